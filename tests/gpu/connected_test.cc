@@ -56,14 +56,15 @@ class Connected : public testing::TestWithParam<Setting> {
   const WithEnvironment algorithm, protocol, buffers, channels;
 };
 
-constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
-                               Collective::kAllGather, Collective::kReduceScatter};
+constexpr Collective kEveryCollective[] = {Collective::kAllReduce, Collective::kReduce,
+                                           Collective::kBroadcast, Collective::kAllGather,
+                                           Collective::kReduceScatter};
 
 TEST_P(Connected, EqualTheReferenceForOddSizesAndAlignments) {
   unsigned seed = 100;
   for (const int n : {2, 3, 4, 5, 8}) {
     DeviceRanks ranks = make(n);
-    for (const Collective collective : kAll) {
+    for (const Collective collective : kEveryCollective) {
       const bool tree = std::string(GetParam().algorithm) == "tree";
       if (tree &&
           (collective == Collective::kAllGather || collective == Collective::kReduceScatter))

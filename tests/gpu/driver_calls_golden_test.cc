@@ -92,7 +92,7 @@ struct Counted {
   } of[kRanks][kStepCount][kMostCounts];
 };
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kCountedLayouts[] = {
     {"one_rank", {{{0}}}},
     {"two_threads_one_gpu", {{{0, 0}}}},
     {"threads_one_gpu", {{{0, 0, 0, 0}}}},
@@ -211,7 +211,7 @@ TEST_P(DriverCalls, DoNotGrow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Placements, DriverCalls, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Placements, DriverCalls, testing::ValuesIn(kCountedLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

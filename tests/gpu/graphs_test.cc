@@ -5,14 +5,15 @@
 namespace rondo::test {
 namespace {
 
-constexpr int kRanks = 3;
-constexpr std::size_t kCount = 500;
+constexpr int kGraphRanks = 3;
+constexpr std::size_t kGraphCount = 500;
 
 // x += everybody's x in place: after k calls every element is its sum times n^(k-1).
 class Graphs : public testing::Test {
  protected:
-  Graphs() : ranks(kRanks) {
-    for (int r = 0; r < kRanks; ++r) buffers.emplace_back(kCount * sizeof(std::int64_t), 0);
+  Graphs() : ranks(kGraphRanks) {
+    for (int r = 0; r < kGraphRanks; ++r)
+      buffers.emplace_back(kGraphCount * sizeof(std::int64_t), 0);
     GPU_OK_IN_CONSTRUCTOR(gpu_api()->create_event(&fork, kEventPlain));
     for (GpuEvent& event : joins)
       GPU_OK_IN_CONSTRUCTOR(gpu_api()->create_event(&event, kEventPlain));
@@ -24,9 +25,9 @@ class Graphs : public testing::Test {
   static void GPU_OK_IN_CONSTRUCTOR(GpuError error) { EXPECT_EQ(error, kGpuSuccess); }
 
   void fill() {
-    for (int r = 0; r < kRanks; ++r) {
-      Bytes content(kCount * sizeof(std::int64_t));
-      for (std::size_t i = 0; i < kCount; ++i) {
+    for (int r = 0; r < kGraphRanks; ++r) {
+      Bytes content(kGraphCount * sizeof(std::int64_t));
+      for (std::size_t i = 0; i < kGraphCount; ++i) {
         const std::int64_t value = static_cast<std::int64_t>(i) + r;
         std::memcpy(&content[i * sizeof(value)], &value, sizeof(value));
       }
@@ -35,8 +36,8 @@ class Graphs : public testing::Test {
   }
   void all_reduce() {
     NCCL_OK(ncclGroupStart());
-    for (int r = 0; r < kRanks; ++r)
-      NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kCount, ncclInt64, ncclSum,
+    for (int r = 0; r < kGraphRanks; ++r)
+      NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kGraphCount, ncclInt64, ncclSum,
                             ranks[r].comm, ranks[r].stream));
     NCCL_OK(ncclGroupEnd());
   }
@@ -44,10 +45,10 @@ class Graphs : public testing::Test {
   void capture(int calls, void** graph) {
     GPU_OK(gpu_api()->begin_capture(ranks[0].stream, GpuCaptureMode::kThreadLocal));
     GPU_OK(gpu_api()->record_event(fork, ranks[0].stream, GpuEventUse::kPlain));
-    for (int r = 1; r < kRanks; ++r)
+    for (int r = 1; r < kGraphRanks; ++r)
       GPU_OK(gpu_api()->stream_wait_event(ranks[r].stream, fork, GpuEventUse::kPlain));
     for (int i = 0; i < calls; ++i) all_reduce();
-    for (int r = 1; r < kRanks; ++r) {
+    for (int r = 1; r < kGraphRanks; ++r) {
       GPU_OK(gpu_api()->record_event(joins[r], ranks[r].stream, GpuEventUse::kPlain));
       GPU_OK(gpu_api()->stream_wait_event(ranks[0].stream, joins[r], GpuEventUse::kPlain));
     }
@@ -56,13 +57,14 @@ class Graphs : public testing::Test {
   void check(int calls) {
     ranks.synchronize();
     std::int64_t factor = 1;
-    for (int i = 1; i < calls; ++i) factor *= kRanks;
-    for (int r = 0; r < kRanks; ++r) {
+    for (int i = 1; i < calls; ++i) factor *= kGraphRanks;
+    for (int r = 0; r < kGraphRanks; ++r) {
       buffers[r].get(ranks[r].stream);
-      for (std::size_t i = 0; i < kCount; ++i) {
+      for (std::size_t i = 0; i < kGraphCount; ++i) {
         std::int64_t got = 0;
         std::memcpy(&got, buffers[r].host() + i * sizeof(got), sizeof(got));
-        const std::int64_t sum = static_cast<std::int64_t>(kRanks * i) + kRanks * (kRanks - 1) / 2;
+        const std::int64_t sum =
+            static_cast<std::int64_t>(kGraphRanks * i) + kGraphRanks * (kGraphRanks - 1) / 2;
         ASSERT_EQ(got, sum * factor) << "rank " << r << " element " << i;
       }
     }
@@ -71,7 +73,7 @@ class Graphs : public testing::Test {
   DeviceRanks ranks;
   std::vector<DeviceBuffer> buffers;
   GpuEvent fork = nullptr;
-  GpuEvent joins[kRanks] = {};
+  GpuEvent joins[kGraphRanks] = {};
 };
 
 TEST_F(Graphs, ReplayWhatWasCaptured) {

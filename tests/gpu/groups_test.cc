@@ -12,7 +12,7 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kGroupLayouts[] = {
     {"alone", {{{0}}}},
     {"two", {{{0}, {1}}}},
     {"three", {{{0}, {1}, {2}}}},
@@ -26,19 +26,19 @@ const NamedLayout kLayouts[] = {
     {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
     {"hosts_of_two", {{{0, 1}, {2}, {3}}, {"a", "b", "b"}}},
 };
-struct Machine {
+struct GroupMachine {
   const char* name;
   const char* simt;  // RONDO_SIMT
 };
-constexpr Machine kMachines[] = {
+constexpr GroupMachine kGroupMachines[] = {
     {"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"weak", "p2p=all,mode=weak"}};
 
-class Groups : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
+class Groups : public testing::TestWithParam<std::tuple<NamedLayout, GroupMachine>> {
  protected:
   // Two channels even for small calls: what lacks an order shows.
   static Layout layout() {
     return std::get<NamedLayout>(GetParam())
-        .layout.under({{"RONDO_SIMT", std::get<Machine>(GetParam()).simt},
+        .layout.under({{"RONDO_SIMT", std::get<GroupMachine>(GetParam()).simt},
                        {"NCCL_BUFFSIZE", "4096"},
                        {"NCCL_MIN_CTAS", "2"},
                        {"NCCL_MAX_CTAS", "2"},
@@ -49,11 +49,11 @@ class Groups : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, Groups,
-                         testing::Combine(testing::ValuesIn(kLayouts),
-                                          testing::ValuesIn(kMachines)),
+                         testing::Combine(testing::ValuesIn(kGroupLayouts),
+                                          testing::ValuesIn(kGroupMachines)),
                          [](const auto& info) {
                            return std::string(std::get<NamedLayout>(info.param).name) + "_" +
-                                  std::get<Machine>(info.param).name;
+                                  std::get<GroupMachine>(info.param).name;
                          });
 
 TEST_P(Groups, EqualTheReference) {

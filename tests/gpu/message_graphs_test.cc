@@ -8,15 +8,15 @@
 namespace rondo::test {
 namespace {
 
-constexpr int kRanks = 3;
-constexpr int kRounds = 4;
+constexpr int kMessageRanks = 3;
+constexpr int kMessageRounds = 4;
 
 // Every rank sends to both neighbours and receives from both: `bytes` to the next, half of that to
 // the one before.
 class MessageGraphs : public testing::TestWithParam<std::size_t> {
  protected:
   MessageGraphs() : ranks(places()) {
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kMessageRanks; ++r) {
       ranks.use_device_of(r);
       const std::size_t shift = static_cast<std::size_t>(r);  // no two alike
       out.emplace_back(bytes, shift);
@@ -28,10 +28,10 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
     int there = 0;
     EXPECT_EQ(gpu_api()->device_count(&there), kGpuSuccess);
     std::vector<int> devices;
-    for (int r = 0; r < kRanks; ++r) devices.push_back(there < kRanks ? 0 : r);
+    for (int r = 0; r < kMessageRanks; ++r) devices.push_back(there < kMessageRanks ? 0 : r);
     return devices;
   }
-  static bool has_a_gpu_a_rank() { return places().back() == kRanks - 1; }
+  static bool has_a_gpu_a_rank() { return places().back() == kMessageRanks - 1; }
 
   static std::byte content(int rank, int round, std::size_t i) {
     return static_cast<std::byte>(i * 7 + i / 256 + static_cast<std::size_t>(rank * 50 + round));
@@ -42,7 +42,7 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
     return sent;
   }
   void fill(int round) {
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kMessageRanks; ++r) {
       ranks.use_device_of(r);
       out[r].put(sent_by(r, round), 0, ranks[r].stream);
       from_before[r].put({}, 0, ranks[r].stream);
@@ -50,7 +50,7 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
     }
   }
   void check(int round) {
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kMessageRanks; ++r) {
       ranks.use_device_of(r);
       const auto compare = [&](DeviceBuffer& got, std::size_t size, int sender) {
         got.get(ranks[r].stream);
@@ -63,8 +63,8 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
       compare(from_next[r], bytes / 2, next(r));
     }
   }
-  static int next(int r) { return (r + 1) % kRanks; }
-  static int before(int r) { return (r + kRanks - 1) % kRanks; }
+  static int next(int r) { return (r + 1) % kMessageRanks; }
+  static int before(int r) { return (r + kMessageRanks - 1) % kMessageRanks; }
 
   void exchange(int r) {
     const ncclComm_t comm = ranks[r].comm;
@@ -85,17 +85,17 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
 
   // In another order every time, with plain messages between; what one rank sends comes late.
   void replay() {
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kMessageRounds; ++round) {
       fill(round);
-      const int late = round % kRanks;
+      const int late = round % kMessageRanks;
       ranks.use_device_of(late);
       out[late].put(sent_by(late, 200 + round), 0, ranks[late].stream);
       const Bytes sent = sent_by(late, round);
       GPU_OK(gpu_api()->launch_host(ranks[late].stream, wait_a_little, nullptr));
       GPU_OK(gpu_api()->copy(out[late].data(), sent.data(), bytes, GpuCopy::kHostToDevice,
                              ranks[late].stream));
-      for (int i = 0; i < kRanks; ++i) {
-        const int r = (i + round / 2) % kRanks;
+      for (int i = 0; i < kMessageRanks; ++i) {
+        const int r = (i + round / 2) % kMessageRanks;
         ranks.use_device_of(r);
         GPU_OK(gpu_api()->launch_graph(graphs[r], ranks[r].stream));
       }
@@ -103,7 +103,7 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
       if (HasFatalFailure()) break;
       fill(100 + round);
       NCCL_OK(ncclGroupStart());
-      for (int r = 0; r < kRanks; ++r) exchange(r);
+      for (int r = 0; r < kMessageRanks; ++r) exchange(r);
       NCCL_OK(ncclGroupEnd());
       check(100 + round);
       if (HasFatalFailure()) break;
@@ -116,7 +116,7 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
   const std::size_t bytes = GetParam();
   DeviceRanks ranks;
   std::vector<DeviceBuffer> out, from_before, from_next;
-  std::vector<void*> graphs = std::vector<void*>(kRanks);
+  std::vector<void*> graphs = std::vector<void*>(kMessageRanks);
 };
 
 INSTANTIATE_TEST_SUITE_P(Bytes, MessageGraphs, testing::Values(2, 1000, 100'000));
@@ -124,11 +124,11 @@ INSTANTIATE_TEST_SUITE_P(Bytes, MessageGraphs, testing::Values(2, 1000, 100'000)
 TEST_P(MessageGraphs, MeetOnTheDevices) {
   if (!has_a_gpu_a_rank()) GTEST_SKIP() << "needs a GPU a rank";
   if (gpu::blocking_launches()) GTEST_SKIP() << "one thread launches graphs that need each other";
-  for (int r = 0; r < kRanks; ++r) begin(r, GpuCaptureMode::kRelaxed);
+  for (int r = 0; r < kMessageRanks; ++r) begin(r, GpuCaptureMode::kRelaxed);
   NCCL_OK(ncclGroupStart());
-  for (int r = 0; r < kRanks; ++r) exchange(r);
+  for (int r = 0; r < kMessageRanks; ++r) exchange(r);
   NCCL_OK(ncclGroupEnd());
-  for (int r = 0; r < kRanks; ++r) end(r);
+  for (int r = 0; r < kMessageRanks; ++r) end(r);
   replay();
 }
 
@@ -136,7 +136,7 @@ TEST_P(MessageGraphs, MeetWhereEveryRankIsAThread) {
   if (!has_a_gpu_a_rank()) GTEST_SKIP() << "needs a GPU a rank";
   if (gpu::blocking_launches()) GTEST_SKIP() << "one thread launches graphs that need each other";
   std::vector<std::thread> threads;
-  for (int r = 0; r < kRanks; ++r)
+  for (int r = 0; r < kMessageRanks; ++r)
     threads.emplace_back([this, r] {
       ranks.use_device_of(r);
       begin(r, GpuCaptureMode::kThreadLocal);

@@ -32,7 +32,8 @@ const NamedLayout kHosts[] = {
     {"hosts_of_threads", {{{0, 1}, {2, 3}}, {"a", "b"}}},
     {"threads_and_processes", {{{0, 1}, {2}, {3}}, {"a", "a", "b"}}},
 };
-constexpr const char* kMachines[] = {"p2p=all", "p2p=none", "p2p=pairs", "p2p=all,mode=weak"};
+constexpr const char* kMessageMachines[] = {"p2p=all", "p2p=none", "p2p=pairs",
+                                            "p2p=all,mode=weak"};
 
 struct Message {
   int from, to;
@@ -144,7 +145,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<NamedLayout, const c
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, MessageGroups,
                          testing::Combine(testing::ValuesIn(kLayouts),
-                                          testing::ValuesIn(kMachines)),
+                                          testing::ValuesIn(kMessageMachines)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Hosts, MessageGroups,
                          testing::Combine(testing::ValuesIn(kHosts),

@@ -37,23 +37,23 @@ INSTANTIATE_TEST_SUITE_P(
                     Place{"hosts", Gpus::kOneEach, {}, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
-constexpr std::size_t kBytes = 1000;
+constexpr std::size_t kSlotBytes = 1000;
 
 void send_to(NcclRank& seat, int peer) {
-  DeviceBuffer buffer(kBytes, 0);
-  buffer.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
-  NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, peer, seat.comm, seat.stream));
+  DeviceBuffer buffer(kSlotBytes, 0);
+  buffer.put(Bytes(kSlotBytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+  NCCL_OK(ncclSend(buffer.data(), kSlotBytes, ncclUint8, peer, seat.comm, seat.stream));
   GPU_OK(gpu_api()->synchronize_stream(seat.stream));
 }
 
 void receive_from(NcclRank& seat, int peer) {
-  DeviceBuffer buffer(kBytes, 0);
+  DeviceBuffer buffer(kSlotBytes, 0);
   buffer.put({}, 0, seat.stream);
-  NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, peer, seat.comm, seat.stream));
+  NCCL_OK(ncclRecv(buffer.data(), kSlotBytes, ncclUint8, peer, seat.comm, seat.stream));
   buffer.get(seat.stream);
   ASSERT_TRUE(buffer.guards_intact());
-  const Bytes want(kBytes, static_cast<std::byte>(peer + 1));
-  ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0);
+  const Bytes want(kSlotBytes, static_cast<std::byte>(peer + 1));
+  ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kSlotBytes), 0);
 }
 
 TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
@@ -111,9 +111,9 @@ TEST_P(MessageSlotsOf, WhoeverDiedBeforeTheFirstIsNamed) {
   RankProcesses ranks(layout(2), [](NcclRank& seat) {
     seat.mark(1);
     ASSERT_TRUE(seat.wait_flag(1, 60));  // rank 1 is dead by then
-    DeviceBuffer buffer(kBytes, 0);
+    DeviceBuffer buffer(kSlotBytes, 0);
     ncclResult_t result =
-        ncclSend(buffer.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream);
+        ncclSend(buffer.data(), kSlotBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream);
     while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     report_and_abort(seat, result);
   });

@@ -5,29 +5,29 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kMixedLayouts[] = {
     {"two_and_one", {{{0}, {0}, {1}}}},       {"one_and_two", {{{0}, {1}, {1}}}},
     {"blocks", {{{0}, {0}, {1}, {1}}}},       {"in_turns", {{{0}, {1}, {0}, {1}}}},
     {"threads_in_turns", {{{0, 1}, {1, 0}}}}, {"threads_on_three", {{{0, 2}, {2}, {1, 2}}}},
 };
-struct Machine {
+struct MixedMachine {
   const char* name;
   const char* simt;  // RONDO_SIMT
   const char* reproducible = "0";
 };
-constexpr Machine kMachines[] = {{"p2p", "p2p=all"},
-                                 {"apart", "p2p=none"},
-                                 {"pairs", "p2p=pairs"},
-                                 {"p2p_reproducible", "p2p=all", "1"},
-                                 {"apart_reproducible", "p2p=none", "1"}};
+constexpr MixedMachine kMixedMachines[] = {{"p2p", "p2p=all"},
+                                           {"apart", "p2p=none"},
+                                           {"pairs", "p2p=pairs"},
+                                           {"p2p_reproducible", "p2p=all", "1"},
+                                           {"apart_reproducible", "p2p=none", "1"}};
 
-class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
+class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, MixedMachine>> {
  protected:
   // Small staging and slots, so that calls take several steps.
   static Layout layout() {
     return std::get<NamedLayout>(GetParam())
-        .layout.under({{"RONDO_SIMT", std::get<Machine>(GetParam()).simt},
-                       {"RONDO_REPRODUCIBLE", std::get<Machine>(GetParam()).reproducible},
+        .layout.under({{"RONDO_SIMT", std::get<MixedMachine>(GetParam()).simt},
+                       {"RONDO_REPRODUCIBLE", std::get<MixedMachine>(GetParam()).reproducible},
                        {"NCCL_BUFFSIZE", "4096"},
                        {"NCCL_MAX_CTAS", "2"},
                        {"RONDO_GPU_STAGING", "64K"}});
@@ -37,11 +37,11 @@ class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, Mixed,
-                         testing::Combine(testing::ValuesIn(kLayouts),
-                                          testing::ValuesIn(kMachines)),
+                         testing::Combine(testing::ValuesIn(kMixedLayouts),
+                                          testing::ValuesIn(kMixedMachines)),
                          [](const auto& info) {
                            return std::string(std::get<NamedLayout>(info.param).name) + "_" +
-                                  std::get<Machine>(info.param).name;
+                                  std::get<MixedMachine>(info.param).name;
                          });
 
 TEST_P(Mixed, EqualsTheReferenceForOddSizesAndAlignments) {
@@ -57,7 +57,7 @@ TEST_P(Mixed, PassesMessagesRoundARing) {
 }
 
 // Four processes on two GPUs, in turns.
-class MixedCalls : public testing::TestWithParam<Machine> {
+class MixedCalls : public testing::TestWithParam<MixedMachine> {
  protected:
   static Layout layout() {
     return as_processes(
@@ -68,7 +68,7 @@ class MixedCalls : public testing::TestWithParam<Machine> {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Machines, MixedCalls, testing::ValuesIn(kMachines),
+INSTANTIATE_TEST_SUITE_P(Machines, MixedCalls, testing::ValuesIn(kMixedMachines),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(MixedCalls, TakeEveryTypeAndOperation) {

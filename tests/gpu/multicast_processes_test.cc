@@ -14,7 +14,7 @@ namespace {
 const Environment kAsked{{"NCCL_NVLS_ENABLE", "1"}};
 // So that all else of a communicator is less than its multicast memory.
 const Environment kFewCtas{{"NCCL_NVLS_ENABLE", "1"}, {"NCCL_MAX_CTAS", "2"}};
-constexpr std::uint64_t kStaging = 12 << 20;
+constexpr std::uint64_t kMulticastStaging = 12 << 20;
 // A CTA's part is more than its slots hold.
 const Environment kOneCta{{"NCCL_NVLS_ENABLE", "1"}, {"NCCL_MAX_CTAS", "1"}};
 constexpr Collective kServed[] = {Collective::kAllReduce, Collective::kReduceScatter,
@@ -155,10 +155,10 @@ TEST_P(MulticastOf, IsGivenBackAndComesBack) {
     for (int round = 0; round < 2; ++round) {
       graph.replay(2);
       ASSERT_TRUE(seat.board.meet());
-      EXPECT_GT(stat(seat, ncclStatGpuMemSuspend), kStaging);
+      EXPECT_GT(stat(seat, ncclStatGpuMemSuspend), kMulticastStaging);
       NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
       ASSERT_TRUE(seat.board.meet());
-      EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kStaging);
+      EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);
       ASSERT_TRUE(seat.board.meet());
       NCCL_OK(ncclCommResume(seat.comm));
       run_case(seat, sum_of(seat, 4'000, 3), {});
@@ -180,7 +180,7 @@ TEST(MulticastProcesses, SumsOfReproducibleCommunicatorsGoOtherWays) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Layout layout = as_processes(2, Gpus::kOneEach, kFewCtas);
   run_job(layout.under({{"RONDO_REPRODUCIBLE", "1"}}), [](NcclRank& seat) {
-    EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kStaging);
+    EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);
     expect_uses(false, [&] { run_case(seat, sum_of(seat, 5'000, 3), {}); });
   });
 }
@@ -229,7 +229,7 @@ TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
     const std::string who = "rank " + std::to_string(refused.rank) + " could not join";
     EXPECT_NE(line.find(who), std::string::npos) << line;
     EXPECT_NE(line.find(refused.says), std::string::npos) << line;
-    EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kStaging);
+    EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);
     expect_uses(false, [&] {
       for (const std::size_t count : {10, 5'000, 100'000})
         run_case(seat, sum_of(seat, count, 3), {});

@@ -11,13 +11,13 @@
 namespace rondo::test {
 namespace {
 
-const Environment kAsked{{"NCCL_NVLS_ENABLE", "1"}};
+const Environment kWindowsAsked{{"NCCL_NVLS_ENABLE", "1"}};
 
-const NamedLayout kPlaces[] = {
-    {"two", as_processes(2, Gpus::kOneEach, kAsked)},
-    {"three", as_processes(3, Gpus::kOneEach, kAsked)},
-    {"mixed", {{{2}, {1, 0}}, {}, kAsked}},
-    {"threads", {{{0, 1, 2}}, {}, kAsked}},
+const NamedLayout kWindowPlaces[] = {
+    {"two", as_processes(2, Gpus::kOneEach, kWindowsAsked)},
+    {"three", as_processes(3, Gpus::kOneEach, kWindowsAsked)},
+    {"mixed", {{{2}, {1, 0}}, {}, kWindowsAsked}},
+    {"threads", {{{0, 1, 2}}, {}, kWindowsAsked}},
 };
 
 class MulticastWindowsOf : public testing::TestWithParam<NamedLayout> {
@@ -26,7 +26,7 @@ class MulticastWindowsOf : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < GetParam().layout.devices()) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Places, MulticastWindowsOf, testing::ValuesIn(kPlaces),
+INSTANTIATE_TEST_SUITE_P(Places, MulticastWindowsOf, testing::ValuesIn(kWindowPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // A window of two halves of so many floats, or one that is both; `shift` bytes off alignment.
@@ -157,7 +157,7 @@ std::uint64_t accesses_of_five(NcclRank& seat, FloatWindow& window) {
 }
 
 TEST(MulticastWindows, NeedNoStaging) {
-  run_job(as_processes(2, Gpus::kOneEach, kAsked), [](NcclRank& seat) {
+  run_job(as_processes(2, Gpus::kOneEach, kWindowsAsked), [](NcclRank& seat) {
     FloatWindow aligned(seat, kFive, false), shifted(seat, kFive, false, 4);
     EXPECT_EQ(accesses_of_five(seat, aligned), seat.rank == 0 ? 0u : 3u);
     EXPECT_EQ(accesses_of_five(seat, shifted), 2u);
@@ -167,7 +167,7 @@ TEST(MulticastWindows, NeedNoStaging) {
 TEST(MulticastWindows, WorkAsBeforeWhereARankCannotBindThem) {
   for (const char* call : {"multicast_add", "multicast_bind"}) {
     const RankLogs logs;
-    run_job(as_processes(2, Gpus::kOneEach, kAsked), [&](NcclRank& seat) {
+    run_job(as_processes(2, Gpus::kOneEach, kWindowsAsked), [&](NcclRank& seat) {
       logs.use(seat.rank);
       if (seat.rank == 1) simt::refuse_call(call);
       FloatWindow window(seat, kFive, false);
@@ -182,7 +182,7 @@ TEST(MulticastWindows, WorkAsBeforeWhereARankCannotBindThem) {
 
 // One rank's buffer is elsewhere: a named error of all, and no wait for ever.
 TEST(MulticastWindows, AreForAllRanksOrForNone) {
-  RankProcesses ranks(as_processes(2, Gpus::kOneEach, kAsked), [](NcclRank& seat) {
+  RankProcesses ranks(as_processes(2, Gpus::kOneEach, kWindowsAsked), [](NcclRank& seat) {
     constexpr std::size_t kCount = 10'000;
     ncclResult_t result = ncclSuccess;
     {

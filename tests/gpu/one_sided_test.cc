@@ -24,9 +24,9 @@ void count_signals(const Member& me) {
   NCCL_OK(ncclSignal(right, 3, 0, 0, me.comm, me.cuda_stream()));
 }
 
-const NamedLayout kLayouts[] = {{"one_gpu", as_processes(3, Gpus::kOne)},
-                                {"gpus_of_their_own", as_processes(3, Gpus::kOneEach)},
-                                {"two_gpus_for_four", as_processes(4, Gpus::kTwoInTurns)}};
+const NamedLayout kOneSidedLayouts[] = {{"one_gpu", as_processes(3, Gpus::kOne)},
+                                        {"gpus_of_their_own", as_processes(3, Gpus::kOneEach)},
+                                        {"two_gpus_for_four", as_processes(4, Gpus::kTwoInTurns)}};
 
 class DevicePuts : public testing::TestWithParam<NamedLayout> {
  protected:
@@ -36,7 +36,7 @@ class DevicePuts : public testing::TestWithParam<NamedLayout> {
   }
   void run(void (*body)(const Member&)) { run_job(GetParam().layout, as_member(body)); }
 };
-INSTANTIATE_TEST_SUITE_P(Layouts, DevicePuts, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Layouts, DevicePuts, testing::ValuesIn(kOneSidedLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(DevicePuts, ArriveBeforeTheirSignal) { run(exchange_blocks); }

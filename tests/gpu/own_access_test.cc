@@ -9,7 +9,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kAccessRanks = 3;
 
 // Memory mapped by address; `users`: who may touch it.
 class MappedBuffer {
@@ -77,12 +77,12 @@ class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
   void SetUp() override {
     int there = 0;
     EXPECT_EQ(gpu_api()->device_count(&there), kGpuSuccess);
-    if (there < kRanks) GTEST_SKIP() << "too few GPUs";
+    if (there < kAccessRanks) GTEST_SKIP() << "too few GPUs";
     ranks = std::make_unique<DeviceRanks>(std::vector<int>{0, 1, 2});
-    for (int r = 0; r < kRanks; ++r) {
-      const std::size_t bytes = count() * kRanks * sizeof(int);
+    for (int r = 0; r < kAccessRanks; ++r) {
+      const std::size_t bytes = count() * kAccessRanks * sizeof(int);
       ranks->use_device_of(r);
-      for (int other = 0; kind() == Kind::kOpenedPool && other < kRanks; ++other)
+      for (int other = 0; kind() == Kind::kOpenedPool && other < kAccessRanks; ++other)
         if (other != r) GPU_OK(gpu_api()->pool_allow(r, other, true));
       for (auto* const buffers : {&in, &out}) {
         buffers->emplace_back();
@@ -92,7 +92,7 @@ class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
           buffers->back().pooled.emplace(bytes, (*ranks)[r].stream);
         }
       }
-      std::vector<int> values(count() * kRanks);
+      std::vector<int> values(count() * kAccessRanks);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(r, i);
       EXPECT_EQ(gpu_api()->copy(in[r].data(), values.data(), bytes, GpuCopy::kHostToDevice,
                                 (*ranks)[r].stream),
@@ -102,8 +102,8 @@ class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
   }
   void TearDown() override {
     if (!ranks) return;  // skipped
-    for (int r = 0; kind() == Kind::kOpenedPool && r < kRanks; ++r)
-      for (int other = 0; other < kRanks; ++other)
+    for (int r = 0; kind() == Kind::kOpenedPool && r < kAccessRanks; ++r)
+      for (int other = 0; other < kAccessRanks; ++other)
         if (other != r) GPU_OK(gpu_api()->pool_allow(r, other, false));
     in.clear(), out.clear();  // on streams that are still there
   }
@@ -112,13 +112,13 @@ class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
   template <class Call>
   void run(const Call& call) {
     NCCL_OK(ncclGroupStart());
-    for (int r = 0; r < kRanks; ++r) NCCL_OK(call(r, (*ranks)[r].comm, (*ranks)[r].stream));
+    for (int r = 0; r < kAccessRanks; ++r) NCCL_OK(call(r, (*ranks)[r].comm, (*ranks)[r].stream));
     NCCL_OK(ncclGroupEnd());
   }
   // want(rank, i): of the first elements of what the rank received.
   template <class Want>
   void check(std::size_t elements, const Want& want) {
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kAccessRanks; ++r) {
       std::vector<int> got(elements);
       ranks->use_device_of(r);
       GPU_OK(gpu_api()->copy(got.data(), out[r].data(), elements * sizeof(int),
@@ -156,11 +156,13 @@ TEST_P(OwnAccess, NoKernelOfAnotherDeviceTouchesIt) {
     return value_of(static_cast<int>(i / n), static_cast<std::size_t>(r) * n + i % n);
   });
   run([&](int r, ncclComm_t comm, GpuStream stream) {
-    const ncclResult_t sent = ncclSend(in[r].data(), n, ncclInt32, (r + 1) % kRanks, comm, stream);
+    const ncclResult_t sent =
+        ncclSend(in[r].data(), n, ncclInt32, (r + 1) % kAccessRanks, comm, stream);
     if (sent != ncclSuccess) return sent;
-    return ncclRecv(out[r].data(), n, ncclInt32, (r + kRanks - 1) % kRanks, comm, stream);
+    return ncclRecv(out[r].data(), n, ncclInt32, (r + kAccessRanks - 1) % kAccessRanks, comm,
+                    stream);
   });
-  check(n, [](int r, std::size_t i) { return value_of((r + kRanks - 1) % kRanks, i); });
+  check(n, [](int r, std::size_t i) { return value_of((r + kAccessRanks - 1) % kAccessRanks, i); });
 }
 
 // As programs with such a pool do: the host waits for nothing between allocation and free.
@@ -169,7 +171,7 @@ TEST_P(OwnAccess, APoolsMemoryLivesFromAllocationToFreeInTheStreamsOrder) {
   const std::size_t bytes = count() * sizeof(int);
   for (int round = 0; round < 3; ++round) {
     std::vector<PoolBuffer> inputs, outputs;
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kAccessRanks; ++r) {
       ranks->use_device_of(r);
       inputs.emplace_back(bytes, (*ranks)[r].stream);
       outputs.emplace_back(bytes, (*ranks)[r].stream);
@@ -180,7 +182,7 @@ TEST_P(OwnAccess, APoolsMemoryLivesFromAllocationToFreeInTheStreamsOrder) {
       return ncclAllReduce(inputs[r].data(), outputs[r].data(), count(), ncclInt32, ncclSum, comm,
                            stream);
     });
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kAccessRanks; ++r) {
       ranks->use_device_of(r);
       GPU_OK(gpu_api()->copy(out[r].data(), outputs[r].data(), bytes, GpuCopy::kDeviceToDevice,
                              (*ranks)[r].stream));

@@ -23,7 +23,7 @@ enum class Where {
   kOwnGpusApart,
   kTwoGpusApart
 };
-constexpr Where kPlaces[] = {
+constexpr Where kFaultPlaces[] = {
     Where::kOneGpu,           Where::kOwnGpus,      Where::kOwnGpusInARing, Where::kOwnGpusSharing,
     Where::kOwnGpusOfASwitch, Where::kOwnGpusApart, Where::kTwoGpusApart};
 
@@ -140,13 +140,14 @@ TEST_P(ProcessDeath, IsReportedByNameAndOthersGoOn) {
   ranks.check_expectations();
 }
 INSTANTIATE_TEST_SUITE_P(Victims, ProcessDeath,
-                         testing::Combine(testing::Values(0, 1, 2), testing::ValuesIn(kPlaces)));
+                         testing::Combine(testing::Values(0, 1, 2),
+                                          testing::ValuesIn(kFaultPlaces)));
 
 class ProcessFaults : public OnGpus<Where> {
  protected:
   Where where() const override { return GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(Places, ProcessFaults, testing::ValuesIn(kPlaces));
+INSTANTIATE_TEST_SUITE_P(Places, ProcessFaults, testing::ValuesIn(kFaultPlaces));
 
 TEST_P(ProcessFaults, DeathOfASenderIsReported) {
   RankProcesses ranks(job(2), [](NcclRank& seat) {
@@ -333,7 +334,7 @@ TEST_P(ProcessAbort, EndsStreamsThatWait) {
   ranks.check_expectations();
 }
 INSTANTIATE_TEST_SUITE_P(Callers, ProcessAbort,
-                         testing::Combine(testing::Values(0, 1), testing::ValuesIn(kPlaces)));
+                         testing::Combine(testing::Values(0, 1), testing::ValuesIn(kFaultPlaces)));
 
 // A rank that is as far ahead as it may be waits on its host, or in the driver where the queue is
 // full before: abort from another thread ends that.

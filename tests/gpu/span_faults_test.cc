@@ -30,11 +30,11 @@ class SpanFaults : public testing::TestWithParam<NamedLayout> {
 INSTANTIATE_TEST_SUITE_P(Hosts, SpanFaults, testing::ValuesIn(kLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-constexpr std::size_t kCount = 20'000;
+constexpr std::size_t kFaultCount = 20'000;
 
 TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
   for (const int victim : {0, ranks() / 2, ranks() - 1}) {
-    RankProcesses processes(job(), [](NcclRank& seat) { sum_until_error(seat, kCount); });
+    RankProcesses processes(job(), [](NcclRank& seat) { sum_until_error(seat, kFaultCount); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
@@ -157,13 +157,13 @@ TEST_P(SpanFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
 
 TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
   const auto body = [](NcclRank& seat) {
-    DeviceBuffer buffer(kCount * sizeof(float), 0);
-    buffer.put(Bytes(kCount * sizeof(float)), 0, seat.stream);
+    DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
+    buffer.put(Bytes(kFaultCount * sizeof(float)), 0, seat.stream);
     void* graphs[2] = {};
     for (int g = 0; g < 2; ++g) {
       GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
-      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount - 1000 * g, ncclFloat32, ncclSum,
-                            seat.comm, seat.stream));
+      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kFaultCount - 1000 * g, ncclFloat32,
+                            ncclSum, seat.comm, seat.stream));
       GPU_OK(gpu_api()->end_capture(seat.stream, &graphs[g]));
     }
     ncclResult_t result = ncclSuccess;
@@ -193,9 +193,9 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
       seat.comm = nullptr;
       return;
     }
-    DeviceBuffer buffer(kCount * sizeof(float), 0);
-    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
-                          seat.stream));
+    DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kFaultCount, ncclFloat32, ncclSum,
+                          seat.comm, seat.stream));
     if (seat.rank != 0) {
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
       ncclResult_t result = ncclSuccess;
@@ -225,10 +225,10 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
 TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
   const int late = ranks() - 1;
   const auto body = [late](NcclRank& seat) {
-    DeviceBuffer buffer(kCount * sizeof(float), 0);
-    ncclResult_t result = sum_once(seat, buffer, kCount);
+    DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
+    ncclResult_t result = sum_once(seat, buffer, kFaultCount);
     ASSERT_EQ(result, ncclSuccess);
-    if (seat.rank != late) return report_and_abort(seat, sum_once(seat, buffer, kCount));
+    if (seat.rank != late) return report_and_abort(seat, sum_once(seat, buffer, kFaultCount));
     ASSERT_TRUE(seat.wait_flag(1, 60));
     NCCL_OK(ncclCommAbort(seat.comm));
     seat.comm = nullptr;
@@ -250,11 +250,11 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
 TEST_P(SpanFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
   const int victim = ranks() / 2;
   const auto body = [victim](NcclRank& seat) {
-    DeviceBuffer buffer(kCount * sizeof(float), 0);
-    ASSERT_EQ(sum_once(seat, buffer, kCount), ncclSuccess);
+    DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
+    ASSERT_EQ(sum_once(seat, buffer, kFaultCount), ncclSuccess);
     seat.mark(1);
     ASSERT_TRUE(seat.wait_flag(1, 60));
-    if (seat.rank != victim) return report_and_abort(seat, sum_once(seat, buffer, kCount));
+    if (seat.rank != victim) return report_and_abort(seat, sum_once(seat, buffer, kFaultCount));
     NCCL_OK(ncclCommAbort(seat.comm));
     seat.comm = nullptr;
   };
@@ -281,8 +281,8 @@ TEST_P(SpanFaults, LeaveTheGpusUsable) {
       seat.comm = nullptr;
       return;
     }
-    DeviceBuffer buffer(kCount * sizeof(float), 0);
-    EXPECT_NE(sum_once(seat, buffer, kCount), ncclSuccess);
+    DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
+    EXPECT_NE(sum_once(seat, buffer, kFaultCount), ncclSuccess);
     ncclComm_t old = seat.comm;
     int gone = 1;
     NCCL_OK(ncclCommShrink(old, &gone, 1, &seat.comm, nullptr, NCCL_SHRINK_ABORT));

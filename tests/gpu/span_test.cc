@@ -13,7 +13,7 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kSpanLayouts[] = {
     {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
     {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
     {"two_of_two_processes", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
@@ -40,7 +40,7 @@ class Span : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < 6) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Hosts, Span, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Hosts, Span, testing::ValuesIn(kSpanLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(Span, EqualsTheReferenceForOddSizesAndAlignments) {

@@ -9,7 +9,7 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kSpreadLayouts[] = {
     {"two", {{{0}, {1}}}},
     {"three", {{{0}, {1}, {2}}}},
     {"four", {{{3}, {2}, {1}, {0}}}},
@@ -18,18 +18,19 @@ const NamedLayout kLayouts[] = {
     {"threads_beside_a_process", {{{0, 1, 2}, {5}}}},
     {"threads_that_share_a_gpu", {{{0, 0}, {1}}}},
 };
-struct Machine {
+struct SpreadMachine {
   const char* name;
   const char* simt;  // RONDO_SIMT
 };
-constexpr Machine kMachines[] = {{"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"pairs", "p2p=pairs"}};
+constexpr SpreadMachine kSpreadMachines[] = {
+    {"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"pairs", "p2p=pairs"}};
 
-class Spread : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
+class Spread : public testing::TestWithParam<std::tuple<NamedLayout, SpreadMachine>> {
  protected:
   // Few channels and small slots, so that all go round often.
   static Layout layout() {
     return std::get<NamedLayout>(GetParam())
-        .layout.under({{"RONDO_SIMT", std::get<Machine>(GetParam()).simt},
+        .layout.under({{"RONDO_SIMT", std::get<SpreadMachine>(GetParam()).simt},
                        {"NCCL_BUFFSIZE", "4096"},
                        {"NCCL_MAX_CTAS", "2"},
                        {"RONDO_GPU_STAGING", "64K"}});
@@ -52,15 +53,15 @@ TEST_P(Spread, PassesMessagesRoundARing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Spread,
-                         testing::Combine(testing::ValuesIn(kLayouts),
-                                          testing::ValuesIn(kMachines)),
+                         testing::Combine(testing::ValuesIn(kSpreadLayouts),
+                                          testing::ValuesIn(kSpreadMachines)),
                          [](const auto& info) {
                            return std::string(std::get<NamedLayout>(info.param).name) + "_" +
-                                  std::get<Machine>(info.param).name;
+                                  std::get<SpreadMachine>(info.param).name;
                          });
 
 // Three processes on three devices.
-class SpreadCalls : public testing::TestWithParam<Machine> {
+class SpreadCalls : public testing::TestWithParam<SpreadMachine> {
  protected:
   Environment environment(Environment more = {}) const {
     more.emplace_back("RONDO_SIMT", GetParam().simt);
@@ -70,7 +71,7 @@ class SpreadCalls : public testing::TestWithParam<Machine> {
     if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Machines, SpreadCalls, testing::ValuesIn(kMachines),
+INSTANTIATE_TEST_SUITE_P(Machines, SpreadCalls, testing::ValuesIn(kSpreadMachines),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SpreadCalls, TakeEveryTypeAndOperation) {

@@ -15,23 +15,23 @@ struct Place {
 };
 void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
 
-const Environment kSmallStaging{{"RONDO_GPU_STAGING", "1M"}};
+const Environment kSuspendedStaging{{"RONDO_GPU_STAGING", "1M"}};
 
-const Place kPlaces[] = {
+const Place kSuspensionPlaces[] = {
     {"threads", {{{0, 1, 2}}, {}, {}}},
     {"threads_of_one_gpu", {{{0, 0}}, {}, {{"NCCL_ALGO", "ring"}}}, false, false},
-    {"gpus_of_their_own", as_processes(3, Gpus::kOneEach, kSmallStaging)},
-    {"rings", as_processes(3, Gpus::kOneEach, kSmallStaging).under({{"NCCL_ALGO", "ring"}})},
-    {"ll", as_processes(3, Gpus::kOneEach, kSmallStaging).under({{"NCCL_PROTO", "LL"}})},
+    {"gpus_of_their_own", as_processes(3, Gpus::kOneEach, kSuspendedStaging)},
+    {"rings", as_processes(3, Gpus::kOneEach, kSuspendedStaging).under({{"NCCL_ALGO", "ring"}})},
+    {"ll", as_processes(3, Gpus::kOneEach, kSuspendedStaging).under({{"NCCL_PROTO", "LL"}})},
     {"gpus_apart",
-     as_processes(3, Gpus::kOneEach, kSmallStaging).under({{"NCCL_P2P_DISABLE", "1"}}), true},
+     as_processes(3, Gpus::kOneEach, kSuspendedStaging).under({{"NCCL_P2P_DISABLE", "1"}}), true},
     {"ll_apart",
-     as_processes(3, Gpus::kOneEach, kSmallStaging)
+     as_processes(3, Gpus::kOneEach, kSuspendedStaging)
          .under({{"NCCL_P2P_DISABLE", "1"}, {"NCCL_PROTO", "LL"}}),
      true},
-    {"mixed", {{{0, 1}, {2}}, {}, kSmallStaging}},
-    {"one_gpu", as_processes(3, Gpus::kOne, kSmallStaging)},
-    {"two_gpus", as_processes(4, Gpus::kTwoInTurns, kSmallStaging)},
+    {"mixed", {{{0, 1}, {2}}, {}, kSuspendedStaging}},
+    {"one_gpu", as_processes(3, Gpus::kOne, kSuspendedStaging)},
+    {"two_gpus", as_processes(4, Gpus::kTwoInTurns, kSuspendedStaging)},
 };
 
 class SuspensionOf : public testing::TestWithParam<Place> {
@@ -40,7 +40,7 @@ class SuspensionOf : public testing::TestWithParam<Place> {
     if (gpus_there() < GetParam().layout.devices()) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Places, SuspensionOf, testing::ValuesIn(kPlaces),
+INSTANTIATE_TEST_SUITE_P(Places, SuspensionOf, testing::ValuesIn(kSuspensionPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 std::uint64_t stat(NcclRank& seat, ncclCommMemStat_t which) {

@@ -8,7 +8,7 @@ namespace {
 // Nothing but shared direct kernels: sizes above their staging run in windows alone.
 const Environment kSharedAlone{{"NCCL_ALGO", "twoshot,direct"}};
 
-const NamedLayout kPlaces[] = {
+const NamedLayout kSymmetricPlaces[] = {
     {"gpus_of_their_own", as_processes(3, Gpus::kOneEach, kSharedAlone)},
     {"usual_algorithms", as_processes(4, Gpus::kOneEach)},
     {"mixed", {{{0, 1}, {2}}, {}, kSharedAlone}},
@@ -22,7 +22,7 @@ class WindowsOf : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < GetParam().layout.devices()) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Places, WindowsOf, testing::ValuesIn(kPlaces),
+INSTANTIATE_TEST_SUITE_P(Places, WindowsOf, testing::ValuesIn(kSymmetricPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // A window of which the first half is read and the second written; or both are one.

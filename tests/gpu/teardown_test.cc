@@ -14,8 +14,8 @@ namespace rondo::test {
 namespace {
 
 const Environment kAsDrivers = {{"RONDO_SIMT", "frees=wait,queues=64"}};
-constexpr double kSoon = 10;  // what the promise leaves is for a busy machine
-constexpr std::size_t kCount = 1000;
+constexpr double kTeardownSoon = 10;  // what the promise leaves is for a busy machine
+constexpr std::size_t kTeardownCount = 1000;
 #ifdef RONDO_SIMT
 constexpr bool kEmulated = true;
 #else
@@ -31,7 +31,7 @@ double seconds_of(const std::function<void()>& body) {
 }
 
 ncclResult_t sum(void* memory, ncclComm_t comm, GpuStream stream) {
-  return ncclAllReduce(memory, memory, kCount, ncclFloat32, ncclSum, comm, stream);
+  return ncclAllReduce(memory, memory, kTeardownCount, ncclFloat32, ncclSum, comm, stream);
 }
 
 void abort_all(const std::vector<ncclComm_t>& comms, How how) {
@@ -40,7 +40,7 @@ void abort_all(const std::vector<ncclComm_t>& comms, How how) {
     for (ncclComm_t comm : comms) NCCL_OK(ncclCommAbort(comm));
     if (how == How::kInOneGroup) ncclGroupEnd();
   });
-  EXPECT_LT(took, kSoon);
+  EXPECT_LT(took, kTeardownSoon);
 }
 
 std::vector<std::size_t> free_bytes(const std::vector<int>& devices) {
@@ -58,7 +58,7 @@ void use(const std::vector<int>& devices) {
   DeviceRanks ranks(devices);
   Case c;
   c.ranks = ranks.size();
-  c.count = kCount;
+  c.count = kTeardownCount;
   run_grouped(ranks, c, false, 0);
 }
 
@@ -112,7 +112,7 @@ TEST_P(HungProcesses, EndsBothCommunicators) {
     GpuStream on_other = nullptr;
     NCCL_OK(ncclCommSplit(seat.comm, 0, seat.rank, &other, nullptr));
     GPU_OK(gpu_api()->create_stream(&on_other, 0));
-    DeviceBuffer one(kCount * sizeof(float), 0), two(kCount * sizeof(float), 0);
+    DeviceBuffer one(kTeardownCount * sizeof(float), 0), two(kTeardownCount * sizeof(float), 0);
     const auto call = [&] {
       NCCL_OK(sum(one.data(), seat.comm, seat.stream));
       NCCL_OK(sum(two.data(), other, on_other));
@@ -140,8 +140,8 @@ TEST_P(HungProcesses, EndsBothCommunicators) {
   if (hang.peer == Peer::kIsStopped) ranks.send(1, SIGSTOP);
   ASSERT_TRUE(ranks.wait_stage(2, 20, {1}));
   if (hang.peer == Peer::kDies) ranks.send(1, SIGKILL);
-  EXPECT_TRUE(ranks.wait_stage(3, 3 * kSoon, {1}));
-  EXPECT_TRUE(ranks.wait_exits(kSoon, {1}));
+  EXPECT_TRUE(ranks.wait_stage(3, 3 * kTeardownSoon, {1}));
+  EXPECT_TRUE(ranks.wait_exits(kTeardownSoon, {1}));
   ranks.check_expectations();
 }
 
@@ -198,7 +198,7 @@ class Blocked {
     *static_cast<std::uint32_t*>(word_) = 0;
     for (int r = 0; r < 2; ++r) {
       ranks_.use_device_of(r);
-      memory_.emplace_back(kCount * sizeof(float), 0);
+      memory_.emplace_back(kTeardownCount * sizeof(float), 0);
     }
     void* at = nullptr;
     GPU_OK(gpu_api()->host_device_pointer(&at, word_));
@@ -216,7 +216,7 @@ class Blocked {
 
 void in_a_process(const std::function<void()>& body) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  run_job(Layout{{{0}}, {}, kAsDrivers}, 4 * kSoon, [&](RankSeat&) { body(); });
+  run_job(Layout{{{0}}, {}, kAsDrivers}, 4 * kTeardownSoon, [&](RankSeat&) { body(); });
 }
 
 class HungThreads : public testing::TestWithParam<How> {};
@@ -240,7 +240,7 @@ TEST(Teardown, ADestroyedCommunicatorDoesNotWaitForAnother) {
   in_a_process([] {
     const NothingIsLost nothing({0, 1});
     auto busy = std::make_unique<Blocked>();
-    EXPECT_LT(seconds_of([] { const DeviceRanks idle({0, 1}); }), kSoon);
+    EXPECT_LT(seconds_of([] { const DeviceRanks idle({0, 1}); }), kTeardownSoon);
     EXPECT_GT(gpu::deferred_frees(), 0u);
     busy->go_on();
     busy.reset();

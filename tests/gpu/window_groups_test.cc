@@ -16,7 +16,7 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kWindowLayouts[] = {
     {"two", as_processes(2, Gpus::kOneEach)},
     {"three", as_processes(3, Gpus::kOneEach)},
     {"four", as_processes(4, Gpus::kOneEach)},
@@ -51,7 +51,8 @@ class WindowGroups : public testing::TestWithParam<std::tuple<NamedLayout, Way>>
   }
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, WindowGroups,
-                         testing::Combine(testing::ValuesIn(kLayouts), testing::ValuesIn(kWays)),
+                         testing::Combine(testing::ValuesIn(kWindowLayouts),
+                                          testing::ValuesIn(kWays)),
                          [](const auto& info) {
                            return std::string(std::get<NamedLayout>(info.param).name) + "_" +
                                   std::get<Way>(info.param).name;

@@ -260,7 +260,7 @@ struct StaysInSlot : cuda::NoFaults {
 };
 
 template <class Faults>
-int failures(bool weak) {
+int connected_failures(bool weak) {
   constexpr int kSeeds = 40;
   const ConnectedShape shape{.ranks = 2, .slots = 2};
   const ConnectedCall call{.count = 64 * 2 * 5};
@@ -272,14 +272,14 @@ int failures(bool weak) {
 }
 
 TEST(ConnectedKernels, AreSoundForEverySeed) {
-  EXPECT_EQ(failures<cuda::NoFaults>(false), 0);
-  EXPECT_EQ(failures<cuda::NoFaults>(true), 0);
+  EXPECT_EQ(connected_failures<cuda::NoFaults>(false), 0);
+  EXPECT_EQ(connected_failures<cuda::NoFaults>(true), 0);
 }
 TEST(ConnectedKernels, WithoutReleaseAreCaughtInWeakMemory) {
-  EXPECT_GT(failures<NoRelease>(true), 4);
+  EXPECT_GT(connected_failures<NoRelease>(true), 4);
 }
 TEST(ConnectedKernels, WithoutAcquireAreCaughtInWeakMemory) {
-  EXPECT_GT(failures<NoAcquire>(true), 4);
+  EXPECT_GT(connected_failures<NoAcquire>(true), 4);
 }
 
 // LL128 where lines of 128 bytes may arrive in parts, and where they do not.
@@ -300,7 +300,9 @@ TEST(ConnectedKernels, OverLL128NeedLinesThatStayWhole) {
   EXPECT_GT(failures_of_ll128(true, false), 36);
 }
 
-TEST(ConnectedKernels, ThatStayInASlotAreCaught) { EXPECT_GT(failures<StaysInSlot>(false), 36); }
+TEST(ConnectedKernels, ThatStayInASlotAreCaught) {
+  EXPECT_GT(connected_failures<StaysInSlot>(false), 36);
+}
 
 TEST(ConnectedKernels, EndSoonAfterTheHostAborts) {
   TestMachine machine({.seed = 3, .devices = 8});

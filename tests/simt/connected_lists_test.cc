@@ -10,7 +10,7 @@ namespace {
 using cuda::Protocol;
 using Sum = cuda::SumMath<DataType::kInt32>;
 
-std::int32_t value_of(int call, int rank, std::uint64_t i) {
+std::int32_t value_in_list(int call, int rank, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7) + rank * 1000 + call * 100'000;
 }
 
@@ -26,7 +26,7 @@ class ListCase {
     for (int r = 0; r < n_; ++r) {
       auto* const in = machine_.allocate<std::int32_t>(call.count + 1, ranks_.device_of(r));
       for (std::uint64_t i = 0; i < call.count; ++i)
-        machine_.on_host(in)[i] = value_of(number, r, i);
+        machine_.on_host(in)[i] = value_in_list(number, r, i);
       listed.in.push_back(in);
       listed.out.push_back(in);
     }
@@ -47,7 +47,7 @@ class ListCase {
     const auto* const got = machine_.on_host(static_cast<std::int32_t*>(out[rank]));
     for (std::uint64_t i = 0; i < call.count; ++i) {
       std::int32_t sum = 0;
-      for (int r = 0; r < n_; ++r) sum += value_of(number, r, i);
+      for (int r = 0; r < n_; ++r) sum += value_in_list(number, r, i);
       if (got[i] != sum) return false;
     }
     return true;
@@ -149,7 +149,7 @@ TEST(ConnectedLists, AreAsLongAsTheArgumentsHold) {
   EXPECT_TRUE(play({.seed = 7, .devices = 8}, shape, calls, 1));
 }
 
-struct NoBarrier : cuda::NoFaults {
+struct NoBarrierBetween : cuda::NoFaults {
   static constexpr bool kNoBarrier = true;
 };
 
@@ -159,7 +159,8 @@ TEST(ConnectedLists, WithoutABarrierBetweenCallsAreCaught) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const ConnectedShape shape{.ranks = 2};
     const std::vector<ConnectedCall> calls(6, ConnectedCall{.count = 300, .channels = 1});
-    if (!play<NoBarrier>({.seed = seed, .devices = 8}, shape, calls, ~std::uint64_t{0})) ++failed;
+    if (!play<NoBarrierBetween>({.seed = seed, .devices = 8}, shape, calls, ~std::uint64_t{0}))
+      ++failed;
   }
   EXPECT_GT(failed, 15);
 }

@@ -17,7 +17,7 @@ using cuda::MessageArgs;
 using gpu::MessageLaunch;
 using gpu::MessageMove;
 
-constexpr int kMostRanks = 8;
+constexpr int kMostMessageRanks = 8;
 
 struct Message {
   int from, to;
@@ -187,7 +187,7 @@ class MessageRanks {
   std::vector<std::uint32_t*> waits_;
   std::map<std::pair<int, int>, std::uint64_t*> used_;  // by sender and receiver
   std::vector<Placed> placed_;
-  std::deque<MessageLaunch> queues_[kMostRanks];
+  std::deque<MessageLaunch> queues_[kMostMessageRanks];
 };
 
 std::vector<Message> random_messages(Random& random, int ranks, std::uint64_t number,
@@ -207,7 +207,7 @@ TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
     Random random(seed);
     for (const int n : {2, 3, 5, 8}) {
       const bool weak = random.one_in(3);
-      TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks});
+      TestMachine machine({.seed = seed, .weak = weak, .devices = kMostMessageRanks});
       Terms terms{.ranks = n, .most_ctas = 1 + static_cast<int>(random.below(6))};
       terms.shape.channels = 1 + static_cast<int>(random.below(3));
       MessageRanks ranks(machine, terms);
@@ -227,7 +227,7 @@ TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
 TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
   for_each_round(2, [](std::uint64_t seed) {
     for (const int most_ctas : {1, 2, 3}) {
-      TestMachine machine({.seed = seed, .devices = kMostRanks});
+      TestMachine machine({.seed = seed, .devices = kMostMessageRanks});
       MessageRanks ranks(machine, {.ranks = 5, .most_ctas = most_ctas});
       std::vector<Message> messages;
       for (int from = 0; from < 5; ++from)
@@ -241,14 +241,14 @@ TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
 TEST(MessageKernels, MoveGroupsOfSeveralLaunches) {
   for_each_round(1, [](std::uint64_t seed) {
     Random random(seed);
-    TestMachine machine({.seed = seed, .devices = kMostRanks});
+    TestMachine machine({.seed = seed, .devices = kMostMessageRanks});
     MessageRanks ranks(machine, {.ranks = 3, .most_ctas = 4});
     EXPECT_TRUE(ranks.exchange(random_messages(random, 3, 600, 200)));
   });
 }
 
 TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
-  TestMachine machine({.seed = 3, .devices = kMostRanks});
+  TestMachine machine({.seed = 3, .devices = kMostMessageRanks});
   MessageRanks ranks(machine, {.ranks = 3});
   ranks.begin({0}, {{2, 0, 100}, {0, 1, 5000}});
   for (int turn = 0; turn < 40000; ++turn) machine.gang().turn();
@@ -261,7 +261,7 @@ TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
 
 // Two channels, of two slots of 128 bytes: 640 bytes go through the first, 460 through the other.
 TEST(MessageKernels, SayHowManyBytesEachSlotHolds) {
-  TestMachine machine({.seed = 1, .devices = kMostRanks});
+  TestMachine machine({.seed = 1, .devices = kMostMessageRanks});
   MessageRanks ranks(machine, {.ranks = 2});
   ASSERT_TRUE(ranks.exchange({{0, 1, 1100}, {1, 0, 5}}));
   EXPECT_EQ(ranks.used(0, 1, 0, 0), 128u);
@@ -316,7 +316,7 @@ struct OpensTwice : cuda::NoFaults {
 // more than slots hold.
 template <class Faults>
 int passed_a_late_peer(std::uint64_t seed) {
-  TestMachine machine({.seed = seed, .devices = kMostRanks});
+  TestMachine machine({.seed = seed, .devices = kMostMessageRanks});
   MessageRanks ranks(machine, {.ranks = 4, .most_ctas = 2});
   ranks.begin<Faults>({0, 2}, {{0, 1, 1000}, {3, 0, 1000}, {0, 2, 1000}, {2, 0, 1000}});
   for (int turn = 0; turn < 400000; ++turn) machine.gang().turn();
@@ -335,23 +335,24 @@ TEST(MessageKernels, DoNotWaitBehindAMessageWhosePeerIsLate) {
   }
 }
 
-struct NoRelease : cuda::NoFaults {
+struct NoMessageRelease : cuda::NoFaults {
   static constexpr bool kNoRelease = true;
 };
-struct NoAcquire : cuda::NoFaults {
+struct NoMessageAcquire : cuda::NoFaults {
   static constexpr bool kNoAcquire = true;
 };
-struct StaysInSlot : cuda::NoFaults {
+struct StaysInMessageSlot : cuda::NoFaults {
   static constexpr bool kStaysInSlot = true;
 };
 
 template <class Faults>
-int failures(bool weak) {
+int message_failures(bool weak) {
   constexpr int kSeeds = 40;
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const bool faulty = !std::is_same_v<Faults, cuda::NoFaults>;
-    TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks, .faulty = faulty});
+    TestMachine machine(
+        {.seed = seed, .weak = weak, .devices = kMostMessageRanks, .faulty = faulty});
     MessageRanks ranks(machine, {.ranks = 2});
     // A planted fault may also make ranks wait for ever.
     for (int r = 0; r < 2 && faulty; ++r) ranks.control(r).limit_ns = 50'000'000;
@@ -362,17 +363,21 @@ int failures(bool weak) {
 }
 
 TEST(MessageKernels, AreSoundForEverySeed) {
-  EXPECT_EQ(failures<cuda::NoFaults>(false), 0);
-  EXPECT_EQ(failures<cuda::NoFaults>(true), 0);
+  EXPECT_EQ(message_failures<cuda::NoFaults>(false), 0);
+  EXPECT_EQ(message_failures<cuda::NoFaults>(true), 0);
 }
 TEST(MessageKernels, WithoutReleaseAreCaughtInWeakMemory) {
-  EXPECT_GT(failures<NoRelease>(true), 4);
+  EXPECT_GT(message_failures<NoMessageRelease>(true), 4);
 }
 TEST(MessageKernels, WithoutAcquireAreCaughtInWeakMemory) {
-  EXPECT_GT(failures<NoAcquire>(true), 4);
+  EXPECT_GT(message_failures<NoMessageAcquire>(true), 4);
 }
-TEST(MessageKernels, ThatStayInASlotAreCaught) { EXPECT_GT(failures<StaysInSlot>(false), 30); }
-TEST(MessageKernels, WithAnEndOpenTwiceAreCaught) { EXPECT_GT(failures<OpensTwice>(false), 30); }
+TEST(MessageKernels, ThatStayInASlotAreCaught) {
+  EXPECT_GT(message_failures<StaysInMessageSlot>(false), 30);
+}
+TEST(MessageKernels, WithAnEndOpenTwiceAreCaught) {
+  EXPECT_GT(message_failures<OpensTwice>(false), 30);
+}
 
 }  // namespace
 }  // namespace rondo::simt

@@ -56,15 +56,15 @@ TEST(MulticastLists, BesideRanksThatLaunchCallAfterCall) {
   });
 }
 
-struct NoBarrierBetween : cuda::SoundMulticast {
+struct NoMulticastBarrier : cuda::SoundMulticast {
   static constexpr bool kNoBarrier = true;
 };
 TEST(MulticastLists, CallsOfAListThatDoNotWaitForTheOneBeforeAreCaught) {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
-    failed += plays_lists<NoBarrierBetween>({.seed = seed, .devices = 8}, {3, 2, 500}, kSumList, 7)
-                  ? 0
-                  : 1;
+    failed +=
+        plays_lists<NoMulticastBarrier>({.seed = seed, .devices = 8}, {3, 2, 500}, kSumList, 7) ? 0
+                                                                                                : 1;
   EXPECT_GT(failed, 0);
 }
 

@@ -124,7 +124,7 @@ TEST(PeerKernels, AnLLPushThatGivesUpIsNeverOver) {
 }
 
 // (A fence of either kind would do for the other: both are full ones.)
-struct NoFences : cuda::SoundBarriers {
+struct NoPeerFences : cuda::SoundBarriers {
   static constexpr bool kNoRelease = true;
   static constexpr bool kNoAcquire = true;
 };
@@ -204,7 +204,7 @@ TEST(PeerKernels, ThatDoNotMeetAreCaught) {
   EXPECT_GT(failures_of_barriers<NoEnd>(false), 4);
 }
 TEST(PeerKernels, ThatMeetWithoutFencesAreCaughtInWeakMemory) {
-  EXPECT_GT(failures_of_barriers<NoFences>(true), 4);
+  EXPECT_GT(failures_of_barriers<NoPeerFences>(true), 4);
 }
 
 struct OneSlot : cuda::SoundLLPush {

@@ -4,12 +4,12 @@
 namespace rondo::simt {
 namespace {
 
-constexpr int kSeeds = 200;
+constexpr int kStreamSeeds = 200;
 
 template <class Scenario>
 int failures(const Scenario& scenario) {
   int failed = 0;
-  for (int seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= kStreamSeeds; ++seed) {
     TestDevice gpu({.devices = 2, .seed = static_cast<std::uint64_t>(seed)});
     failed += scenario(gpu) ? 0 : 1;
   }
@@ -44,12 +44,13 @@ bool produce_and_consume(TestDevice& gpu, bool wait_for_the_record) {
 
 TEST(PlantedStreamFaults, StreamThatWaitsTooEarlyIsSeen) {
   EXPECT_EQ(failures([](TestDevice& gpu) { return produce_and_consume(gpu, true); }), 0);
-  EXPECT_GT(failures([](TestDevice& gpu) { return produce_and_consume(gpu, false); }), kSeeds / 10);
+  EXPECT_GT(failures([](TestDevice& gpu) { return produce_and_consume(gpu, false); }),
+            kStreamSeeds / 10);
 }
 
 TEST(PlantedStreamFaults, FreedMemoryInAKernelIsSeen) {
   int seen = 0;
-  for (int seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= kStreamSeeds; ++seed) {
     TestDevice gpu({.devices = 1, .seed = static_cast<std::uint64_t>(seed)});
     const ExpectViolations expected;
     auto* const data = gpu.allocate<std::uint32_t>(64);
@@ -67,13 +68,13 @@ TEST(PlantedStreamFaults, FreedMemoryInAKernelIsSeen) {
       EXPECT_EQ(error, kGpuSuccess);
     }
   }
-  EXPECT_GT(seen, kSeeds / 10) << "cudaFree need not wait for kernels";
+  EXPECT_GT(seen, kStreamSeeds / 10) << "cudaFree need not wait for kernels";
 }
 
 // A kernel's memory is freed while it runs: how often that is seen.
 int freed_too_early(bool frees_wait, bool on_host) {
   int seen = 0;
-  for (int seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= kStreamSeeds; ++seed) {
     TestDevice gpu(
         {.devices = 1, .seed = static_cast<std::uint64_t>(seed), .frees_wait = frees_wait});
     const ExpectViolations expected;
@@ -95,7 +96,7 @@ int freed_too_early(bool frees_wait, bool on_host) {
 TEST(PlantedStreamFaults, AFreeWaitsForTheDeviceWhereItIsToldTo) {
   EXPECT_EQ(freed_too_early(true, false), 0);
   EXPECT_EQ(freed_too_early(true, true), 0);
-  EXPECT_GT(freed_too_early(false, false), kSeeds / 10);
+  EXPECT_GT(freed_too_early(false, false), kStreamSeeds / 10);
 }
 
 TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
@@ -209,7 +210,8 @@ bool record_on_two_streams(TestDevice& gpu, bool second_follows_the_record) {
 
 TEST(PlantedStreamFaults, RecordsOfOneEventInNoOrderAreSeen) {
   EXPECT_EQ(failures([](TestDevice& gpu) { return record_on_two_streams(gpu, true); }), 0);
-  EXPECT_EQ(failures([](TestDevice& gpu) { return record_on_two_streams(gpu, false); }), kSeeds);
+  EXPECT_EQ(failures([](TestDevice& gpu) { return record_on_two_streams(gpu, false); }),
+            kStreamSeeds);
 }
 
 // A kernel is launched while another one waits on the device for what comes after the launch.

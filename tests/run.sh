@@ -28,12 +28,13 @@ cd "$(dirname "$0")/.."
 .ci/install.sh --tests
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-# build PRESET [TARGETS]. The preset release always compiles each source alone, as its users do.
+unity=(${RONDO_UNITY:+-DCMAKE_UNITY_BUILD="$RONDO_UNITY"})
+
+# build PRESET [TARGETS]
 build() {
-  local log=build/$1.log options=()
-  [ -z "${RONDO_UNITY:-}" ] || [ "$1" = release ] || options=(-DCMAKE_UNITY_BUILD="$RONDO_UNITY")
+  local log=build/$1.log
   mkdir -p build
-  cmake --preset "$1" "${options[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
+  cmake --preset "$1" "${unity[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
   cmake --build --preset "$1" ${2:+--target $2} >"$log" 2>&1 || {
     grep -E 'error|FAILED' "$log" || tail -n 40 "$log"
     exit 1
@@ -189,7 +190,8 @@ stage_torch() {
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   build release hello_allreduce  # which leaves the wheel little to compile
-  CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
+  CMAKE_ARGS=${unity[*]} CMAKE_BUILD_PARALLEL_LEVEL=2 \
+    $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
   $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@"
   # A C program whose ranks torchrun itself starts, its store on the port that they are given.
   $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce

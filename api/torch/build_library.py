@@ -1,6 +1,7 @@
 """Build hook: compiles librondo with CMake and puts it into the wheel.
 
 The library needs nothing but glibc, so one wheel (py3-none) serves every Python and every torch.
+CMAKE_ARGS holds more options for CMake.
 """
 
 import os
@@ -23,8 +24,9 @@ def build() -> pathlib.Path:
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
     # Compilations are shared with the other builds of this tree where ccache is used.
     environment = {"CCACHE_BASEDIR": str(TOP), "CCACHE_NOHASHDIR": "1", **os.environ}
+    more = os.environ.get("CMAKE_ARGS", "").split()
     for command in (
-        ["cmake", "-S", TOP, "-B", folder, "-G", "Ninja", "-DRONDO_PORTABLE=ON"],
+        ["cmake", "-S", TOP, "-B", folder, "-G", "Ninja", "-DRONDO_PORTABLE=ON", *more],
         ["cmake", "--build", folder, "--target", "rondo_shared", "-j", jobs],
     ):
         done = subprocess.run(

@@ -97,6 +97,28 @@ def read_gtest(stage, text: str, path: str) -> dict:
     return answer
 
 
+# By these words of kernel_wait.h, kLookerAt and kLimitAt, the threads of a CTA agree on who looks
+# at the host's words. They need no order, which racecheck cannot know. Where a device keeps the
+# first KiB of shared memory for itself, they lie behind it.
+WAIT_WORDS = [at + offset for at in (0, 1024) for offset in range(8, 24)]
+HAZARD = re.compile(r"hazard detected at __shared__ (0x[0-9a-fA-F]+)")
+
+
+def read_racecheck(stage, text: str, path: str) -> dict:
+    answer = read_gtest(stage, text, path)
+    known = 0
+    for line in text.splitlines():
+        if not re.search(r"\bhazard detected|\bRace reported", line):
+            continue
+        place = HAZARD.search(line)
+        if place is None or int(place[1], 16) not in WAIT_WORDS:
+            return {"failure": line.strip("= "), **answer}
+        known += 1
+    if known:
+        answer["remarks"] = [f"{stage.name}: {known} hazards at the words of waits, which are none"]
+    return answer
+
+
 def gtest_failure(lines: list[str]) -> str:
     lines = [line.strip() for line in lines if line.strip()]
     for at, line in enumerate(lines):
@@ -251,7 +273,7 @@ def in_short(kernel: dict) -> str:
 
 
 READERS = {
-    "text": read_text, "gtest": read_gtest, "bench": read_bench, "lines": read_lines,
-    "beside": read_beside, "probe": read_probe, "counters": read_counters,
+    "text": read_text, "gtest": read_gtest, "racecheck": read_racecheck, "bench": read_bench,
+    "lines": read_lines, "beside": read_beside, "probe": read_probe, "counters": read_counters,
     "tune": read_tune,
 }  # fmt: skip

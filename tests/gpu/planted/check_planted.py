@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
 GPU = pathlib.Path(__file__).resolve().parents[1]
 TOKEN = "RONDO_PLANTED_RUN"
@@ -127,8 +128,29 @@ def what_is_asked_for_is_there(build: str) -> None:
         assert code == 2 and "no stage is called nobody" in said, said
 
 
+def hazards_are_judged() -> None:
+    sys.path.insert(0, str(GPU))
+    from check.readers import read_racecheck
+
+    def read(*lines: str) -> dict:
+        stage = SimpleNamespace(name="sanitizer.racecheck.ll", tests=("Connected.Sums",))
+        passed = ("[ RUN      ] Connected.Sums", "[       OK ] Connected.Sums (7 ms)")
+        return read_racecheck(stage, "\n".join((*passed, *lines)), "")
+
+    def hazard(place: str) -> str:
+        return f"========= Error: Potential RAW hazard detected at __shared__ {place} in block"
+
+    assert read()["tests"]["passed"] == 1 and "failure" not in read()
+    waits = read(hazard("0x8"), hazard("0x410"), "========= RACECHECK SUMMARY: 2 hazards displayed")
+    assert "failure" not in waits and "2 hazards" in waits["remarks"][0], waits
+    assert "0x18" in read(hazard("0x8"), hazard("0x18"))["failure"]
+    assert "0x0" in read(hazard("0x0"))["failure"]
+    assert "failure" in read("========= Error: Race reported between Write access at f+0xd300")
+
+
 def main() -> None:
     build = sys.argv[1]
+    hazards_are_judged()
     what_is_asked_for_is_there(build)
     the_time_of_a_set_ends_it(build)
     a_signal_ends_it_well(build)

@@ -158,13 +158,17 @@ bool Engine::begin_one() {
 bool Engine::turn() {
   const bool began = begin_one();
   Worker::Turn turn = Worker::Turn::kIdle;
+  bool moved = false;
   const std::uint32_t allowed = slices_.allowed(gang_);
+  // Also where all threads spin: with a pause after each look, hundreds of them would take seconds
+  // to see that the host has ended their wait.
   for (auto left = 1 + engine_random_.below(kTurnsAtOnce); left > 0; --left) {
     turn = gang_.turn(allowed);
-    if (turn != Worker::Turn::kMoved) break;
+    moved = moved || turn == Worker::Turn::kMoved;
+    if (turn == Worker::Turn::kIdle) break;
   }
-  slices_.used(gang_, turn);
-  return began || turn == Worker::Turn::kMoved;
+  slices_.used(gang_, moved ? Worker::Turn::kMoved : turn);
+  return began || moved;
 }
 
 void Engine::loop() {

@@ -43,25 +43,6 @@ TEST(PlantedKernelFaults, MissingBarrierIsSeen) {
   EXPECT_GT(failures(false, [](TestMachine& m) { return neighbours(m, false); }), kSeeds * 9 / 10);
 }
 
-// The two halves of a warp, or of a CTA of two, each come to a barrier of their own.
-bool meets_from_two_places(TestMachine& machine, unsigned half) {
-  machine.launch("two places", {.threads = 64}, [=] {
-    if (device::thread_index() % (2 * half) < half) {
-      device::barrier();
-    } else {
-      device::barrier();
-    }
-  });
-  return machine.run();
-}
-
-TEST(PlantedKernelFaults, WarpThatComesToABarrierFromTwoPlacesIsSeen) {
-  const auto warps = [](TestMachine& machine) { return meets_from_two_places(machine, 32); };
-  const auto lanes = [](TestMachine& machine) { return meets_from_two_places(machine, 16); };
-  EXPECT_EQ(failures(false, warps), 0);
-  EXPECT_EQ(failures(false, lanes, true), kSeeds);
-}
-
 enum class Mistake {
   kNone,
   kNoRelease,

@@ -5,6 +5,7 @@
 #   bash tests/run.sh dev asan             the stages that are named
 #   RONDO_UNITY=ON bash tests/run.sh       by unity builds: half the time where nothing is built yet
 #   bash tests/run.sh fuzz                 parsers, RONDO_FUZZ_SECONDS (4) each
+#   bash tests/run.sh alone                each source by itself, as users compile a release
 #   bash tests/run.sh faults               every Nth call of the system's fails: hours
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
 #   bash tests/run.sh gpu_check            tests/gpu/check.sh, all that an emulated GPU can answer
@@ -179,6 +180,12 @@ stage_fuzz() {
 }
 # The emulated GPU and the kernels on it, with AddressSanitizer and UBSan.
 stage_simt_asan() { build simt-asan simt_tests && run_ctest simt-asan -R '^Simt'; }
+
+# In a unity build a source may live on what another one includes.
+stage_alone() {
+  cmake --preset release -B build/alone -DCMAKE_UNITY_BUILD=OFF >/dev/null
+  cmake --build build/alone | tail -n 1
+}
 
 # PyTorch programs on the installed wheel; any build of torch from 2.12 on.
 stage_torch() {

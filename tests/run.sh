@@ -184,7 +184,7 @@ stage_simt_asan() { build simt-asan simt_tests && run_ctest simt-asan -R '^Simt'
 # In a unity build a source may live on what another one includes.
 stage_alone() {
   cmake --preset release -B build/alone -DCMAKE_UNITY_BUILD=OFF >/dev/null
-  cmake --build build/alone | tail -n 1
+  cmake --build build/alone -- --quiet
 }
 
 # PyTorch programs on the installed wheel; any build of torch from 2.12 on.

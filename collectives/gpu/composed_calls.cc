@@ -75,7 +75,7 @@ class ComposedCalls::Running {
   static Done enqueue(const std::vector<Part>& parts) {
     std::vector<Communicator::Work> works;
     for (const Part& part : parts) works.push_back({part.by, {&part.call, 1}});
-    return works.empty() ? done() : Communicator::enqueue_together(works);
+    return Communicator::enqueue_together(works);
   }
 
   Result<Part> part_of(int rank, const ComposedStep& step) {

@@ -73,6 +73,7 @@ class RankScope {
 }  // namespace
 
 Done enqueue_together(std::span<const RankWork> works) {
+  if (works.empty()) return done();
   const DeviceScope outermost;
   RONDO_CHECK_OK(outermost.entered());
   // Everything is checked before anything is posted.

@@ -261,6 +261,19 @@ TEST(Teardown, WhatWaitedIsFreedForTheNextCommunicator) {
   });
 }
 
+// A thread that frees by `body`; returns once it has begun.
+std::thread begin_to_free(const std::function<void()>& body) {
+  std::atomic<bool> begun{false};
+  std::thread other([&begun, body] {
+    gpu::free_when_idle([&begun, body] {
+      begun = true;
+      body();
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  return other;
+}
+
 // What a call has put on a stream may not count as unfinished before the call is over.
 TEST(DeferredFrees, DoNotBeginWhileACallIsOnItsWay) {
   in_a_process([] {
@@ -281,15 +294,11 @@ TEST(DeferredFrees, DoNotBeginWhileACallIsOnItsWay) {
 TEST(DeferredFrees, AreWaitedForByCallsThatComeMeanwhile) {
   in_a_process([] {
     gpu::EnqueueFlag calls;
-    std::atomic<bool> frees{false}, freed{false};
-    std::thread other([&] {
-      gpu::free_when_idle([&] {
-        frees = true;
-        nap(0.1);
-        freed = true;
-      });
+    std::atomic<bool> freed{false};
+    std::thread other = begin_to_free([&] {
+      nap(0.1);
+      freed = true;
     });
-    while (!frees) std::this_thread::yield();
     {
       const gpu::EnqueueFlag::Scope call(calls);
       EXPECT_TRUE(freed);
@@ -302,14 +311,10 @@ TEST(DeferredFrees, AreWaitedForByCallsThatComeMeanwhile) {
 TEST(DeferredFrees, DoNotHoldACallUpForEver) {
   in_a_process([] {
     gpu::EnqueueFlag calls;
-    std::atomic<bool> frees{false}, called{false};
-    std::thread other([&] {
-      gpu::free_when_idle([&] {
-        frees = true;
-        while (!called) std::this_thread::yield();
-      });
+    std::atomic<bool> called{false};
+    std::thread other = begin_to_free([&] {
+      while (!called) std::this_thread::yield();
     });
-    while (!frees) std::this_thread::yield();
     { const gpu::EnqueueFlag::Scope call(calls); }
     called = true;
     other.join();

@@ -167,7 +167,8 @@ bool Engine::turn() {
     moved = moved || turn == Worker::Turn::kMoved;
     if (turn == Worker::Turn::kIdle) break;
   }
-  slices_.used(gang_, moved ? Worker::Turn::kMoved : turn);
+  // The last turn alone: who goes on once a slice and then spins keeps the device from another.
+  slices_.used(gang_, turn);
   return began || moved;
 }
 

@@ -142,6 +142,8 @@ class BasicAnnouncer {
     if (peer == rank_.rank || rank_.known_sequence[peer] >= last) return;
     if (A::load_acquire(rank_.peers[peer].steps->sequence) < last) return;
     const AnnounceLine& theirs = rank_.peers[peer].announcements[last % depth];
+    // The peer's newest call is told before its line is, by which a fault's text finds the calls.
+    if (A::load_acquire(theirs.sequence) < last) return;
     const AnnounceLine& mine = rank_.self().announcements[last % depth];
     if (A::load_plain(theirs.history) != A::load_plain(mine.history)) {
       const CallRecord ours = A::load_plain(mine.record);

@@ -17,6 +17,7 @@ class AnnouncerScenario : public Scenario {
     kOneWay,         // all read rank 0's, which waits for nobody (a broadcast's root)
     kStaging,        // all read all ranks' staging, one slot each (StagedMemory)
     kPhases,         // the same, and all wait for all to have read it
+    kUnlike,         // kOneWay, by ranks that make different calls from the first one on
     kForgottenStep,  // kStaging, and a step that is owed is told by the next line alone
   };
   AnnouncerScenario(Calls which, int ranks, int calls)
@@ -66,9 +67,11 @@ class AnnouncerScenario : public Scenario {
       rank.known_sequence.resize(size_);
       rank.exposure.resize(size_);
       rank.owner = this;
-      rank.on_mismatch = [](void* self, int, const CallRecord&, const CallRecord&, std::uint64_t) {
-        static_cast<AnnouncerScenario*>(self)->machine_->require(false,
-                                                                 "read another call's record");
+      rank.on_mismatch = [](void* self, int peer, const CallRecord&, const CallRecord&,
+                            std::uint64_t) {
+        auto* const scenario = static_cast<AnnouncerScenario*>(self);
+        if (scenario->which_ == Calls::kUnlike) return scenario->require_unlike_lines(peer);
+        scenario->machine_->require(false, "read another call's record");
       };
       rank.waiter = {&shared_.ports[r].parked, &shared_.ports[r].bell};
       rank.waiter.set_budget({0, 1});
@@ -82,16 +85,17 @@ class AnnouncerScenario : public Scenario {
     local.machine = &machine;
     for (int c = 0; c < calls_; ++c) {
       CallRecord record;
-      record.count = static_cast<std::uint64_t>(c);
+      record.count = static_cast<std::uint64_t>(which_ == Calls::kUnlike ? c + 100 * actor : c);
       Announcer announcer(local.rank, record);
       local.remember(0);
       announcer.reserve_line();
       const std::uint64_t own = value(actor, c);
-      if (which_ != Calls::kLines && which_ != Calls::kOneWay) {
-        stage(local, announcer, own);
-      } else {
+      if (which_ == Calls::kLines || which_ == Calls::kOneWay || which_ == Calls::kUnlike) {
         exchange_lines(local, announcer, own, c);
+      } else {
+        stage(local, announcer, own);
       }
+      if (announcer.failed()) return;
     }
   }
 
@@ -140,15 +144,28 @@ class AnnouncerScenario : public Scenario {
     return static_cast<std::uint64_t>(100 * call + rank + 1);
   }
 
+  // Whoever tells two ranks' calls apart finds both of them by the lines.
+  void require_unlike_lines(int peer) {
+    bool found = false;
+    for (int i = 0; i < kDepth; ++i) {
+      const AnnounceLine& one = shared_.ports[peer].lines[i];
+      const AnnounceLine& other = shared_.ports[1 - peer].lines[i];
+      const std::uint64_t sequence = SimAtomics::load_acquire(one.sequence);
+      found = found || (sequence != 0 && SimAtomics::load_acquire(other.sequence) == sequence);
+    }
+    machine_->require(found, "knows of a difference that no line tells");
+  }
+
   void exchange_lines(Local& local, Announcer& announcer, std::uint64_t own, int call) {
     SimAtomics::store_plain(payload(announcer.own_line()), own);
     ++local.rank.step;
     announcer.publish_line(0);
     for (int k = 1; k < size_; ++k) {
       const int peer = (local.rank.rank + k) % size_;
-      if (which_ == Calls::kOneWay && peer != 0) continue;
+      if (which_ != Calls::kLines && peer != 0) continue;
       local.remember(static_cast<std::uint64_t>(k));
       announcer.wait_line(peer);
+      if (announcer.failed()) return;
       auto& line = const_cast<AnnounceLine&>(announcer.line_of_peer(peer));
       const std::uint64_t got = SimAtomics::load_plain(payload(line));
       local.machine->require(got == value(peer, call), "received another payload");

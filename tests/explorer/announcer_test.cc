@@ -19,6 +19,10 @@ TEST_P(Announcements, ARankThatWaitsForNobodyOverwritesNoLineThatIsRead) {
   AnnouncerScenario scenario(Calls::kOneWay, 2, 5);
   expect_passes(scenario, GetParam());
 }
+TEST_P(Announcements, TellDifferentCallsApartByTheirLines) {
+  AnnouncerScenario scenario(Calls::kUnlike, 2, 2);
+  expect_passes(scenario, GetParam());
+}
 TEST_P(Announcements, StagingIsWrittenAgainOnlyAfterItWasRead) {
   AnnouncerScenario scenario(Calls::kStaging, 2, 3);
   expect_passes(scenario, GetParam());

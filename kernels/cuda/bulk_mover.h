@@ -67,7 +67,7 @@ struct SimpleMover<BulkMath<Faults>> {
   RONDO_FN void move(std::uint64_t whole) const {
     const std::uint64_t pieces = (whole + kBulkPiece - 1) / kBulkPiece;
     RONDO_NO_UNROLL
-    for (unsigned s = 0; s < kBulkStages; ++s) device::mbarrier_init(barrier(s));
+    for (unsigned s = 0; s < kBulkStages; ++s) device::mbarrier_init(barrier(s), 1);
     device::fence_bulk();
     RONDO_NO_UNROLL
     for (std::uint64_t p = 0; p < pieces && p < kBulkStages; ++p) load(p, whole);

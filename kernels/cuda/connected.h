@@ -29,6 +29,7 @@ struct Connected {
   static RONDO_FN void run(const Args& args) {
     if (args.done != nullptr && device::load(args.done) != 0) return;
     if (device::thread_index() == 0) begin_waits();
+    JobRing::begin(group_of_thread(args).workers());
     // Each kind of warps goes through the list by itself: what a loop over all of them keeps in
     // registers for one kind, it would keep for all.
     const unsigned warp = group_of_thread(args).warp;
@@ -80,7 +81,7 @@ struct Connected {
       const std::uint64_t count = part_of_cta().count;
       if (count == 0) continue;
       play(args, {count, Played::per_round(), kGrain});
-      write_last_job(group_of_thread(args));
+      JobRing{group_of_thread(args)}.publish_last();
     }
   }
   // Rings know their neighbours by number, trees by position.
@@ -99,11 +100,14 @@ struct Connected {
     return read_word(kOrderAt) == 0 ? root : ring.part(ring.behind(root));
   }
   static RONDO_FN void signal(const Args& args) {
+    unsigned number = 0;
     RONDO_NO_UNROLL
     for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
       const Group group = group_of_thread(args);
       if (group.number == 0) tell_hosts();
-      if (part_of_cta().count > 0) post_jobs<Faults>(group);
+      if (part_of_cta().count > 0 && device::lane_index() == 0)
+        number = post_jobs<Faults>(JobRing{group}, number);
+      device::sync_warp();
     }
   }
 
@@ -143,7 +147,6 @@ struct Connected {
     const Slice part = part_of({0, call.count}, channel, call.channels, kGrain);
     write_word(kSliceAt, part.begin);
     write_word(kSliceAt + 1, part.count);
-    for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
   }
   static RONDO_FN void write_order(const Args::Station& station, int channel, int ranks) {
     int position = station.rank;
@@ -202,19 +205,21 @@ struct Connected {
   };
 
   static RONDO_FN void work(const Args& args) {
+    unsigned number = 0;
     RONDO_NO_UNROLL
     for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number()))
-      if (part_of_cta().count > 0) do_jobs(args, group_of_thread(args));
+      if (part_of_cta().count > 0) number = do_jobs(args, JobRing{group_of_thread(args)}, number);
   }
-  static RONDO_FN void do_jobs(const Args& args, const Group& group) {
+  // Until the last job of the call. The number of the job after it.
+  static RONDO_FN unsigned do_jobs(const Args& args, const JobRing& ring, unsigned number) {
     const CallRecord record{.type = Played::type(), .op = Played::op()};  // all that it asks for
     const Math math = Math::of(record, args.ranks, {Played::scalar(), Played::is_late()});
     RONDO_NO_UNROLL
-    for (unsigned number = 0;; ++number) {
-      group.begin_job();
-      const JobPlaces job = JobPlaces::read(job_at(group.number, number));
+    for (;; ++number) {
+      const JobPlaces job = JobPlaces::read(ring.wait_for(number));
+      if constexpr (Faults::kDoneEarly) ring.finish(number);
       if ((job.how & kLast) == 0 && !cta_failed()) {
-        const unsigned worker = group.worker(), workers = group.workers();
+        const unsigned worker = ring.group.worker(), workers = ring.group.workers();
         const LineJob line{job, worker, workers};
         const Protocol protocol = Played::protocol();
         if (protocol == Protocol::kLL) {
@@ -225,8 +230,8 @@ struct Connected {
           SimpleMover<Math>{job, worker, workers, math}.run();
         }
       }
-      group.end_job();
-      if ((job.how & kLast) != 0) return;
+      if constexpr (!Faults::kDoneEarly) ring.finish(number);
+      if ((job.how & kLast) != 0) return number + 1;
     }
   }
 };

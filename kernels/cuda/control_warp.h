@@ -1,15 +1,14 @@
 // The control warp: the CUDA executor of the Primitives and Links verbs. One warp of a group runs
-// the text; a verb waits for its slots, writes a job for the workers (cta_memory.h) and returns as
-// soon as they have begun it.
+// the text; a verb waits for its slots, writes a job for the workers (job_ring.h) and returns.
 //
-// Guarantees: at most one job is being moved while the next one is waited for; a verb after a
-// failed wait does nothing. Cost of a verb: two barriers of the group, and some forty words of
-// shared memory that one thread reads and writes.
+// Guarantees: jobs wait for the slots of their own verb alone, while workers move those before; a
+// verb after a failed wait does nothing. Cost of a verb: some forty words of shared memory that one
+// thread reads and writes.
 #pragma once
 
-#include "kernels/cuda/cta_memory.h"
 #include "kernels/cuda/end_lane.h"
 #include "kernels/cuda/end_wait.h"
+#include "kernels/cuda/job_ring.h"
 #include "kernels/primitives.h"
 
 namespace rondo::cuda {
@@ -47,14 +46,14 @@ struct PlayedWaiter {
 
 // The job of one verb: written by one thread. Returns false where the CTA has failed.
 template <class Math, class Faults>
-RONDO_FN inline bool write_job(const Group& group, std::uint32_t verb, VerbEnds ends,
+RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds ends,
                                const Chunk& c) {
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
   if (cta_failed()) return false;
   const Protocol protocol = Played::protocol();
   const bool flagged = protocol != Protocol::kSimple;  // data bring the news of their own arrival
-  const std::uint64_t number = read_word(kNumbersAt + group.number);
-  const std::uint32_t job = job_at(group.number, number);
+  const unsigned number = ring.next<!Faults::kOverrunsJobs>();
+  const std::uint32_t job = ring.at(number);
   std::uint64_t peers = 0, step = 0;
   std::uint32_t how = 0;
   RONDO_NO_UNROLL
@@ -78,7 +77,7 @@ RONDO_FN inline bool write_job(const Group& group, std::uint32_t verb, VerbEnds 
     } else if (protocol == Protocol::kLL && (now & 0x7fffffff) < end.slot_count()) {
       how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
     } else if (std::uint64_t* const used = end.used(); used != nullptr) {
-      // The signal warp's fence covers it: two barriers are between.
+      // The signal warp's fence covers it, by way of the workers.
       device::store_relaxed<device::Scope::kSystem>(used + end.next_slot(), c.count * kWidth);
     }
     if (incoming || !flagged) {
@@ -105,7 +104,7 @@ RONDO_FN inline bool write_job(const Group& group, std::uint32_t verb, VerbEnds 
   write_word(job + kHow, how);
   write_word(job + kFromPeers, peers);
   write_word(job + kStep, step);
-  write_word(kNumbersAt + group.number, number + 1);
+  ring.publish(number);
   return true;
 }
 
@@ -115,16 +114,15 @@ template <class Math, class Faults>
 RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t verb, VerbEnds ends,
                                        std::uint64_t in_at, std::uint64_t out_at,
                                        std::uint64_t count) {
-  const Group group = Group::of_thread(args.groups);
+  const JobRing ring{Group::of_thread(args.groups)};
   RONDO_NO_UNROLL
   while (count > 0) {
     const std::uint64_t slice = Played::slice();
     const std::uint64_t part = count < slice ? count : slice;
     std::uint32_t written = 0;
     if (device::lane_index() == 0)
-      written = write_job<Math, Faults>(group, verb, ends, {in_at, out_at, part}) ? 1 : 0;
+      written = write_job<Math, Faults>(ring, verb, ends, {in_at, out_at, part}) ? 1 : 0;
     if (device::shuffle(written, 0) == 0) return;
-    group.begin_job();
     in_at += part, out_at += part, count -= part;
   }
 }

@@ -2,10 +2,7 @@
 //
 // A group is a pipeline of three kinds of warps. Its control warp runs the text: for every verb it
 // waits until slots are full or free and writes a job. Workers move the job's data. The signal warp
-// tells the peers. Two barriers keep them apart: `begin` (control warp and workers) opens a job,
-// `end` (workers and signal warp) closes it, so that the control warp waits for job k + 1 and the
-// signal warp's fence for job k - 1 runs while workers move job k. So three jobs are alive at once;
-// four have room.
+// tells the peers. Jobs go from one to the next by a ring (job_ring.h).
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
@@ -36,14 +33,19 @@ enum How : std::uint32_t {
   kFillsSlot0 = 8,  // LL: whole slots get the new flag, so that no old one lives for ever
   kFillsSlot1 = 16,
 };
+// Places for jobs, a group: as many as a connection has slots, which a rank may have filled before
+// a peer has emptied one.
 inline constexpr unsigned kJobs = 4;
 inline constexpr unsigned kGroups = 2;
+enum JobBarrier : std::uint32_t { kFull, kDone, kFree, kJobBarriers };
 
 // Where things lie, in words, behind those of waits.
 inline constexpr std::uint32_t kEndWords = sizeof(DeviceEnd) / 8;
 inline constexpr std::uint32_t kEndsAt = kWaitShared / 8;
 inline constexpr std::uint32_t kJobsAt = kEndsAt + kDirections * kEnds * kEndWords;
-inline constexpr std::uint32_t kNumbersAt = kJobsAt + kGroups * kJobs * kJobWords;  // jobs made
+inline constexpr std::uint32_t kJobBarriersAt = kJobsAt + kGroups * kJobs * kJobWords;
+inline constexpr std::uint32_t kNumbersAt =  // of the next jobs
+    kJobBarriersAt + kGroups * kJobs * kJobBarriers;
 inline constexpr std::uint32_t kSliceAt =
     kNumbersAt + kGroups;                                 // begin and count of the channel's part
 inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // LaunchCount
@@ -124,10 +126,6 @@ static_assert(offsetof(DeviceEnd, connection.peer) % 8 == 0 && offsetof(DeviceEn
 RONDO_FN inline EndAt end_at(int direction, int index) {
   return {kEndsAt + static_cast<std::uint32_t>(direction * kEnds + index) * kEndWords};
 }
-RONDO_FN inline std::uint32_t job_at(unsigned group, std::uint64_t number) {
-  return kJobsAt + (group * kJobs + static_cast<unsigned>(number % kJobs)) * kJobWords;
-}
-
 // The call that the CTA plays and its rank's part in it, as open() has put them into shared memory:
 // in a list they lie at no fixed place, and an address would be another register of every thread.
 struct Played {
@@ -205,12 +203,6 @@ struct Group {
   RONDO_FN unsigned workers() const { return threads - kServiceWarps * device::kWarp; }
   RONDO_FN unsigned worker() const {
     return (warp - kServiceWarps) * device::kWarp + device::lane_index();
-  }
-  RONDO_FN void begin_job() const {  // control warp and workers
-    device::named_barrier(1 + 2 * number, threads - device::kWarp);
-  }
-  RONDO_FN void end_job() const {  // workers and signal warp
-    device::named_barrier(2 + 2 * number, threads - device::kWarp);
   }
 };
 

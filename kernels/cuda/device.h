@@ -12,8 +12,8 @@
 //   bytes
 //   store_line   the same by eight lanes to the 128 bytes of a line, with one instruction of the
 //   warp (null: this lane has none): whole, too, where the path to that memory is so kind
-//   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope> barrier, named_barrier,
-//   named_arrive, sync_warp, shuffle, ballot, timer_ns, nap, spin
+//   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope>, barrier, sync_warp, shuffle, ballot,
+//   timer_ns, nap, spin (barriers of fewer threads: device_mbarrier.h)
 // Guarantees: accesses are made in program order by the compiler (all are volatile to it); the
 // device orders them as the PTX memory model says. Cost: the instruction that the name says.
 #pragma once

@@ -265,12 +265,6 @@ __device__ __forceinline__ void store_shared(std::uint32_t offset, T value) {
 // Without .aligned, which bar.sync is: the threads of a warp may come one by one, as they do after
 // waits of their own, and warps of different kinds may come from different places.
 __device__ __forceinline__ void barrier() { asm volatile("barrier.sync 0;" ::: "memory"); }
-__device__ __forceinline__ void named_barrier(unsigned id, unsigned threads) {
-  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void named_arrive(unsigned id, unsigned threads) {
-  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
 __device__ __forceinline__ void sync_warp() {
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }

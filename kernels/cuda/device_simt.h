@@ -86,9 +86,7 @@ void store_shared(std::uint32_t offset, T value) {
   simt::store_shared(offset, &value, sizeof(T));
 }
 
-inline void barrier() { simt::barrier(0, simt::thread_count()); }
-inline void named_barrier(unsigned id, unsigned threads) { simt::barrier(id, threads); }
-inline void named_arrive(unsigned id, unsigned threads) { simt::barrier_arrive(id, threads); }
+inline void barrier() { simt::barrier(); }
 inline void sync_warp() { simt::sync_warp(); }
 inline std::uint32_t shuffle(std::uint32_t value, unsigned from_lane) {
   return static_cast<std::uint32_t>(simt::shuffle(value, from_lane));

@@ -2,8 +2,8 @@
 // in one launch; copies within the device beside it.
 //
 // A CTA has a control warp, a signal warp and workers, as the kernels over connections do
-// (cta_memory.h): it waits for a slot while the slot before is moved, and tells the peer of the one
-// before that. Each lane of the control warp has an item open, at most kMessageWindow do: of those
+// (cta_memory.h): it waits for a slot while slots before are moved, and tells the peers of those
+// before these. Each lane of the control warp has an item open, at most kMessageWindow do: of those
 // whose slot is known to be there the first one goes on; where none is all ask, and where none may
 // go on yet, the next item of the list is opened. So slots that are long under way, as between
 // hosts, hold up only their own message. Guarantees: any alignment; what is sent is read once, and
@@ -11,7 +11,7 @@
 // Control::abort by much; where a CTA waits for long, that of one of its ends is told to the host,
 // with the slot's number (Station::waits), until it ends. Whoever cuts messages into items and
 // launches sees to it that the first one of all that are not over is open, or the next to be, on
-// both sides (message_launches.h). Cost: where nothing is waited for, two barriers of the CTA and a
+// both sides (message_launches.h). Cost: where nothing is waited for, a job of the ring and a
 // posted store to the peer a slot.
 #pragma once
 
@@ -37,19 +37,17 @@ struct Messages {
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {
-    const Group group{0, device::thread_count(), device::warp_index()};
-    if (device::thread_index() == 0) {
-      begin_waits();
-      write_word(kNumbersAt, 0);
-    }
+    const JobRing ring{{0, device::thread_count(), device::warp_index()}};
+    if (device::thread_index() == 0) begin_waits();
+    JobRing::begin(ring.group.workers());
     device::barrier();
-    if (group.warp == 0) {
-      play(args, group);
-      write_last_job(group);
-    } else if (group.warp == 1) {
-      post_jobs<Faults>(group);
+    if (ring.group.warp == 0) {
+      play(args, ring);
+      ring.publish_last();
+    } else if (ring.group.warp == 1) {
+      if (device::lane_index() == 0) post_jobs<Faults>(ring, 0);
     } else {
-      work(group);
+      work(ring);
     }
   }
 
@@ -77,7 +75,7 @@ struct Messages {
   static RONDO_FN EndAt end() { return end(device::lane_index()); }
 
   // By the control warp: its CTA's items.
-  static RONDO_FN void play(const Args& args, const Group& group) {
+  static RONDO_FN void play(const Args& args, const JobRing& ring) {
     const unsigned last = args.first[device::cta_index() + 1];
     unsigned next = args.first[device::cta_index()];
     Open mine;
@@ -95,8 +93,7 @@ struct Messages {
         continue;
       }
       const bool chosen = device::lowest_bit(ready) == device::lane_index();
-      if (!device::any(chosen && write_job(args, group, &mine))) return;
-      group.begin_job();
+      if (!device::any(chosen && write_job(args, ring, &mine))) return;
       const bool over = chosen && mine.moved == bytes_of(args, mine.item);
       if (!device::any(over)) continue;
       const bool goes_on = over && next != last && shares_end(args, mine.item, next);
@@ -183,7 +180,7 @@ struct Messages {
   }
 
   // What comes next of the lane's item, whose slot is there. False where the CTA has failed.
-  static RONDO_FN bool write_job(const Args& args, const Group& group, Open* mine) {
+  static RONDO_FN bool write_job(const Args& args, const JobRing& ring, Open* mine) {
     if (cta_failed()) return false;
     const unsigned item = mine->item;
     const bool copies = args.copies(item), sends = !copies && args.sends(item);
@@ -191,14 +188,14 @@ struct Messages {
     const std::uint64_t left = bytes_of(args, item) - mine->moved;
     const std::uint64_t most = copies ? left : end().slot_bytes();
     const std::uint64_t bytes = left < most ? left : most;
-    const std::uint64_t number = read_word(kNumbersAt + group.number);
-    const std::uint32_t job = job_at(group.number, number);
+    const unsigned number = ring.next<!Faults::kOverrunsJobs>();
+    const std::uint32_t job = ring.at(number);
     std::uint64_t slot = 0, counter = 0, now = 0;
     if (!copies) {
       now = end().step();
       slot = reinterpret_cast<std::uintptr_t>(end().slot());
       counter = reinterpret_cast<std::uintptr_t>(sends ? end().tail() : end().head());
-      // The signal warp's fence covers it: two barriers are between.
+      // The signal warp's fence covers it, by way of the workers.
       if (std::uint64_t* const used = end().used(); sends && used != nullptr)
         device::store_relaxed<device::Scope::kSystem>(used + end().next_slot(), bytes);
       if (!(Faults::kStaysInSlot && sends && now == 3)) end().turn();
@@ -215,20 +212,20 @@ struct Messages {
     write_word(job + kCount, bytes);
     write_word(job + kPosts, counter);
     write_word(job + kPosts + 1, now + 1);
-    write_word(kNumbersAt + group.number, number + 1);
+    ring.publish(number);
     mine->moved += bytes;
     return true;
   }
 
-  static RONDO_FN void work(const Group& group) {
+  static RONDO_FN void work(const JobRing& ring) {
     RONDO_NO_UNROLL
-    for (std::uint64_t number = 0;; ++number) {
-      group.begin_job();
-      const JobPlaces job = JobPlaces::read(job_at(group.number, number));
-      if ((job.how & kLast) == 0 && !cta_failed())
-        SimpleMover<CopyMath>{job, group.worker(), group.workers(), {}}.run();
-      group.end_job();
-      if ((job.how & kLast) != 0) return;
+    for (unsigned number = 0;; ++number) {
+      const JobPlaces job = JobPlaces::read(ring.wait_for(number));
+      const bool is_last = (job.how & kLast) != 0;
+      if (!is_last && !cta_failed())
+        SimpleMover<CopyMath>{job, ring.group.worker(), ring.group.workers(), {}}.run();
+      ring.finish(number);
+      if (is_last) return;
     }
   }
 };

@@ -1,11 +1,11 @@
-// The signal warp of a group: for every job that workers have done (cta_memory.h), it tells the
-// peers.
+// The signal warp of a group tells the peers of every job that workers have done.
 //
 // Guarantees: what workers have stored is there before a peer hears of it, and what they have
-// loaded is loaded. Cost: a fence and up to four stores a job, while workers do the next one.
+// loaded is loaded. Cost: up to four stores a job, and a fence for all jobs that were done when it
+// began, while workers do the next ones.
 #pragma once
 
-#include "kernels/cuda/cta_memory.h"
+#include "kernels/cuda/job_ring.h"
 
 namespace rondo::cuda {
 
@@ -13,46 +13,44 @@ namespace rondo::cuda {
 struct NoFaults {
   static constexpr bool kNoRelease = false;  // counters move before the data that they announce
   static constexpr bool kNoAcquire = false;
-  static constexpr bool kStaysInSlot = false;  // a slot is filled twice in a row
-  static constexpr bool kNoBarrier = false;    // between the calls of a list
-  static constexpr bool kOpensOne = false;     // a CTA of messages has no second one open
-  static constexpr bool kOpensTwice = false;   // messages of one end are open at once
+  static constexpr bool kStaysInSlot = false;   // a slot is filled twice in a row
+  static constexpr bool kNoBarrier = false;     // between the calls of a list
+  static constexpr bool kOverrunsJobs = false;  // jobs are written over others that nobody has seen
+  static constexpr bool kDoneEarly = false;     // warps say that their part is done, and begin it
+  static constexpr bool kOpensOne = false;      // a CTA of messages has no second one open
+  static constexpr bool kOpensTwice = false;    // messages of one end are open at once
 };
 
-template <class Faults>
 RONDO_FN inline void post_job(std::uint32_t job) {
-  using device::Scope;
-  if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();
   RONDO_NO_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     auto* const counter = reinterpret_cast<std::uint64_t*>(read_word(job + kPosts + 2 * i));
     if (counter == nullptr) continue;
-    device::store_relaxed<Scope::kSystem>(counter, read_word(job + kPosts + 2 * i + 1));
+    device::store_relaxed<device::Scope::kSystem>(counter, read_word(job + kPosts + 2 * i + 1));
   }
 }
 
-// Until the last job.
+// By one lane: jobs from `first` on, until the last one of a call. The number of the job after it.
 template <class Faults>
-RONDO_FN inline void post_jobs(const Group& group) {
+RONDO_FN inline unsigned post_jobs(const JobRing& ring, unsigned first) {
   RONDO_NO_UNROLL
-  for (std::uint64_t number = 0;; ++number) {
-    group.end_job();
-    const std::uint32_t job = job_at(group.number, number);
-    if ((read_word(job + kHow) & kLast) != 0) return;
-    if (device::lane_index() == 0 && !cta_failed()) post_job<Faults>(job);
-    device::sync_warp();
+  for (unsigned number = first;;) {
+    ring.wait_until_done(number);
+    unsigned end = number + 1;
+    while (end < number + kJobs && ring.is_done(end)) ++end;
+    const bool posts = !cta_failed();
+    if constexpr (!Faults::kNoRelease) {
+      if (posts) device::fence<device::Scope::kSystem>();
+    }
+    RONDO_NO_UNROLL
+    for (; number < end; ++number) {
+      const std::uint32_t job = ring.at(number);
+      const bool is_last = (read_word(job + kHow) & kLast) != 0;
+      if (posts && !is_last) post_job(job);
+      ring.give_back(number);
+      if (is_last) return number + 1;
+    }
   }
-}
-
-// By the control warp, after all jobs: everybody may leave.
-RONDO_FN inline void write_last_job(const Group& group) {
-  if (device::lane_index() == 0) {
-    const std::uint64_t number = read_word(kNumbersAt + group.number);
-    write_word(job_at(group.number, number) + kHow, kLast);
-    write_word(kNumbersAt + group.number, number + 1);
-  }
-  device::sync_warp();
-  group.begin_job();
 }
 
 }  // namespace rondo::cuda

@@ -44,10 +44,16 @@ std::uint64_t compare_exchange(void* at, std::uint64_t expected, std::uint64_t d
 
 void fence(Scope scope);  // acquire and release
 
-// barrier 0 is for all threads of the CTA; others are named ones for `threads` of them (a multiple
-// of 32). None is aligned: threads come one by one, from anywhere. arrive does not wait.
-void barrier(unsigned id, unsigned threads);
-void barrier_arrive(unsigned id, unsigned threads);
+// For all threads of the CTA. Not aligned: they come one by one, from anywhere.
+void barrier();
+
+// Barriers in shared memory, at multiples of 8 (mbarriers). A phase ends with so many arrivals;
+// test says whether the phase of that parity is over, wait blocks until it is.
+void mbarrier_init(std::uint32_t at, unsigned arrivals);
+void mbarrier_end(std::uint32_t at);
+void mbarrier_arrive(std::uint32_t at);
+bool mbarrier_test(std::uint32_t at, unsigned parity);
+void mbarrier_wait(std::uint32_t at, unsigned parity);
 
 // Whole warps only: all 32 lanes (or all there are in the last warp) call together.
 void sync_warp();

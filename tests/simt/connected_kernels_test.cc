@@ -149,11 +149,13 @@ std::uint8_t byte_of(int rank, std::uint64_t i) {
 }
 
 // Bytes of every rank into every rank, or of one into all. shift: of the inputs of odd ranks.
-template <class Math = CopyMath>
+template <class Math = CopyMath, class Faults = cuda::NoFaults>
 bool copies(const MachineOptions& options, const ConnectedShape& shape, const ConnectedCall& call,
             int shift = 1) {
   TestMachine machine(options);
   ConnectedRanks ranks(machine, shape);
+  if (options.faulty)
+    for (int r = 0; r < shape.ranks; ++r) machine.on_host(ranks.controls)[r].limit_ns = 50'000'000;
   const bool gathers = call.collective == Collective::kAllGather;
   const std::uint64_t all = gathers ? call.count * static_cast<unsigned>(shape.ranks) : call.count;
   std::vector<void*> in, out;
@@ -167,7 +169,7 @@ bool copies(const MachineOptions& options, const ConnectedShape& shape, const Co
     out.push_back(output);
     results.push_back(machine.on_host(output));
   }
-  ranks.launch<Math>(call, in, out);
+  ranks.launch<Math, Faults>(call, in, out);
   if (!machine.run()) return false;
   for (int r = 0; r < shape.ranks; ++r)
     for (std::uint64_t i = 0; i < all; ++i) {
@@ -302,6 +304,36 @@ TEST(ConnectedKernels, OverLL128NeedLinesThatStayWhole) {
 
 TEST(ConnectedKernels, ThatStayInASlotAreCaught) {
   EXPECT_GT(connected_failures<StaysInSlot>(false), 36);
+}
+
+struct DoneEarly : cuda::NoFaults {
+  static constexpr bool kDoneEarly = true;
+};
+struct OverrunsJobs : cuda::NoFaults {
+  static constexpr bool kOverrunsJobs = true;
+};
+// The last rank of a chain only receives: over LL, its jobs wait for nothing but their place.
+template <class Faults>
+int overrun_failures() {
+  const ConnectedCall call{.collective = Collective::kBroadcast,
+                           .protocol = Protocol::kLL,
+                           .count = 64 * 20,
+                           .per_round = 64,
+                           .root = 0};
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    MachineOptions options{.seed = seed, .devices = 8};
+    options.faulty = Faults::kOverrunsJobs;
+    failed += copies<CopyMath, Faults>(options, {.ranks = 2}, call) ? 0 : 1;
+  }
+  return failed;
+}
+TEST(ConnectedKernels, ThatPostJobsBeforeTheyAreDoneAreCaughtInWeakMemory) {
+  EXPECT_GT(connected_failures<DoneEarly>(true), 4);
+}
+TEST(ConnectedKernels, ThatOverrunTheirJobsAreCaught) {
+  EXPECT_EQ(overrun_failures<cuda::NoFaults>(), 0);
+  EXPECT_GT(overrun_failures<OverrunsJobs>(), 4);
 }
 
 TEST(ConnectedKernels, EndSoonAfterTheHostAborts) {

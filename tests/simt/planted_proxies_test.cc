@@ -44,7 +44,7 @@ bool misses_before_a_bulk_load(Fence fence) {
   auto* const data = machine.allocate<Vector>(1);
   return misses_a_fence(machine, [=] {
     constexpr std::uint32_t kBarrierAt = 64;
-    device::mbarrier_init(kBarrierAt);
+    device::mbarrier_init(kBarrierAt, 1);
     if (fence == Fence::kTooEarly) device::fence_bulk();
     device::store(data, kValue);
     if (fence == Fence::kRight) device::fence_bulk();
@@ -134,7 +134,7 @@ bool misses_between_devices(Fences fences, bool stores_in_bulk) {
   });
   machine.launch("reader", {.threads = 1, .shared_bytes = 256, .device = 1}, [=] {
     constexpr std::uint32_t kBarrierAt = 64;
-    device::mbarrier_init(kBarrierAt);
+    device::mbarrier_init(kBarrierAt, 1);
     while (device::load_acquire<device::Scope::kSystem>(flag) == 0) device::spin();
     if (fences == Fences::kReaders) device::fence_bulk();
     device::bulk_load(0, data, sizeof(Vector), kBarrierAt);

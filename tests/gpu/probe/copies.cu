@@ -39,7 +39,7 @@ __global__ void copy_bulk(char* to, const char* from, std::size_t pieces) {
   const std::size_t turns =
       blockIdx.x < pieces ? (pieces - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
   const auto offset = [&](std::size_t turn) { return (blockIdx.x + turn * gridDim.x) * piece; };
-  for (unsigned s = 0; s < stages; ++s) gpu::mbarrier_init(barrier(s));
+  for (unsigned s = 0; s < stages; ++s) gpu::mbarrier_init(barrier(s), 1);
   gpu::fence_bulk();
   for (std::size_t t = 0; t < turns && t < stages; ++t)
     gpu::bulk_load(place(t), from + offset(t), piece, barrier(t));

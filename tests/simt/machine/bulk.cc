@@ -28,13 +28,6 @@ std::byte* shared_at(std::uint32_t offset) {
   return reinterpret_cast<std::byte*>(self().cta.shared.data()) + offset;
 }
 
-Mbarrier& barrier_at(std::uint32_t at) {
-  const auto found = state().barriers.find(at);
-  if (found == state().barriers.end())
-    refuse(Violation::kBarrier, fmt::format("uses no barrier at {} of shared memory", at));
-  return found->second;
-}
-
 // Both places of a copy, checked to the byte.
 std::byte* checked(const void* global, std::uint32_t shared, unsigned bytes, const char* verb) {
   const auto address = reinterpret_cast<std::uint64_t>(global);
@@ -105,21 +98,9 @@ void advance(std::size_t index) {
 
 }  // namespace
 
-void mbarrier_init(std::uint32_t at, unsigned arrivals) {
-  worker().plain_access();
-  if (at % sizeof(std::uint64_t) != 0 || at + sizeof(std::uint64_t) > self().cta.grid->shared_bytes)
-    refuse(Violation::kBadAccess, fmt::format("makes a barrier at {} of shared memory", at));
-  if (!state().barriers.emplace(at, Mbarrier{arrivals, arrivals}).second)
-    refuse(Violation::kBarrier, fmt::format("makes the barrier at {} a second time", at));
-}
-void mbarrier_end(std::uint32_t at) {
-  worker().plain_access();
-  barrier_at(at);
-  state().barriers.erase(at);
-}
 void mbarrier_expect(std::uint32_t at, unsigned bytes) {
   worker().plain_access();
-  Mbarrier& barrier = barrier_at(at);
+  Mbarrier& barrier = mbarrier_at(at);
   barrier.bytes += bytes;
   --barrier.missing;
   barrier.settle();
@@ -128,12 +109,15 @@ bool mbarrier_test(std::uint32_t at, unsigned parity) {
   worker().looks();
   std::vector<BulkCopy>& all = state().under_way;
   if (!all.empty() && worker().random().one_in(2)) advance(worker().random().below(all.size()));
-  return barrier_at(at).phase % 2 != parity;
+  const Mbarrier& barrier = mbarrier_at(at);
+  if (!barrier.is_over(parity)) return false;
+  if (worker().weak() != nullptr) barrier.over.join(self().memory.view);
+  return true;
 }
 
 void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t mbarrier) {
   worker().plain_access();
-  barrier_at(mbarrier);
+  mbarrier_at(mbarrier);
   state().under_way.push_back(
       {true, &self(), checked(from, to, bytes, "reads"), to, bytes, mbarrier, 0, {}});
 }

@@ -1,4 +1,4 @@
-// Bulk copies of a CTA that are under way, and the barriers in shared memory that they arrive at.
+// Bulk copies of a CTA that are under way, and the mbarriers that they and its threads arrive at.
 //
 // A copy happens when somebody waits for it, or by chance while somebody looks: so code that does
 // not wait finds garbage. A store reads shared memory at one time and writes at another.
@@ -6,25 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
+#include "tests/simt/machine/mbarrier.h"
+
 namespace rondo::simt {
-
-struct Thread;
-
-struct Mbarrier {
-  unsigned arrivals = 1;  // of a phase
-  unsigned missing = 1;
-  std::uint64_t bytes = 0;  // still to come
-  unsigned phase = 0;
-
-  void settle() {
-    if (missing > 0 || bytes > 0) return;
-    missing = arrivals;
-    ++phase;
-  }
-};
 
 struct BulkCopy {
   bool load;
@@ -38,7 +24,7 @@ struct BulkCopy {
 };
 
 struct BulkState {
-  std::map<std::uint32_t, Mbarrier> barriers;  // by place in shared memory
+  Mbarriers barriers;
   std::vector<BulkCopy> under_way;
   unsigned groups = 0;
 };

@@ -24,7 +24,6 @@ class AddressSpace;
 struct Cta;
 
 inline constexpr unsigned kWarpLanes = 32;
-inline constexpr unsigned kBarriers = 16;
 inline constexpr unsigned kUsualRegisters = 96;  // of a kernel of which nobody says how many
 
 // One launch. `body` runs once per thread with the arguments.
@@ -61,9 +60,8 @@ struct Thread {
   const char* blocked_in = nullptr;
 };
 
-// A barrier collects threads until `expected` have come; then those that wait go on.
+// A CTA's barrier collects all of its threads; then they go on.
 struct Barrier {
-  unsigned expected = 0;
   unsigned arrived = 0;
   MetViews views;  // of those that came
   std::vector<Thread*> waiting;
@@ -89,7 +87,7 @@ struct Cta {
   int multiprocessor = 0;
   StoreBuffer stores;                 // seen by all of the CTA
   std::vector<std::uint64_t> shared;  // dynamic shared memory, full of garbage at first
-  std::array<Barrier, kBarriers> barriers;
+  Barrier barrier;
   std::vector<Warp> warps;
   BulkState bulk;
   std::vector<std::unique_ptr<Thread>> threads;

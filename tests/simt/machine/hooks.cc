@@ -61,21 +61,13 @@ std::byte* shared_place(std::uint32_t offset, unsigned bytes) {
 }
 
 // Arrives; the last one lets the others go. Returns whether it was the last.
-bool arrive(Barrier& barrier, unsigned id, unsigned threads) {
+bool arrive(Barrier& barrier) {
   Thread& thread = self();
-  if (id >= kBarriers || threads == 0 || threads > thread.cta.threads.size())
-    broken(fmt::format("uses barrier {} for {} threads", id, threads));
-  if (id != 0 && threads % kWarpLanes != 0)
-    broken(fmt::format("uses barrier {} for {} threads, not whole warps", id, threads));
-  if (barrier.arrived > 0 && barrier.expected != threads)
-    broken(fmt::format("comes to barrier {} for {} threads, where others expect {}", id, threads,
-                       barrier.expected));
-  barrier.expected = threads;
   if (WeakMemory* const weak = worker().weak()) {
     weak->release(thread.memory, Scope::kCta);
     barrier.views.add(thread.memory.view);
   }
-  if (++barrier.arrived < threads) return false;
+  if (++barrier.arrived < thread.cta.threads.size()) return false;
   barrier.views.close();
   for (Thread* const waiting : barrier.waiting) {
     barrier.views.raise(waiting->memory.view);
@@ -288,15 +280,11 @@ void fence(Scope scope) {
   }
 }
 
-void barrier(unsigned id, unsigned threads) {
-  Barrier& barrier = self().cta.barriers[id % kBarriers];
-  if (arrive(barrier, id, threads)) return worker().give_way();
+void barrier() {
+  Barrier& barrier = self().cta.barrier;
+  if (arrive(barrier)) return worker().give_way();
   barrier.waiting.push_back(&self());
   worker().block("barrier");
-}
-void barrier_arrive(unsigned id, unsigned threads) {
-  arrive(self().cta.barriers[id % kBarriers], id, threads);
-  worker().give_way();
 }
 
 void sync_warp() { meet("sync_warp", 0, true); }

@@ -132,6 +132,16 @@ void MetViews::raise(View& view) const {
   view.shared = shared_;
 }
 
+void MetViews::join(View& view) const {
+  view.device = std::max(view.device, device_);
+  view.system = std::max(view.system, system_);
+  if (shared_ == nullptr || view.shared == shared_) return;
+  if (view.shared != nullptr)
+    for (const auto& [at, time] : *view.shared)
+      if (time > std::min(view.device, view.system)) View::note(view.own, at, time);
+  view.shared = shared_;
+}
+
 void WeakMemory::list(StoreBuffer& buffer) {
   if (buffer.listed != 0) return;
   pending_.push_back(&buffer);

@@ -91,13 +91,14 @@ struct View {
   static void note(Seen& seen, const std::byte* at, std::uint64_t time);
 };
 
-// Threads that meet at a barrier: afterwards each has seen what any of them had. Cost: what was
-// seen is put together once and then shared.
+// Threads that meet at a barrier: afterwards each has seen what any of them had, and so have others
+// that hear of it. Cost: what was seen is put together once and then shared.
 class MetViews {
  public:
-  void add(const View& view);  // of one that comes
-  void close();                // all have come
-  void raise(View& view) const;
+  void add(const View& view);    // of one that comes
+  void close();                  // all have come
+  void raise(View& view) const;  // of one that came
+  void join(View& view) const;   // of one that did not
 
  private:
   std::uint64_t device_ = 0, system_ = 0;

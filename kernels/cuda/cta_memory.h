@@ -126,6 +126,7 @@ static_assert(offsetof(DeviceEnd, connection.peer) % 8 == 0 && offsetof(DeviceEn
 RONDO_FN inline EndAt end_at(int direction, int index) {
   return {kEndsAt + static_cast<std::uint32_t>(direction * kEnds + index) * kEndWords};
 }
+
 // The call that the CTA plays and its rank's part in it, as open() has put them into shared memory:
 // in a list they lie at no fixed place, and an address would be another register of every thread.
 struct Played {

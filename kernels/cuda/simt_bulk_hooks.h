@@ -6,9 +6,8 @@
 
 namespace rondo::simt {
 
-// Multiples of 16 bytes, aligned to 16. A load arrives at an mbarrier that was told of it before
-// (one arrival, and `bytes` more are awaited in this phase), stores belong to groups.
-void mbarrier_expect(std::uint32_t at, unsigned bytes);
+// Multiples of 16 bytes, aligned to 16. A load arrives at an mbarrier that expects it, stores
+// belong to groups.
 void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t mbarrier);
 void bulk_store(void* to, std::uint32_t from, unsigned bytes);
 void bulk_commit();

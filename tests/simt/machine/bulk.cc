@@ -19,11 +19,6 @@ Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
 BulkState& state() { return self().cta.bulk; }
 
-[[noreturn]] void refuse(Violation kind, const std::string& what) {
-  report(kind, describe(self()) + " " + what);
-  worker().give_up();
-}
-
 std::byte* shared_at(std::uint32_t offset) {
   return reinterpret_cast<std::byte*>(self().cta.shared.data()) + offset;
 }
@@ -64,8 +59,9 @@ bool go_on(BulkCopy& copy) {
       }
       std::memcpy(shared_at(copy.shared + at), value, kWhole);
     });
-    const auto found = state().barriers.find(copy.mbarrier);
-    if (found == state().barriers.end()) return true;
+    Mbarriers& barriers = copy.thread->cta.mbarriers;
+    const auto found = barriers.find(copy.mbarrier);
+    if (found == barriers.end()) return true;
     found->second.bytes -= copy.bytes;
     found->second.settle();
     return true;
@@ -98,13 +94,6 @@ void advance(std::size_t index) {
 
 }  // namespace
 
-void mbarrier_expect(std::uint32_t at, unsigned bytes) {
-  worker().plain_access();
-  Mbarrier& barrier = mbarrier_at(at);
-  barrier.bytes += bytes;
-  --barrier.missing;
-  barrier.settle();
-}
 bool mbarrier_test(std::uint32_t at, unsigned parity) {
   worker().looks();
   std::vector<BulkCopy>& all = state().under_way;

@@ -1,4 +1,4 @@
-// Bulk copies of a CTA that are under way, and the mbarriers that they and its threads arrive at.
+// Bulk copies of a CTA that are under way.
 //
 // A copy happens when somebody waits for it, or by chance while somebody looks: so code that does
 // not wait finds garbage. A store reads shared memory at one time and writes at another.
@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/simt/machine/mbarrier.h"
-
 namespace rondo::simt {
+
+struct Thread;
 
 struct BulkCopy {
   bool load;
@@ -24,7 +24,6 @@ struct BulkCopy {
 };
 
 struct BulkState {
-  Mbarriers barriers;
   std::vector<BulkCopy> under_way;
   unsigned groups = 0;
 };

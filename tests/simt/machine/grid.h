@@ -15,6 +15,7 @@
 
 #include "tests/simt/machine/bulk.h"
 #include "tests/simt/machine/fiber.h"
+#include "tests/simt/machine/mbarrier.h"
 #include "tests/simt/machine/weak_memory.h"
 
 namespace rondo::simt {
@@ -89,6 +90,7 @@ struct Cta {
   std::vector<std::uint64_t> shared;  // dynamic shared memory, full of garbage at first
   Barrier barrier;
   std::vector<Warp> warps;
+  Mbarriers mbarriers;
   BulkState bulk;
   std::vector<std::unique_ptr<Thread>> threads;
   unsigned threads_left;       // that have not ended

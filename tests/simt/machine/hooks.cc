@@ -55,11 +55,6 @@ std::byte* shared_place(std::uint32_t offset, unsigned bytes) {
   worker().give_up();
 }
 
-[[noreturn]] void broken(const std::string& what) {
-  report(Violation::kBarrier, describe(self()) + " " + what);
-  worker().give_up();
-}
-
 // Arrives; the last one lets the others go. Returns whether it was the last.
 bool arrive(Barrier& barrier) {
   Thread& thread = self();
@@ -83,7 +78,8 @@ Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
   Thread& thread = self();
   Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
   if (warp.arrived > 0 && warp.what != what)
-    broken(fmt::format("comes to {} while its warp is at {}", what, warp.what));
+    refuse(Violation::kBarrier,
+           fmt::format("comes to {} while its warp is at {}", what, warp.what));
   warp.what = what;
   warp.brought[thread.index % kWarpLanes] = value;
   if (WeakMemory* const weak = worker().weak(); weak != nullptr && orders_memory) {
@@ -233,7 +229,8 @@ void store_line(void* at, const void* from) {
   Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
   const auto address = reinterpret_cast<std::uint64_t>(at);
   if (at != nullptr && address / kPart % kLineParts != lane % kLineParts)
-    broken(fmt::format("writes {:#x} as part {} of a line", address, lane % kLineParts));
+    refuse(Violation::kBarrier,
+           fmt::format("writes {:#x} as part {} of a line", address, lane % kLineParts));
   const bool whole = at != nullptr && worker().keeps_lines_whole(address);
   LinePart& part = warp.parts[lane];
   part.at = whole ? place_to_write(at, kPart, "writes") : nullptr;

@@ -11,12 +11,7 @@ namespace {
 
 Thread& arriving() { return *Worker::running(); }
 Worker& its_worker() { return *arriving().cta.worker; }
-Mbarriers& all_of_cta() { return arriving().cta.bulk.barriers; }
-
-[[noreturn]] void refuse_barrier(Violation kind, const std::string& what) {
-  report(kind, describe(arriving()) + " " + what);
-  its_worker().give_up();
-}
+Mbarriers& all_of_cta() { return arriving().cta.mbarriers; }
 
 void see(const MetViews& views, Thread& thread) {
   if (its_worker().weak() != nullptr) views.join(thread.memory.view);
@@ -41,7 +36,7 @@ void Mbarrier::settle() {
 Mbarrier& mbarrier_at(std::uint32_t at) {
   const auto found = all_of_cta().find(at);
   if (found == all_of_cta().end())
-    refuse_barrier(Violation::kBarrier, fmt::format("uses no barrier at {} of shared memory", at));
+    refuse(Violation::kBarrier, fmt::format("uses no barrier at {} of shared memory", at));
   return found->second;
 }
 
@@ -49,28 +44,29 @@ void mbarrier_init(std::uint32_t at, unsigned arrivals) {
   its_worker().plain_access();
   constexpr std::size_t kBytes = sizeof(std::uint64_t);
   if (at % kBytes != 0 || at + kBytes > arriving().cta.grid->shared_bytes)
-    refuse_barrier(Violation::kBadAccess,
-                   fmt::format("makes a barrier at {} of shared memory", at));
+    refuse(Violation::kBadAccess, fmt::format("makes a barrier at {} of shared memory", at));
   if (arrivals == 0)
-    refuse_barrier(Violation::kBarrier, fmt::format("makes a barrier at {} for nobody", at));
+    refuse(Violation::kBarrier, fmt::format("makes a barrier at {} for nobody", at));
   if (!all_of_cta().emplace(at, Mbarrier{arrivals, arrivals, 0, 0, {}, {}, {}}).second)
-    refuse_barrier(Violation::kBarrier, fmt::format("makes the barrier at {} a second time", at));
+    refuse(Violation::kBarrier, fmt::format("makes the barrier at {} a second time", at));
 }
 void mbarrier_end(std::uint32_t at) {
   its_worker().plain_access();
   if (!mbarrier_at(at).waiting.empty())
-    refuse_barrier(Violation::kBarrier, fmt::format("ends the barrier at {} beside waits", at));
+    refuse(Violation::kBarrier, fmt::format("ends the barrier at {} beside waits", at));
   all_of_cta().erase(at);
 }
-void mbarrier_arrive(std::uint32_t at) {
+void mbarrier_arrive(std::uint32_t at) { mbarrier_expect(at, 0); }
+void mbarrier_expect(std::uint32_t at, unsigned bytes) {
   its_worker().give_way();
   Mbarrier& barrier = mbarrier_at(at);
   if (barrier.missing == 0)
-    refuse_barrier(Violation::kBarrier, fmt::format("is one too many at the barrier at {}", at));
+    refuse(Violation::kBarrier, fmt::format("is one too many at the barrier at {}", at));
   if (WeakMemory* const weak = its_worker().weak()) {
     weak->release(arriving().memory, Scope::kCta);
     barrier.coming.add(arriving().memory.view);
   }
+  barrier.bytes += bytes;
   --barrier.missing;
   barrier.settle();
 }

@@ -24,11 +24,6 @@ std::atomic<std::uint64_t> accesses{0};
 Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
 
-[[noreturn]] void refuse(Violation kind, const std::string& what) {
-  report(kind, describe(self()) + " " + what);
-  worker().give_up();
-}
-
 // The bytes in the memory of every device, in any order.
 std::vector<std::byte*> places(const void* pointer, const char* verb) {
   accesses.fetch_add(1, std::memory_order_relaxed);

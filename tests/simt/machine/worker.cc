@@ -281,4 +281,9 @@ void Worker::give_up() {
   std::abort();  // a dropped thread was resumed
 }
 
+void refuse(Violation kind, const std::string& what) {
+  report(kind, describe(*running_thread) + " " + what);
+  running_thread->cta.worker->give_up();
+}
+
 }  // namespace rondo::simt

@@ -12,6 +12,7 @@
 
 #include "tests/simt/machine/grid.h"
 #include "tests/simt/machine/random.h"
+#include "tests/simt/machine/violation.h"
 
 namespace rondo::simt {
 
@@ -81,6 +82,8 @@ class Worker {
   unsigned until_jump_ = 1;
 };
 
+// Reports what the running thread did wrong; its kernel ends.
+[[noreturn]] void refuse(Violation kind, const std::string& what);
 // With weak memory, for what hooks do: a weak load, and what comes before a store.
 void note_read(Thread& thread, const std::byte* at, unsigned bytes);
 void check_reads(Thread& thread, const std::byte* at, unsigned bytes);

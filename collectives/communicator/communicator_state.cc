@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "base/process.h"
-#include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/gpu_rank.h"
 #include "collectives/host/fiber_group.h"
 #include "transport/cuda/deferred_free.h"
 

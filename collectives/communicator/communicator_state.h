@@ -20,7 +20,7 @@
 namespace rondo {
 
 namespace gpu {
-class DeviceRank;
+class GpuRank;
 }
 
 class CommunicatorState : public RankContext {
@@ -44,7 +44,7 @@ class CommunicatorState : public RankContext {
   Withdrawal withdrawal{*this};
   OneSidedCalls one_sided{*this, supervisor, withdrawal};
   HostEngine engine{*this, one_sided};
-  std::unique_ptr<gpu::DeviceRank> device;  // where the rank lives on a CUDA device, else null
+  std::unique_ptr<gpu::GpuRank> device;  // where the rank lives on a CUDA device, else null
 
   // Once the host view has its peers: what its executors ask of the parts above.
   void connect_host_view();

@@ -12,7 +12,7 @@
 #include "collectives/communicator/agreed_facts.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/gpu/binding.h"
-#include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/gpu_rank.h"
 #include "collectives/gpu/tuning.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tune_file.h"
@@ -75,6 +75,7 @@ class Creation {
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
     if (request_.on_fault) state_->faults.listen(request_.on_fault);
+    RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device(
         {*state_, request_, *session_, records_, host_listener_.listener, deadline_}));
     return tuner == nullptr ? done() : tune(*tuner);

@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/communicator/child_request.h"
-#include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/gpu_rank.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 

@@ -43,11 +43,11 @@ class AcrossHosts {
   Done run() {
     RONDO_CHECK_OK(agree());
     RONDO_TRY(auto hosted, HostProxy::make(state_, staging_bytes_));
-    state_.device->set_hosted(std::move(hosted));
+    DeviceRank::of(state_).set_hosted(std::move(hosted));
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
     if (!span_.why_not.empty())
       RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
-    return state_.device->hosted()->start();
+    return DeviceRank::of(state_).hosted()->start();
   }
 
  private:
@@ -114,7 +114,7 @@ class AcrossHosts {
     mine = kernels->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return done();
-    state_.device->hosted()->add_kernels(std::move(kernels));
+    DeviceRank::of(state_).hosted()->add_kernels(std::move(kernels));
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                span_.from_bytes, span_.shape.channels);
     return done();
@@ -228,7 +228,7 @@ class AcrossHosts {
         state_.secret.derive("kernels between hosts").bytes(),
         near_by_orders(span_.orders, state_.members.shape, rank_, state_.members.near_nics()),
         raise,
-        state_.device->hosted()->proxy()};
+        DeviceRank::of(state_).hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));
     return done();
   }

@@ -33,15 +33,7 @@ class Binding {
   Done run() {
     std::vector<int> devices;
     for (const InitRecord& record : records_) devices.push_back(record.device);
-    const auto on_host = std::find(devices.begin(), devices.end(), -1);
-    const auto on_device =
-        std::find_if(devices.begin(), devices.end(), [](int device) { return device >= 0; });
-    if (on_device == devices.end()) return done();
-    if (on_host != devices.end())
-      return fail(Status::kInvalidUsage,
-                  "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
-                  "for all ranks or for none",
-                  on_host - devices.begin(), on_device - devices.begin(), *on_device);
+    if (devices.front() < 0) return done();  // then no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
     TeamOptions options = team_options(std::move(devices));
@@ -50,7 +42,7 @@ class Binding {
   }
 
  private:
-  DeviceRank& rank() const { return *state_.device; }
+  DeviceRank& rank() const { return DeviceRank::of(state_); }
 
   // The team of the ranks of this process, which whoever comes first makes.
   Done take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {

@@ -47,6 +47,10 @@ class TeamHooks final : public ProcessHooks {
 
 }  // namespace
 
+DeviceRank& DeviceRank::of(const CommunicatorState& state) {
+  return static_cast<DeviceRank&>(*state.device);
+}
+
 DeviceRank::DeviceRank(CommunicatorState& state, std::function<Done()> standing)
     : state_(state), served_standing_(std::move(standing)) {
   state_.faults.listen([this](const Fault& fault) { stop(fault); });

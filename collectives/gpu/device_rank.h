@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/gpu_engine.h"
+#include "collectives/gpu/gpu_rank.h"
 #include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
 #include "transport/cuda/deferred_free.h"
@@ -33,11 +34,14 @@ class DeviceWindows;
 class HostProxy;
 class ProcessHooks;
 
-class DeviceRank {
+class DeviceRank : public GpuRank {
  public:
+  // Of a state that bind_to_device() has given one.
+  static DeviceRank& of(const CommunicatorState& state);
+
   // standing: CreateRequest's.
   DeviceRank(CommunicatorState& state, std::function<Done()> standing);
-  ~DeviceRank();
+  ~DeviceRank() override;
   DeviceRank(const DeviceRank&) = delete;
   DeviceRank& operator=(const DeviceRank&) = delete;
 
@@ -54,12 +58,14 @@ class DeviceRank {
   void join_team();  // in the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
-  double predicted_ns(const CallRecord& record) const { return engine_->predicted_ns(record); }
+  double predicted_ns(const CallRecord& record) const override {
+    return engine_->predicted_ns(record);
+  }
   bool needs_device() const { return engine_->needs_device(); }
-  GpuMemoryUse memory() const;
-  Done suspend();
-  Done resume();
-  std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
+  GpuMemoryUse memory() const override;
+  Done suspend() override;
+  Done resume() override;
+  std::array<Communicator*, 2> parts() const override { return {on_gpu_.get(), of_leaders_.get()}; }
 
   EnqueueFlag& enqueue_flag() { return enqueues_; }
   Done post(std::span<const Call> calls);
@@ -68,28 +74,24 @@ class DeviceRank {
   Done post_one_sided(std::span<const Call> calls);
   Done wait_until_enqueued();
 
-  Done standing();            // why the rank goes on no longer, if so; for other threads
-  bool adopt_kernel_fault();  // true if a kernel of this rank has given up
+  Done standing();  // why the rank goes on no longer, if so; for other threads
+  bool adopt_kernel_fault() override;
 
-  // Collective; the window's number.
-  Result<int> open_window(Communicator& self, void* memory, std::size_t bytes, bool symmetric);
+  Result<int> open_window(Communicator& self, void* memory, std::size_t bytes,
+                          bool symmetric) override;
   // Notes in which symmetric windows the call's buffers are.
   void look_for_windows(Call* call) const;
-  void close_window(int window);
+  void close_window(int window) override;
   // The call, with the place in the peer's window that it puts into (device_windows.h).
   Done find_window_of(Call* call) const;
   // What a put of the network names the call's bytes by; null where it must be given copies.
   const void* name_to_network(const Call& call) const;
-  std::size_t window_bytes(int window, int peer) const;
+  std::size_t window_bytes(int window, int peer) const override;
+  void register_memory(const void* memory, std::size_t bytes) override;
 
-  // What peers may map (in_place_calls.h).
-  void register_memory(const void* memory, std::size_t bytes);
-
-  // A control message of a rank on another host; one of those that is known to be gone, or -1.
-  void hear(int peer, std::span<const std::byte> message);
-  int gone() const;
-  // Before the rank says that it leaves: what its streams have asked of the host is done.
-  void close();
+  void hear(int peer, std::span<const std::byte> message) override;
+  int gone() const override;
+  void close() override;
 
  private:
   void stop(const Fault& fault);

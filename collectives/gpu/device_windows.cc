@@ -70,14 +70,14 @@ void DeviceWindows::withdraw(Window* window) {
     state_.one_sided.remote_puts().close(number);
     return true;
   };
-  const Done gone = state_.device->hosted()->errands().run(
+  const Done gone = DeviceRank::of(state_).hosted()->errands().run(
       step, net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds)),
       "taking back what the network has of a window");
   if (!gone.ok()) RONDO_WARN("rank {}: {}", state_.members.rank, gone.error().text);
 }
 
 bool DeviceWindows::is_by_network() const {
-  return state_.device->hosted() != nullptr && state_.one_sided.remote_puts().usable();
+  return DeviceRank::of(state_).hosted() != nullptr && state_.one_sided.remote_puts().usable();
 }
 
 // On the thread that has the links.
@@ -93,7 +93,7 @@ Done DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* min
         WindowMemory::of(memory, bytes, state_.options.device,
                          state_.remote.links()->data_network(), state_.members.near_nics());
     why_not = named.why_not;
-    RONDO_CHECK_OK(state_.device->hosted()->lend_staging());
+    RONDO_CHECK_OK(DeviceRank::of(state_).hosted()->lend_staging());
     mine->keys = puts.offer(named.ways, &why_not);
     window->by_network = puts.newest();
     if (puts.sends_from({named.named, bytes})) window->named = named.named;
@@ -101,8 +101,8 @@ Done DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* min
   };
   Done told = done();
   if (is_by_network())
-    told = state_.device->hosted()->errands().run(step, deadline(),
-                                                  "registering a window with the network");
+    told = DeviceRank::of(state_).hosted()->errands().run(step, deadline(),
+                                                          "registering a window with the network");
   why_not.copy(mine->why_not, sizeof(mine->why_not) - 1);
   if (mine->keys.memory_bytes == 0 && is_by_network())
     RONDO_INFO(kNet, "rank {}: the network does not write into its window of {} bytes: {}",
@@ -122,8 +122,8 @@ Done DeviceWindows::meet_by_network(const Offers& offers, Window* window) const 
       window->written[r] = puts.reaches(window->by_network, static_cast<int>(r));
     return open;
   };
-  return state_.device->hosted()->errands().run(step, deadline(),
-                                                "opening links for puts to other hosts");
+  return DeviceRank::of(state_).hosted()->errands().run(step, deadline(),
+                                                        "opening links for puts to other hosts");
 }
 
 const std::byte* DeviceWindows::name_to_network(const void* memory, std::size_t bytes) const {
@@ -256,7 +256,7 @@ const std::vector<std::byte*>* DeviceWindows::symmetric_at(const void* buffer,
 // Memory that can be mapped by address, and a switch that is asked for.
 std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle& own,
                                                               MemoryHandle* object) const {
-  const DeviceTeam* const team = state_.device->team();
+  const DeviceTeam* const team = DeviceRank::of(state_).team();
   if (state_.members.rank != 0 || team == nullptr || !team->has_multicast()) return nullptr;
   std::unique_ptr<MulticastMemory> made = multicast_of_own();
   const Done created = made->create(own.plain.bytes);

@@ -34,9 +34,9 @@ Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses
     RONDO_TRY(resolved.receive,
               addresses.of(call.receive, which, "recvbuff", &resolved.own_access));
   }
-  state.device->look_for_windows(&resolved);
+  DeviceRank::of(state).look_for_windows(&resolved);
   if (call.window >= 0 && call.record.count > 0)
-    RONDO_CHECK_OK(state.device->find_window_of(&resolved));
+    RONDO_CHECK_OK(DeviceRank::of(state).find_window_of(&resolved));
   if (call.late_scalar != nullptr) {
     RONDO_TRY(resolved.late_scalar,
               addresses.of(call.late_scalar, which, "scalar", &resolved.own_access));
@@ -56,7 +56,7 @@ bool leaves_all_as_it_is(const Call& call) {
 class RankScope {
  public:
   explicit RankScope(const RankWork& work) {
-    const DeviceRank& rank = *work.state.device;
+    const DeviceRank& rank = DeviceRank::of(work.state);
     const auto depends = [](const Call& call) {
       return is_default_stream(call.stream) || is_one_sided(call);
     };
@@ -97,7 +97,7 @@ Done enqueue_together(std::span<const RankWork> works) {
     resolved.push_back(std::move(calls));
   }
   Done result;
-  const EnqueueFlag::Scope enqueues(works.front().state.device->enqueue_flag());
+  const EnqueueFlag::Scope enqueues(DeviceRank::of(works.front().state).enqueue_flag());
   std::size_t entered = 0, posted = 0;
   while (result.ok() && entered < works.size()) {
     result = works[entered].state.enter();
@@ -106,20 +106,21 @@ Done enqueue_together(std::span<const RankWork> works) {
   while (result.ok() && posted < works.size()) {
     const RankScope scope(works[posted]);
     result = scope.entered();
-    if (result.ok()) result = works[posted].state.device->post(resolved[posted]);
+    if (result.ok()) result = DeviceRank::of(works[posted].state).post(resolved[posted]);
     if (result.ok()) ++posted;
   }
   for (std::size_t i = 0; i < posted; ++i) {
     const RankScope scope(works[i]);
     Done waited = scope.entered();
-    if (waited.ok()) waited = works[i].state.device->wait_until_enqueued();
+    if (waited.ok()) waited = DeviceRank::of(works[i].state).wait_until_enqueued();
     if (result.ok()) result = waited;
   }
   for (std::size_t i = 0; i < posted && result.ok(); ++i) {
     if (one_sided[i].empty()) continue;
     CommunicatorState& state = works[i].state;
     const DeviceScope scope(state.options.device);
-    result = scope.entered().ok() ? state.device->post_one_sided(one_sided[i]) : scope.entered();
+    result = scope.entered();
+    if (result.ok()) result = DeviceRank::of(state).post_one_sided(one_sided[i]);
   }
   for (std::size_t i = 0; i < entered; ++i) works[i].state.leave();
   return result;

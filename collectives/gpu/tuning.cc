@@ -42,7 +42,7 @@ Result<std::string> refusal(const TunedWays& own, int other, const Membership& m
 
 Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin) {
-  const DevicePlanFacts* const facts = state.device->plan_facts();
+  const DevicePlanFacts* const facts = DeviceRank::of(state).plan_facts();
   if (facts == nullptr || facts->most_channels == 0) return std::string();  // there are no rings
   RONDO_TRY(auto tuner, tuner::Tuner::open(plugin, about(state)));
   const tuner::Asked asked = tuner::ask_tuner(*tuner, *facts);
@@ -55,9 +55,9 @@ Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session
   if (other != all.end())
     return refusal(asked.ways, static_cast<int>(other - all.begin()), state.members, session);
   if (state.members.rank == 0 && !asked.complaint.empty()) RONDO_WARN("{}", asked.complaint);
-  state.device->set_tuning(std::move(tuner), asked.ways.empty()
-                                                 ? nullptr
-                                                 : std::make_shared<const TunedWays>(asked.ways));
+  DeviceRank::of(state).set_tuning(
+      std::move(tuner),
+      asked.ways.empty() ? nullptr : std::make_shared<const TunedWays>(asked.ways));
   return std::string();
 }
 

@@ -8,12 +8,12 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kAlignment = 128;
+constexpr std::uint64_t kLineBytes = 128;
 constexpr unsigned kWarpOfMessages = 32;
 constexpr std::uint64_t kMessageBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
 
-std::uint64_t rounded(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+std::uint64_t whole_lines(std::uint64_t bytes) {
+  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 
 // What one channel moves of a message.
@@ -42,7 +42,7 @@ std::vector<Part> cut(std::span<const MessageMove> moves, int ranks) {
     const std::uint64_t half = move.shape.slot_bytes * cuda::kMessageChannelSlots / 2;
     const std::uint64_t channels = std::clamp<std::uint64_t>(
         move.bytes / half, 1, static_cast<std::uint64_t>(move.shape.channels));
-    const std::uint64_t each = rounded((move.bytes + channels - 1) / channels);
+    const std::uint64_t each = whole_lines((move.bytes + channels - 1) / channels);
     const int distance = (move.to - move.from + ranks) % ranks;
     int channel = 0;
     for (std::uint64_t at = 0; at < move.bytes; at += each)

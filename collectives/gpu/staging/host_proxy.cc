@@ -361,7 +361,7 @@ Done HostProxy::post_one_sided(std::span<const Call> calls) {
       one.peer = call.peer;
       one.signal = call.signal;
     } else {
-      rounds.add(call, state_.device->name_to_network(call));
+      rounds.add(call, DeviceRank::of(state_).name_to_network(call));
     }
   }
   hosted.rounds = rounds.calls();

@@ -1,0 +1,137 @@
+# Layers: a static library of all sources below a folder, of up to four parts. A part is a unity
+# build by itself, so that builds with and without GPUs share the objects of all other parts.
+#
+#   calls         what runs in calls
+#   once          what runs once a process or a communicator: Release compiles it for size
+#   engine...     collectives/gpu, in builds with GPUs: both kinds
+
+# What runs once a process or a communicator, and not in its calls.
+set(RONDO_NOT_IN_CALLS
+    "^base/(env|fmt|output_file|printable)"
+    ^topology/
+    "^kernels/(check|sim)/"
+    "^collectives/(communicator|model|watchdog)/"
+    "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
+    "^collectives/gpu/(bind|channel_search|explain_devices|memory_exchange|reachability)"
+    "^collectives/gpu/(team_connections|window_memory)"
+    "^collectives/gpu/channels/(channel_orders|multicast_memory|p2p_reach|shared_)"
+    ^transport/[^/]*.cc$
+    "^transport/(auth|bootstrap|launch)/"
+    "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
+    "^transport/shm/(fd_passing|host_group|memfd|unix_)"
+    ^transport/socket/interfaces
+    ^transport/tcp/tcp_network
+    "^transport/(ucx|verbs)/[^/]*.cc$")
+# What a build without GPUs has of collectives/gpu: absent.cc in place of the engine, and the plans
+# that `rondo explain` and `rondo simulate` make for GPUs that are not here.
+string(CONCAT RONDO_GPU_WITHOUT_ENGINE
+       "/collectives/gpu/(absent|channel_search|explain_devices|pointers|reachability|span_plan"
+       "|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
+       "|launch/message_launches).cc$")
+
+# Sources that only some builds have: what they have in common with others stays equal in all.
+function(rondo_remove_absent list_name)
+  set(kept ${${list_name}})
+  set(optional ${kept})
+  list(FILTER optional INCLUDE REGEX "/base/gpu_none.cc$|/gpu/absent.cc$|/topology/(graph/)?hwloc_")
+  set_source_files_properties(${optional} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(RONDO_PORTABLE)
+    list(FILTER kept EXCLUDE REGEX "/topology/(graph/)?hwloc_(discovery|graph|load).cc$")
+  else()
+    list(FILTER kept EXCLUDE REGEX "/topology/hwloc_none.cc$")
+  endif()
+  if(NOT RONDO_GPU STREQUAL "none")
+    list(FILTER kept EXCLUDE REGEX "/base/gpu_none.cc$|/collectives/gpu/absent.cc$")
+  endif()
+  if(RONDO_VERBS)
+    list(FILTER kept EXCLUDE REGEX "/transport/verbs/absent.cc$")
+  else()
+    list(FILTER kept EXCLUDE REGEX "/transport/verbs/ibverbs/")
+  endif()
+  if(RONDO_UCX)
+    list(FILTER kept EXCLUDE REGEX "/transport/ucx/absent.cc$")
+  else()
+    list(FILTER kept EXCLUDE REGEX "/transport/ucx/ucp/")
+  endif()
+  set(${list_name} ${kept} PARENT_SCOPE)
+endfunction()
+
+# rondo_part(<layer> <part> <list of sources> libraries...): objects of the layer, those of calls and once.
+function(rondo_part layer part list_name)
+  set(calls ${${list_name}})
+  foreach(place ${RONDO_NOT_IN_CALLS})
+    string(REGEX REPLACE "^\\^" "^${CMAKE_SOURCE_DIR}/" place ${place})
+    list(FILTER calls EXCLUDE REGEX ${place})
+  endforeach()
+  set(once ${${list_name}})
+  list(REMOVE_ITEM once ${calls} "")
+  foreach(kind calls once)
+    if(${kind})
+      set(target rondo_${layer}_${part}${kind})
+      add_library(${target} OBJECT ${${kind}})
+      target_link_libraries(${target} PRIVATE ${ARGN})
+      target_sources(rondo_${layer} PRIVATE $<TARGET_OBJECTS:${target}>)
+      if(kind STREQUAL "once")
+        target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# rondo_layer(<folder> [DEPENDS lower...])
+function(rondo_layer name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/kernels/cuda/")
+  rondo_remove_absent(sources)
+  set(engine ${sources})
+  list(FILTER engine INCLUDE REGEX "/collectives/gpu/")
+  list(FILTER engine EXCLUDE REGEX ${RONDO_GPU_WITHOUT_ENGINE})
+  if(engine)
+    list(REMOVE_ITEM sources ${engine})
+  endif()
+
+  set(libraries rondo_flags Threads::Threads)
+  foreach(lower ${ARG_DEPENDS})
+    list(APPEND libraries rondo_${lower})
+  endforeach()
+  set(packages "")
+  if(name STREQUAL "topology")
+    # Static, as so little of it is needed.
+    list(APPEND packages pugixml::static)
+    if(NOT RONDO_PORTABLE)
+      list(APPEND packages PkgConfig::HWLOC)
+    endif()
+  elseif(name STREQUAL "transport")
+    list(APPEND packages OpenSSL::Crypto)
+  elseif(name STREQUAL "kernels")
+    list(APPEND libraries Boost::context)
+  endif()
+
+  add_library(rondo_${name} STATIC)
+  target_link_libraries(rondo_${name} PUBLIC ${libraries} PRIVATE ${packages})
+  rondo_part(${name} "" sources ${libraries} ${packages})
+  if(engine AND NOT RONDO_GPU STREQUAL "none")
+    rondo_part(${name} engine_ engine ${libraries})
+  endif()
+  if(name STREQUAL "kernels")
+    rondo_simd_kernels()
+    rondo_gpu_kernels(rondo_kernels)
+  endif()
+endfunction()
+
+# Each is compiled by itself for every instruction set, also in a unity build.
+function(rondo_simd_kernels)
+  file(GLOB per_target CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/host/simd/*.cc)
+  set_source_files_properties(${per_target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  # Vectors are values on the stack there, thousands of them: to watch those quadruples the time
+  # of compilation. The memory that is reduced is watched, and sums that overflow are.
+  if(RONDO_SANITIZE AND RONDO_FUZZ)
+    set_source_files_properties(${per_target} PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
+  elseif(RONDO_SANITIZE MATCHES address)
+    set_source_files_properties(${per_target} PROPERTIES COMPILE_OPTIONS
+      "-fno-sanitize=undefined;-fsanitize=signed-integer-overflow,shift;--param=asan-stack=0")
+  endif()
+  # Headers only: kernels/host/simd_target.h chooses the instruction set at run time.
+  target_include_directories(rondo_kernels_calls SYSTEM PRIVATE ${HWY_INCLUDE_DIRS})
+endfunction()

@@ -1,0 +1,31 @@
+// A build without CUDA has no engine for GPUs: base/gpu_none.cc gives every rank the host, so that
+// nothing is bound, tuned or enqueued.
+#include "collectives/gpu/binding.h"
+#include "collectives/gpu/enqueue_together.h"
+#include "collectives/gpu/launch/connected_launches.h"
+#include "collectives/gpu/tuning.h"
+
+namespace rondo::gpu {
+
+Done bind_to_device(const BindingRequest& request) {
+  if (request.create.options.device < 0) return done();
+  return fail(Status::kInternalError, "rank {} is on CUDA device {} in a build without CUDA",
+              request.create.rank, request.create.options.device);
+}
+
+Result<std::string> agree_on_tuning(CommunicatorState&, bootstrap::Session&,
+                                    const tuner::TunerPlugin&) {
+  return std::string();
+}
+
+Done enqueue_together(std::span<const RankWork> works) {
+  if (works.empty()) return done();
+  return fail(Status::kInternalError, "a call on a CUDA device in a build without CUDA");
+}
+
+Result<int> resident_connected_ctas(const GpuApi&, int device) {
+  return fail(Status::kInternalError, "CUDA device {} is asked for in a build without CUDA",
+              device);
+}
+
+}  // namespace rondo::gpu

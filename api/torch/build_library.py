@@ -22,11 +22,12 @@ def glibc() -> str:
 def build() -> pathlib.Path:
     folder = pathlib.Path(os.environ.get("RONDO_BUILD_DIR", TOP / "build" / "wheel"))
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
+    options = ["-DRONDO_PORTABLE=ON", "-DCMAKE_UNITY_BUILD=ON"]
+    options += os.environ.get("CMAKE_ARGS", "").split()
     # Compilations are shared with the other builds of this tree where ccache is used.
     environment = {"CCACHE_BASEDIR": str(TOP), "CCACHE_NOHASHDIR": "1", **os.environ}
-    more = os.environ.get("CMAKE_ARGS", "").split()
     for command in (
-        ["cmake", "-S", TOP, "-B", folder, "-G", "Ninja", "-DRONDO_PORTABLE=ON", *more],
+        ["cmake", "-S", TOP, "-B", folder, "-G", "Ninja", *options],
         ["cmake", "--build", folder, "--target", "rondo_shared", "-j", jobs],
     ):
         done = subprocess.run(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy, with the checks of .clang-tidy, on the sources of the product.
 
-  .ci/tidy.py [path...]     these, or all that the preset dev compiles but tests
+  .ci/tidy.py [path...]     these, or all that the presets dev and simt compile but tests and kernels
 
 Needs no build: CMake tells how each source is compiled. A source without findings is not looked at
 again until it, a header of the project that it includes, how it is compiled, .clang-tidy or
@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TIDY = "clang-tidy-14"
+ROOT = Path.cwd()
 BUILD = Path("build/tidy")
 MADE = BUILD / "together"
 TOGETHER = 12
@@ -41,19 +42,20 @@ def output_of(command):
 
 
 def commands_of_sources():
-    """How each source is compiled, by a build that compiles each alone."""
-    output_of(["cmake", "--preset", "dev", "-B", str(BUILD), "-DCMAKE_UNITY_BUILD=OFF"])
-    root = Path.cwd()
-    with open(BUILD / "compile_commands.json", encoding="utf-8") as file:
-        entries = json.load(file)
+    """How each source is compiled, by a build that compiles each alone. The engine for GPUs is not
+    part of dev."""
     commands = {}
-    for entry in entries:
-        source = Path(entry["file"])
-        if source.is_relative_to(root):
-            words = shlex.split(entry["command"])
-            out = words.index("-o")
-            commands[str(source.relative_to(root))] = tuple(
-                words[:out] + words[out + 2:words.index("-c")])
+    for preset, build in (("simt", BUILD / "simt"), ("dev", BUILD)):
+        output_of(["cmake", "--preset", preset, "-B", str(build), "-DCMAKE_UNITY_BUILD=OFF"])
+        with open(build / "compile_commands.json", encoding="utf-8") as file:
+            entries = json.load(file)
+        for entry in entries:
+            source = Path(entry["file"])
+            if source.is_relative_to(ROOT) and "kernels/cuda/" not in entry["file"]:
+                words = shlex.split(entry["command"])
+                out = words.index("-o")
+                commands[str(source.relative_to(ROOT))] = tuple(
+                    words[:out] + words[out + 2:words.index("-c")])
     return commands
 
 
@@ -87,9 +89,14 @@ class Fingerprints:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def look(folder, source):
-    """What clang-tidy says of a source that is compiled as the folder says."""
-    done = subprocess.run([TIDY, "-p", folder, "--quiet", source], capture_output=True, text=True)
+def look(source, command):
+    """What clang-tidy says of a source that is compiled so."""
+    with tempfile.TemporaryDirectory() as folder:
+        entry = {"directory": str(BUILD.resolve()), "file": str(Path(source).resolve()),
+                 "command": shlex.join([*command, "-c", str(Path(source).resolve())])}
+        Path(folder, "compile_commands.json").write_text(json.dumps([entry]))
+        done = subprocess.run([TIDY, "-p", folder, "--quiet", source],
+                              capture_output=True, text=True)
     clean = done.returncode == 0 and not done.stdout.strip()
     return "" if clean else done.stdout or done.stderr
 
@@ -98,18 +105,15 @@ def look_together(sources, command):
     """Whether nothing is found in sources that stand in one text."""
     MADE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=MADE) as folder:  # below the folder with .clang-tidy
-        text = Path(folder).resolve() / "all.cc"
+        text = Path(folder, "all.cc")
         text.write_text("\n".join(Path(source).read_text() for source in sources))
-        entry = {"directory": str(BUILD.resolve()), "file": str(text),
-                 "command": shlex.join([*command, "-c", str(text)])}
-        Path(folder, "compile_commands.json").write_text(json.dumps([entry]))
-        return look(folder, str(text)) == ""
+        return look(str(text.resolve()), command) == ""
 
 
 def check(sources, command, fingerprints):
     """The findings in sources that are compiled alike; what is clean is noted."""
     if len(sources) == 1:
-        found = look(str(BUILD), sources[0])
+        found = look(sources[0], command)
         if not found:
             (CLEAN / fingerprints[sources[0]]).touch()
         return [found] if found else []
@@ -142,7 +146,7 @@ def main():
     fingerprints = {}
     for source in sources:
         if source not in commands:
-            sys.exit(f"{source}: the preset dev compiles no such source")
+            sys.exit(f"{source}: the presets dev and simt compile no such source, or it is a kernel")
         fingerprints[source] = prints.of(source, commands[source])
     unknown = [source for source in sources if not (CLEAN / fingerprints[source]).exists()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

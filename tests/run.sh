@@ -1,54 +1,35 @@
 #!/usr/bin/env bash
-# Installs, builds and runs all tests: plainly, on an emulated GPU, under the sanitizers, under
-# PyTorch and CuPy.
-#   bash tests/run.sh                      stages dev, simt, cuda, asan, tsan, torch, clients, rdma
-#   bash tests/run.sh dev asan             the stages that are named
-#   RONDO_UNITY=ON bash tests/run.sh       by unity builds: half the time where nothing is built yet
-#   bash tests/run.sh fuzz                 parsers, RONDO_FUZZ_SECONDS (4) each
-#   bash tests/run.sh alone                each source by itself, as users compile a release
-#   bash tests/run.sh faults               every Nth call of the system's fails: hours
-#   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
-#   bash tests/run.sh gpu_check            tests/gpu/check.sh, all that an emulated GPU can answer
-#                                          (ONLY=ring.* for a part; 10 minutes of two cores)
-#   bash tests/run.sh cuda_size            the size of the library for every architecture: slow
-#   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
-#   bash tests/run.sh loaded               stages dev, simt and torch beside two busy loops
-#   RONDO_TORCH=2.14.1 bash tests/run.sh torch_all    on another release of PyTorch
-#   bash tests/run.sh torch_imports        what CUDA builds of PyTorch import, anew (1.6 GB)
-#   bash tests/run.sh torch_preload        the whole CUDA build on our libnccl.so.2 (5 GB), no GPU
-#   bash tests/run.sh trust                10,000 visits of ten kinds of strangers (10 minutes)
-#   bash tests/run.sh rdma                 InfiniBand and RoCE on soft-RoCE devices, in a guest
-#   bash tests/run.sh rdma_all             and all collectives, more queue pairs, 20 of each fault:
-#                                          an hour
-#   bash tests/run.sh rdma_guest           what the guest itself promises (5 boots)
-#   bash tests/run.sh topo_guest           `rondo topo` in a guest with a PCI tree (1 boot)
-#   bash tests/run.sh scale                4,096 sessions, the plans of 16,384 ranks
-#   bash tests/run.sh soak                 random communicators, faults and bad networks, 5 minutes
+# Installs, builds and runs tests: plainly, on an emulated GPU, under the sanitizers, under PyTorch
+# and CuPy. Ends with how many tests passed, failed and were skipped, and how long it took.
+#   bash tests/run.sh                      stages dev and simt: proves a build
+#   bash tests/run.sh all                  and cuda, asan, tsan, torch, clients, rdma: all of CI's
+#   bash tests/run.sh dev asan             the stages that are named; docs/testing.md lists all
+#   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
+#   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
+#   bash tests/run.sh repeat NAME N        the tests of dev that match NAME, N times, beside busy loops
+#   RONDO_TORCH=2.15.0 bash tests/run.sh torch_all    on another release of PyTorch
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .ci/install.sh --tests
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-unity=(${RONDO_UNITY:+-DCMAKE_UNITY_BUILD="$RONDO_UNITY"})
-
 # build PRESET [TARGETS]
 build() {
-  local log=build/$1.log
+  local log=build/$1.log progress=cat
   mkdir -p build
-  cmake --preset "$1" "${unity[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
-  cmake --build --preset "$1" ${2:+--target $2} >"$log" 2>&1 || {
+  [ -t 1 ] || progress="tail -n 1"  # a terminal sees ninja's own progress
+  cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; exit 1; }
+  cmake --build --preset "$1" ${2:+--target $2} 2>&1 | tee "$log" | $progress || {
     grep -E 'error|FAILED' "$log" || tail -n 40 "$log"
     exit 1
   }
-  tail -n 3 "$log"
   rm -f "$log"
 }
 
 # Most tests mostly wait, so two cores take three at once. Those that share the machine badly run
 # alone; nothing asserts on a time.
-run_ctest() {
-  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "${RONDO_TEST_JOBS:-3}" \
-    "${@:2}"
+run_tests() {  # BUILD [options of tests/run_tests.py]
+  python3 tests/run_tests.py "build/$1" -j "${RONDO_TEST_JOBS:-3}" --slowest 5 "${@:2}"
 }
 
 stage_dev() {
@@ -57,12 +38,12 @@ stage_dev() {
     echo "built without ucp/api/ucp.h (libucx-dev)"
     exit 1
   fi
-  run_ctest dev
+  run_tests dev
 }
 # The GPU path on an emulated GPU.
 stage_simt() {
   build simt "simt gpu_tests gpu_process_tests gpu_golden_tests bench_tests"
-  run_ctest simt -R '^(Simt|Gpu)'
+  run_tests simt -R '^(Simt|Gpu)'
   many_seeds
 }
 
@@ -86,7 +67,7 @@ stage_cuda() {
   python3 .ci/kernels.py --of build/cuda-90
   bash tests/gpu/pack.sh
   bash tests/gpu/check_driverless.sh build/cuda-90
-  run_ctest cuda-90 -R '^abi\.'
+  run_tests cuda-90 -R '^abi\.'
   build/cuda-90/bin/abi_tests --gtest_brief=1
 }
 
@@ -142,7 +123,7 @@ stage_asan() {
   build asan "unit_tests engine_tests abi_tests bench_tests"
   UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1 \
-    run_ctest asan -E "$not_sanitized|$forks_beside_threads|$without_descriptors"
+    run_tests asan -E "$not_sanitized|$forks_beside_threads|$without_descriptors"
 }
 
 # TSan sees the threads of one process, so that the stage tsan leaves out ranks as processes, wide
@@ -160,7 +141,7 @@ slow_for_tsan+='|MismatchedCalls.*0000$'
 run_tsan() {
   build tsan "unit_tests engine_tests abi_tests"
   TSAN_OPTIONS=report_thread_leaks=0:second_deadlock_stack=1 \
-    run_ctest tsan -E "$not_sanitized|$not_for_tsan$1"
+    run_tests tsan -E "$not_sanitized|$not_for_tsan$1"
 }
 stage_tsan() { run_tsan "|$slow_for_tsan"; }
 stage_tsan_all() { run_tsan ""; }
@@ -179,12 +160,21 @@ stage_fuzz() {
   done
 }
 # The emulated GPU and the kernels on it, with AddressSanitizer and UBSan.
-stage_simt_asan() { build simt-asan simt_tests && run_ctest simt-asan -R '^Simt'; }
+stage_simt_asan() { build simt-asan simt_tests && run_tests simt-asan -R '^Simt'; }
 
 # In a unity build a source may live on what another one includes.
 stage_alone() {
   cmake --preset release -B build/alone -DCMAKE_UNITY_BUILD=OFF >/dev/null
   cmake --build build/alone -- --quiet
+}
+
+# "186 passed, 2 skipped in 9 s" of pytest, for the last line.
+count_pytest() {
+  python3 -c '
+import re, sys
+text = open(sys.argv[1]).read().strip().split("\n")[-1]
+print(*[sum(map(int, re.findall(r"(\d+) " + word, text))) for word in ("passed", "failed", "skipped")])
+' "$1" >>"$RONDO_TEST_COUNTS"
 }
 
 # PyTorch programs on the installed wheel; any build of torch from 2.12 on.
@@ -198,9 +188,11 @@ stage_torch() {
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   build release hello_allreduce  # which leaves the wheel little to compile
-  CMAKE_ARGS=${unity[*]} CMAKE_BUILD_PARALLEL_LEVEL=2 \
+  CMAKE_BUILD_PARALLEL_LEVEL=2 \
     $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
-  $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@"
+  $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@" |
+    tee build/torch.log
+  count_pytest build/torch.log
   # A C program whose ranks torchrun itself starts, its store on the port that they are given.
   $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
 }
@@ -294,11 +286,38 @@ stage_scale() {
 }
 stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 
-[ $# -gt 0 ] || set -- dev simt cuda asan tsan torch clients rdma
+# NAME N: beside a busy loop a core.
+repeat() {
+  [ $# = 2 ] || { echo "usage: bash tests/run.sh repeat NAME N" >&2; exit 2; }
+  build dev
+  python3 tests/run_tests.py build/dev -R "$1" --repeat "$2"
+}
+
+case "${1:-}" in
+  "") set -- dev simt ;;
+  all) set -- dev simt cuda asan tsan torch clients rdma ;;
+  --for | --for-change)
+    read -ra stages < <(python3 tests/stages_for.py "$@")
+    [ ${#stages[@]} -gt 0 ] || exit 2
+    echo "stages: ${stages[*]}"
+    set -- "${stages[@]}" ;;
+  repeat)
+    repeat "${@:2}"
+    exit ;;
+esac
+for stage in "$@"; do
+  declare -F "stage_$stage" >/dev/null || { python3 tests/stages_for.py --near "$stage"; exit 2; }
+done
+export RONDO_TEST_COUNTS=$PWD/build/test-counts
+mkdir -p build
+: >"$RONDO_TEST_COUNTS"
+begun=$(date +%s)
 for stage in "$@"; do
   echo "== $stage"
   SECONDS=0
   "stage_$stage"
   echo "== $stage took $SECONDS s"
 done
-echo "all stages passed: $*"
+echo "all stages passed: $*; $(($(date +%s) - begun)) s"
+awk '{p += $1; f += $2; s += $3} END {print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"}' \
+  "$RONDO_TEST_COUNTS"

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Runs the tests that CTest knows of a build, those of one GoogleTest program many to a process.
+
+  tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS]
+  tests/run_tests.py BUILD -R REGEX --repeat N      N times, beside busy loops
+
+One process for each test would start 1,900 processes for the stage dev: half of its time. So up to
+24 tests of a program share a process. A test that crashes or exceeds its time ends its process
+alone: the tests behind it run in a new one. Where a process fails although all of its tests passed
+(a sanitizer's report), each of them runs again in a process of its own. Tests that CTest runs
+alone (RUN_SERIAL) do so here, one to a process, after all others.
+
+Prints each failure as it happens, then 'N passed, N failed, N skipped' with the reasons for what
+was skipped. Exits with 1 where a test failed, 2 where no test matches.
+"""
+import argparse
+import collections
+import difflib
+import json
+import os
+import queue
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+BATCH = 24
+DEFAULT_SECONDS = 1500  # CTest's own limit
+BEGIN = re.compile(r"\[ RUN      \] (\S+)")
+END = re.compile(r"\[(       OK |  FAILED  |  SKIPPED )\] (\S+?)(?:, where .*)? \(\d+ ms\)")
+COUNTS = os.environ.get("RONDO_TEST_COUNTS")
+EVENTS_EVERY = 30.0  # seconds between lines of progress
+
+
+class Test:
+    def __init__(self, entry):
+        properties = {p["name"]: p["value"] for p in entry.get("properties", [])}
+        self.name, self.command = entry["name"], entry.get("command", [])
+        self.folder = properties.get("WORKING_DIRECTORY")
+        self.seconds = properties.get("TIMEOUT", DEFAULT_SECONDS)
+        self.environment = tuple(properties.get("ENVIRONMENT", []))
+        self.alone = properties.get("RUN_SERIAL", False)
+        self.skip_code = properties.get("SKIP_RETURN_CODE")
+        filters = [w for w in self.command[1:] if w.startswith("--gtest_filter=")]
+        one = len(filters) == 1 and not re.search(r"[*?:]", filters[0].split("=", 1)[1])
+        self.filter = filters[0].split("=", 1)[1] if one else None
+
+    def kind(self):
+        """What the tests of one process have in common."""
+        return self.command[0], self.folder, self.environment
+
+
+class Outcome:
+    """passed, failed or skipped; the text says why it is not passed."""
+
+    def __init__(self, test, verdict, seconds, text=""):
+        self.test, self.verdict, self.seconds, self.text = test, verdict, seconds, text
+
+
+class Process:
+    """A program whose lines are read as they come; each look has a deadline."""
+
+    def __init__(self, command, test):
+        environment = dict(os.environ, **dict(e.split("=", 1) for e in test.environment))
+        self.process = subprocess.Popen(command, cwd=test.folder, env=environment,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.process.stdout, selectors.EVENT_READ)
+        self.rest = b""
+
+    def lines(self, deadline):
+        """The lines until the output ends; deadline() is asked anew before each look. None: it has
+        passed."""
+        descriptor = self.process.stdout.fileno()
+        while True:
+            left = deadline() - time.monotonic()
+            if left <= 0 or not self.selector.select(left):
+                yield None
+                return
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                break
+            *whole, self.rest = (self.rest + data).split(b"\n")
+            for line in whole:
+                yield line.decode(errors="replace")
+        if self.rest:
+            yield self.rest.decode(errors="replace")
+
+    def end(self):
+        """Waits for the program; what it left running in its session is killed."""
+        try:
+            status = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.process.stdout.close()
+        return status
+
+
+def run_script(test):
+    """One test that is no single test of GoogleTest."""
+    begun = time.monotonic()
+    if not test.command:
+        return Outcome(test, "failed", 0, "CTest knows no command: was the program built?")
+    process, text, late = Process(test.command, test), [], False
+    for line in process.lines(lambda: begun + test.seconds):
+        if line is None:
+            late = True
+            os.killpg(process.process.pid, signal.SIGKILL)
+            break
+        text.append(line)
+    status = process.end()
+    seconds = time.monotonic() - begun
+    if late:
+        text.append(f"killed after {test.seconds:.0f} s")
+    if status == test.skip_code is not None and not late:
+        return Outcome(test, "skipped", seconds, text[-1] if text else "")
+    if status == 0 and not late:
+        return Outcome(test, "passed", seconds)
+    return Outcome(test, "failed", seconds, "\n".join([*text, f"exit status {status}"]))
+
+
+def run_batch(tests):
+    """Tests of one program in one process: what became of each that began; those left over."""
+    by_filter = {test.filter: test for test in tests}
+    program = tests[0].command[0]
+    process = Process([program, f"--gtest_filter={':'.join(by_filter)}", "--gtest_color=no",
+                       "--gtest_also_run_disabled_tests"], tests[0])
+    outcomes, current, text = [], None, []
+    begun = time.monotonic()
+
+    def deadline():
+        return begun + (current.seconds if current else min(t.seconds for t in tests))
+
+    def finish(verdict, lines):
+        outcomes.append(Outcome(current, verdict, time.monotonic() - begun, "\n".join(lines)))
+
+    for line in process.lines(deadline):
+        if line is None:
+            os.killpg(process.process.pid, signal.SIGKILL)
+            text.append(f"killed after {time.monotonic() - begun:.0f} s")
+            break
+        text.append(line)
+        if (match := BEGIN.search(line)) and match.group(1) in by_filter and current is None:
+            current, text, begun = by_filter[match.group(1)], [line], time.monotonic()
+        elif (match := END.search(line)) and current and match.group(2) == current.filter:
+            verdict = {"F": "failed", "O": "passed", "S": "skipped"}[match.group(1).strip()[0]]
+            finish(verdict, text if verdict == "failed" else text[-2:-1])
+            current, text, begun = None, [], time.monotonic()
+    status = process.end()
+    if current:
+        finish("failed", [*text, f"exit status {status}"])
+    done = {outcome.test for outcome in outcomes}
+    left = [test for test in tests if test not in done]
+    failed = any(outcome.verdict == "failed" for outcome in outcomes)
+    if status != 0 and not failed:  # none of them can be believed
+        if len(tests) == 1:
+            return [Outcome(tests[0], "failed", time.monotonic() - begun,
+                            "\n".join([*text, f"exit status {status}"]))], []
+        again = [run_batch([test])[0][0] for test in tests]
+        if all(outcome.verdict != "failed" for outcome in again):
+            names = ", ".join(test.name for test in tests)
+            again[0] = Outcome(tests[0], "failed", 0, "\n".join(
+                [*text, f"exit status {status} of one process with the tests {names}; each by "
+                 "itself passes"]))
+        return again, []
+    if left and not outcomes:
+        outcomes = [Outcome(left[0], "failed", 0, "\n".join([*text, f"exit status {status}"]))]
+        left = left[1:]
+    return outcomes, left
+
+
+class Report:
+    def __init__(self, total):
+        self.total, self.outcomes, self.lock = total, [], threading.Lock()
+        self.begun = self.said = time.monotonic()
+
+    def add(self, outcome):
+        with self.lock:
+            self.outcomes.append(outcome)
+            failed = outcome.verdict == "failed"
+            if failed:
+                print(f"\n==== failed: {outcome.test.name}\n{outcome.text}\n====", flush=True)
+            now = time.monotonic()
+            if failed or now - self.said >= EVENTS_EVERY:
+                self.said = now
+                count = sum(o.verdict == "failed" for o in self.outcomes)
+                print(f"[{len(self.outcomes)}/{self.total}] {count} failed, "
+                      f"{now - self.begun:.0f} s", flush=True)
+
+    def conclude(self, slowest):
+        count = collections.Counter(outcome.verdict for outcome in self.outcomes)
+        reasons = collections.Counter(
+            outcome.text for outcome in self.outcomes if outcome.verdict == "skipped")
+        for outcome in sorted(self.outcomes, key=lambda o: -o.seconds)[:slowest]:
+            print(f"{outcome.seconds:7.1f} s  {outcome.test.name}")
+        for reason, times in reasons.most_common():
+            print(f"skipped, {times}: {reason or 'no reason given'}")
+        for outcome in self.outcomes:
+            if outcome.verdict == "failed":
+                print(f"failed: {outcome.test.name}")
+        counts = [count[verdict] for verdict in ("passed", "failed", "skipped")]
+        print("{} passed, {} failed, {} skipped".format(*counts))
+        if COUNTS:  # of tests/run.sh, which adds up all stages
+            with open(COUNTS, "a", encoding="utf-8") as file:
+                print(*counts, file=file)
+        return count["failed"] == 0
+
+
+def run_all(tests, jobs, slowest):
+    report, work = Report(len(tests)), queue.Queue()
+    kinds = collections.defaultdict(list)
+    for test in tests:
+        if not test.alone:
+            kinds[test.kind() if test.filter else test.name].append(test)
+    # Scripts first: they take longest. Then programs in turn, so that their long tests meet others.
+    batches = [group[i:i + BATCH] for group in kinds.values()
+               for i in range(0, len(group), BATCH)]
+    for batch in sorted(batches, key=lambda b: b[0].filter is not None):
+        work.put(batch)
+
+    def carry_out(batch):
+        if batch[0].filter is None:
+            report.add(run_script(batch[0]))
+            return
+        while batch:
+            outcomes, batch = run_batch(batch)
+            for outcome in outcomes:
+                report.add(outcome)
+
+    def worker():
+        while True:
+            try:
+                batch = work.get_nowait()
+            except queue.Empty:
+                return
+            carry_out(batch)
+
+    workers = [threading.Thread(target=worker) for _ in range(jobs)]
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
+    for test in tests:
+        if test.alone:
+            carry_out([test])
+    return report.conclude(slowest)
+
+
+def repeat_beside_busy_loops(tests, times):
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+             for _ in range(os.cpu_count())]
+    try:
+        failures = sum(not run_all(tests, 1, 0) for _ in range(times))
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    print(f"{failures} of {times} runs failed")
+    return failures == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("build")
+    parser.add_argument("-R", dest="wanted", default="", help="tests whose names match")
+    parser.add_argument("-E", dest="left_out", help="and these do not")
+    parser.add_argument("-j", dest="jobs", type=int, default=3, help="processes at once (3)")
+    parser.add_argument("--repeat", type=int, help="how often, beside a busy loop a core")
+    parser.add_argument("--slowest", type=int, default=0, help="show so many of the slowest tests")
+    wishes = parser.parse_args()
+    listing = subprocess.run(["ctest", "--test-dir", wishes.build, "--show-only=json-v1"],
+                             check=True, capture_output=True, text=True)
+    known = [Test(entry) for entry in json.loads(listing.stdout)["tests"]]
+    tests = [test for test in known if re.search(wishes.wanted, test.name)
+             and not (wishes.left_out and re.search(wishes.left_out, test.name))]
+    if not tests:
+        near = difflib.get_close_matches(wishes.wanted, [test.name for test in known], 3, 0.3)
+        print(f"{wishes.build} has no test that matches '{wishes.wanted}'"
+              + (f"; near it: {', '.join(near)}" if near else ""), file=sys.stderr)
+        return 2
+    passed = (repeat_beside_busy_loops(tests, wishes.repeat) if wishes.repeat
+              else run_all(tests, wishes.jobs, wishes.slowest))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

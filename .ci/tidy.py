@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy, with the checks of .clang-tidy, on the sources of the product.
 
-  .ci/tidy.py [path...]     these, or all that the presets dev and simt compile but tests and kernels
+  .ci/tidy.py [path...]     these, or all of dev and simt but tests and kernels
 
 Needs no build: CMake tells how each source is compiled. A source without findings is not looked at
 again until it, a header of the project that it includes, how it is compiled, .clang-tidy or
@@ -146,7 +146,7 @@ def main():
     fingerprints = {}
     for source in sources:
         if source not in commands:
-            sys.exit(f"{source}: the presets dev and simt compile no such source, or it is a kernel")
+            sys.exit(f"{source}: dev and simt compile no such source, or it is a kernel")
         fingerprints[source] = prints.of(source, commands[source])
     unknown = [source for source in sources if not (CLEAN / fingerprints[source]).exists()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -56,7 +56,7 @@ function(rondo_remove_absent list_name)
   set(${list_name} ${kept} PARENT_SCOPE)
 endfunction()
 
-# rondo_part(<layer> <part> <list of sources> libraries...): objects of the layer, those of calls and once.
+# rondo_part(<layer> <part> <list of sources> libraries...): objects of what runs in calls and once.
 function(rondo_part layer part list_name)
   set(calls ${${list_name}})
   foreach(place ${RONDO_NOT_IN_CALLS})

@@ -6,7 +6,7 @@
 #   bash tests/run.sh dev asan             the stages that are named; docs/testing.md lists all
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
 #   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
-#   bash tests/run.sh repeat NAME N        the tests of dev that match NAME, N times, beside busy loops
+#   bash tests/run.sh repeat NAME N        the tests of dev that match, N times beside busy loops
 #   RONDO_TORCH=2.15.0 bash tests/run.sh torch_all    on another release of PyTorch
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -170,11 +170,10 @@ stage_alone() {
 
 # "186 passed, 2 skipped in 9 s" of pytest, for the last line.
 count_pytest() {
-  python3 -c '
-import re, sys
-text = open(sys.argv[1]).read().strip().split("\n")[-1]
-print(*[sum(map(int, re.findall(r"(\d+) " + word, text))) for word in ("passed", "failed", "skipped")])
-' "$1" >>"$RONDO_TEST_COUNTS"
+  local word
+  for word in passed failed skipped; do
+    tail -n 1 "$1" | grep -oP "\d+(?= $word)" || echo 0
+  done | paste -sd ' ' >>"$RONDO_TEST_COUNTS"
 }
 
 # PyTorch programs on the installed wheel; any build of torch from 2.12 on.

@@ -7,38 +7,48 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
 
 #include "base/log.h"
 #include "base/seconds.h"
+#include "base/text_file.h"
 
 namespace rondo::env {
 namespace {
 
-void read_conf_file(const std::string& path, std::map<std::string, std::string>& into) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();  // sets a bit where it cannot read, and throws nothing
-  for (auto& [variable, value] : parse_conf(text.str()))
-    into.emplace(std::move(variable), std::move(value));
+constexpr std::size_t kMaxConfBytes = 1 << 20;
+
+struct ConfFiles {
+  std::map<std::string, std::string> values;
+  std::vector<std::string> complaints;
+};
+
+// The first file that sets a name wins.
+void read_conf_file(const std::string& path, bool asked_for, ConfFiles& into) {
+  if (!asked_for && ::access(path.c_str(), F_OK) != 0) return;
+  const auto text = read_text_file("configuration file", path, kMaxConfBytes);
+  if (!text.ok()) {
+    into.complaints.push_back(text.error().text);
+    return;
+  }
+  for (auto& [variable, value] : parse_conf(*text))
+    into.values.emplace(std::move(variable), std::move(value));
 }
 
-// The files are read once per process; the first one that sets a name wins.
-const std::map<std::string, std::string>& conf_values() {
-  static const std::map<std::string, std::string> values = [] {
-    std::map<std::string, std::string> read;
+// Read once per process.
+const ConfFiles& conf_files() {
+  static const ConfFiles files = [] {
+    ConfFiles read;
     if (const char* own = ::secure_getenv("NCCL_CONF_FILE")) {
-      read_conf_file(own, read);
+      read_conf_file(own, true, read);
     } else if (const char* home = ::secure_getenv("HOME")) {
-      read_conf_file(std::string(home) + "/.nccl.conf", read);
+      read_conf_file(std::string(home) + "/.nccl.conf", false, read);
     }
-    read_conf_file("/etc/nccl.conf", read);
+    read_conf_file("/etc/nccl.conf", false, read);
     return read;
   }();
-  return values;
+  return files;
 }
 
 const Variable& require(std::string_view name) {
@@ -103,7 +113,8 @@ std::optional<std::string> raw(std::string_view name) {
       variable != nullptr && (variable->type == Type::kFile || variable->type == Type::kSecret);
   if (const char* value = guarded ? ::secure_getenv(key.c_str()) : std::getenv(key.c_str()))
     return value;
-  if (auto it = conf_values().find(key); it != conf_values().end()) return it->second;
+  const auto& of_files = conf_files().values;
+  if (auto it = of_files.find(key); it != of_files.end()) return it->second;
   return std::nullopt;
 }
 
@@ -118,10 +129,12 @@ std::vector<std::pair<std::string, std::string>> set_anywhere() {
     if (is_ours(name) && name.size() < text.size())
       found.emplace(name, text.substr(name.size() + 1));
   }
-  for (const auto& [name, value] : conf_values())
+  for (const auto& [name, value] : conf_files().values)
     if (is_ours(name)) found.emplace(name, value);
   return {found.begin(), found.end()};
 }
+
+std::span<const std::string> conf_complaints() { return conf_files().complaints; }
 
 std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r";

@@ -4,8 +4,9 @@
 // Guarantees: a variable that is not in the table cannot be read (the getters take its name and
 // abort in a debug build on an unknown one; tests cover every call). NCCL_* names where NCCL has
 // the name, RONDO_* otherwise. Values come from the process environment first, then from the conf
-// files (NCCL_CONF_FILE, else ~/.nccl.conf, then /etc/nccl.conf), then from the table.
-// Cost: a getenv and a parse; call at initialisation and keep the value, never in a data path.
+// files (NCCL_CONF_FILE, else ~/.nccl.conf, then /etc/nccl.conf; regular files of up to 1 MiB),
+// then from the table. Cost: a getenv and a parse; call at initialisation and keep the value, never
+// in a data path.
 //
 //   double seconds = env::get_double("RONDO_TIMEOUT");
 #pragma once
@@ -47,6 +48,9 @@ bool get_bool(std::string_view name);         // 0/1, true/false, yes/no, on/off
 double get_double(std::string_view name);     // fractions allowed; never NaN
 double get_seconds(std::string_view name);    // above 0, fractions allowed; a year at most
 std::string get_string(std::string_view name);
+
+// Why conf files that are there, or that NCCL_CONF_FILE names, were not read.
+std::span<const std::string> conf_complaints();
 
 // The lines of a conf file: NAME=VALUE, in order; '#' starts a comment, other lines mean nothing.
 std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text);

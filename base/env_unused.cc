@@ -157,6 +157,7 @@ void tell_unused() {
   if (!log::wanted(log::Level::kWarn)) return;
   static std::once_flag once;
   std::call_once(once, [] {
+    for (const std::string& complaint : conf_complaints()) RONDO_WARN("{}", complaint);
     for (const auto& [name, value] : set_anywhere()) tell(name, value);
   });
 }

@@ -24,9 +24,9 @@ const Unused* find_unused(std::string_view name);
 // none is.
 std::string_view nearest(std::string_view name, std::size_t edits);
 
-// Logs, once a process, every NCCL_* variable that is set (environment or conf files) and has no
-// effect, and names that look like a mistyped one of Rondo's. Nothing is looked at where the log
-// does not want it.
+// Logs, once a process, conf files that could not be read, every NCCL_* variable that is set
+// (environment or conf files) and has no effect, and names that look like a mistyped one of
+// Rondo's. Nothing is looked at where the log does not want it.
 void tell_unused();
 
 }  // namespace rondo::env

@@ -4,7 +4,8 @@
 // Guarantees: the first name that is missing is kept, so one check does after all look-ups. Cost: a
 // dlsym() each.
 //
-//   LibraryFunctions functions(dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL));
+//   RONDO_TRY(void* const library, load_library("libucp.so.0"));
+//   LibraryFunctions functions(library);
 //   functions.need(table.cleanup, "ucp_cleanup");
 //   if (functions.missing() != nullptr) ...
 #pragma once

@@ -1,8 +1,8 @@
 #include "topology/hwloc_load.h"
 
-#include <unistd.h>
-
 #include <cerrno>
+
+#include "topology/graph/nccl_xml.h"
 
 namespace rondo::topology {
 namespace {
@@ -10,10 +10,10 @@ namespace {
 // What is to be read: an import, a description, or (neither) this machine.
 Done choose_source(const HwlocTopology& topology, const DiscoverOptions& options) {
   if (!options.xml_path.empty()) {
-    if (::access(options.xml_path.c_str(), R_OK) != 0) {
-      return fail_errno(errno, "cannot read the topology file '{}'", options.xml_path);
-    }
-    if (hwloc_topology_set_xml(topology.get(), options.xml_path.c_str()) != 0) {
+    // Read here: hwloc would wait for the writer of a FIFO.
+    RONDO_TRY(const std::string text, read_graph_text(options.xml_path));
+    const auto with_its_end = static_cast<int>(text.size() + 1);
+    if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), with_its_end) != 0) {
       return fail(Status::kInvalidArgument,
                   "'{}' is not an hwloc XML file; write one with: lstopo file.xml",
                   options.xml_path);

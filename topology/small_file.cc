@@ -1,31 +1,19 @@
 #include "topology/small_file.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <memory>
 
-#include "base/fd.h"
+#include "base/text_file.h"
 
 namespace rondo::topology {
 
 std::optional<std::string> read_small_file(const std::string& path, std::size_t limit) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  while (text.size() < limit) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) break;
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-  return text;
+  auto text = read_start_of_file("file", path, limit);
+  if (!text.ok()) return std::nullopt;
+  return std::move(text).value();
 }
 
 std::optional<std::int64_t> read_number(const std::string& path) {

@@ -1,4 +1,4 @@
-// Reading the small text files of /proc and /sys.
+// Reading the small text files of /proc and /sys, by base/text_file.h.
 #pragma once
 
 #include <cstdint>

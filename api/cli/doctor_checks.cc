@@ -89,6 +89,8 @@ bool parses(const env::Variable& variable, const std::string& value) {
 
 Findings check_environment(const std::vector<std::string>& environment) {
   Findings findings;
+  for (const std::string& complaint : env::conf_complaints())
+    findings.push_back(problem("environment", complaint, "correct NCCL_CONF_FILE, or the file"));
   int known = 0;
   for (const std::string& entry : environment) {
     const std::string name = entry.substr(0, entry.find('='));

@@ -152,6 +152,10 @@ at WARN, and the default is used. Bytes take a suffix K, M or G (powers of 1024)
 fraction. A bool is 0 or 1, true or false, yes or no, on or off. A program with more rights than its
 user (setuid) ignores variables of the types file and secret.
 
+Files that are read must be regular files, so no FIFO and no process substitution of the shell: conf
+files of up to 1 MiB, topologies of up to 4 MiB, files of `rondo tune` of up to 16 KiB. A conf file
+that is refused counts as empty, and is named at WARN and by `rondo doctor`.
+
 ## Variables that Rondo reads
 
 )");

@@ -8,14 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <set>
+#include <sstream>
 
 #include "base/printable.h"
 #include "collectives/watchdog/peer_words.h"
 #include "collectives/watchdog/rank_report.h"
 #include "collectives/watchdog/standstill.h"
+#include "topology/small_file.h"
 #include "transport/shm/segment_view.h"
 
 namespace rondo {
@@ -92,8 +93,7 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
 }  // namespace
 
 std::string command_of(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
-  std::string words(std::istreambuf_iterator<char>(file), {});
+  std::string words = topology::read_small_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
   while (!words.empty() && words.back() == '\0') words.pop_back();
   std::replace(words.begin(), words.end(), '\0', ' ');
   words = printable(words);
@@ -106,7 +106,9 @@ int process_with_ranks(int pid) {
   for (std::size_t i = 0; i < family.size(); ++i) {
     const auto paths = segments_of(family[i]);
     if (paths.ok() && !paths->empty()) return family[i];
-    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", family[i]));
+    std::istringstream children(
+        topology::read_small_file(fmt::format("/proc/{0}/task/{0}/children", family[i]))
+            .value_or(""));
     for (int child = 0; children >> child;) family.push_back(child);
   }
   return pid;

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/text_file.h"
 #include "topology/cache_sizes.h"
 #include "topology/graph/host_graph.h"
 #include "topology/small_file.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::string_view kFirstWords = "rondo tune ", kGpuWord = "gpu ";
 constexpr int kHostVersion = 1, kGpuVersion = 2;
-constexpr std::size_t kMostTuneBytes = 16 << 10;
+constexpr std::size_t kMaxTuneBytes = 16 << 10;
 
 template <class Number>
 bool parse_whole(std::string_view text, Number* number) {
@@ -159,8 +160,8 @@ TunedCosts costs_of_environment(std::string_view gpu) {
     RONDO_WARN("RONDO_TUNE_FILE: {}; priors count instead", why);
     return costs;
   };
-  const auto text = topology::read_small_file(path, kMostTuneBytes);
-  if (!text) return refuse(fmt::format("'{}' cannot be read", path));
+  const auto text = read_text_file("tune file", path, kMaxTuneBytes);
+  if (!text.ok()) return refuse(text.error().text);
   const auto file = parse_tune_file(*text, path);
   if (!file.ok()) return refuse(file.error().text);
   const TuneFile here = tune_key_of_this_machine();

@@ -110,6 +110,25 @@ TEST(TopoCommand, SaysWhereNoChannelIs) {
   EXPECT_EQ(topo("dgx-1v.xml", "--channels --cross-nic 1").status, 2);
 }
 
+// Of a terminal's user, files that would be waited for or never end; "timeout" ends with 124.
+TEST(TopoCommand, WaitsForNoFifoThatAVariableNames) {
+  const rondo::test::TemporaryFolder folder;
+  const std::string fifo = folder.path() + "/fifo";
+  ASSERT_EQ(shell("mkfifo " + fifo).status, 0);
+  const std::string words = " --topo-file " + fifo;
+  EXPECT_NE(shell("timeout 100 " RONDO_PROGRAM " topo" + words).text.find("it is a FIFO"),
+            std::string::npos);
+  const Said xml = shell("RONDO_TOPO_XML=" + fifo + " timeout 100 " RONDO_PROGRAM " topo");
+  EXPECT_NE(xml.text.find("it is a FIFO"), std::string::npos) << xml.text;
+  for (const std::string& file : {fifo, std::string("/dev/zero")}) {
+    const Said conf = shell("NCCL_CONF_FILE=" + file + " timeout 100 " RONDO_PROGRAM " doctor");
+    EXPECT_NE(conf.status, 124);
+    EXPECT_NE(conf.text.find("cannot read the configuration file '" + file + "': it is a "),
+              std::string::npos)
+        << conf.text;
+  }
+}
+
 TEST(TopoCommand, ShowsNoDeviceOfThisMachineBesideAnother) {
   const std::string other = "--synthetic 'numa:2 core:4 pu:1'";
   const Said json = topo("", other + " --json");

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <map>
@@ -8,6 +7,7 @@
 #include <pugixml.hpp>
 #include <set>
 
+#include "base/text_file.h"
 #include "topology/graph/nccl_xml.h"
 #include "topology/graph/rates.h"
 #include "topology/small_file.h"
@@ -15,7 +15,7 @@
 namespace rondo::topology {
 namespace {
 
-constexpr std::size_t kMostBytes = 4 << 20;
+constexpr std::size_t kMaxBytes = 4 << 20;
 constexpr int kMostBridges = 32;  // above one another
 constexpr std::uint32_t kClassBridge = 0x060400, kClassNvSwitch = 0x068000, kClassCpu = 0x068001;
 
@@ -320,10 +320,7 @@ Result<ParsedGraph> parse_nccl_xml(std::string_view text, std::string_view file)
 }
 
 Result<std::string> read_graph_text(const std::string& path) {
-  errno = 0;
-  auto text = read_small_file(path, kMostBytes);
-  if (!text) return fail_errno(errno, "cannot read the topology file '{}'", path);
-  return std::move(*text);
+  return read_text_file("topology file", path, kMaxBytes);
 }
 
 Result<ParsedGraph> read_nccl_xml(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/shared_library.h"
 #include "topology/graph/rates.h"
 
 namespace rondo::topology {
@@ -205,11 +206,12 @@ class NvmlReader {
 }  // namespace
 
 Result<std::vector<NvmlGpu>> ask_nvml(const char* name) {
-  const NvmlLibrary library(dlopen(name, RTLD_NOW | RTLD_LOCAL));
-  if (library == nullptr) {
+  const auto loaded = load_library(name);
+  if (!loaded.ok()) {
     return fail(Status::kSystemError, "{} cannot be loaded: {}; it comes with NVIDIA's driver",
-                name, dlerror());
+                name, loaded.error().text);
   }
+  const NvmlLibrary library(*loaded);
   RONDO_TRY(const NvmlTable nvml, table_of(library, name));
   NvmlReader reader(nvml);
   if (const int result = nvml.init(); result != kOk) return reader.failed(result);

@@ -1,6 +1,5 @@
 #include "transport/bootstrap/job_secret.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,8 +9,8 @@
 #include <optional>
 
 #include "base/env.h"
-#include "base/fd.h"
 #include "base/log.h"
+#include "base/text_file.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -20,11 +19,10 @@ constexpr std::size_t kFewestCharacters = 16;
 constexpr std::size_t kMostCharacters = 4096;
 
 Result<std::string> secret_in(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return fail_errno(errno, "RONDO_SECRET=@{} cannot be read", path);
+  RONDO_TRY(const Fd file, open_regular_file("file of RONDO_SECRET", path));
   struct stat about {};
-  if (fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode))
-    return fail(Status::kInvalidArgument, "RONDO_SECRET=@{} is no file", path);
+  if (fstat(file.get(), &about) != 0)
+    return fail_errno(errno, "RONDO_SECRET=@{} cannot be read", path);
   if ((about.st_uid != geteuid() && about.st_uid != 0) || (about.st_mode & 077) != 0)
     return fail(Status::kInvalidArgument,
                 "RONDO_SECRET=@{} may be read by others (user {}, mode {:o}): it must be this "

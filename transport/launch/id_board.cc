@@ -10,11 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "topology/small_file.h"
+
 namespace rondo::launch {
 namespace {
 
@@ -59,14 +60,16 @@ bool of_this_user(const Fd& socket) {
 }
 
 std::vector<std::string> names_with(const std::string& prefix) {
+  constexpr std::size_t kMaxBytes = 64 << 20;  // a hundred bytes a socket of this host
   std::vector<std::string> names;
-  std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
+  const auto sockets = topology::read_small_file("/proc/net/unix", kMaxBytes);
+  topology::for_each_line(sockets.value_or(""), [&](std::string_view line) {
     const auto at = line.rfind(" @" + prefix);
-    if (at == std::string::npos) continue;
-    const std::string name = line.substr(at + 2);
-    if (name.size() == prefix.size() + kDigits) names.push_back(name);
-  }
+    if (at == std::string_view::npos) return true;
+    const std::string_view name = line.substr(at + 2);
+    if (name.size() == prefix.size() + kDigits) names.emplace_back(name);
+    return true;
+  });
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

@@ -1,6 +1,5 @@
 #include "transport/plugin/library.h"
 
-#include <dlfcn.h>
 #include <strings.h>
 #include <sys/stat.h>
 
@@ -9,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/shared_library.h"
 
 namespace rondo::plugin {
 namespace {
@@ -65,14 +65,14 @@ std::string file_of(const Kind& kind, const std::string& value) {
 }
 
 Result<void*> open_library(const Kind& kind, const std::string& file) {
-  if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  const char* const why = dlerror();
+  auto library = load_library(file);
+  if (library.ok()) return library;
   if (file.find('/') != std::string::npos && !is_file(file))
     return fail(Status::kInvalidUsage, "the {} {} is not there: correct {}, or set it to none",
                 kind.what, printable(file), kind.variable);
   return fail(Status::kInvalidUsage,
               "the {} {} cannot be loaded: {}; correct {} or LD_LIBRARY_PATH, or set {} to none",
-              kind.what, printable(file), printable(why == nullptr ? "" : why), kind.variable,
+              kind.what, printable(file), printable(library.error().text), kind.variable,
               kind.variable);
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/library_functions.h"
+#include "base/shared_library.h"
 
 namespace rondo::ucx {
 namespace {
@@ -39,12 +40,13 @@ class KeptSignals {
 Result<UcpLibrary> UcpLibrary::load_from(const char* library) {
   const KeptSignals kept;
   // Its transports refer to its symbols by themselves: nothing need be global.
-  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
+  const auto handle = load_library(library);
+  if (!handle.ok())
     return fail(Status::kSystemError,
-                "{} cannot be loaded: {}; install libucx0 (UCX 1.13 or newer)", library, dlerror());
+                "{} cannot be loaded: {}; install libucx0 (UCX 1.13 or newer)", library,
+                handle.error().text);
   UcpLibrary ucp{};
-  LibraryFunctions functions(handle);
+  LibraryFunctions functions(*handle);
   functions.need(ucp.init_version, "ucp_init_version");
   functions.need(ucp.cleanup, "ucp_cleanup");
   functions.need(ucp.context_query, "ucp_context_query");
@@ -69,7 +71,7 @@ Result<UcpLibrary> UcpLibrary::load_from(const char* library) {
   functions.need(ucp.status_string, "ucs_status_string");
   if (functions.missing() != nullptr) {
     const char* const name = functions.missing();
-    dlclose(handle);
+    dlclose(*handle);
     return fail(Status::kSystemError, "{} has no function {}: install UCX 1.13 or newer", library,
                 name);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/library_functions.h"
+#include "base/shared_library.h"
 
 namespace rondo::verbs {
 namespace {
@@ -15,13 +16,13 @@ constexpr const char* kLibrary = "libibverbs.so.1";
 
 Result<Ibverbs> Ibverbs::load_from(const char* library) {
   // Its providers refer to its symbols by themselves: nothing need be global.
-  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
+  const auto handle = load_library(library);
+  if (!handle.ok())
     return fail(Status::kSystemError,
                 "{} cannot be loaded: {}; install libibverbs1 and ibverbs-providers (rdma-core)",
-                library, dlerror());
+                library, handle.error().text);
   Ibverbs verbs{};
-  LibraryFunctions lookup(handle);
+  LibraryFunctions lookup(*handle);
   lookup.need(verbs.get_device_list, "ibv_get_device_list");
   lookup.need(verbs.free_device_list, "ibv_free_device_list");
   lookup.need(verbs.get_device_name, "ibv_get_device_name");
@@ -50,7 +51,7 @@ Result<Ibverbs> Ibverbs::load_from(const char* library) {
   lookup.find(verbs.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   if (lookup.missing() != nullptr) {
     const char* const name = lookup.missing();
-    dlclose(handle);
+    dlclose(*handle);
     return fail(Status::kSystemError, "{} has no function {}: install rdma-core 17 or newer",
                 library, name);
   }

@@ -25,7 +25,7 @@ Asked asked(const std::string& words, const DevicePlanFacts& facts,
   return ask_tuner(*tuner, facts);
 }
 
-CallRecord record_of(Collective which, std::uint64_t bytes) {
+CallRecord record_of_bytes(Collective which, std::uint64_t bytes) {
   CallRecord record;
   record.collective = which;
   record.type = DataType::kFloat32;
@@ -33,7 +33,7 @@ CallRecord record_of(Collective which, std::uint64_t bytes) {
   record.root = is_rooted(which) ? 0 : -1;
   return record;
 }
-CallRecord sum_of(std::uint64_t bytes) { return record_of(Collective::kAllReduce, bytes); }
+CallRecord sum_of(std::uint64_t bytes) { return record_of_bytes(Collective::kAllReduce, bytes); }
 
 DevicePlan plan_of(const DevicePlanFacts& facts, const TunedWays& ways, const CallRecord& record) {
   DevicePlanFacts tuned = facts;
@@ -71,7 +71,7 @@ TEST(AskTuner, ItsSizesAreThoseOfTheGridAtOrAboveACall) {
   EXPECT_NE(plan_of(kEight, ways, sum_of(65540)).strategy, Strategy::kConnected);
   // Of an all-gather all blocks count.
   const auto gather = [&](std::uint64_t bytes) {
-    return plan_of(kEight, ways, record_of(Collective::kAllGather, bytes)).strategy;
+    return plan_of(kEight, ways, record_of_bytes(Collective::kAllGather, bytes)).strategy;
   };
   EXPECT_EQ(gather(65536 / 8), Strategy::kConnected);
   EXPECT_NE(gather(65536 / 8 + 4), Strategy::kConnected);

@@ -3,6 +3,7 @@
 #include "collectives/tuner/tuner_plugin.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -41,6 +42,10 @@ TEST(TunerPlugin, WhatIsNoPluginIsNamedWithTheRemedy) {
   const TemporaryFolder folder;
   const std::string text = folder.file("text.so", "no library");
   expect_parts(TunerPlugin::load(text).error().text, {text, "cannot be loaded"});
+  const std::string fifo = folder.path() + "/fifo.so";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  expect_parts(TunerPlugin::load(fifo).error().text,
+               {fifo, "it is a FIFO, not a regular file", "NCCL_TUNER_PLUGIN"});
   expect_parts(TunerPlugin::load(tuner_file("7")).error().text,
                {"rondotest7.so is no tuner plugin", "ncclTunerPlugin_v2", "ncclTunerPlugin_v6",
                 "NCCL_TUNER_PLUGIN"});

@@ -1,6 +1,8 @@
 // Finding, loading and starting plugins: what is wrong is named with the value and the remedy.
 #include "transport/plugin/plugin.h"
 
+#include <sys/stat.h>
+
 #include "tests/support/environment.h"
 #include "tests/support/plugin/plugins.h"
 #include "tests/support/temporary_folder.h"
@@ -60,6 +62,10 @@ TEST(Plugin, WhatIsNoPluginIsNamedWithTheRemedy) {
   const TemporaryFolder folder;
   const std::string text = folder.file("text.so", "no library");
   expect_parts(Plugin::load(text).error().text, {text, "cannot be loaded", "NCCL_NET_PLUGIN"});
+  const std::string fifo = folder.path() + "/fifo.so";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  expect_parts(Plugin::load(fifo).error().text,
+               {fifo, "it is a FIFO, not a regular file", "NCCL_NET_PLUGIN"});
   expect_parts(
       Plugin::load(plugin_file("13")).error().text,
       {"rondotest13.so is no network plugin", "ncclNetPlugin_v8", "ncclNetPlugin_v12", "none"});

@@ -1,0 +1,33 @@
+// read_text_file(): the text of a file that a variable, an option or the system names.
+//
+// Guarantees: opening and reading never wait, and a file cannot take more memory than its limit:
+// only regular files are read (those of /proc and /sys are regular), so a FIFO, a device or a
+// socket is an error that names it. The descriptor is 3 or above. Cost: four system calls.
+//
+//   RONDO_TRY(const std::string text, read_text_file("topology file", path, 4 << 20));
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace rondo {
+
+// "a FIFO", of a stat's st_mode.
+const char* kind_of_file(unsigned mode);
+
+// `what` names the file in errors: "cannot read the <what> '<path>': ...".
+Result<Fd> open_regular_file(std::string_view what, const std::string& path);
+
+// The whole text; an error where it has more than `limit` bytes.
+Result<std::string> read_text_file(std::string_view what, const std::string& path,
+                                   std::size_t limit);
+
+// The first `limit` bytes, or all where there are fewer.
+Result<std::string> read_start_of_file(std::string_view what, const std::string& path,
+                                       std::size_t limit);
+
+}  // namespace rondo

@@ -1,0 +1,46 @@
+// in_child(): a body that changes what the whole process has (descriptors, limits, variables that
+// are read once), in a forked child.
+//
+//   EXPECT_EQ(in_child([] { return close(0) == 0 ? "" : "it was closed"; }), "");
+// Guarantees: the answer is what the body returned, or by which signal the child ended; after a
+// minute it is SIGALRM.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <string>
+
+namespace rondo::test {
+
+inline std::string in_child(const std::function<std::string()>& body) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const std::string said = body();
+    const bool told = write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size());
+    _exit(told ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string said;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = read(ends[0], buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    said.append(buffer, static_cast<std::size_t>(got));
+  }
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) return "ended by signal " + std::to_string(WTERMSIG(status));
+  return WEXITSTATUS(status) == 0 ? said : "ended with status " + std::to_string(status);
+}
+
+}  // namespace rondo::test

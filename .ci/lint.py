@@ -59,6 +59,20 @@ GUARDED = [
     (re.compile(r'RONDO_EXPORT|visibility\("default"\)'), "api/export.h",
      "an entry point that is not defined by api/export.h: what it throws ends the program"),
 ]
+# Descriptors that nobody owns may be 0, 1 or 2, where a program prints: base/fd.h moves them. Files
+# and libraries that somebody named may be FIFOs, which block who opens them.
+MAKES_DESCRIPTOR = re.compile(
+    r"(?<![\w:.>])(::(open|openat|socket|accept)|(::)?(accept4|dup|epoll_create1|eventfd|"
+    r"memfd_create|signalfd|timerfd_create))\(|F_DUPFD|SYS_pidfd_open,")
+OWNED = re.compile(r"\b(Fd|Socket)\b( \w+)?\(|\.reset\(")
+TEXT = re.compile(r'"(\\.|[^"\\])*"')
+OPENS_NAMED = [
+    (re.compile(r"\bstd::ifstream\b|\bfopen\("), "base/text_file.",
+     "a file that may be a FIFO or endless: read it by base/text_file.h"),
+    (re.compile(r"\bdlopen\((?!\))"), "base/shared_library.",
+     "a library that may be a FIFO: load it by base/shared_library.h"),
+]
+OWNERS = ("base/fd.", "base/shared_library.")
 # Who waits: the Waiter on data paths, poll_until() elsewhere.
 SLEEPS = re.compile(r"\bthis_thread::sleep|\b(usleep|nanosleep)\(")
 # The descriptor of a net::WakeSource: the Sleeper alone asks for it, which arms the source first.
@@ -125,6 +139,13 @@ def findings(path):
             for pattern, home, text in GUARDED:
                 if path != home and path.endswith(SOURCES) and pattern.search(line):
                     yield number, text
+            code = TEXT.sub('""', line).split("//")[0]
+            for pattern, home, text in OPENS_NAMED:
+                if not path.startswith(home) and pattern.search(code):
+                    yield number, text
+            if MAKES_DESCRIPTOR.search(code) and not OWNED.search(code):
+                if not path.startswith(OWNERS):
+                    yield number, "a descriptor without an owner: give it to Fd or net::Socket"
         if path.startswith("collectives/") and SLEEPS.search(line):
             yield number, "a sleep: use the Waiter (base/wait.h) or base/poll_until.h"
         if path.startswith(BESIDE_NETWORKS) and not path.startswith(SLEEPER):

@@ -1,4 +1,13 @@
 // Fd: an owned file descriptor, closed on destruction. Move only; -1 is "none".
+//
+// Guarantees: the descriptor is 3 or above. Where a program runs with standard input, output or
+// error closed, the kernel gives these numbers to the next files, sockets and eventfds; what the
+// program prints or reads would then pass through Rondo's. So a descriptor that Fd takes over at 0,
+// 1 or 2 is moved. Where no other number is free, it is closed, the Fd is empty, and errno is
+// EMFILE, as if it had never been opened. net::Socket does the same. Cost: a comparison.
+//
+//   const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
+//   if (!file) return fail_errno(errno, "cannot open {}", path);
 #pragma once
 
 #include <unistd.h>
@@ -7,27 +16,35 @@
 
 namespace rondo {
 
+// Moves a descriptor of 0, 1 or 2, closed on exec from then on; any other number as it is.
+int above_standard(int fd);
+
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
+  explicit Fd(int fd) : fd_(above_standard(fd)) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
+    if (this != &other) take(std::exchange(other.fd_, -1));
     return *this;
   }
-  ~Fd() { reset(); }
+  ~Fd() { take(-1); }
+
+  // A second descriptor of the same file, closed on exec; empty where there is none.
+  static Fd duplicate_of(int fd);
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
   explicit operator bool() const { return valid(); }
   int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1) {
+  void reset(int fd = -1) { take(above_standard(fd)); }
+
+ private:
+  void take(int fd) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
   }
 
- private:
   int fd_ = -1;
 };
 

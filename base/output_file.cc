@@ -44,7 +44,7 @@ Done write_all(const Fd& file, const std::string& path, const std::string& text)
 
 Result<Fd> open_output(const std::string& path, OutputMode mode, int permissions) {
   if (const int own = own_descriptor(path); own >= 0) {
-    Fd copy(fcntl(own, F_DUPFD_CLOEXEC, 3));
+    Fd copy = Fd::duplicate_of(own);
     if (!copy) return refuse(path, std::strerror(errno));
     return copy;
   }

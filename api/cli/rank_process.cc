@@ -89,7 +89,7 @@ RankProcess start_rank(const RankStart& start) {
   const Fd out_end(out[1]), err_end(err[1]);
   const int parent = getpid();
   rank.pid = fork();
-  if (rank.pid == 0) become_rank(start, parent, out[1], err[1]);
+  if (rank.pid == 0) become_rank(start, parent, out_end.get(), err_end.get());
   if (rank.pid > 0) setpgid(rank.pid, rank.pid);  // whoever comes first: both know the group now
   return rank;
 }

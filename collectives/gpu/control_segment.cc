@@ -72,7 +72,7 @@ Result<std::unique_ptr<ControlSegment>> ControlSegment::create(const Shape& shap
 
 Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, int processes) {
   std::unique_ptr<ControlSegment> segment(new ControlSegment(ranks, processes));
-  Fd own(dup(fd));
+  Fd own = Fd::duplicate_of(fd);
   if (!own) return fail_errno(errno, "cannot use the leader's memory file");
   RONDO_CHECK_OK(segment->map(std::move(own)));
   const auto& header = *segment->at<Header>(0);

@@ -1,7 +1,5 @@
 #include "collectives/gpu/device_windows.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -293,7 +291,7 @@ Done DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window* w
     MemoryHandle object = offers.object.clone();
     if (!is_neighbour(0)) {  // its process is this one
       object.plain = offers.all[0].object;
-      object.file = Fd(fcntl(static_cast<int>(offers.all[0].object_file), F_DUPFD_CLOEXEC, 0));
+      object.file = Fd::duplicate_of(static_cast<int>(offers.all[0].object_file));
     }
     RONDO_CHECK_OK(window->multicast->open(object));
     return window->multicast->add();

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -109,9 +110,14 @@ int epoll_create1(int flags) noexcept {
   if (rondo::test::hit(Kind::kEpoll)) return rondo::test::refuse(EMFILE);
   return static_cast<int>(syscall(SYS_epoll_create1, flags));
 }
-int dup(int fd) noexcept {
-  if (rondo::test::hit(Kind::kDup)) return rondo::test::refuse(EMFILE);
-  return static_cast<int>(syscall(SYS_dup, fd));
+int fcntl(int fd, int command, ...) {
+  if (command == F_DUPFD_CLOEXEC && rondo::test::hit(Kind::kDup))
+    return rondo::test::refuse(EMFILE);
+  va_list list;
+  va_start(list, command);
+  const long argument = va_arg(list, long);
+  va_end(list);
+  return static_cast<int>(syscall(SYS_fcntl, fd, command, argument));
 }
 int ftruncate(int fd, off_t length) noexcept {
   if (rondo::test::hit(Kind::kResize)) return rondo::test::refuse(ENOSPC);

@@ -1,7 +1,5 @@
 #include "transport/memory/memory_handle.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -9,7 +7,7 @@
 namespace rondo::gpu {
 
 MemoryHandle MemoryHandle::clone() const {
-  return {plain, Fd(file ? fcntl(file.get(), F_DUPFD_CLOEXEC, 0) : -1)};
+  return {plain, file ? Fd::duplicate_of(file.get()) : Fd()};
 }
 
 Done send_files(int socket, const std::vector<const MemoryHandle*>& handles,

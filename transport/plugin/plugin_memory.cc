@@ -1,7 +1,5 @@
 #include "transport/plugin/plugin_memory.h"
 
-#include <fcntl.h>
-
 #include <cerrno>
 
 namespace rondo::plugin {
@@ -10,7 +8,7 @@ Result<net::MemoryKey> PluginMemory::add(const net::Memory& memory) {
   net::Memory kept = memory;
   Fd file;
   if (memory.kind == net::Memory::Kind::kDmabuf) {
-    file.reset(::fcntl(memory.dmabuf, F_DUPFD_CLOEXEC, 0));
+    file = Fd::duplicate_of(memory.dmabuf);
     if (!file) return fail_errno(errno, "no descriptor for a dmabuf file");
     kept.dmabuf = file.get();
   }

@@ -22,7 +22,8 @@ Error peer_left() {
   return fail(Status::kRemoteError, "the process at the other end of a Unix socket left");
 }
 
-void take_descriptors(msghdr& message, std::vector<Fd>& fds) {
+// False: there was no room for one of them.
+bool take_descriptors(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
     if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -32,6 +33,8 @@ void take_descriptors(msghdr& message, std::vector<Fd>& fds) {
       fds.emplace_back(fd);
     }
   }
+  const bool all = std::all_of(fds.begin(), fds.end(), [](const Fd& fd) { return fd.valid(); });
+  return all && (message.msg_flags & MSG_CTRUNC) == 0;
 }
 
 }  // namespace
@@ -83,10 +86,10 @@ Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
     }
     if (bytes == 0 || (bytes < 0 && errno == ECONNRESET)) return peer_left();
     if (bytes < 0) return fail_errno(errno, "cannot receive descriptors");
-    take_descriptors(message, received.fds);
+    const bool complete = take_descriptors(message, received.fds);
     if (bytes != sizeof(received.value))
       return fail(Status::kRemoteError, "a message of {} bytes came by a Unix socket", bytes);
-    if ((message.msg_flags & MSG_CTRUNC) == 0) {
+    if (complete) {
       if (recv(socket, &received.value, sizeof(received.value), 0) == bytes) return received;
       return peer_left();
     }

@@ -104,7 +104,7 @@ class Meeting {
       if (message.fds.size() != 2)
         return fail(Status::kRemoteError, "a process of this host sent {} descriptors, not 2",
                     message.fds.size());
-      arenas.emplace_back(dup(message.fds[1].get()));
+      arenas.push_back(Fd::duplicate_of(message.fds[1].get()));
       RONDO_CHECK_OK(keep(from, std::move(message.fds[0]), std::move(message.fds[1])));
       fds.push_back({group_->processes[from].neighbour->pidfd(), arenas.back().get()});
     }

@@ -1,6 +1,5 @@
 #include "transport/shm/unix_meeting.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -58,7 +57,7 @@ class Gathering {
 
   Done open() {
     std::vector<net::Socket> listeners(1);
-    listeners[0] = net::Socket(fcntl(request_.listener->fd.get(), F_DUPFD_CLOEXEC, 0));
+    listeners[0] = net::Socket(Fd::duplicate_of(request_.listener->fd.get()).release());
     if (!listeners[0]) return fail_errno(errno, "cannot accept on a Unix socket (ulimit -n)");
     RONDO_TRY(acceptor_, auth::Acceptor::open(
                              std::move(listeners),

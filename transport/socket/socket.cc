@@ -6,6 +6,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/fd.h"
+
 namespace rondo::net {
 namespace {
 
@@ -25,10 +27,10 @@ bool in_table(int fd) { return fd >= 0 && fd < kWords * 64; }
 
 }  // namespace
 
-Socket::Socket(int fd) : fd_(fd), born_(fork_generation()) {
+Socket::Socket(int fd) : fd_(above_standard(fd)), born_(fork_generation()) {
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, close_in_child); });
-  if (in_table(fd)) open_sockets[fd / 64].fetch_or(1ull << fd % 64, std::memory_order_relaxed);
+  if (in_table(fd_)) open_sockets[fd_ / 64].fetch_or(1ull << fd_ % 64, std::memory_order_relaxed);
 }
 
 void Socket::reset() {

@@ -1,8 +1,9 @@
 // Socket: an owned descriptor of a socket (or eventfd) that a forked child does not keep open.
 //
-// Guarantees: fork() closes it in the child, so that peers see the end of the process that they
-// talk to even while its children live on; there get() is -1 and nothing is closed twice.
-// (Descriptors above 65535 are only closed on exec.) Cost: one atomic operation at open and close.
+// Guarantees: the descriptor is 3 or above (base/fd.h). fork() closes it in the child, so that
+// peers see the end of the process that they talk to even while its children live on; there get()
+// is -1 and nothing is closed twice. (Descriptors above 65535 are only closed on exec.) Cost: one
+// atomic operation at open and close.
 //
 //   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 #pragma once

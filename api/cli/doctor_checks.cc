@@ -1,9 +1,7 @@
 #include "api/cli/doctor_checks.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -25,6 +23,7 @@
 #include "topology/describe.h"
 #include "topology/net_interfaces.h"
 #include "topology/small_file.h"
+#include "transport/shm/memfd.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -205,13 +204,15 @@ Findings check_kernel() {
     findings.push_back(
         warning("process handles", fmt::format("pidfd_open: {}", std::strerror(errno)),
                 "Linux 5.3 or later; without it processes use TCP instead of shared memory"));
-  const Fd memory(memfd_create("rondo-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory || ftruncate(memory.get(), 4096) != 0 ||
-      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
-    findings.push_back(
-        problem("memory files", fmt::format("memfd_create with seals: {}", std::strerror(errno)),
-                "allow memfd_create in the seccomp profile of the container; until then "
-                "processes use TCP"));
+  rlimit files{};
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
+    findings.push_back(warning(
+        "memory files", fmt::format("ulimit -f allows files of {} bytes", files.rlim_cur),
+        "ulimit -f unlimited, where an init or ncclMemAlloc names it: shared memory is a file"));
+  else if (const auto memory = shm::create_memfd("rondo-doctor", 4096); !memory.ok())
+    findings.push_back(problem("memory files", memory.error().text,
+                               "allow memfd_create in the seccomp profile of the container; until "
+                               "then processes use TCP"));
   else
     findings.push_back(ok("memory files", "memfd_create with seals works"));
   return findings;

@@ -1,12 +1,10 @@
 // A rank that cannot go on while the communicator is being made: all others learn it, and why,
 // long before the init deadline.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/resource.h>
 
-#include <csignal>
-
 #include "tests/support/engine_rank.h"
+#include "tests/support/nccl_rank.h"
 #include "tests/support/processes.h"
 
 namespace rondo::test {
@@ -45,11 +43,30 @@ TEST(FaultAtInit, TheLeaderHasNoSharedMemory) {
   expect_failure_of(
       0, 4,
       [] {
-        std::signal(SIGXFSZ, SIG_IGN);
         const rlimit least{4096, 4096};
         setrlimit(RLIMIT_FSIZE, &least);
       },
-      "cannot size shared memory");
+      "ulimit -f allows this process files of 4096 bytes at most: raise it");
+}
+
+// The memory behind ncclMemAlloc is a file that is longer than the machine's memory otherwise.
+TEST(FileLimit, OfHalfAGigabyteIsEnoughForRanksOfAHost) {
+  Job job(as_processes(3));
+  job.create = false;
+  run_job(job, 120, [](NcclRank& seat) {
+    const rlimit limit{rlim_t{512} << 20, rlim_t{512} << 20};
+    seat.expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit");
+    seat.join();
+    void* memory = nullptr;
+    seat.expect(ncclMemAlloc(&memory, 1 << 20) == ncclSuccess, ncclGetLastError(nullptr));
+    int* const all = static_cast<int*>(memory);
+    *all = 1;
+    seat.expect(
+        ncclAllReduce(all, all, 1 << 18, ncclInt32, ncclSum, seat.comm, nullptr) == ncclSuccess,
+        ncclGetLastError(nullptr));
+    seat.expect(*all == 3, fmt::format("a sum of {}", *all));
+    seat.leave();
+  });
 }
 
 TEST(FaultAtInit, AnotherRankHasAWrongVariable) {

@@ -39,8 +39,9 @@ Result<std::shared_ptr<Arena>> Arena::of_process() {
   if (arena && made_in == fork_generation()) return arena;
   const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
   const std::size_t memory = round_up(pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
-  const std::size_t file =
+  const std::size_t wanted =
       std::bit_ceil(std::max(memory, std::size_t{kArenaPiece})) * kFilePerMemory;
+  const std::size_t file = std::min(wanted, std::bit_floor(max_file_bytes()));
   RONDO_TRY(Fd fd, create_memfd_if_permitted("rondo-arena", file));
   RONDO_TRY(Mapping table, Mapping::reserve(kArenaAddresses * sizeof(std::uint64_t)));
   arena.reset(new Arena(std::move(fd), std::move(table), memory, file));
@@ -108,8 +109,10 @@ Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
   const std::size_t offset = (next_ + bytes - 1) & ~(bytes - 1);
   if (offset > file_ || bytes > file_ - offset)
     return fail(Status::kSystemError,
-                "ncclMemAlloc has no room for {} bytes more: its {} extents hold {} bytes", bytes,
-                extents_.size(), used_bytes_);
+                "ncclMemAlloc has no room for {} bytes more: its {} extents hold {} bytes of a "
+                "memory file of {}{}",
+                bytes, extents_.size(), used_bytes_, file_,
+                file_ < memory_ * kFilePerMemory ? ", which ulimit -f keeps short: raise it" : "");
   RONDO_TRY(Mapping mapping, Mapping::map(fd_.get(), bytes, offset, kArenaPiece));
   const auto first = reinterpret_cast<std::uintptr_t>(mapping.data()) >> kArenaPieceBits;
   if (first + (bytes >> kArenaPieceBits) > kArenaAddresses)

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "topology/memory_headroom.h"
@@ -17,6 +19,8 @@
 namespace rondo::shm {
 namespace {
 
+constexpr std::size_t kMaxFileBytes = std::numeric_limits<off_t>::max();
+
 Error cannot_map(std::size_t bytes) {
   return fail_errno(errno, "cannot map {} bytes of shared memory (ulimit -v, vm.max_map_count?)",
                     bytes);
@@ -25,6 +29,11 @@ Error cannot_map(std::size_t bytes) {
 Fd new_memfd(const char* name) { return Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)); }
 
 Result<Fd> sized_and_sealed(Fd fd, const char* name, std::size_t bytes) {
+  if (const std::size_t limit = max_file_bytes(); bytes > limit)  // the kernel sends SIGXFSZ there
+    return fail(Status::kSystemError,
+                "shared memory \"{}\" is a file of {} bytes, and ulimit -f allows this process "
+                "files of {} bytes at most: raise it (ulimit -f unlimited)",
+                name, bytes, limit);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return fail_errno(errno, "cannot size shared memory \"{}\" to {} bytes", name, bytes);
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
@@ -33,6 +42,12 @@ Result<Fd> sized_and_sealed(Fd fd, const char* name, std::size_t bytes) {
 }
 
 }  // namespace
+
+std::size_t max_file_bytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur > kMaxFileBytes) return kMaxFileBytes;
+  return static_cast<std::size_t>(limit.rlim_cur);
+}
 
 Result<Fd> create_memfd(const char* name, std::size_t bytes) {
   Fd fd = new_memfd(name);

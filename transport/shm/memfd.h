@@ -5,8 +5,8 @@
 // a mapped page can only be missing for lack of memory. commit() turns that into an error text
 // instead of a SIGBUS, and looks first whether the memory limits of the process's cgroups have
 // room: past these the kernel kills. It may still do so where others of the group take the room
-// meanwhile. Cost: commit() allocates and maps the pages it names, once, and reads some small
-// files.
+// meanwhile. A file beyond ulimit -f is an error that names both sizes, instead of a SIGXFSZ.
+// Cost: commit() allocates and maps the pages it names, once, and reads some small files.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,9 @@
 #include "base/result.h"
 
 namespace rondo::shm {
+
+// How long this process may make files (ulimit -f).
+std::size_t max_file_bytes();
 
 // A file of `bytes` (sparse: no memory is used yet), sealed against shrinking and growing.
 Result<Fd> create_memfd(const char* name, std::size_t bytes);

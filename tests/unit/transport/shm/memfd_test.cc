@@ -4,6 +4,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "tests/support/in_child.h"
+#include "transport/shm/arena.h"
 
 namespace rondo::shm {
 namespace {
@@ -52,6 +56,45 @@ TEST(ReceivedMemory, IsNoFileOfAnotherKind) {
     EXPECT_EQ(sealed_bytes(fd.get()).status(), Status::kRemoteError) << path;
   }
   EXPECT_EQ(sealed_bytes(-1).status(), Status::kRemoteError);
+}
+
+// ulimit -f of this many bytes.
+bool limit_files(std::size_t bytes) {
+  const rlimit limit{bytes, bytes};
+  return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+TEST(LimitedFiles, AreAnErrorThatNamesBothSizesWhereTheyAreTooShort) {
+  EXPECT_EQ(test::in_child([]() -> std::string {
+              if (!limit_files(kBytes - 1)) return "no limit";
+              const auto fd = create_memfd("rondo-test", kBytes);
+              return fd.ok() ? "made" : fd.error().text;
+            }),
+            "shared memory \"rondo-test\" is a file of 65536 bytes, and ulimit -f allows this "
+            "process files of 65535 bytes at most: raise it (ulimit -f unlimited)");
+  EXPECT_EQ(test::in_child([]() -> std::string {
+              if (!limit_files(kBytes)) return "no limit";
+              const auto fd = create_memfd_if_permitted("rondo-test", kBytes);
+              return fd.ok() ? "made" : fd.error().text;
+            }),
+            "made");
+}
+
+TEST(LimitedFiles, LeaveTheArenaWhatTheyAllow) {
+  const auto allocate = [](std::size_t limit, std::size_t bytes) {
+    return test::in_child([&]() -> std::string {
+      if (!limit_files(limit)) return "no limit";
+      const auto arena = Arena::of_process();
+      if (!arena.ok()) return arena.error().text;
+      const auto memory = (*arena)->allocate(bytes);
+      return memory.ok() ? "allocated" : memory.error().text;
+    });
+  };
+  EXPECT_EQ(allocate(2 * kArenaPiece + 1, kArenaPiece), "allocated");
+  for (const std::size_t limit : {std::size_t{0}, kBytes, kArenaPiece}) {
+    const std::string said = allocate(limit, kArenaPiece + 1);
+    EXPECT_NE(said.find("which ulimit -f keeps short: raise it"), std::string::npos) << said;
+  }
 }
 
 }  // namespace

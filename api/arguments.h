@@ -1,9 +1,22 @@
-// Checks of plain arguments, with NCCL's texts. function is the name without its prefix.
+// Checks of plain arguments, with NCCL's texts where NCCL has one. function is the name without its
+// prefix. Guarantees: nothing is read through a pointer, allocated or waited for.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
+
 #include "base/result.h"
+#include "base/seconds.h"
+#include "transport/bootstrap/messages.h"
 
 namespace rondo::api {
+
+// No process can have a longer buffer: x86-64 and arm64 have addresses of 47 and 48 bits. Below it,
+// no rounding and no sum of two sizes overflows.
+inline constexpr std::size_t kMaxBufferBytes = std::size_t{1} << 48;
+// Each rank of a process takes a thread while it is made, and a thread two mappings: the kernel's
+// usual limit is 65,530 of them (vm.max_map_count).
+inline constexpr int kMaxRanksOfProcess = 1 << 14;
 
 inline Done not_null(const void* pointer, const char* function, const char* argument) {
   if (pointer != nullptr) return done();
@@ -16,9 +29,41 @@ inline Done root_in_range(int root, int ranks, const char* function) {
               function, root, ranks - 1);
 }
 
+inline Done ranks_in_range(int ranks) {
+  if (ranks <= bootstrap::kMostRanks) return done();
+  return fail(Status::kInvalidArgument,
+              "Invalid number of ranks requested : {} : a communicator has at most {}", ranks,
+              bootstrap::kMostRanks);
+}
+
 inline Done rank_in_range(int rank, int ranks) {
+  RONDO_CHECK_OK(ranks_in_range(ranks));
   if (ranks >= 1 && rank >= 0 && rank < ranks) return done();
   return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", rank, ranks);
+}
+
+// Of a range of memory that the caller names.
+inline Done bytes_in_range(std::size_t bytes, const char* function, const char* argument) {
+  if (bytes == 0) return fail(Status::kInvalidArgument, "{} : {} is 0", function, argument);
+  if (bytes <= kMaxBufferBytes) return done();
+  return fail(Status::kInvalidArgument,
+              "{} : {} {} is larger than any buffer: give bytes, {} at most", function, argument,
+              bytes, kMaxBufferBytes);
+}
+
+// How long to wait: 0 and less mean not at all; what no clock can count is as long as it counts.
+inline Done seconds_to_wait(double seconds, const char* function, const char* argument) {
+  if (!std::isnan(seconds)) return done();
+  return fail(Status::kInvalidArgument,
+              "{} : {} is {}: give a number of seconds, 0 to return at once", function, argument,
+              seconds);
+}
+
+// Of a deadline, which has to lie ahead.
+inline Done seconds_above_zero(double seconds, const char* function, const char* argument) {
+  if (seconds > 0) return done();
+  return fail(Status::kInvalidArgument, "{} : {} is {}: give a number of seconds above 0", function,
+              argument, seconds);
 }
 
 }  // namespace rondo::api

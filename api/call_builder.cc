@@ -43,10 +43,11 @@ Result<std::size_t> buffer_bytes(std::size_t count, DataType type, int parts,
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, size_of(type), &bytes) ||
       __builtin_mul_overflow(bytes, static_cast<std::size_t>(parts), &bytes) ||
-      bytes > static_cast<std::size_t>(PTRDIFF_MAX))
+      bytes > kMaxBufferBytes)
     return fail(Status::kInvalidArgument,
-                "{} : count {} of {} times {} ranks is larger than any buffer", function, count,
-                name(type), parts);
+                "{} : count {} of {} times {} ranks is larger than any buffer: give elements of {} "
+                "bytes in all, at most",
+                function, count, name(type), parts, kMaxBufferBytes);
   return bytes;
 }
 

@@ -119,6 +119,8 @@ Result<NewComm> describe_old_rank(const GrowArguments& arguments, CreateRequest*
 ncclResult_t grow(const GrowArguments& arguments) {
   if (auto checked = not_null(arguments.out, "CommGrow", "newcomm"); !checked.ok())
     return note_in_group(report(checked));
+  if (auto checked = ranks_in_range(arguments.ranks); !checked.ok())
+    return note_in_group(report(checked));
   CreateRequest request;
   auto member = arguments.comm == nullptr ? describe_newcomer(arguments, &request)
                                           : describe_old_rank(arguments, &request);

@@ -206,10 +206,9 @@ RONDO_CATCH
 RONDO_FUNCTION(ncclResult_t, rondoCommSetTimeout, ncclComm_t comm, double seconds) {
   auto pin = find_made_comm(comm, "CommSetTimeout");
   if (!pin.ok()) return report(pin.error());
-  if (!(seconds > 0))
-    return report(
-        fail(Status::kInvalidArgument, "CommSetTimeout : {} is not a time above 0", seconds));
-  (*pin)->engine()->set_timeout(seconds);
+  if (auto checked = seconds_above_zero(seconds, "CommSetTimeout", "seconds"); !checked.ok())
+    return report(checked);
+  (*pin)->engine()->set_timeout(std::min(seconds, kMostSeconds));
   return ncclSuccess;
 }
 RONDO_CATCH

@@ -62,6 +62,11 @@ Done check_init_all(const ncclComm_t* comms, int count, const int* devices) {
   RONDO_CHECK_OK(not_null(comms, "CommInitAll", "comms"));
   if (count < 1)
     return fail(Status::kInvalidArgument, "Invalid device count requested : {}", count);
+  if (count > kMaxRanksOfProcess)
+    return fail(Status::kInvalidArgument,
+                "Invalid device count requested : {} : a process has at most {} ranks; start more "
+                "processes, which call ncclCommInitRank",
+                count, kMaxRanksOfProcess);
   for (int i = 0; devices != nullptr && i < count; ++i)
     if (devices[i] < 0)
       return fail(Status::kInvalidArgument, "CommInitAll : invalid device {} at position {}",

@@ -100,7 +100,9 @@ RONDO_FUNCTION(ncclResult_t, rondoCompletionsNext, rondoCompletions_t completion
     return report(checked);
   auto queue = find_queue(completions, "CompletionsNext");
   if (!queue.ok()) return report(queue.error());
-  return (*queue)->next(deadline_in(seconds), token) ? ncclSuccess : ncclInProgress;
+  const auto deadline = deadline_in(seconds, "CompletionsNext");
+  if (!deadline.ok()) return report(deadline.error());
+  return (*queue)->next(*deadline, token) ? ncclSuccess : ncclInProgress;
 }
 RONDO_CATCH
 

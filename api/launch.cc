@@ -27,15 +27,10 @@ HandleTable<Launch>& launches() {
   return table;
 }
 
-Done positive(double seconds, const char* function) {
-  if (seconds > 0) return done();
-  return fail(Status::kInvalidArgument, "{} : {} seconds: give more than 0", function, seconds);
-}
-
 Done meet(rondoLaunch_t* launch, const launch::Seat& seat, double seconds) {
   RONDO_CHECK_OK(not_null(launch, "LaunchMeet", "launch"));
   RONDO_CHECK_OK(rank_in_range(seat.rank, seat.size));
-  RONDO_CHECK_OK(positive(seconds, "LaunchMeet"));
+  RONDO_CHECK_OK(seconds_above_zero(seconds, "LaunchMeet", "seconds"));
   auto made = std::make_unique<Launch>();
   RONDO_TRY(made->session, launch::meet_launched(seat, to_nanoseconds(seconds)));
   *launch = static_cast<rondoLaunch_t>(launches().insert(std::move(made)));
@@ -49,7 +44,7 @@ Done exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const void*
   if (!mine.empty()) RONDO_CHECK_OK(not_null(mine.data(), kFunction, "mine"));
   RONDO_CHECK_OK(not_null(all, kFunction, "all"));
   RONDO_CHECK_OK(not_null(sizes, kFunction, "sizes"));
-  RONDO_CHECK_OK(positive(seconds, kFunction));
+  RONDO_CHECK_OK(seconds_above_zero(seconds, kFunction, "seconds"));
   const auto launch = launches().pin(handle);
   if (launch.state != HandleState::kAlive)
     return fail(Status::kInvalidArgument, "{} : no launch of rondoLaunchMeet in this process",

@@ -44,6 +44,7 @@ namespace {
 Done allocate(void** out, std::size_t bytes) {
   RONDO_CHECK_OK(not_null(out, "MemAlloc", "ptr"));
   *out = nullptr;
+  if (bytes > 0) RONDO_CHECK_OK(bytes_in_range(bytes, "MemAlloc", "size"));
   RONDO_TRY(const int device, gpu::device_for_new_rank());
   if (device != gpu::kHostRank) {
     gpu::free_deferred();
@@ -70,7 +71,7 @@ Done register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** ou
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(buffer, kFunction, "buff"));
   RONDO_CHECK_OK(not_null(out, kFunction, "handle"));
-  if (bytes == 0) return fail(Status::kInvalidArgument, "{} : size is 0", kFunction);
+  RONDO_CHECK_OK(bytes_in_range(bytes, kFunction, "size"));
   void* handle = registrations().insert(std::unique_ptr<Registration>(
       new Registration{comm, buffer, bytes, -1, register_block(*pin, buffer, bytes)}));
   if (handle == nullptr)

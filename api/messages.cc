@@ -95,10 +95,12 @@ RONDO_FUNCTION(ncclResult_t, rondoIrecv, void* buffer, size_t count, ncclDataTyp
 RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoCommFlushMessages, ncclComm_t comm, double seconds) {
+  const auto deadline = deadline_in(seconds, "CommFlushMessages");
+  if (!deadline.ok()) return report(deadline.error());
   auto pin = find_made_comm(comm, "CommFlushMessages");
   if (!pin.ok()) return report(pin.error());
   const auto messages = (*pin)->tagged_messages();
-  if (messages == nullptr || messages->flush(deadline_in(seconds))) return ncclSuccess;
+  if (messages == nullptr || messages->flush(*deadline)) return ncclSuccess;
   return ncclInProgress;
 }
 RONDO_CATCH

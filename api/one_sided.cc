@@ -61,6 +61,9 @@ Result<Request> wait_request(const Comm& comm, int count, const ncclWaitSignalDe
   constexpr const char* kFunction = "WaitSignal";
   if (count < 1)
     return fail(Status::kInvalidArgument, "{} : nDesc {} should be at least 1", kFunction, count);
+  if (count > comm.size * kSignals)
+    return fail(Status::kInvalidArgument, "{} : nDesc {} is more than {} ranks have, which is {}",
+                kFunction, count, comm.size, comm.size * kSignals);
   RONDO_CHECK_OK(not_null(wanted, kFunction, "signalDescs"));
   Request request;
   for (int i = 0; i < count; ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/arguments.h"
 #include "base/env.h"
 #include "base/seconds.h"
 #include "transport/cuda/device.h"
@@ -12,9 +13,7 @@ namespace {
 
 Done set_seconds(double seconds, const char* field, double* into) {
   if (seconds == RONDO_UNDEF_SECONDS) return done();
-  if (!(seconds > 0))
-    return fail(Status::kInvalidArgument, "rondoCommOptions_t: {} = {} is not a time above 0",
-                field, seconds);
+  RONDO_CHECK_OK(seconds_above_zero(seconds, "rondoCommOptions_t", field));
   *into = std::min(seconds, kMostSeconds);
   return done();
 }

@@ -50,11 +50,9 @@ Result<RequestPin> find_request(const void* request, const char* function) {
   return std::move(found.pin);
 }
 
-std::chrono::steady_clock::time_point deadline_in(double seconds) {
-  constexpr double kFarAway = 1e8;
-  const std::chrono::duration<double> wait(seconds < kFarAway ? seconds : kFarAway);
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
+Result<std::chrono::steady_clock::time_point> deadline_in(double seconds, const char* function) {
+  RONDO_CHECK_OK(seconds_to_wait(seconds, function, "seconds"));
+  return std::chrono::steady_clock::now() + to_nanoseconds(seconds);
 }
 
 }  // namespace rondo::api
@@ -86,13 +84,15 @@ RONDO_FUNCTION(ncclResult_t, rondoRequestTest, rondoRequest_t request) {
 RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoRequestWait, rondoRequest_t request, double seconds) {
+  const auto deadline = deadline_in(seconds, "RequestWait");
+  if (!deadline.ok()) return report(deadline.error());
   std::shared_ptr<Completion> completion;
   {
     auto pin = find_request(request, "RequestWait");
     if (!pin.ok()) return report(pin.error());
     completion = (*pin)->completion;
   }
-  return completion->wait_until(deadline_in(seconds)) ? result_of(*completion) : ncclInProgress;
+  return completion->wait_until(*deadline) ? result_of(*completion) : ncclInProgress;
 }
 RONDO_CATCH
 
@@ -119,6 +119,8 @@ RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoRequestCancel, rondoRequest_t request, double waitedSeconds) {
   constexpr const char* kFunction = "RequestCancel";
+  if (auto checked = seconds_to_wait(waitedSeconds, kFunction, "waitedSeconds"); !checked.ok())
+    return report(checked);
   auto pin = find_request(request, kFunction);
   if (!pin.ok()) return report(pin.error());
   if ((*pin)->completion->finished()) return ncclSuccess;

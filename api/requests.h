@@ -22,7 +22,7 @@ Result<rondoRequest_t> new_request(Awaited made, const char* function);
 // The request behind a handle; what is not alive or never was one is refused.
 Result<RequestPin> find_request(const void* request, const char* function);
 
-// `seconds` from now; what no clock can count is far away.
-std::chrono::steady_clock::time_point deadline_in(double seconds);
+// `seconds` from now, a year at most; now for 0 and less.
+Result<std::chrono::steady_clock::time_point> deadline_in(double seconds, const char* function);
 
 }  // namespace rondo::api

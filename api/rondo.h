@@ -2,9 +2,10 @@
  *
  * Every function returns an ncclResult_t; the sentence that explains a failure is in
  * ncclGetLastError(). Counts and displacements are elements of datatype, times are seconds, sizes
- * are bytes. The collectives take part in groups (ncclGroupStart/End), obey the ordering rule of
- * nccl.h and accept a NULL stream or one made by rondoStreamCreate. Example: sum with XOR, on a
- * queue beside the caller.
+ * are bytes. A buffer of more than 2^48 bytes and a time that is NaN are ncclInvalidArgument. The
+ * collectives take part in groups (ncclGroupStart/End), obey the ordering rule of nccl.h and accept
+ * a NULL stream or one made by rondoStreamCreate. Example: sum with XOR, on a queue beside the
+ * caller.
  *
  *   rondoStream_t queue;
  *   rondoStreamCreate(&queue);

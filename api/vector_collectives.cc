@@ -40,8 +40,10 @@ Done read_parts(const Parts& parts, int ranks, DataType type, const char* functi
   for (int r = 0; r < ranks; ++r) {
     std::size_t end = 0;
     if (__builtin_add_overflow(parts.counts[r], parts.displacements[r], &end))
-      return fail(Status::kInvalidArgument, "{} : {}[{}] + {}[{}] is larger than any buffer",
-                  function, parts.counts_name, r, parts.displacements_name, r);
+      return fail(Status::kInvalidArgument,
+                  "{} : {}[{}] = {} + {}[{}] = {} is larger than any buffer: give elements",
+                  function, parts.counts_name, r, parts.counts[r], parts.displacements_name, r,
+                  parts.displacements[r]);
     RONDO_CHECK_OK(buffer_bytes(end, type, 1, function));
   }
   counts->assign(parts.counts, parts.counts + ranks);

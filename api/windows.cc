@@ -42,7 +42,7 @@ Result<CommPin> check_registration(ncclComm_t comm, const void* buffer, std::siz
   RONDO_TRY(CommPin pin, find_usable_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(buffer, kFunction, "buff"));
   RONDO_CHECK_OK(not_null(out, kFunction, "win"));
-  if (bytes == 0) return fail(Status::kInvalidArgument, "{} : size is 0", kFunction);
+  RONDO_CHECK_OK(bytes_in_range(bytes, kFunction, "size"));
   if ((flags & ~kAllFlags) != 0)
     return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
   return pin;

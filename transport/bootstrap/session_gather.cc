@@ -60,6 +60,7 @@ Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> 
 }
 
 Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte> mine) {
+  if (mine.size() > net::kMostPayload) return too_large(mine.size());
   const auto deadline = net::Deadline::of(timeout, aborted);
   ByteWriter upward;
   append_entry(upward, tree.rank, mine);

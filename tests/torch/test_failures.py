@@ -219,8 +219,28 @@ def test_monitored_barrier_and_split_group(rank, size):
     dist.all_reduce(tensor, group=both)
     assert tensor.item() == 2
     if rank == 0:
-        with pytest.raises(dist.DistBackendError, match=r"rank\(s\) 1 did not reach"):
+        with pytest.raises(dist.DistBackendError, match="Rank 1 failed to pass monitoredBarrier"):
             rondo_torch.monitored_barrier(timeout=timedelta(seconds=0.5))
+        with pytest.raises(dist.DistBackendError, match="Rank 0 timed out in monitoredBarrier"):
+            dist.group.WORLD.monitored_barrier(timedelta(0))
+    dist.barrier()
+
+
+@ranks(3)
+def test_all_ranks_that_miss_a_monitored_barrier_are_named(rank, size):
+    import rondo.torch as rondo_torch
+
+    limit = 0.5  # seconds, which torch takes too
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="Ranks 1, 2 failed to pass"):
+            rondo_torch.monitored_barrier(None, limit, wait_all_ranks=True)
+    dist.barrier()
+    pair = dist.new_group([0, 2])
+    if rank == 2:
+        with pytest.raises(dist.DistBackendError, match="Rank 1 successfully reached monitored"):
+            rondo_torch.monitored_barrier(pair, limit)
+    elif rank == 1:
+        rondo_torch.monitored_barrier(pair, limit)  # outside of the group: no call
     dist.barrier()
 
 

@@ -10,24 +10,32 @@ import os
 import sys
 
 
-def create(store, rank, size, timeout):
+def create(options, backend_options=None):
+    """Of torch's DistributedBackendOptions. A group is made by its members alone, whatever it could
+    be split from."""
     from rondo.torch.beside import create_beside, other_devices
     from rondo.torch.groups import shrink_here_too
     from rondo.torch.process_group import RondoProcessGroup
 
     shrink_here_too()
+    place = options.store, options.group_rank, options.group_size, options.timeout
     if others := other_devices():
-        return create_beside(others, store, rank, size, timeout)
-    return RondoProcessGroup(store, rank, size, timeout)
+        return create_beside(others, *place)
+    group = RondoProcessGroup(*place)
+    around = getattr(options, "process_group", None)  # from torch 2.15 on
+    if around is not None and around.bound_device_id is not None:
+        group.bound_device_id = around.bound_device_id
+    return group
 
 
 def register() -> None:
-    """Makes backend "rondo" known to torch.distributed."""
+    """Makes backend "rondo" known to torch.distributed: entry point of torch.distributed.backends,
+    which torch 2.15 calls when it meets the name."""
     import torch.distributed as dist
 
     if not dist.is_available() or "RONDO" in dist.Backend._plugins:
         return
-    dist.Backend.register_backend("rondo", create, devices=["cpu"])
+    dist.Backend.register_backend("rondo", create, extended_api=True, devices=["cpu"])
 
 
 def map_names() -> None:

@@ -1,7 +1,7 @@
 """PyTorch's CUDA wheels against the library: what they import from NCCL, and that it is ours.
 
-  check.py --refresh             writes nccl_imports_VERSION.txt anew
-  check.py --import 2.14.1 LIB   installs the whole wheel (5 GB) into build/torch-cuda-2.14.1 and
+  check.py --refresh [VERSION]   writes nccl_imports_VERSION.txt anew, of all versions or of one
+  check.py --import 2.15.0 LIB   installs the whole wheel (5 GB) into build/torch-cuda-2.15.0 and
                                  imports it under LD_PRELOAD=LIB (a libnccl.so.2), with no GPU
 
 --refresh downloads 540 MB a version from PyPI and keeps none of it.
@@ -17,7 +17,8 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[2]
-VERSIONS = ("2.11.0", "2.12.1", "2.14.1")
+VERSIONS = ("2.11.0", "2.12.1", "2.14.1", "2.15.0")
+NO_LIMITS = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a version is named, whatever is newest
 LIBRARY = "torch/lib/libtorch_cuda.so"
 
 PROOF = """
@@ -54,7 +55,7 @@ def refresh(version: str) -> None:
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir",
              "--only-binary=:all:", "--index-url=https://pypi.org/simple", "--dest", folder,
              f"torch=={version}"],
-            check=True,
+            check=True, env=NO_LIMITS,
         )  # fmt: skip
         (wheel,) = pathlib.Path(folder).glob("torch-*.whl")
         with zipfile.ZipFile(wheel) as archive:
@@ -78,6 +79,7 @@ def import_whole(version: str, library: pathlib.Path) -> None:
     subprocess.run(
         [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", f"torch=={version}"],
         check=True,
+        env=NO_LIMITS,
     )
     environment = {**os.environ, "LD_PRELOAD": str(library.resolve())}
     subprocess.run([python, "-c", PROOF, *names_of(version)], check=True, env=environment)
@@ -86,11 +88,11 @@ def import_whole(version: str, library: pathlib.Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--refresh", action="store_true")
+    parser.add_argument("--refresh", nargs="*", choices=VERSIONS, metavar="VERSION")
     parser.add_argument("--import", nargs=2, dest="whole", metavar=("VERSION", "LIB"))
     options = parser.parse_args()
-    if options.refresh:
-        for version in VERSIONS:
+    if options.refresh is not None:
+        for version in options.refresh or VERSIONS:
             refresh(version)
     if options.whole:
         import_whole(options.whole[0], pathlib.Path(options.whole[1]))

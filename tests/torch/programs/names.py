@@ -6,8 +6,9 @@ import torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
 
-assert dist.is_nccl_available() and dist.is_mpi_available() and dist.is_gloo_available()
+assert dist.is_nccl_available() and dist.is_gloo_available()
 assert not dist.distributed_c10d.is_mpi_available()  # what torch asks itself stays true
+assert not dist.is_mpi_available()  # programs prefer it where it is there, as accelerate does
 dist.init_process_group("cpu:gloo,cuda:nccl", device_id=torch.device("cuda:0"))
 rank = dist.get_rank()
 assert dist.get_backend() == "cpu:gloo,cuda:nccl"
@@ -22,12 +23,19 @@ def check(group, profiled_as="gloo"):
     assert names == [f"{profiled_as}:all_reduce"], names
 
 
-for name in ("gloo", "nccl", "mpi", None):
+for name in ("gloo", "nccl", "nccl2", "nccl-legacy", "nccl-lazy", "mpi", None):
     group = dist.new_group([0, 1], backend=name)
-    check(group, name or "gloo")
+    check(group, "nccl" if name and name.startswith("nccl") else name or "gloo")
     assert dist.get_backend(group) == (name or "cpu:gloo,cuda:nccl"), dist.get_backend(group)
     dist.destroy_process_group(group)
+assert dist.is_mpi_available()  # the script has asked for it
 dist.monitored_barrier(timeout=timedelta(seconds=30))
+dist.monitored_barrier(dist.new_group([0]), 30.0)  # seconds, and of the other rank no call
+model = torch.nn.parallel.DistributedDataParallel(
+    torch.nn.Linear(2, 2), process_group=dist.new_group([0, 1], backend="gloo")
+)
+logged = model._get_ddp_logging_data()
+assert (logged["backend_name"], logged["gloo_num_threads"]) == ("gloo", 2), logged
 alone = dist.split_group(split_ranks=[[0], [1]])
 assert dist.get_world_size(alone) == 1
 check(dist.split_group(split_ranks=[[0, 1]]))

@@ -11,25 +11,14 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
 
+from rondo.torch.backend import RondoBackend
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.untraced import untraced
-
-FORWARDED = (
-    "_allgather_base", "_end_coalescing", "_get_sequence_number_for_group",
-    "_reduce_scatter_base", "_set_sequence_number_for_group", "_start_coalescing",
-    "all_gather_single", "all_gather_single_coalesced", "all_to_all_single", "allgather",
-    "allgather_coalesced", "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced",
-    "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource",
-    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_single_coalesced",
-    "reduce_scatter_tensor_coalesced", "scatter", "send", "set_timeout",
-)  # fmt: skip
-
 
 def other_devices() -> dict[str, str]:
     """Of the group that torch is making: devices that have another backend than rondo.
@@ -45,54 +34,28 @@ def other_devices() -> dict[str, str]:
     return {d: b for d, b in config.get_device_backend_map().items() if b != "rondo"}
 
 
-class RondoBackend(Backend):
-    """Hands every call to a RondoProcessGroup."""
-
+class Beside(RondoBackend):
     def __init__(self, group: RondoProcessGroup) -> None:
-        super().__init__(group.rank(), group.size())
-        self._rondo = group
+        super().__init__(group)
+        group.serves_torch()
         in_use.add(self)  # C++ alone holds it from now on
 
-    def name(self) -> str:
-        return "rondo"
-
-    getBackendName = _get_backend_name = name
-
     def shutdown(self) -> None:
-        self._rondo.shutdown()
+        super().shutdown()
         in_use.discard(self)
 
     def abort(self) -> None:
-        self._rondo.abort()
+        super().abort()
         in_use.discard(self)
 
-    @property
-    def supports_coalescing(self) -> bool:
-        return False
 
-    def allreduce_sparse(self, tensors: list[torch.Tensor], *opts: Any) -> dist.Work:
-        return self._rondo.allreduce(tensors, *opts)
-
-
-in_use: set[RondoBackend] = set()
-
-
-def forwarded(name: str) -> Any:
-    def method(self, *arguments, **named):
-        return getattr(self._rondo, name)(*arguments, **named)
-
-    method.__name__ = name
-    return method
-
-
-for _name in FORWARDED:
-    setattr(RondoBackend, _name, forwarded(_name))
-untraced(RondoBackend)
+in_use: set[Beside] = set()
+untraced(Beside)
 
 
 def create_beside(
     others: dict[str, str], store: dist.Store, rank: int, size: int, timeout: timedelta
-) -> RondoBackend:
+) -> Beside:
     try:
         Backend(0, 1)
     except TypeError:
@@ -102,4 +65,4 @@ def create_beside(
             f"{torch.__version__}; make two groups instead, new_group(backend='rondo') for CPU "
             "tensors and one for the others"
         ) from None
-    return RondoBackend(RondoProcessGroup(store, rank, size, timeout))
+    return Beside(RondoProcessGroup(store, rank, size, timeout))

@@ -89,12 +89,22 @@ def shrink_here_too() -> None:
 
 def monitored_barrier(
     group: dist.ProcessGroup | None = None,
-    timeout: timedelta | None = None,
+    timeout: timedelta | float | None = None,
     wait_all_ranks: bool = False,
 ) -> None:
-    """A barrier that names who has not come: the first of them, or all."""
-    group = group or dist.group.WORLD
-    limit = timeout.total_seconds() if timeout else group.seconds
+    """A barrier that names who has not come: the first of them, or all. Of a rank outside of the
+    group it is no call, as torch has it."""
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        pass_monitored_barrier(group or dist.group.WORLD, timeout, wait_all_ranks)
+
+
+def pass_monitored_barrier(
+    group: dist.ProcessGroup, timeout: timedelta | float | None, wait_all_ranks: bool
+) -> None:
+    """Errors are worded as gloo's, whose programs look for them."""
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
+    limit = group.seconds if timeout is None else timeout
     if group.rank() == 0:
         _gather_and_release(group, limit, wait_all_ranks)
         return
@@ -102,15 +112,21 @@ def monitored_barrier(
     group.send([token], 0, BARRIER_TAG)
     released = group.recv([token], 0, BARRIER_TAG)
     try:
-        released.wait(timedelta(seconds=limit))
+        released.wait(timedelta(seconds=max(0.001, limit)))
     except dist.DistBackendError as error:
         raise dist.DistBackendError(
-            f"rondo: rank {group.rank()} passed no monitored_barrier within {limit:g} s: rank 0 "
-            f"has not come, or other ranks have not and it says which ({error})"
+            f"rondo: Rank {group.rank()} successfully reached monitoredBarrier, but received errors "
+            f"while waiting for send/recv from rank 0 within {limit * 1000:g} ms: it has not come, "
+            f"or other ranks have not and its error says which ({error})"
         ) from None
 
 
 def _gather_and_release(group: dist.ProcessGroup, limit: float, all_of_them: bool) -> None:
+    if limit <= 0 and group.size() > 1:
+        raise dist.DistBackendError(
+            f"rondo: Rank 0 timed out in monitoredBarrier after {limit * 1000:g} ms; give it a "
+            "longer timeout"
+        )
     end = time.monotonic() + limit
     waiting = {
         rank: group.recv([torch.zeros(1, dtype=torch.uint8)], rank, BARRIER_TAG)
@@ -125,9 +141,10 @@ def _gather_and_release(group: dist.ProcessGroup, limit: float, all_of_them: boo
             if not all_of_them:
                 break
     if away:
+        ranks = "Rank " if len(away) == 1 else "Ranks "
         raise dist.DistBackendError(
-            f"rondo: rank(s) {', '.join(map(str, away))} did not reach monitored_barrier within "
-            f"{limit:g} s"
+            f"rondo: {ranks}{', '.join(map(str, away))} failed to pass monitoredBarrier in "
+            f"{limit * 1000:g} ms"
         )
     for rank in waiting:
         group.send([torch.zeros(1, dtype=torch.uint8)], rank, BARRIER_TAG)

@@ -11,6 +11,7 @@ from torch._C import _distributed_c10d as c10d
 
 from rondo.torch.buffers import Buffers, counts_of, expect, same_sizes
 from rondo.torch.elements import moved, moved_as
+from rondo.torch.hooks import older
 from rondo.torch.library import lib
 from rondo.torch.profile import profiled
 
@@ -95,7 +96,9 @@ class Moves:
     def all_gather_single_coalesced(self, outputs, inputs, opts=ALLGATHER) -> dist.Work:
         return self._join([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs)])
 
-    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    allgather_into_tensor_coalesced = older(
+        "allgather_into_tensor_coalesced", all_gather_single_coalesced
+    )
 
     # ---- to and from one rank ----
 
@@ -120,6 +123,33 @@ class Moves:
             return lib.ncclGather(place, out, count, kind, root, comm, stream)
 
         return self._run(opts, issue, buffers, results)
+
+    @profiled("gather", 1)
+    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts=GATHER) -> dist.Work:
+        """Into one tensor at the root; the others' outputs are not looked at."""
+        comm, buffers, root, out = self._comm, Buffers(), opts.rootRank, None
+        source, results = buffers.read(tensor), []
+        count, kind = moved(source)
+        if self._rank == root:
+            expect(
+                output.numel() == tensor.numel() * self._size and output.dtype == tensor.dtype,
+                f"gather of {tensor.numel()} x {tensor.dtype} from {self._size} ranks into "
+                f"{output.numel()} x {output.dtype}",
+            )
+            results = [output]
+        if self.has_torch_hooks is not False and self.passes_hooks():
+            # torch's C++ cannot hand this call to Python: its hooks see a gather.
+            parts = [list(part.view(self._size, -1).unbind()) for part in results]
+            return self.gather(parts, [tensor], opts)
+            out = buffers.written(output).data_ptr()
+        place = source.data_ptr()
+
+        def issue(stream) -> int:
+            return lib.ncclGather(place, out, count, kind, root, comm, stream)
+
+        return self._run(opts, issue, buffers, results)
+
+    gather_into_tensor = gather_single
 
     @profiled("scatter", 1)
     def scatter(self, outputs, inputs, opts=SCATTER) -> dist.Work:
@@ -185,7 +215,7 @@ class Moves:
 
         return self._run(opts, issue, buffers, [output])
 
-    alltoall_base = all_to_all_single
+    alltoall_base = older("alltoall_base", all_to_all_single)
 
     def _split(self, tensor: torch.Tensor, splits: list[int], which: str) -> list[int]:
         """Elements for each rank; torch counts splits in rows."""

@@ -103,6 +103,8 @@ ANSWERS = {
     "get_device_capability": lambda *_: CAPABILITY,
     "get_arch_list": lambda: [ARCHITECTURE],
     "get_gencode_flags": lambda: f"-gencode compute=compute_90,code={ARCHITECTURE}",
+    "get_num_locality_domains": lambda *_: 1,
+    "is_localization_supported": lambda *_: False,
     "is_bf16_supported": lambda *_, **__: True,
     "is_tf32_supported": lambda *_, **__: True,
     "can_device_access_peer": lambda *_: True,

@@ -32,6 +32,7 @@ REFUSED: dict[str, dict[str, str]] = {
         **dict.fromkeys(("utilization", "temperature", "power_draw", "clock_rate"), NVML),
         "memory_usage": NVML,
         **dict.fromkeys(("current_blas_handle", "current_solver_handle", "GreenContext"), HANDLES),
+        "SMPartition": "the CPU has no multiprocessors to divide",
         **dict.fromkeys(("caching_allocator_alloc", "caching_allocator_delete"), ALLOCATOR),
         **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
         **dict.fromkeys(("MemPool", "use_mem_pool"), ALLOCATOR),

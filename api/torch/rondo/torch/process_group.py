@@ -21,9 +21,12 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from rondo.torch.backend import RondoBackend
 from rondo.torch.buffers import Buffers
-from rondo.torch.errors import check
-from rondo.torch.library import lib
+from rondo.torch.errors import check, error_now
+from rondo.torch.groups import pass_monitored_barrier
+from rondo.torch.hooks import HAS_HOOKS, Hooks
+from rondo.torch.library import SUCCESS, lib
 from rondo.torch.meeting import Meeting
 from rondo.torch.messages import Messages
 from rondo.torch.moves import Moves
@@ -42,7 +45,7 @@ def seconds_of(options: object) -> float | None:
 
 
 @untraced
-class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
+class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     profiled_as = "rondo"  # what torch.profiler calls the backend
 
     def __init__(
@@ -66,6 +69,8 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
         self._unfinished: deque[QueuedWork] = deque()
         self._name, self._description, self._sequence = "", "", 0
         self._made_in = os.getpid()
+        self._weak = weakref.ref(self)
+        self._open_to_hooks()
         live_groups.add(self)
         drain_in_children()
 
@@ -88,10 +93,17 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
             self._finish_chains()
         if self._coalesced is not None or getattr(options, "asyncOp", True):
             return self._queue(issue, buffers, results, seconds_of(options))
-        check(issue(None))
+        self._check(issue(None))
         if buffers.copies_back:
             buffers.finish()
         return FINISHED
+
+    def _check(self, code: int) -> None:
+        """Of a call that has been made."""
+        if code != SUCCESS:
+            error = error_now(code)
+            self.run_abort_hooks()
+            raise error
 
     def _queue(
         self, issue: Issue, buffers: Buffers, results: list[torch.Tensor], limit: float | None
@@ -114,7 +126,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
                 work.wait_for_chain()
 
     def _keep(self, work: QueuedWork) -> QueuedWork:
-        kept = self._unfinished
+        kept, work.group = self._unfinished, self._weak
         kept.append(work)
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -178,8 +190,10 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
     def name(self) -> str:
         return "rondo"
 
-    def _get_backend(self, device: torch.device) -> RondoProcessGroup:
-        return self
+    def _get_backend(self, device: torch.device) -> RondoProcessGroup | RondoBackend:
+        return self._inside or self
+
+    get_backend = _get_backend
 
     def get_group_store(self) -> dist.Store:
         return self._store
@@ -187,6 +201,10 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
     @property
     def _device_types(self) -> list[torch.device]:
         return [torch.device("cpu")]
+
+    @property
+    def supports_splitting(self) -> bool:
+        return False  # groups are made by their members alone
 
     @property
     def supports_coalescing(self) -> bool:
@@ -202,6 +220,8 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
 
     def _set_group_name(self, name: str) -> None:
         self._name = name
+        if HAS_HOOKS:
+            dist.ProcessGroup._set_group_name(self, name)
 
     @property
     def group_desc(self) -> str:
@@ -209,6 +229,13 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
 
     def _set_group_desc(self, description: str) -> None:
         self._description = description
+        if HAS_HOOKS:
+            dist.ProcessGroup._set_group_desc(self, description)
+
+    def monitored_barrier(
+        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        pass_monitored_barrier(self, timeout, wait_all_ranks)
 
     def _set_sequence_number_for_group(self) -> None:
         self._sequence = 0
@@ -237,6 +264,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
         comm, self._comm = self._comm, None
         if comm is None or self._made_in != os.getpid():
             return
+        self.run_abort_hooks()
         lib.ncclCommAbort(comm)
         for work in self._unfinished:
             work.is_completed()

@@ -16,6 +16,7 @@ import torch
 from torch.autograd import profiler
 
 from rondo.torch import completer
+from rondo.torch.hooks import Completion, hooked
 
 _here = threading.local()  # whether a call that has its event is being made
 
@@ -33,7 +34,7 @@ class Span:
     def of_several(self, works: int) -> None:
         self._left = works
 
-    def end(self) -> None:
+    def end(self, failed: bool = False) -> None:
         """Of one of its works, before anybody learns that it is done."""
         with self._counting:
             self._left -= 1
@@ -51,16 +52,31 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [tensor for part in value or () for tensor in tensors_in(part)]
 
 
-def recorded(name: str, inputs: list[torch.Tensor], call: Callable) -> Any:
-    span, _here.inside = Span(name, inputs), True
+class Spans:
+    """What ends with one call."""
+
+    def __init__(self, spans: list) -> None:
+        self._spans = spans
+
+    def of_several(self, works: int) -> None:
+        for span in self._spans:
+            span.of_several(works)
+
+    def end(self, failed: bool = False) -> None:
+        for span in self._spans:
+            span.end(failed)
+
+
+def recorded(spans: Spans, call: Callable) -> Any:
+    _here.inside = True
     try:
         work = call()
     except BaseException:
-        span.end()
+        spans.end(failed=True)
         raise
     finally:
         _here.inside = False
-    work.carry(span)
+    work.carry(spans)
     return work
 
 
@@ -78,12 +94,15 @@ def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Cal
             return f"{backend}:{name}", [] if inputs is None else tensors_in(given[inputs])
 
         @functools.wraps(method)
-        def with_event(*arguments, **named):
-            if not profiler._is_profiler_enabled or getattr(_here, "inside", False):
-                return method(*arguments, **named)
-            event = event_of(*arguments, *named.values())
-            return recorded(*event, lambda: method(*arguments, **named))
+        def with_event(group, *given, **named):
+            profiling, hook = profiler._is_profiler_enabled, group._completion_hook
+            if not (profiling or hook) or getattr(_here, "inside", False):
+                return method(group, *given, **named)
+            spans = [Completion(group, method.__name__)] if hook else []
+            if profiling:
+                spans.append(Span(*event_of(group, *given, *named.values())))
+            return recorded(Spans(spans), lambda: method(group, *given, **named))
 
-        return with_event
+        return hooked(method, with_event)
 
     return decorate

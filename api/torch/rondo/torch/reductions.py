@@ -12,6 +12,7 @@ from torch._C import _distributed_c10d as c10d
 from rondo.torch.buffers import Buffers, counts_of, expect, same_sizes
 from rondo.torch.elements import TYPES, Op, as_real, kind_of, pre_mul_sum, reduction
 from rondo.torch.errors import check
+from rondo.torch.hooks import older
 from rondo.torch.library import lib
 from rondo.torch.profile import profiled
 from rondo.torch.sparse import all_reduce_sparse
@@ -54,7 +55,8 @@ class Reductions:
             code = lib.ncclAllReduce(
                 place, place, first.numel(), TYPES[first.dtype], op, self._comm, None
             )
-            check(code)
+            if code:
+                self._check(code)
             return FINISHED
         comm, buffers, calls = self._comm, Buffers(), []
         for tensor in tensors:
@@ -137,4 +139,6 @@ class Reductions:
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
         return self._join([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs)])
 
-    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    reduce_scatter_tensor_coalesced = older(
+        "reduce_scatter_tensor_coalesced", reduce_scatter_single_coalesced
+    )

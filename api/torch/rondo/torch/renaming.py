@@ -10,10 +10,13 @@ import functools
 import os
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-SERVED = ("gloo", "mpi", "nccl", "undefined")
+NCCL = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")  # the latter from torch 2.15 on
+SERVED = ("gloo", "mpi", "undefined", *NCCL)
+GLOO_LOGS, GLOO_THREADS = ("gloo_socket_ifname", "gloo_device_transport"), 2
 _asked: dict[str, str] = {}  # by name of the group
 
 
@@ -25,7 +28,7 @@ def on_rondo(backend: Any, cuda_stays: bool) -> str | None:
         if not cuda_stays or set(parts) == {"cpu"}:
             return "rondo"
         return ",".join(f"{d}:{'rondo' if d == 'cpu' else b}" for d, b in parts.items())
-    if cuda_stays and name in ("nccl", "undefined"):
+    if cuda_stays and name in ("undefined", *NCCL):
         return backend
     return "rondo" if name in SERVED else backend
 
@@ -35,6 +38,14 @@ def of_one_device(backend: str) -> str:
     parts = dict(part.split(":", 1) for part in backend.split(",") if ":" in part)
     devices = ("cuda", "cpu") if os.environ.get("RONDO_TORCH_DEVICE") else ("cpu", "cuda")
     return next((parts[device] for device in devices if device in parts), backend)
+
+
+def logged_by(backend: str) -> dict[str, Any]:
+    """What the logger of DistributedDataParallel has of a backend."""
+    if backend != "gloo":
+        return {"backend_name": backend}
+    asked = {name: os.environ.get(name.upper(), "N/A") for name in GLOO_LOGS}  # torch's word
+    return {"backend_name": backend, "gloo_num_threads": GLOO_THREADS, **asked}
 
 
 def rename(cuda_stays: bool) -> None:
@@ -50,7 +61,8 @@ def rename(cuda_stays: bool) -> None:
     @functools.wraps(make_world)
     def init_process_group(backend=None, init_method=None, *rest, **named):
         mine = on_rondo(backend, cuda_stays)
-        if mine == "rondo":
+        device = named.get("device_id")
+        if mine == "rondo" and getattr(device, "type", None) != "cpu":
             named.pop("device_id", None)
         if backend is not None and str(backend).lower() == "mpi":
             rest = rest[:1]  # rank and size are mpirun's, whatever the script says
@@ -74,7 +86,8 @@ def rename(cuda_stays: bool) -> None:
         if backend is not None and hasattr(group, "group_name"):
             _asked[group.group_name] = str(backend).lower()
         if (asked := asked_for(group)) and hasattr(group, "profiled_as"):
-            group.profiled_as = of_one_device(asked)
+            called = of_one_device(asked)
+            group.profiled_as = "nccl" if called in NCCL else called
 
     def asked_for(group: Any) -> str | None:
         world = dist.group.WORLD
@@ -85,10 +98,22 @@ def rename(cuda_stays: bool) -> None:
         actual = backend_of(group)
         return asked_for(group or dist.group.WORLD) or actual
 
+    ddp = torch.nn.parallel.DistributedDataParallel
+    theirs = ddp._get_ddp_logging_data
+
+    @functools.wraps(theirs)
+    def logging_data(self):
+        data = theirs(self)
+        if data.get("backend_name") == "rondo":
+            data |= logged_by(get_backend(self.process_group))
+        return data
+
+    ddp._get_ddp_logging_data = logging_data
     for module in (dist, c10d):
         module.init_process_group = init_process_group
         module.new_group = new_group
     dist.get_backend = get_backend
-    dist.is_nccl_available = dist.is_mpi_available = dist.is_gloo_available = lambda: True
+    dist.is_nccl_available = dist.is_gloo_available = lambda: True
+    dist.is_mpi_available = lambda: "mpi" in _asked.values()
     dist.monitored_barrier = groups.monitored_barrier
     dist.split_group = groups.split_group

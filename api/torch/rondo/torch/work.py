@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,8 @@ from rondo.torch.untraced import untraced
 
 if TYPE_CHECKING:
     from rondo.torch.buffers import Buffers
-    from rondo.torch.profile import Span
+    from rondo.torch.process_group import RondoProcessGroup
+    from rondo.torch.profile import Spans
 
 SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
 settling = threading.RLock()
@@ -66,7 +68,11 @@ class FinishedWork(dist._Work):
         future.set_result(self._results)
         return future
 
-    def carry(self, span: Span) -> None:
+    @property
+    def timeout(self) -> timedelta:
+        return timedelta(0)  # nothing is waited for
+
+    def carry(self, span: Spans) -> None:
         """The event of the call, which ends with it."""
         span.end()
 
@@ -96,6 +102,7 @@ class QueuedWork(dist._Work):
     """Of a call that runs beside its caller."""
 
     others_need_it = True  # a process that ends waits for it
+    group: Callable[[], RondoProcessGroup | None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -109,7 +116,7 @@ class QueuedWork(dist._Work):
         self._buffers, self._results, self._limit = buffers, results, limit
         self._error: Exception | None = None
         self._future: torch.futures.Future | None = None
-        self._span: Span | None = None
+        self._span: Spans | None = None
         self._is_watched = self._is_future_set = False
         self.chained = False  # callbacks hang on its Future
         self._chain_done = threading.Event()
@@ -133,9 +140,11 @@ class QueuedWork(dist._Work):
             self._error = error
             if error is None:
                 self._buffers.finish()
+            elif (group := self.group()) is not None:
+                group.run_abort_hooks()
             self._at_end(request)
             if self._span is not None:
-                self._span.end()
+                self._span.end(error is not None)
             self._request = None  # from now on others may believe that all this has been done
             lib.rondoRequestFree(request)
 
@@ -190,6 +199,12 @@ class QueuedWork(dist._Work):
     def result(self) -> list[torch.Tensor]:
         return self._results
 
+    @property
+    def timeout(self) -> timedelta:
+        """How long wait() waits at most: its own limit, or that of the group."""
+        group = self.group()
+        return timedelta(seconds=self._limit or (group.seconds if group else 0))
+
     def get_future(self) -> torch.futures.Future:
         with settling:
             if self._future is None:
@@ -200,10 +215,10 @@ class QueuedWork(dist._Work):
                     self._watch()
             return self._future
 
-    def carry(self, span: Span) -> None:
+    def carry(self, span: Spans) -> None:
         with settling:
             if self._request is None:
-                return span.end()
+                return span.end(self._error is not None)
             self._span = span
             self._watch()
 
@@ -272,7 +287,11 @@ class JoinedWork(dist._Work):
     def result(self) -> list[torch.Tensor]:
         return [tensor for work in self._works for tensor in work.result()]
 
-    def carry(self, span: Span) -> None:
+    @property
+    def timeout(self) -> timedelta:
+        return max(work.timeout for work in self._works)
+
+    def carry(self, span: Spans) -> None:
         span.of_several(len(self._works))
         for work in self._works:
             work.carry(span)

@@ -1,0 +1,69 @@
+"""RondoBackend: a backend in torch's sense, which hands every call to a RondoProcessGroup.
+
+torch's own ProcessGroup asks one by device; Python can subclass it from torch 2.14 on. It stands
+beside other backends in one group (beside.py), and behind torch's hooks (hooks.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Backend
+
+from rondo.torch.untraced import untraced
+
+if TYPE_CHECKING:
+    from rondo.torch.process_group import RondoProcessGroup
+
+FORWARDED = (
+    "_allgather_base", "_end_coalescing", "_get_sequence_number_for_group",
+    "_reduce_scatter_base", "_set_sequence_number_for_group", "_start_coalescing",
+    "all_gather_single", "all_gather_single_coalesced", "all_to_all_single", "allgather",
+    "allgather_coalesced", "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced",
+    "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "gather_single",
+    "monitored_barrier", "recv", "recv_anysource", "reduce", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced",
+    "scatter", "send", "set_timeout",
+)  # fmt: skip
+
+
+class RondoBackend(Backend):
+    def __init__(self, group: RondoProcessGroup) -> None:
+        super().__init__(group.rank(), group.size())
+        self._rondo = group
+
+    def name(self) -> str:
+        return "rondo"
+
+    getBackendName = _get_backend_name = name
+
+    def shutdown(self) -> None:
+        self._rondo.shutdown()
+
+    def abort(self) -> None:
+        self._rondo.abort()
+
+    @property
+    def supports_coalescing(self) -> bool:
+        return False
+
+    def allreduce_sparse(self, tensors: list[torch.Tensor], *opts: Any) -> dist.Work:
+        return self._done(self._rondo.allreduce(tensors, *opts))
+
+    def _done(self, work: Any) -> Any:
+        return work
+
+
+def forwarded(name: str) -> Any:
+    def method(self, *arguments, **named):
+        return self._done(getattr(self._rondo, name)(*arguments, **named))
+
+    method.__name__ = name
+    return method
+
+
+for _name in FORWARDED:
+    setattr(RondoBackend, _name, forwarded(_name))
+untraced(RondoBackend)

@@ -1,0 +1,211 @@
+"""torch's hooks around the calls of a group: its flight recorder, and those that programs register.
+
+torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks, each
+call goes through that C++ and comes back by Inside; without hooks a call stays in Python. The flight
+recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only backends in C++ can tell it that
+an asynchronous call has ended: its entry is retired when it has been issued, that of a blocking call
+when it has returned.
+
+Abort hooks run when a call fails, and before abort(). The completion hook (torch's
+_register_on_completion_hook) runs when a call has succeeded.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from rondo.torch.backend import RondoBackend
+from rondo.torch.untraced import untraced
+
+HAS_HOOKS = hasattr(c10d, "FlightRecorderHook")  # torch 2.15 or newer
+_here = threading.local()  # whether a call is on its way through torch's C++, and its Work
+
+
+@untraced
+class Inside(RondoBackend):
+    """What torch's C++ finds in the group after its hooks."""
+
+    def __init__(self, group: Hooks) -> None:
+        self._group = weakref.ref(group)
+        super().__init__(group)
+
+    @property
+    def _rondo(self) -> Any:
+        return self._group()
+
+    @_rondo.setter
+    def _rondo(self, group: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        """What a group of Rondo has and backends of torch have not."""
+        return getattr(self._rondo, name)
+
+    def _done(self, work: Any) -> Any:
+        _here.work = work
+        return work
+
+
+class Older:
+    """An older name of a method. C++ asks for it after the newer name, also where the newer one has
+    brought the call: then the name is torch's own, by which C++ goes on to the hooks."""
+
+    def __init__(self, name: str, newer: Callable) -> None:
+        self._name, self._newer = name, newer
+
+    def __get__(self, group: Any, kind: type) -> Callable:
+        if group is not None and getattr(_here, "through", False):
+            return getattr(dist.ProcessGroup, self._name).__get__(group)
+        return self._newer.__get__(group, kind)
+
+
+def older(name: str, newer: Callable) -> Any:
+    return Older(name, newer) if HAS_HOOKS else newer
+
+
+# torch's types of calls that are named unlike its methods.
+OP_TYPES = {
+    "all_gather_single": "_ALLGATHER_BASE",
+    "all_gather_single_coalesced": "ALLGATHER_INTO_TENSOR_COALESCED",
+    "all_to_all_single": "ALLTOALL_BASE",
+    "recv_anysource": "RECVANYSOURCE",
+    "reduce_scatter_single": "_REDUCE_SCATTER_BASE",
+    "reduce_scatter_single_coalesced": "REDUCE_SCATTER_TENSOR_COALESCED",
+}
+
+
+class Completion:
+    """Tells the completion hook of a group that one call has succeeded."""
+
+    def __init__(self, group: Hooks, method: str) -> None:
+        self._hook, self._left, self._failed = group._completion_hook, 1, False
+        self._info = types.SimpleNamespace(
+            op_type=getattr(c10d.OpType, OP_TYPES.get(method, method.upper()), c10d.OpType.UNKNOWN),
+            seq=group._next_completion(),
+            time_started=timedelta(seconds=time.monotonic()),
+        )
+
+    def of_several(self, works: int) -> None:
+        self._left = works
+
+    def end(self, failed: bool = False) -> None:
+        self._left, self._failed = self._left - 1, self._failed or failed
+        if self._left == 0 and not self._failed:
+            info, now = self._info, timedelta(seconds=time.monotonic())
+            info.time_finished, info.active_duration = now, now - info.time_started
+            self._hook(info)
+
+
+class Hooks:
+    has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: nobody has looked
+    _completion_hook: Callable[[Any], None] | None = None
+    _completions = 0
+    _inside: Inside | None = None
+
+    def _open_to_hooks(self) -> None:
+        """torch's C++ has the name and the devices of a group from its backends."""
+        self._abort_hooks: dict[int, Callable[[], None]] = {}
+        if HAS_HOOKS:
+            custom = dist.ProcessGroup.BackendType.CUSTOM
+            self._inside = Inside(self)
+            self._register_backend(torch.device("cpu"), custom, self._inside)
+            self._set_default_backend(custom)
+
+    def serves_torch(self) -> None:
+        """torch's own ProcessGroup is around this one, and runs the hooks."""
+        self.has_torch_hooks = False
+
+    def passes_hooks(self) -> bool:
+        """Whether the call that begins has to go through torch's C++."""
+        if getattr(_here, "through", False):
+            return False
+        if self.has_torch_hooks is None:
+            world = dist.distributed_c10d._world
+            if self not in world.pg_map:
+                return False  # torch is still making the group
+            self.has_torch_hooks = (
+                self in world.pg_flight_recorder_hooks
+                or os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
+            )
+        return self.has_torch_hooks
+
+    def register_pre_hook(self, hook_id: int, hook: Callable) -> None:
+        dist.ProcessGroup.register_pre_hook(self, hook_id, hook)
+        self.has_torch_hooks = True
+
+    def register_post_hook(self, hook_id: int, hook: Callable) -> None:
+        dist.ProcessGroup.register_post_hook(self, hook_id, hook)
+        self.has_torch_hooks = True
+
+    # ---- ends of calls ----
+
+    @property
+    def supports_abort_hooks(self) -> bool:
+        return True
+
+    def register_abort_hook(self, hook_id: int, hook: Callable[[], None]) -> None:
+        self._abort_hooks[hook_id] = hook
+
+    def unregister_abort_hook(self, hook_id: int) -> None:
+        self._abort_hooks.pop(hook_id, None)
+
+    def run_abort_hooks(self) -> None:
+        for hook in list(self._abort_hooks.values()):
+            hook()
+
+    def _register_on_completion_hook(self, hook: Callable[[Any], None]) -> None:
+        self._completion_hook = hook
+
+    def _has_hooks(self) -> bool:
+        return self._completion_hook is not None
+
+    def _next_completion(self) -> int:
+        self._completions += 1
+        return self._completions
+
+
+def is_elsewhere(value: Any) -> bool:
+    """Whether a tensor is on a device that torch's C++ would ask another backend for."""
+    if isinstance(value, torch.Tensor):
+        return not value.is_cpu
+    return isinstance(value, (list, tuple)) and any(map(is_elsewhere, value))
+
+
+def hooked(method: Callable, call: Callable) -> Callable:
+    """call, which makes the method's call, behind torch's hooks where the group has any."""
+    name, code = method.__name__, method.__code__
+    parameters = code.co_varnames[1 : code.co_argcount]
+    defaults = dict(zip(reversed(parameters), reversed(method.__defaults__ or ())))
+    theirs = getattr(dist.ProcessGroup, name, None)
+    if not HAS_HOOKS or theirs is None or name == "gather_single":
+        return call
+
+    @functools.wraps(call)
+    def with_hooks(self, *given, **named):
+        if self.has_torch_hooks is False or not self.passes_hooks():
+            return call(self, *given, **named)
+        values = defaults | dict(zip(parameters, given)) | named
+        if any(map(is_elsewhere, values.values())):
+            return call(self, *given, **named)  # which refuses it
+        _here.through = True
+        try:
+            theirs(self, *[values[parameter] for parameter in parameters])
+            return _here.work
+        finally:
+            _here.through, _here.work = False, None
+
+    # By this name and the first argument pybind11 sees an override that calls its base class.
+    with_hooks.__code__ = with_hooks.__code__.replace(co_name=name)
+    return with_hooks

@@ -212,8 +212,8 @@ stage_torch() {
   fi
 }
 
-# VENV VERSION: a release of torch with what its CPU part needs; libraries of CUDA stand in for those
-# that a CUDA build names. Limits that the machine sets to releases do not hold for a named one.
+# VENV VERSION: a release of torch for the CPU. Libraries that do nothing stand in for CUDA's.
+# Limits that the machine sets to releases do not hold for a named one.
 named_torch() {
   [ -x "$1/bin/pip" ] || python3 -m venv "$1"
   PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps --no-compile "torch==$2"
@@ -221,7 +221,8 @@ named_torch() {
   python3 tests/torch/cuda_wheels/without_cuda.py "$1"/lib/python*/site-packages
 }
 
-# torch's own tests of torch.distributed under the name gloo; ONLY=barrier for those with the name.
+# torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
+# ONLY=barrier runs those whose names have it.
 stage_torch_suite() {
   local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH}
   $venv/bin/pip install -q expecttest

@@ -48,7 +48,10 @@ def calls(rank, size):
         ("all_to_all", lambda: dist.all_to_all(parts, [ones] * size)),
         ("all_to_all_single", lambda: dist.all_to_all_single(torch.ones(size), torch.ones(size))),
         ("barrier", lambda: dist.barrier()),
-        ("send" if at_root else "recv", lambda: (dist.send if at_root else dist.recv)(ones, 1 - rank)),
+        (
+            "send" if at_root else "recv",
+            lambda: (dist.send if at_root else dist.recv)(ones, 1 - rank),
+        ),
     ]
 
 
@@ -62,9 +65,12 @@ def test_the_flight_recorder_has_every_call_and_its_group(rank, size):
     assert all(name.startswith("rondo:") for name, _ in entries), entries
     assert len(names) == len(calls(rank, size)), names
     for (wanted, _), name in zip(calls(rank, size), names):
-        assert name.strip("_").replace("alltoall_base", "all_to_all_single").startswith(
-            wanted.strip("_")
-        ) or name.replace("alltoall", "all_to_all") == wanted, (wanted, name)
+        assert (
+            name.strip("_")
+            .replace("alltoall_base", "all_to_all_single")
+            .startswith(wanted.strip("_"))
+            or name.replace("alltoall", "all_to_all") == wanted
+        ), (wanted, name)
     assert all(retired for _, retired in entries), entries
     assert trace["pg_config"]["0"]["ranks"] == "[0, 1]"
 

@@ -20,6 +20,7 @@ from rondo.torch.backend import RondoBackend
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.untraced import untraced
 
+
 def other_devices() -> dict[str, str]:
     """Of the group that torch is making: devices that have another backend than rondo.
 

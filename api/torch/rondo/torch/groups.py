@@ -115,9 +115,9 @@ def pass_monitored_barrier(
         released.wait(timedelta(seconds=max(0.001, limit)))
     except dist.DistBackendError as error:
         raise dist.DistBackendError(
-            f"rondo: Rank {group.rank()} successfully reached monitoredBarrier, but received errors "
-            f"while waiting for send/recv from rank 0 within {limit * 1000:g} ms: it has not come, "
-            f"or other ranks have not and its error says which ({error})"
+            f"rondo: Rank {group.rank()} successfully reached monitoredBarrier, but received errors"
+            f" while waiting for send/recv from rank 0 within {limit * 1000:g} ms: it has not come,"
+            f" or other ranks have not and its error says which ({error})"
         ) from None
 
 

@@ -1,10 +1,10 @@
 """torch's hooks around the calls of a group: its flight recorder, and those that programs register.
 
-torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks, each
-call goes through that C++ and comes back by Inside; without hooks a call stays in Python. The flight
-recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only backends in C++ can tell it that
-an asynchronous call has ended: its entry is retired when it has been issued, that of a blocking call
-when it has returned.
+torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks,
+each call goes through that C++ and comes back by Inside; without hooks a call stays in Python. The
+flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only backends in C++ can tell
+it that a call has ended: here the entry of a blocking call is retired when it has returned, that of
+an asynchronous one when it has been issued.
 
 Abort hooks run when a call fails, and before abort(). The completion hook (torch's
 _register_on_completion_hook) runs when a call has succeeded.

@@ -238,6 +238,9 @@ def install(count: int, current: Callable, set_current: Callable) -> None:
     refuse()
     torch.cuda.default_generators = (torch.default_generator,) * count
     replace(torch.accelerator, OF_ACCELERATOR)
+    of_dynamo = getattr(torch._C._dynamo, "utils", None)  # C++, which asks the real accelerator
+    if hasattr(of_dynamo, "get_current_stream"):  # from torch 2.15 on
+        of_dynamo.get_current_stream = pretended_streams.current_stream
     torch.accelerator.device_index = torch.cuda.device
     torch.accelerator.set_device_idx = set_current
     torch.accelerator.current_device_idx = current

@@ -14,7 +14,7 @@ constexpr int kFirst = STDERR_FILENO + 1;
 int above_standard(int fd) {
   if (fd < 0 || fd >= kFirst) return fd;
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirst);
-  const int error = errno;
+  const int error = errno == EINVAL ? EMFILE : errno;  // EINVAL: ulimit -n is 3 or less
   ::close(fd);
   errno = error;
   return moved;

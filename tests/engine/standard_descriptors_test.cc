@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -21,24 +22,20 @@ struct Closed {
 
 class ClosedStandard : public testing::TestWithParam<Closed> {};
 
-void print_everywhere() {
+// What a program does that does not know of it.
+void print_and_read(const std::vector<int>& descriptors) {
   const std::string text = "a line of the program that is longer than any number in a slot\n";
-  for (const int fd : {1, 2}) {
+  char taken[8];
+  for (const int fd : descriptors) {
     [[maybe_unused]] const auto written = ::write(fd, text.data(), text.size());
+    [[maybe_unused]] const auto read = ::read(fd, taken, sizeof taken);
   }
 }
 
-// Read() in a program that expects lines on its standard input would take away wake-ups.
-void read_everywhere() {
-  char taken[8];
-  [[maybe_unused]] const auto read = fcntl(0, F_GETFD) < 0 ? ::read(0, taken, sizeof taken) : 0;
-}
-
-void sums_are_right(NcclRank& seat, ncclComm_t comm) {
+void sums_are_right(NcclRank& seat, ncclComm_t comm, const std::vector<int>& descriptors) {
   for (const std::size_t count : {1u, 1000u, 300'000u}) {
     std::vector<int> data(count, seat.rank + 1);
-    print_everywhere();
-    read_everywhere();
+    print_and_read(descriptors);
     const ncclResult_t result =
         ncclAllReduce(data.data(), data.data(), count, ncclInt32, ncclSum, comm, nullptr);
     seat.expect(result == ncclSuccess, ncclGetLastError(nullptr));
@@ -51,17 +48,18 @@ void work_with_closed(NcclRank& seat, const std::vector<int>& descriptors) {
   for (const int fd : descriptors) ::close(fd);
   seat.join();
   if (seat.comm == nullptr) return seat.expect(false, ncclGetLastError(nullptr));
-  sums_are_right(seat, seat.comm);
+  sums_are_right(seat, seat.comm, descriptors);
   void* memory = nullptr;  // in the arena, which has a file too
   seat.expect(ncclMemAlloc(&memory, 1 << 20) == ncclSuccess, ncclGetLastError(nullptr));
   ncclComm_t child = nullptr;
   const ncclResult_t split = ncclCommSplit(seat.comm, 0, seat.rank, &child, nullptr);
   seat.expect(split == ncclSuccess, ncclGetLastError(nullptr));
-  sums_are_right(seat, child);
+  sums_are_right(seat, child, descriptors);
   ncclCommDestroy(child);
   seat.leave();
 }
 
+// filled: a library that opens descriptors itself is loaded.
 void expect_all_work(Job job, const std::vector<int>& descriptors, bool filled = false) {
   job.create = false;
   run_job(job, 120, [&](NcclRank& seat) {
@@ -80,10 +78,11 @@ TEST_P(ClosedStandard, ProcessesOfAHostWork) {
   expect_all_work(as_processes(3), GetParam().descriptors);
 }
 
+// Also over UCX, as the test engine.ucx does.
 TEST_P(ClosedStandard, ProcessesOfSeveralHostsWork) {
   Layout layout = as_processes(3);
   layout.hosts = {"a", "b", "b"};
-  expect_all_work(layout, GetParam().descriptors);
+  expect_all_work(layout, GetParam().descriptors, std::getenv("NCCL_NET") != nullptr);
 }
 
 // Its sockets are made by the plugin itself.

@@ -93,7 +93,6 @@ TEST(Fd, ReceivedDescriptorsAreAboveTheStandardOnes) {
 TEST(Fd, IsEmptyWhereNoOtherNumberIsFree) {
   EXPECT_EQ(in_child([]() -> std::string {
               ::close(0);
-              const Fd last(fcntl(1, F_DUPFD_CLOEXEC, 3));
               const rlimit tight{static_cast<rlim_t>(3), static_cast<rlim_t>(3)};
               setrlimit(RLIMIT_NOFILE, &tight);
               const Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -2,6 +2,7 @@
 #include "api/cli/doctor_checks.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 
 #include "base/gpu.h"
 #include "tests/support/environment.h"
+#include "tests/support/in_child.h"
 #include "tests/support/tuner/tuners.h"
 
 namespace rondo::cli {
@@ -51,6 +53,18 @@ TEST_F(Machine, WithPowersaveGovernorHugePagesOffAndStrictAccountingIsWarnedOf) 
     if (finding.verdict != Verdict::kOk) {
       EXPECT_FALSE(finding.remedy.empty());
     }
+}
+
+TEST_F(Machine, WithALimitOfFilesIsWarnedOf) {
+  const auto said = [](rlim_t bytes) {
+    return test::in_child([&] {
+      const rlimit limit{bytes, bytes};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      return about(check_kernel(), "memory files")->text;
+    });
+  };
+  EXPECT_EQ(said(1000), "ulimit -f allows files of 1000 bytes");
+  EXPECT_EQ(said(RLIM_INFINITY), "memfd_create with seals works");
 }
 
 TEST_F(Machine, WithADriverThatNobodyUsesIsWarnedOf) {

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxCount = std::numeric_limits<std::int64_t>::max();
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 const double kNan = std::nan("");
 
-void expect_refused(ncclResult_t result, const std::string& call, const std::string& part) {
+void expect_invalid(ncclResult_t result, const std::string& call, const std::string& part) {
   EXPECT_EQ(result, ncclInvalidArgument) << call;
   const std::string text = ncclGetLastError(nullptr);
   EXPECT_EQ(text.find(call), 0u) << text;
@@ -119,8 +119,8 @@ TEST(Limits, CountsThatNoBufferHoldsAreRefused) {
         const ncclResult_t result = each.call(memory.data(), count, comm, 1 - rank);
         const std::string name =
             std::string(each.name) == "Bcast" ? "Broadcast" : std::string(each.name);
-        expect_refused(result, name, std::to_string(count));
-        expect_refused(result, name, "larger than any buffer");
+        expect_invalid(result, name, std::to_string(count));
+        expect_invalid(result, name, "larger than any buffer");
       }
     int one = 1;  // and the communicator goes on
     OK(ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, nullptr));
@@ -133,12 +133,12 @@ TEST(Limits, CountsAreMultipliedByTypeAndRanksWithoutOverflow) {
     std::vector<double> memory(4);
     void* const at = memory.data();
     const std::size_t wraps = SIZE_MAX / 16 + 2;  // times 8 bytes, times 2 ranks: 16 bytes
-    expect_refused(ncclAllGather(at, at, wraps, ncclFloat64, comm, nullptr), "AllGather",
+    expect_invalid(ncclAllGather(at, at, wraps, ncclFloat64, comm, nullptr), "AllGather",
                    std::to_string(wraps) + " of float64 times 2 ranks");
-    expect_refused(ncclAllReduce(at, at, SIZE_MAX / 8 + 2, ncclFloat64, ncclSum, comm, nullptr),
+    expect_invalid(ncclAllReduce(at, at, SIZE_MAX / 8 + 2, ncclFloat64, ncclSum, comm, nullptr),
                    "AllReduce", "larger than any buffer");
     const std::size_t counts[2] = {1, 1}, displacements[2] = {0, SIZE_MAX};
-    expect_refused(rondoAllGatherv(at, 1, at, counts, displacements, ncclFloat64, comm, nullptr),
+    expect_invalid(rondoAllGatherv(at, 1, at, counts, displacements, ncclFloat64, comm, nullptr),
                    "AllGatherv", "displs[1] = 18446744073709551615");
   });
 }
@@ -148,8 +148,8 @@ TEST(Limits, SecondsThatAreNoNumberAreRefusedInsteadOfWaitedFor) {
   rondoRequest_t request = nullptr;
   OK(rondoStreamCreate(&stream));
   OK(rondoStreamRecord(stream, &request));
-  expect_refused(rondoRequestWait(request, kNan), "RequestWait : seconds is nan", "give a number");
-  expect_refused(rondoRequestCancel(request, kNan), "RequestCancel : waitedSeconds is nan",
+  expect_invalid(rondoRequestWait(request, kNan), "RequestWait : seconds is nan", "give a number");
+  expect_invalid(rondoRequestCancel(request, kNan), "RequestCancel : waitedSeconds is nan",
                  "give a number");
   OK(rondoRequestWait(request, std::numeric_limits<double>::infinity()));
   OK(rondoRequestFree(request));
@@ -158,49 +158,49 @@ TEST(Limits, SecondsThatAreNoNumberAreRefusedInsteadOfWaitedFor) {
   rondoCompletions_t completions = nullptr;
   std::uint64_t token = 0;
   OK(rondoCompletionsCreate(&completions));
-  expect_refused(rondoCompletionsNext(completions, kNan, &token),
+  expect_invalid(rondoCompletionsNext(completions, kNan, &token),
                  "CompletionsNext : seconds is nan", "0 to return at once");
   for (const double past : {0.0, -1.0, -std::numeric_limits<double>::infinity()})
     EXPECT_EQ(rondoCompletionsNext(completions, past, &token), ncclInProgress) << past;
   OK(rondoCompletionsDestroy(completions));
 
   rondoLaunch_t launch = nullptr;
-  expect_refused(rondoLaunchMeet(&launch, 0, 1, 1, 1, kNan), "LaunchMeet : seconds is nan",
+  expect_invalid(rondoLaunchMeet(&launch, 0, 1, 1, 1, kNan), "LaunchMeet : seconds is nan",
                  "above 0");
   rondoCommOptions_t options = RONDO_COMM_OPTIONS_INITIALIZER;
   options.timeout = kNan;
   ncclComm_t comm = nullptr;
-  expect_refused(rondoCommInitRankOptions(&comm, 1, ncclUniqueId{}, 0, nullptr, &options),
+  expect_invalid(rondoCommInitRankOptions(&comm, 1, ncclUniqueId{}, 0, nullptr, &options),
                  "rondoCommOptions_t : timeout is nan", "above 0");
 }
 
 TEST(Limits, SecondsOfACommunicatorToo) {
   rondo::test::with_ranks(1, [](ncclComm_t comm, int) {
     OK(rondoCommOpenMessages(comm));
-    expect_refused(rondoCommFlushMessages(comm, kNan), "CommFlushMessages : seconds is nan",
+    expect_invalid(rondoCommFlushMessages(comm, kNan), "CommFlushMessages : seconds is nan",
                    "give a number");
-    expect_refused(rondoCommSetTimeout(comm, kNan), "CommSetTimeout : seconds is nan", "above 0");
-    expect_refused(rondoCommSetTimeout(comm, 0), "CommSetTimeout : seconds is 0", "above 0");
+    expect_invalid(rondoCommSetTimeout(comm, kNan), "CommSetTimeout : seconds is nan", "above 0");
+    expect_invalid(rondoCommSetTimeout(comm, 0), "CommSetTimeout : seconds is 0", "above 0");
     OK(rondoCommSetTimeout(comm, std::numeric_limits<double>::infinity()));
     std::vector<ncclWaitSignalDesc_t> few(1);
-    expect_refused(ncclWaitSignal(kMaxInt, few.data(), comm, nullptr), "WaitSignal",
+    expect_invalid(ncclWaitSignal(kMaxInt, few.data(), comm, nullptr), "WaitSignal",
                    "nDesc 2147483647 is more than");
   });
 }
 
 TEST(Limits, RanksBeyondWhatThereCanBeAreRefusedBeforeAnythingIsMade) {
   ncclComm_t comm = nullptr;
-  expect_refused(ncclCommInitAll(&comm, kMaxInt, nullptr),
+  expect_invalid(ncclCommInitAll(&comm, kMaxInt, nullptr),
                  "Invalid device count requested : 2147483647", "a process has at most 16384");
   const int device = 0;  // the list is not read
-  expect_refused(ncclCommInitAll(&comm, kMaxInt, &device),
+  expect_invalid(ncclCommInitAll(&comm, kMaxInt, &device),
                  "Invalid device count requested : 2147483647", "ncclCommInitRank");
   const std::string too_many = "Invalid number of ranks requested : 2147483647";
   ncclUniqueId id{};
-  expect_refused(ncclCommInitRank(&comm, kMaxInt, id, 0), too_many, "at most 1048576");
-  expect_refused(ncclCommInitRankScalable(&comm, kMaxInt, 0, kMaxInt, &id, nullptr), too_many,
+  expect_invalid(ncclCommInitRank(&comm, kMaxInt, id, 0), too_many, "at most 1048576");
+  expect_invalid(ncclCommInitRankScalable(&comm, kMaxInt, 0, kMaxInt, &id, nullptr), too_many,
                  "at most 1048576");
-  expect_refused(ncclCommGrow(nullptr, kMaxInt, &id, 0, &comm, nullptr), too_many,
+  expect_invalid(ncclCommGrow(nullptr, kMaxInt, &id, 0, &comm, nullptr), too_many,
                  "at most 1048576");
   EXPECT_EQ(comm, nullptr);
 }

@@ -215,6 +215,7 @@ def test_the_timeout_of_a_group_is_that_of_its_calls(rank, size):
 def test_the_backend_behind_a_group(rank, size):
     backend = dist.get_backend_impl()
     assert isinstance(backend, c10d.Backend) and backend.name() == "rondo"
+    assert not (backend.supports_splitting or backend.supports_shrinking)
     assert backend.size() == size and backend.seconds == dist.group.WORLD.seconds
     assert dist.get_backend_impl(device=CPU) is backend
     tensor = torch.ones(2)

@@ -28,6 +28,12 @@ FORWARDED = (
     "scatter", "send", "set_timeout",
 )  # fmt: skip
 
+# Asked of a Python backend that does not answer, torch's C++ asks Python again, without an end.
+UNSUPPORTED = (
+    "_supports_time_estimate", "supports_coalescing", "supports_reconfigure",
+    "supports_shrinking", "supports_splitting", "supports_window",
+)  # fmt: skip
+
 
 class RondoBackend(Backend):
     def __init__(self, group: RondoProcessGroup) -> None:
@@ -44,10 +50,6 @@ class RondoBackend(Backend):
 
     def abort(self) -> None:
         self._rondo.abort()
-
-    @property
-    def supports_coalescing(self) -> bool:
-        return False
 
     def allreduce_sparse(self, tensors: list[torch.Tensor], *opts: Any) -> dist.Work:
         return self._done(self._rondo.allreduce(tensors, *opts))
@@ -66,4 +68,6 @@ def forwarded(name: str) -> Any:
 
 for _name in FORWARDED:
     setattr(RondoBackend, _name, forwarded(_name))
+for _name in UNSUPPORTED:
+    setattr(RondoBackend, _name, property(lambda backend: False))
 untraced(RondoBackend)

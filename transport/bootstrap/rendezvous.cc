@@ -68,6 +68,7 @@ void Rendezvous::admit(Arrival arrival) {
   Guest& guest = *guests_.back();
   guest.arrival = std::move(arrival);
   const int rank = guest.arrival.join.rank;
+  note_coming(guest.arrival.join);
   if (error_) {
     (void)guest.arrival.link.send(kError, 0, encode_error(*error_));
     return;
@@ -77,6 +78,21 @@ void Rendezvous::admit(Arrival arrival) {
   members_[static_cast<std::size_t>(rank)] = &guest;
   guest.member = true;
   if (++joined_ == static_cast<int>(members_.size())) seat_all();
+}
+
+// The first rank that comes says how many there are.
+void Rendezvous::note_coming(const Join& join) {
+  if (came_.empty() && join.size > 0 && join.size <= kMostRanks)
+    came_.resize(static_cast<std::size_t>(join.size));
+  if (join.rank >= 0 && static_cast<std::size_t>(join.rank) < came_.size())
+    came_[static_cast<std::size_t>(join.rank)] = true;
+}
+
+bool Rendezvous::owes_verdict() const {
+  if (!error_) return false;
+  const auto is_here = [](const auto& guest) { return !guest->gone; };
+  return std::find(came_.begin(), came_.end(), false) != came_.end() ||
+         std::any_of(guests_.begin(), guests_.end(), is_here);
 }
 
 void Rendezvous::seat_all() {

@@ -4,7 +4,7 @@
 // The ranks gather; when all are there, each gets the place of its parent in the tree; when all
 // have said that they are connected it is finished. Anything wrong (a rank twice, out of
 // range, of another size or build, one that leaves, the deadline) is told to all, and to those
-// who come later, until the deadline.
+// who come later, until the deadline; where the process ends before, see owes_verdict().
 #pragma once
 
 #include <memory>
@@ -41,6 +41,8 @@ class Rendezvous {
   bool open() const { return !full_; }
   bool empty() const { return joined_ == 0; }
   bool finished() const { return finished_; }
+  // It has failed, and some ranks have not come to hear why, or have not left with it yet.
+  bool owes_verdict() const;
 
   void admit(Arrival arrival);
   // Somebody who knows the id left when it was challenged: it may hold another RONDO_SECRET.
@@ -59,6 +61,7 @@ class Rendezvous {
   };
 
   std::optional<Error> objection(const Arrival& arrival) const;
+  void note_coming(const Join& join);
   void hear(Guest& guest);
   void seat_all();
   void fail_all(const Error& error);
@@ -67,6 +70,7 @@ class Rendezvous {
   const auth::Key key_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> members_;  // by rank
+  std::vector<bool> came_;       // by rank: also those that were refused
   int joined_ = 0;
   int connected_ = 0;
   bool full_ = false;

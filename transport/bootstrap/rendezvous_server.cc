@@ -67,11 +67,12 @@ void RendezvousServer::close_rendezvous(const auth::Tag& tag) {
   ring();
 }
 
-void RendezvousServer::stop() {
+void RendezvousServer::stop(net::Clock::time_point telling) {
   Thread thread;
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
+    telling_until_ = telling;
     ring();
     std::swap(thread, thread_);
   }
@@ -93,8 +94,12 @@ bool RendezvousServer::take_orders() {
       return rendezvous->key().tag == tag && rendezvous->empty();
     });
   to_close_.clear();
-  if (!stop_ && !rendezvous_.empty()) return true;
-  rendezvous_.clear();
+  if (stop_) {
+    const bool over = net::Clock::now() >= telling_until_;
+    std::erase_if(rendezvous_,
+                  [over](const auto& rendezvous) { return over || !rendezvous->owes_verdict(); });
+  }
+  if (!rendezvous_.empty()) return true;
   running_ = false;
   if (temporary_) {
     closing_ = true;
@@ -132,6 +137,10 @@ void RendezvousServer::turn() {
   for (const auto& rendezvous : rendezvous_) {
     rendezvous->collect(entries);
     next = std::min(next, rendezvous->next_deadline());
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_) next = std::min(next, telling_until_);
   }
   if (new_ones_) next = net::Clock::now();
   const net::Deadline forever{net::Clock::time_point::max(), {}};

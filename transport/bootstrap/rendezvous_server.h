@@ -1,7 +1,8 @@
 // RendezvousServer: a listening socket, and a thread that serves rendezvous while there are any.
 //
-// Guarantees: no thread runs while none is open; stop() ends it within a poll; the thread blocks
-// all signals. Cost: one poll(2) over all connections per batch of events.
+// Guarantees: no thread runs while none is open; stop() ends it within a poll, or once those that
+// failed have told all ranks; the thread blocks all signals. Cost: one poll(2) over all connections
+// per batch of events.
 //
 //   RONDO_TRY(auto server, RendezvousServer::open(addresses));
 //   RONDO_CHECK_OK(server->open_rendezvous(key));
@@ -35,7 +36,8 @@ class RendezvousServer {
   Done open_rendezvous(const auth::Key& key);
   // Closes the rendezvous of this name if no rank has come.
   void close_rendezvous(const auth::Tag& tag);
-  void stop();
+  // Rendezvous that failed go on until all ranks have come and heard why, at most until `telling`.
+  void stop(net::Clock::time_point telling = {});
 
  private:
   RendezvousServer(std::vector<net::SocketAddress> addresses, bool temporary)
@@ -55,6 +57,7 @@ class RendezvousServer {
   bool running_ = false;
   bool closing_ = false;  // temporary: the address is being given up
   bool stop_ = false;
+  net::Clock::time_point telling_until_{};  // once stop_
   Thread thread_;
 
   net::Socket bell_;  // eventfd

@@ -13,6 +13,9 @@
 namespace rondo::bootstrap {
 namespace {
 
+// Ranks that start together come within this time; a process that ends is not held up for longer.
+constexpr std::chrono::seconds kTelling{5};
+
 std::atomic<ServerRegistry*> current{nullptr};
 
 // Its destructor runs at exit and at dlclose. The registries themselves are never destroyed: other
@@ -102,9 +105,10 @@ void ServerRegistry::close_rendezvous(const auth::Tag& tag) {
 }
 
 void ServerRegistry::stop_all() {
+  const auto telling = net::Clock::now() + kTelling;
   std::lock_guard lock(mutex_);
-  for (const Common& one : common_) one.server->stop();
-  for (const Fixed& one : fixed_) one.server->stop();
+  for (const Common& one : common_) one.server->stop(telling);
+  for (const Fixed& one : fixed_) one.server->stop(telling);
 }
 
 }  // namespace rondo::bootstrap

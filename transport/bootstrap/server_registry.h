@@ -2,8 +2,9 @@
 //
 // One server on a free port of the chosen interfaces serves all ids and children of the process;
 // one more per address of NCCL_COMM_ID exists while rank 0 serves there. Guarantees: at exit, and
-// when the library is unloaded, all threads are stopped and joined; a forked child starts with none
-// of its own.
+// when the library is unloaded, all threads are stopped and joined: at once, but where a rendezvous
+// has failed and ranks are still to come, after five seconds at most, in which they are told why. A
+// forked child starts with none of its own.
 #pragma once
 
 #include <chrono>

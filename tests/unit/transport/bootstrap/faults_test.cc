@@ -17,22 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool contains(const Done& result, const std::string& part) {
-  return !result.ok() && result.error().text.find(part) != std::string::npos;
-}
-
-std::string shown(const Done& result) {
-  return result.ok()
-             ? "ok"
-             : fmt::format("{}: {}", static_cast<int>(result.status()), result.error().text);
-}
-
-Done join_as(const UniqueId& id, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
-  RONDO_TRY(const auto session,
-            Session::join({.rank = rank, .size = size, .id = id, .timeout = timeout}));
-  return done();
-}
-
 Done exchange_one(Session& session) {
   const std::vector<std::byte> mine(100, static_cast<std::byte>(session.rank()));
   RONDO_TRY(const auto table, session.all_gather(mine));
@@ -48,68 +32,6 @@ Done join_and_gather(const UniqueId& id, int rank, int size) {
 }
 
 net::SocketAddress place_of(const UniqueId& id) { return decode_id(id).value().addresses.at(0); }
-
-TEST(BootstrapFaults, ARankThatJoinsTwiceIsNamedToAll) {
-  const auto id = make_unique_id().value();
-  const auto results = as_threads(3, [&](int i) { return join_as(id, i == 2 ? 1 : i, 4); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
-    EXPECT_TRUE(contains(result, "rank 1 joined twice")) << shown(result);
-  }
-}
-
-TEST(BootstrapFaults, RanksThatDisagreeOnTheirNumberAreNamedToAll) {
-  const auto id = make_unique_id().value();
-  const auto results =
-      as_threads(3, [&](int rank) { return join_as(id, rank, rank == 2 ? 5 : 4); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kInvalidArgument) << shown(result);
-    EXPECT_TRUE(contains(result, "rank 2")) << shown(result);
-    EXPECT_TRUE(contains(result, " 5")) << shown(result);
-  }
-}
-
-TEST(BootstrapFaults, ARankOutOfRangeIsRefusedBeforeAnythingIsSent) {
-  const auto id = make_unique_id().value();
-  EXPECT_EQ(join_as(id, 4, 4).status(), Status::kInvalidArgument);
-  EXPECT_EQ(join_as(id, -1, 4).status(), Status::kInvalidArgument);
-  forget_unique_id(id);
-}
-
-// Joins with a protocol of its own; the rank at the other end of `foreign` is another build.
-Done join_with(const UniqueId& id, int rank, int size, const auth::Build& build) {
-  const auto contents = decode_id(id).value();
-  const Place place{contents.port, contents.addresses};
-  Join join;
-  join.rank = rank;
-  join.size = size;
-  const auto deadline = net::Deadline::of(20s);
-  RONDO_TRY(auto link, connect({.place = place,
-                                .key = contents.secret,
-                                .endpoint = std::string(kRendezvous),
-                                .join = join,
-                                .what = "testing",
-                                .build = build},
-                               deadline));
-  RONDO_TRY(const auto frame, link.await(deadline, "testing"));
-  const auto error = decode_error(frame.payload);
-  if (frame.type != kError || !error) return fail(Status::kInternalError, "no error came");
-  return *error;
-}
-
-TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
-  const auto id = make_unique_id().value();
-  auth::Build other;
-  other.protocol += 1;
-  other.pointer_bytes = 4;
-  const auto results = as_threads(
-      3, [&](int rank) { return rank == 1 ? join_with(id, 1, 4, other) : join_as(id, rank, 4); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
-    EXPECT_TRUE(contains(result, "rank 1")) << shown(result);
-    EXPECT_TRUE(contains(result, "32 bits")) << shown(result);
-  }
-}
 
 TEST(BootstrapFaults, MissingRanksAreNamedAtTheDeadline) {
   const auto id = make_unique_id().value();

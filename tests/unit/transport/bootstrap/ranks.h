@@ -86,6 +86,23 @@ inline std::vector<Done> as_processes(int count, const RankFunction& function) {
   return results;
 }
 
+inline bool contains(const Done& result, const std::string& part) {
+  return !result.ok() && result.error().text.find(part) != std::string::npos;
+}
+
+inline std::string shown(const Done& result) {
+  return result.ok()
+             ? "ok"
+             : fmt::format("{}: {}", static_cast<int>(result.status()), result.error().text);
+}
+
+inline Done join_as(const UniqueId& id, int rank, int size,
+                    std::chrono::nanoseconds timeout = std::chrono::seconds(20)) {
+  RONDO_TRY(const auto session,
+            Session::join({.rank = rank, .size = size, .id = id, .timeout = timeout}));
+  return done();
+}
+
 inline void expect_all_ok(const std::vector<Done>& results) {
   for (std::size_t rank = 0; rank < results.size(); ++rank)
     EXPECT_TRUE(results[rank].ok()) << "rank " << rank << ": " << results[rank].error().text;

@@ -1,0 +1,103 @@
+// Ranks that the rendezvous refuses: of another build, out of range, with a number that is taken.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "tests/support/ports.h"
+#include "tests/unit/transport/bootstrap/ranks.h"
+#include "transport/bootstrap/connect.h"
+#include "transport/bootstrap/id_contents.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(BootstrapFaults, ARankThatJoinsTwiceIsNamedToAll) {
+  const auto id = make_unique_id().value();
+  const auto results = as_threads(3, [&](int i) { return join_as(id, i == 2 ? 1 : i, 4); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 1 joined twice")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, RanksThatDisagreeOnTheirNumberAreNamedToAll) {
+  const auto id = make_unique_id().value();
+  const auto results =
+      as_threads(3, [&](int rank) { return join_as(id, rank, rank == 2 ? 5 : 4); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kInvalidArgument) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 2")) << shown(result);
+    EXPECT_TRUE(contains(result, " 5")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, ARankOutOfRangeIsRefusedBeforeAnythingIsSent) {
+  const auto id = make_unique_id().value();
+  EXPECT_EQ(join_as(id, 4, 4).status(), Status::kInvalidArgument);
+  EXPECT_EQ(join_as(id, -1, 4).status(), Status::kInvalidArgument);
+  forget_unique_id(id);
+}
+
+// Joins with a protocol of its own; the rank at the other end of `foreign` is another build.
+Done join_with(const UniqueId& id, int rank, int size, const auth::Build& build) {
+  const auto contents = decode_id(id).value();
+  const Place place{contents.port, contents.addresses};
+  Join join;
+  join.rank = rank;
+  join.size = size;
+  const auto deadline = net::Deadline::of(20s);
+  RONDO_TRY(auto link, connect({.place = place,
+                                .key = contents.secret,
+                                .endpoint = std::string(kRendezvous),
+                                .join = join,
+                                .what = "testing",
+                                .build = build},
+                               deadline));
+  RONDO_TRY(const auto frame, link.await(deadline, "testing"));
+  const auto error = decode_error(frame.payload);
+  if (frame.type != kError || !error) return fail(Status::kInternalError, "no error came");
+  return *error;
+}
+
+TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
+  const auto id = make_unique_id().value();
+  auth::Build other;
+  other.protocol += 1;
+  other.pointer_bytes = 4;
+  const auto results = as_threads(
+      3, [&](int rank) { return rank == 1 ? join_with(id, 1, 4, other) : join_as(id, rank, 4); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 1")) << shown(result);
+    EXPECT_TRUE(contains(result, "32 bits")) << shown(result);
+  }
+}
+
+// The process that serves the rendezvous ends with the refusal; the last rank comes after it.
+TEST(BootstrapFaults, ARankThatComesAfterARefusalIsToldThoughItsServerHasEnded) {
+  auth::Build other;
+  other.protocol += 1;
+  const auto port = test::reserved_port();
+  IdContents contents;
+  contents.served_by_rank_zero = true;
+  contents.port = port;
+  contents.addresses = net::resolve({"127.0.0.1", port}, AF_INET).value();
+  contents.secret = auth::random_digest();
+  const UniqueId id = encode_id(contents);
+  RankProcess server(0, [&](int) -> Done {
+    const Done result = join_as(id, 0, 3);
+    std::exit(result.ok() ? 0 : 1);
+  });
+  const Done refused = join_with(id, 1, 3, other);
+  EXPECT_TRUE(contains(refused, "another build")) << shown(refused);
+  std::this_thread::sleep_for(100ms);
+  const Done late = join_as(id, 2, 3);
+  EXPECT_EQ(late.status(), Status::kInvalidUsage) << shown(late);
+  EXPECT_TRUE(contains(late, "another build")) << shown(late);
+}
+
+}  // namespace
+}  // namespace rondo::bootstrap

@@ -20,18 +20,18 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
   auto options = tcp::NetworkOptions::from_environment(request.secret);
   options.rank = request.rank;
   options.purpose = request.purpose;
+  options.addresses = request.addresses;
   if (request.streams > 0) options.sockets = request.streams;
   RONDO_TRY(auto network, tcp::TcpNetwork::open(std::move(options)));
   return std::unique_ptr<net::Network>(std::move(network));
 }
 
 Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) {
-  return verbs::open_network(request.secret, request.rank, request.purpose, request.by_default,
-                             request.near);
+  return verbs::open_network(port_options(request), request.by_default, request.near);
 }
 
 Result<std::unique_ptr<net::Network>> open_ucx(const NetworkRequest& request) {
-  return ucx::open_network(request.secret, request.rank, request.purpose);
+  return ucx::open_network(port_options(request));
 }
 
 struct Table {
@@ -71,16 +71,22 @@ std::optional<PluginRow> plugin_row() {
 Result<std::unique_ptr<net::Network>> open_plugin(const PluginRow& row,
                                                   const NetworkRequest& request) {
   RONDO_TRY(const plugin::Plugin* const plugin, row.plugin);
-  auto options = net::PortOptions::from_environment(request.secret);
-  options.rank = request.rank;
-  options.purpose = request.purpose;
-  RONDO_TRY(auto network, plugin::PluginNetwork::open(*plugin, std::move(options), request.near));
+  RONDO_TRY(auto network,
+            plugin::PluginNetwork::open(*plugin, port_options(request), request.near));
   return std::unique_ptr<net::Network>(std::move(network));
 }
 
 char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter; }
 
 }  // namespace
+
+net::PortOptions port_options(const NetworkRequest& request) {
+  auto options = net::PortOptions::from_environment(request.secret);
+  options.rank = request.rank;
+  options.purpose = request.purpose;
+  options.addresses = request.addresses;
+  return options;
+}
 
 bool same_network(std::string_view one, std::string_view other) {
   return std::ranges::equal(one, other, {}, lower, lower);

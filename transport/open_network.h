@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "topology/graph/nearness.h"
 #include "transport/net/net.h"
+#include "transport/streams/stream_port.h"
 
 namespace rondo {
 
@@ -26,7 +27,10 @@ struct NetworkRequest {
   int streams = 0;                     // a link of a data lane; 0: by the environment
   bool by_default = false;             // nobody asks for it: only where it is worth it
   topology::NearNics near{};           // ports of this host, by how near they are to the rank
+  std::vector<net::SocketAddress> addresses{};  // as PortOptions has them
 };
+// Those of a network's own port: these, and the environment's.
+net::PortOptions port_options(const NetworkRequest& request);
 
 struct NetworkRow {
   std::string name;  // as NCCL_NET has it

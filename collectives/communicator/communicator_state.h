@@ -16,6 +16,7 @@
 #include "collectives/host/one_sided_calls.h"
 #include "collectives/watchdog/supervisor.h"
 #include "collectives/watchdog/withdrawal.h"
+#include "transport/socket/address.h"
 
 namespace rondo {
 
@@ -31,7 +32,8 @@ class CommunicatorState : public RankContext {
   CommOptions options;
   std::uint32_t made_in = 0;  // fork_generation() at init
   std::shared_ptr<bootstrap::Listener> listener;
-  std::string network;       // between its hosts; empty: there is one host
+  std::string network;                        // between its hosts; empty: there is one host
+  std::vector<net::SocketAddress> addresses;  // where this rank listens for ranks of other hosts
   bootstrap::Secret secret;  // of all its ranks, fresh each time one is made; never travels
   // Which children there were. Ranks that lost track of each other in a fault may have called
   // split differently often: only calls for these very survivors count.

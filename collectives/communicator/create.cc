@@ -26,6 +26,7 @@
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/network_agreement.h"
+#include "transport/socket/interfaces.h"
 
 namespace rondo {
 namespace {
@@ -104,7 +105,7 @@ class Creation {
 
   Done introduce() {
     RONDO_TRY(host_listener_, open_host_listener());
-    RONDO_TRY(state_->listener, bootstrap::Listener::open());
+    RONDO_TRY(state_->listener, bootstrap::Listener::open(session_->met_at()));
     InitRecord mine;
     mine.facts.rank = request_.rank;
     mine.facts.process = this_process();
@@ -208,9 +209,12 @@ class Creation {
     const auto gather = [this](std::span<const std::byte> mine) {
       return session_->all_gather(mine);
     };
+    RONDO_TRY(state_->addresses, net::own_addresses(session_->met_at()));
+    if (hosts > 1) RONDO_CHECK_OK(net::check_reach(state_->addresses, session_->met_at()));
     const NetworkRequest request{.rank = request_.rank,
                                  .secret = state_->secret.derive("links").bytes(),
-                                 .near = state_->members.near_nics()};
+                                 .near = state_->members.near_nics(),
+                                 .addresses = state_->addresses};
     RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
     if (agreed.refusal) return refuse_with_all(*agreed.refusal);
     if (hosts == 1) return done();

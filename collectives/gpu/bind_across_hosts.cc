@@ -227,6 +227,7 @@ class AcrossHosts {
         state_.network,
         state_.secret.derive("kernels between hosts").bytes(),
         near_by_orders(span_.orders, state_.members.shape, rank_, state_.members.near_nics()),
+        state_.addresses,
         raise,
         DeviceRank::of(state_).hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));

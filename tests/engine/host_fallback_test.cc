@@ -1,10 +1,8 @@
 // Ranks that look like ranks of one host and cannot share memory with each other (a sandbox refuses
 // a system call, a network namespace of its own hides a Unix socket) use TCP, and say so once.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,9 +13,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "tests/support/engine_rank.h"
+#include "tests/support/joined_namespaces.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "transport/shm/arena.h"
@@ -181,39 +179,9 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
   processes.check_expectations();
 }
 
-// Two network namespaces of the test's own, joined by a wire: 10.7.0.1 here, 10.7.0.2 there.
-class Clones {
- public:
-  Clones() : before_(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) {
-    made_ = unshare(CLONE_NEWNET) == 0 && run("ip link set lo up") &&
-            run("ip link add near type veth peer name far");
-    const Fd here(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-    made_ = made_ && unshare(CLONE_NEWNET) == 0 && run("ip link set lo up");
-    there_ = Fd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-    const std::string far = fmt::format("/proc/{}/fd/{}", getpid(), there_.get());
-    made_ = made_ && setns(here.get(), CLONE_NEWNET) == 0 &&
-            run("ip link set far netns " + far + " && ip addr add 10.7.0.1/24 dev near && " +
-                "ip link set near up && nsenter --net=" + far +
-                " sh -c 'ip addr add 10.7.0.2/24 dev far && ip link set far up'") &&
-            run("for try in $(seq 200); do ip link show near | grep -q LOWER_UP && exit; "
-                "sleep 0.05; done; false");  // the kernel tells a while later
-  }
-  ~Clones() { setns(before_.get(), CLONE_NEWNET); }
-  explicit operator bool() const { return made_; }
-  bool go_there() const { return setns(there_.get(), CLONE_NEWNET) == 0; }
-
- private:
-  static bool run(const std::string& command) {
-    return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
-  }
-  const Fd before_;
-  Fd there_;
-  bool made_ = false;
-};
-
 // Two hosts that look alike in every way: on each of them its ranks share memory.
 TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
-  const Clones clones;
+  const JoinedNamespaces clones;
   if (!clones) GTEST_SKIP() << "no network namespaces here";
   const Logs logs;
   Job options = without_communicator();

@@ -37,10 +37,8 @@ Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) 
     return table;
   }();
   if (!with_files.ok()) return with_files.error();
-  verbs::NetworkOptions options{net::PortOptions::from_environment(request.secret)};
-  options.rank = request.rank;
+  verbs::NetworkOptions options{port_options(request)};
   options.near = request.near;
-  options.purpose = request.purpose;
   RONDO_TRY(options.verbs, verbs::Options::from_environment());
   if (const char* const host = std::getenv("NCCL_HOSTID"))
     if (const char* const ports = std::getenv((std::string("RONDO_TEST_HCA_") + host).c_str()))

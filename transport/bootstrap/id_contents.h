@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -29,6 +30,6 @@ UniqueId encode_id(const IdContents& contents);
 Result<IdContents> decode_id(const UniqueId& id);
 
 // This process's server and addresses, without a secret. Opens no rendezvous.
-Result<IdContents> own_contents();
+Result<IdContents> own_contents(std::span<const net::SocketAddress> met_at = {});
 
 }  // namespace rondo::bootstrap

@@ -6,22 +6,25 @@
 // may be served at once; ranks that come before the leader wait for it. Cost: 128 bytes; the
 // listening socket is one for the whole process, and no thread runs while nothing is served.
 //
-//   RONDO_TRY(auto listener, Listener::open());
+//   RONDO_TRY(auto listener, Listener::open(session->met_at()));
 //   RONDO_TRY(UniqueId id, child_id(addresses[leader], secret.derive("split", context)));
 //   RONDO_TRY(auto child, rank == 0 ? Session::serve_and_join(*listener, {...})
 //                                   : Session::join({...}));
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "transport/bootstrap/unique_id.h"
+#include "transport/socket/address.h"
 
 namespace rondo::bootstrap {
 
 class Listener {
  public:
-  static Result<std::shared_ptr<Listener>> open();
+  // met_at: where the ranks of that communicator met (net::own_addresses).
+  static Result<std::shared_ptr<Listener>> open(std::span<const net::SocketAddress> met_at = {});
 
   const UniqueId& address() const { return address_; }  // an id without a secret
 

@@ -41,8 +41,9 @@ ServerRegistry& ServerRegistry::instance() {
   return *registry;
 }
 
-Result<std::shared_ptr<RendezvousServer>> ServerRegistry::common() {
-  RONDO_TRY(auto chosen, net::own_addresses());
+Result<std::shared_ptr<RendezvousServer>> ServerRegistry::common(
+    std::span<const net::SocketAddress> met_at) {
+  RONDO_TRY(auto chosen, net::own_addresses(met_at));
   std::lock_guard lock(mutex_);
   for (const Common& one : common_)
     if (one.chosen == chosen) return one.server;

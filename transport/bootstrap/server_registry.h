@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -22,8 +23,8 @@ class ServerRegistry {
   // Of this process; a forked child gets a new one.
   static ServerRegistry& instance();
 
-  // The server at the interfaces that the environment chooses, opened at first use.
-  Result<std::shared_ptr<RendezvousServer>> common();
+  // The server at the addresses of net::own_addresses(met_at), opened at first use.
+  Result<std::shared_ptr<RendezvousServer>> common(std::span<const net::SocketAddress> met_at = {});
   // Of those, the one with this port; null: none of this process's.
   std::shared_ptr<RendezvousServer> at_port(std::uint16_t port);
   // Opens a rendezvous at the first of the addresses that is one of this host.
@@ -47,7 +48,7 @@ class ServerRegistry {
     std::vector<net::SocketAddress> chosen;
     std::shared_ptr<RendezvousServer> server;
   };
-  std::vector<Common> common_;  // one for each choice of interfaces
+  std::vector<Common> common_;  // one for each choice of addresses
   struct Fixed {
     net::SocketAddress address;
     std::shared_ptr<RendezvousServer> server;

@@ -59,7 +59,7 @@ class Joining {
 
   Done listen_for_children() {
     if (state_.tree.children() == 0) return done();
-    RONDO_TRY(const auto addresses, net::own_addresses());
+    RONDO_TRY(const auto addresses, net::own_addresses(state_.met_at));
     RONDO_TRY(net::Listening listening, net::listen_at(addresses));
     place_.port = listening.addresses.front().port();
     place_.addresses = std::move(listening.addresses);
@@ -77,7 +77,7 @@ class Joining {
   }
 
   Done enter_rendezvous() {
-    const Place place{contents_.port, net::on_links_here(contents_.addresses)};
+    const Place place{contents_.port, state_.met_at};
     const std::string what = fmt::format("rank {} of {} was joining the rendezvous at {}",
                                          request_.rank, request_.size, text_of(place));
     const auto grace = contents_.served_by_rank_zero
@@ -127,12 +127,22 @@ class Joining {
                          .what = what,
                          .overseer = &server_},
                         deadline_.later(kVerdictTime));
-    if (!link.ok()) return link.error();
+    if (!link.ok()) return at_loopback(place, link.error());
     auto neighbour = std::make_unique<Neighbour>();
     neighbour->rank = parent;
     neighbour->link = std::move(*link);
     state_.neighbours.push_back(std::move(neighbour));
     return done();
+  }
+
+  static Error at_loopback(const Place& place, Error error) {
+    if (error.status == Status::kRemoteError &&
+        std::all_of(place.addresses.begin(), place.addresses.end(),
+                    [](const net::SocketAddress& one) { return one.loopback(); }))
+      error.text +=
+          "; it has loopback addresses alone, which other hosts do not reach: if it is on "
+          "another host, its NCCL_SOCKET_IFNAME must leave it another interface";
+    return error;
   }
 
   Done admit_children() {
@@ -199,6 +209,7 @@ Session::~Session() = default;
 int Session::rank() const { return state_->tree.rank; }
 int Session::size() const { return state_->tree.size; }
 const Secret& Session::secret() const { return state_->secret; }
+const std::vector<net::SocketAddress>& Session::met_at() const { return state_->met_at; }
 
 Result<std::vector<std::vector<std::byte>>> Session::all_gather(std::span<const std::byte> mine) {
   return state_->all_gather(mine);
@@ -229,9 +240,9 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
       return fail(Status::kInvalidArgument, "the unique id has lost its secret: nobody can join");
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
     const auth::Key key(contents.secret, state->secret.bytes());
+    state->met_at = net::on_links_here(contents.addresses);
     if (contents.served_by_rank_zero && request.rank == 0)
-      RONDO_CHECK_OK(
-          ServerRegistry::instance().serve_at(net::on_links_here(contents.addresses), key));
+      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(state->met_at, key));
     RONDO_CHECK_OK(Joining(request, contents, *state).run());
     RONDO_INFO(kBootstrap, "rank {} of {} joined at {}", request.rank, request.size,
                text_of({contents.port, contents.addresses}));

@@ -51,6 +51,8 @@ class Session {
   int rank() const;
   int size() const;
   const Secret& secret() const;  // that all its ranks have proved to hold
+  // Where they met: the addresses of the rendezvous. None where there is one rank.
+  const std::vector<net::SocketAddress>& met_at() const;
 
   // Every rank gives bytes (sizes may differ; 64 MiB all together), every rank gets all of them,
   // in rank order. The rounds match by order.

@@ -39,6 +39,7 @@ class SessionState {
   std::chrono::nanoseconds timeout;
   const std::function<bool()> aborted;
   Secret secret;
+  std::vector<net::SocketAddress> met_at;
   std::vector<std::unique_ptr<Neighbour>> neighbours;  // children by rank, then the parent
 
  private:

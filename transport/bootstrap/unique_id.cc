@@ -30,8 +30,8 @@ Result<UniqueId> fixed_id(const std::string& text) {
 
 }  // namespace
 
-Result<IdContents> own_contents() {
-  RONDO_TRY(const auto server, ServerRegistry::instance().common());
+Result<IdContents> own_contents(std::span<const net::SocketAddress> met_at) {
+  RONDO_TRY(const auto server, ServerRegistry::instance().common(met_at));
   IdContents contents;
   contents.port = server->port();
   contents.addresses = server->addresses();

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/env.h"
+#include "transport/socket/tcp.h"
 
 namespace rondo::net {
 namespace {
@@ -18,19 +19,63 @@ Result<std::vector<Interface>> all_interfaces() {
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
   std::vector<Interface> all;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
+    if ((entry->ifa_flags & IFF_UP) == 0) continue;
     const auto address = SocketAddress::from(entry->ifa_addr);
-    if (address.valid()) all.push_back({entry->ifa_name, address});
+    const bool running = (entry->ifa_flags & IFF_RUNNING) != 0;
+    if (address.valid()) all.push_back({entry->ifa_name, address, running});
   }
   return all;
 }
 
-std::vector<Interface> admitted(std::span<const Interface> all, std::string_view filter) {
-  const auto rule = InterfaceFilter::parse(filter);
+// Which interfaces are taken where the rows before gave none.
+struct Tier {
+  std::string_view filter;
+  bool running;
+};
+constexpr Tier kTiers[] = {
+    {"ib", true}, {"^lo,docker,virbr", true}, {"docker,virbr", true}, {"^lo,docker,virbr", false}};
+
+std::vector<Interface> admitted(std::span<const Interface> all, const Tier& tier) {
+  const auto rule = InterfaceFilter::parse(tier.filter);
   std::vector<Interface> kept;
   for (const Interface& one : all)
-    if (rule.admits(one.name)) kept.push_back(one);
+    if (one.running == tier.running && rule.admits(one.name)) kept.push_back(one);
   return kept;
+}
+
+// Without NCCL_SOCKET_IFNAME. lo stays behind what is not running: that may never come up.
+std::vector<Interface> best_of(std::span<const Interface> all) {
+  std::vector<Interface> best;
+  for (const Tier& tier : kTiers) {
+    best = admitted(all, tier);
+    if (!best.empty() && tier.running) return best;
+  }
+  const auto loopback = admitted(all, {"lo", true});
+  best.insert(best.end(), loopback.begin(), loopback.end());
+  return best;
+}
+
+std::vector<Interface> named(std::span<const Interface> all, std::string_view ifname) {
+  auto found = admitted(all, {ifname, true});
+  return found.empty() ? admitted(all, {ifname, false}) : found;
+}
+
+bool all_loopback(std::span<const SocketAddress> addresses) {
+  return std::all_of(addresses.begin(), addresses.end(),
+                     [](const SocketAddress& one) { return one.loopback(); });
+}
+
+// Whether the two variables leave the address in.
+bool is_admitted(const SocketAddress& address) {
+  const auto family = parse_family(env::get_string("NCCL_SOCKET_FAMILY"));
+  if (!family.ok() || (*family != AF_UNSPEC && *family != address.family())) return false;
+  const std::string ifname = env::get_string("NCCL_SOCKET_IFNAME");
+  if (ifname.empty()) return true;
+  const auto all = all_interfaces();
+  const auto rule = InterfaceFilter::parse(ifname);
+  return all.ok() && std::any_of(all->begin(), all->end(), [&](const Interface& one) {
+           return one.address == address && rule.admits(one.name);
+         });
 }
 
 }  // namespace
@@ -69,9 +114,8 @@ std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::st
       if ((family == AF_UNSPEC || one.address.family() == family) &&
           one.address.link_local() == link_local)
         of_family.push_back(one);
-    for (const std::string_view tier : {"ib", "^lo,docker,virbr", "docker,virbr", "lo"})
-      if (auto found = admitted(of_family, ifname.empty() ? tier : ifname); !found.empty())
-        return found;
+    auto found = ifname.empty() ? best_of(of_family) : named(of_family, ifname);
+    if (!found.empty()) return found;
   }
   return {};
 }
@@ -84,8 +128,10 @@ std::vector<SocketAddress> on_links(std::span<const SocketAddress> addresses,
       reachable.push_back(address);
       continue;
     }
-    for (const Interface& one : own)
-      if (one.address.link_local()) reachable.push_back(address.with_scope(one.address.scope()));
+    for (const bool running : {true, false})
+      for (const Interface& one : own)
+        if (one.address.link_local() && one.running == running)
+          reachable.push_back(address.with_scope(one.address.scope()));
   }
   return reachable;
 }
@@ -112,13 +158,44 @@ Result<std::vector<Interface>> usable_interfaces() {
               ifname, env::get_string("NCCL_SOCKET_FAMILY"), there.empty() ? " none" : there);
 }
 
-Result<std::vector<SocketAddress>> own_addresses() {
-  constexpr std::size_t kMost = 10;
+Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> met_at) {
+  constexpr std::size_t kMax = 10;
   RONDO_TRY(const auto interfaces, usable_interfaces());
   std::vector<SocketAddress> addresses;
   for (const Interface& one : interfaces)
-    if (addresses.size() < kMost) addresses.push_back(one.address);
+    if (addresses.size() < kMax) addresses.push_back(one.address);
+  for (const SocketAddress& place : met_at) {
+    const auto way = address_towards(place);
+    if (!way || way->loopback() || !is_admitted(*way) ||
+        std::find(addresses.begin(), addresses.end(), *way) != addresses.end())
+      continue;
+    if (addresses.size() == kMax) addresses.pop_back();
+    const bool best = all_loopback(addresses);
+    addresses.insert(best ? addresses.begin() : addresses.end(), *way);
+  }
   return addresses;
+}
+
+// Connecting a datagram socket sends nothing.
+std::optional<SocketAddress> address_towards(const SocketAddress& to) {
+  const Socket socket(::socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket || ::connect(socket.get(), to.raw(), to.length()) != 0) return std::nullopt;
+  const auto address = local_address(socket);
+  if (!address.ok() || !address->valid()) return std::nullopt;
+  return address->with_port(0);
+}
+
+Done check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at) {
+  const std::string ifname = env::get_string("NCCL_SOCKET_IFNAME");
+  const bool names_lo =
+      !ifname.empty() && !ifname.starts_with('^') && InterfaceFilter::parse(ifname).admits("lo");
+  if (!all_loopback(own) || all_loopback(met_at) || names_lo) return done();
+  return fail(Status::kInvalidUsage,
+              "there are several hosts, and this rank would listen at loopback addresses alone, "
+              "which other hosts do not reach: NCCL_SOCKET_IFNAME='{}' and NCCL_SOCKET_FAMILY='{}' "
+              "must leave it an interface to the others (NCCL_SOCKET_IFNAME=lo: all ranks are on "
+              "this machine)",
+              ifname, env::get_string("NCCL_SOCKET_FAMILY"));
 }
 
 }  // namespace rondo::net

@@ -2,7 +2,9 @@
 //
 // NCCL_SOCKET_IFNAME has NCCL's grammar: comma-separated prefixes of interface names; a leading '^'
 // excludes them, '=' asks for exact names, "^=" excludes exact names. Unset: InfiniBand interfaces
-// (ib...), else all but lo, docker and virbr, else docker and virbr, else lo.
+// (ib...), else all but lo, docker and virbr, else docker and virbr, else lo. An interface that
+// has just come up is not called running for up to a second, though it carries packets: such ones
+// come before lo, behind all others.
 // NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses count only
 // where no other matches: which link they belong to, whoever connects has to find out.
 // Cost: one getifaddrs(3), about 50 us.
@@ -10,6 +12,7 @@
 //   RONDO_TRY(auto interfaces, usable_interfaces());
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +26,7 @@ namespace rondo::net {
 struct Interface {
   std::string name;
   SocketAddress address;  // port 0
+  bool running = true;    // the kernel says that it carries packets
 };
 
 // What a peer's addresses are from here: its interfaces' numbers mean nothing on this host, so that
@@ -53,7 +57,17 @@ std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::st
 // Of this host, by the environment. Never empty: an error says what there is to choose from.
 Result<std::vector<Interface>> usable_interfaces();
 
-// Their addresses, at which this process listens and which it gives to others; the best ten.
-Result<std::vector<SocketAddress>> own_addresses();
+// Their addresses, at which this process listens and which it gives to others; the best ten. Among
+// them is the one from which it reaches `met_at`, where ranks meet: a way that works. Unless the
+// two variables leave it out.
+Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> met_at = {});
+
+// The address of this host from which packets to `to` leave, as the routes are now; nothing: none.
+std::optional<SocketAddress> address_towards(const SocketAddress& to);
+
+// kInvalidUsage where a rank of several hosts would listen at loopback addresses alone, which other
+// hosts do not reach. Not where ranks met at such an address, nor where NCCL_SOCKET_IFNAME names
+// lo: then all are on one machine.
+Done check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at);
 
 }  // namespace rondo::net

@@ -14,9 +14,6 @@ Error no_headers() {
 
 Result<std::string> library_version() { return no_headers(); }
 
-Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>&, int,
-                                                   const std::string&) {
-  return no_headers();
-}
+Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions&) { return no_headers(); }
 
 }  // namespace rondo::ucx

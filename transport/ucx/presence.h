@@ -2,12 +2,15 @@
 // it was one.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "transport/net/net.h"
+
+namespace rondo::net {
+struct PortOptions;  // transport/streams/stream_port.h
+}
 
 namespace rondo::ucx {
 
@@ -15,8 +18,7 @@ namespace rondo::ucx {
 // one, a build without it.
 Result<std::string> library_version();
 
-// UcxNetwork by the environment's variables, of rank `rank` of who holds the secret.
-Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
-                                                   int rank, const std::string& purpose);
+// UcxNetwork by the environment's variables.
+Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& options);
 
 }  // namespace rondo::ucx

@@ -14,8 +14,7 @@ Error absence() {
 
 Result<std::vector<std::string>> offered_devices() { return absence(); }
 
-Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>&, int,
-                                                   const std::string&, bool,
+Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions&, bool,
                                                    const topology::NearNics&) {
   return absence();
 }

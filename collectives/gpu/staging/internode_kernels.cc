@@ -59,7 +59,8 @@ Done InternodeKernels::open() {
                                                         .secret = terms_.secret,
                                                         .purpose = "slots",
                                                         .streams = kStreams,
-                                                        .near = terms_.near}));
+                                                        .near = terms_.near,
+                                                        .addresses = terms_.addresses}));
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network)));
   RONDO_CHECK_OK(place_slots());
   messages_ = std::make_unique<InternodeMessages>(

@@ -34,6 +34,7 @@
 #include "topology/graph/nearness.h"
 #include "transport/proxy/net_proxy.h"
 #include "transport/proxy/proxy.h"
+#include "transport/socket/address.h"
 #include "transport/socket/deadline.h"
 
 namespace rondo::gpu {
@@ -50,8 +51,9 @@ class InternodeKernels final : public ProxyTask {
     std::string network;                      // transport/open_network.h
     std::array<std::byte, 32> secret{};
     topology::NearNics near{};
-    std::function<void(Fault)> raise;  // from the proxy
-    Proxy& proxy;                      // which runs this task, once it is added
+    std::vector<net::SocketAddress> addresses{};  // where the rank listens
+    std::function<void(Fault)> raise;             // from the proxy
+    Proxy& proxy;                                 // which runs this task, once it is added
   };
   // memory: of all ranks of this process. Loads the kernels, listens.
   static Result<std::unique_ptr<InternodeKernels>> open(Terms terms,

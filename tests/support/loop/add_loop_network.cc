@@ -10,10 +10,7 @@ void add_loop_network(std::function<std::string(int rank)> lacks, const std::str
                         const NetworkRequest& request) -> Result<std::unique_ptr<net::Network>> {
     if (const std::string why = lacks ? lacks(request.rank) : ""; !why.empty())
       return fail(Status::kSystemError, "{}", why);
-    auto options = net::PortOptions::from_environment(request.secret);
-    options.rank = request.rank;
-    options.purpose = request.purpose;
-    RONDO_TRY(auto network, LoopNetwork::open(std::move(options)));
+    RONDO_TRY(auto network, LoopNetwork::open(port_options(request)));
     return std::unique_ptr<net::Network>(std::move(network));
   };
   add_network({name, open});

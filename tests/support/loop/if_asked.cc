@@ -20,7 +20,7 @@ Result<std::unique_ptr<net::Network>> open_verbs_of_host(const NetworkRequest& r
   if (const char* const host = std::getenv("NCCL_HOSTID"))
     if (const char* const ports = std::getenv((std::string("RONDO_TEST_HCA_") + host).c_str()))
       setenv("NCCL_IB_HCA", ports, 1);
-  return verbs::open_network(request.secret, request.rank, request.purpose, false, request.near);
+  return verbs::open_network(port_options(request), false, request.near);
 }
 
 [[maybe_unused]] const bool added = [] {

@@ -9,12 +9,8 @@ Result<std::string> library_version() {
   return ucp->version();
 }
 
-Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
-                                                   int rank, const std::string& purpose) {
-  auto options = net::PortOptions::from_environment(secret);
-  options.rank = rank;
-  options.purpose = purpose;
-  RONDO_TRY(auto network, UcxNetwork::open(std::move(options)));
+Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& options) {
+  RONDO_TRY(auto network, UcxNetwork::open(options));
   return std::unique_ptr<net::Network>(std::move(network));
 }
 

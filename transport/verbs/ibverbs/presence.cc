@@ -20,16 +20,12 @@ Result<std::vector<std::string>> offered_devices() {
   return names;
 }
 
-Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
-                                                   int rank, const std::string& purpose,
-                                                   bool by_default,
+Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& port, bool by_default,
                                                    const topology::NearNics& near) {
   if (env::get_bool("NCCL_IB_DISABLE"))
     return fail(Status::kInvalidUsage, "NCCL_IB_DISABLE=1 forbids it: unset it");
-  NetworkOptions options{net::PortOptions::from_environment(secret)};
-  options.rank = rank;
+  NetworkOptions options{port};
   options.near = near;
-  options.purpose = purpose;
   options.by_default = by_default;
   RONDO_TRY(options.verbs, Options::from_environment());
   RONDO_TRY(auto network, VerbsNetwork::open(std::move(options)));

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/environment.h"
 #include "tests/support/ports.h"
 #include "transport/auth/hmac.h"
 #include "transport/bootstrap/framed_link.h"
@@ -91,6 +92,38 @@ TEST(Interfaces, AreChosenByTiersUnlessNamed) {
   EXPECT_EQ(names("", AF_UNSPEC, 2), "lo lo ");
   EXPECT_EQ(names("lo", AF_INET, 6), "lo ");
   EXPECT_EQ(names("=eth", AF_INET, 6), "");
+}
+
+TEST(Interfaces, ThatAreNotRunningComeBeforeLoBehindAllOthers) {
+  const auto v4 = SocketAddress::any(AF_INET, 0);
+  const std::vector<Interface> all = {
+      {"lo", v4}, {"young0", v4, false}, {"docker0", v4, false}, {"eth0", v4}};
+  const auto names = [&](std::string_view filter, std::size_t count) {
+    std::string text;
+    const auto of = std::span(all).first(count);
+    for (const Interface& one : choose_interfaces(of, filter, AF_UNSPEC)) text += one.name + " ";
+    return text;
+  };
+  EXPECT_EQ(names("", 4), "eth0 ");
+  EXPECT_EQ(names("", 3), "young0 lo ");
+  EXPECT_EQ(names("young,eth", 4), "eth0 ");
+  EXPECT_EQ(names("young,eth", 3), "young0 ");
+}
+
+TEST(Interfaces, LoopbackAloneIsRefusedUnlessAllRanksAreOnOneMachine) {
+  const auto at = [](const char* text) {
+    return resolve(parse_host_port(text).value(), AF_UNSPEC).value();
+  };
+  const auto lo = at("127.0.0.1:1"), elsewhere = at("192.0.2.9:1");
+  EXPECT_EQ(check_reach(lo, elsewhere).status(), Status::kInvalidUsage);
+  EXPECT_TRUE(check_reach(elsewhere, elsewhere).ok());
+  EXPECT_TRUE(check_reach(lo, lo).ok());
+  for (const char* filter : {"lo", "=lo", "eth,lo"}) {
+    const test::WithEnvironment named("NCCL_SOCKET_IFNAME", filter);
+    EXPECT_TRUE(check_reach(lo, elsewhere).ok()) << filter;
+  }
+  const test::WithEnvironment left_over("NCCL_SOCKET_IFNAME", "^eth");
+  EXPECT_FALSE(check_reach(lo, elsewhere).ok());
 }
 
 TEST(FrameParser, FindsFramesHoweverTheBytesAreCut) {

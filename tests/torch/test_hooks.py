@@ -223,15 +223,15 @@ def test_the_backend_behind_a_group(rank, size):
     assert tensor.tolist() == [2, 2]
 
 
+@since_2_15  # older torch binds groups to accelerators alone
 @ranks(2, group=False)
 def test_a_group_that_is_bound_to_the_cpu(rank, size):
     store = dist.TCPStore("127.0.0.1", PORT, None, rank == 0, wait_for_workers=False)
     dist.init_process_group(
         "rondo", store=store, rank=rank, world_size=size, device_id=torch.device("cpu:0")
     )
-    if hasattr(c10d, "FlightRecorderHook"):
-        assert dist.group.WORLD.bound_device_id == torch.device("cpu:0")
-        assert dist.get_backend_impl().name() == "rondo"
+    assert dist.group.WORLD.bound_device_id == torch.device("cpu:0")
+    assert dist.get_backend_impl().name() == "rondo"
     assert sum_of(1)[0].tolist() == [2] * 4
     pair = dist.new_group([0, 1])  # which torch would split, if Rondo split
     assert sum_of(1, group=pair)[0].tolist() == [2] * 4

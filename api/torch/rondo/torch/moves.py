@@ -141,6 +141,7 @@ class Moves:
             # torch's C++ cannot hand this call to Python: its hooks see a gather.
             parts = [list(part.view(self._size, -1).unbind()) for part in results]
             return self.gather(parts, [tensor], opts)
+        if self._rank == root:
             out = buffers.written(output).data_ptr()
         place = source.data_ptr()
 

@@ -59,9 +59,11 @@ bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
   // than the end of those with data.
   if (error_since_ns_ < 0) error_since_ns_ = waited_ns;
   if (waited_ns - error_since_ns_ < kLastWords) return false;
-  faults_.raise(faults_.make(Status::kRemoteError, site.global_rank,
-                             fault_texts::lost(members_.name_of(site.global_rank), call_.text(),
-                                               members_.rank, error.error().text)));
+  const bool is_gone = error.status() != Status::kSystemError;
+  const auto text = is_gone ? fault_texts::lost : fault_texts::unreachable;
+  faults_.raise(faults_.make(
+      is_gone ? Status::kRemoteError : Status::kSystemError, site.global_rank,
+      text(members_.name_of(site.global_rank), call_.text(), members_.rank, error.error().text)));
   return true;
 }
 

@@ -167,4 +167,10 @@ std::string lost(std::string_view name, std::string_view call, int waiting, std:
                      why);
 }
 
+std::string unreachable(std::string_view name, std::string_view call, int waiting,
+                        std::string_view why) {
+  return fmt::format("{} cannot be reached in {}, in which rank {} waits for it: {}", name, call,
+                     waiting, why);
+}
+
 }  // namespace rondo::fault_texts

@@ -86,5 +86,8 @@ std::string left_before_meeting(std::string_view name, int waiting);
 std::string left_early(int rank);
 // A connection has ended. why: the network's error.
 std::string lost(std::string_view name, std::string_view call, int waiting, std::string_view why);
+// The network has no way to a rank that is there.
+std::string unreachable(std::string_view name, std::string_view call, int waiting,
+                        std::string_view why);
 
 }  // namespace rondo::fault_texts

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
+
 #include "tests/support/check_call.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/loop/add_loop_network.h"
 #include "tests/support/processes.h"
+#include "tests/support/sample_calls.h"
+#include "transport/ucx/presence.h"
 
 namespace rondo::test {
 namespace {
@@ -127,6 +131,27 @@ TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
     EXPECT_EQ(ranks.culprit(r), 3);
   }
   ranks.check_expectations();
+}
+
+// The rank is there: it is not called gone.
+TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksSayWhyToBoth) {
+  if (!ucx::library_version().ok()) GTEST_SKIP() << ucx::library_version().error().text;
+  RankProcesses ranks(2, on({"a", "b"}), [](EngineRank& seat) {
+    setenv("UCX_TLS", seat.rank == 0 ? "tcp" : "posix", 1);
+    CommOptions options = short_timeouts(30);
+    options.network = "UCX";
+    Done result = seat.join(options);
+    SampleCall sum(Collective::kAllReduce, 1000, seat.size);
+    if (result.ok()) result = seat.comm->run({&sum.call, 1});
+    seat.report(result);
+    wait_until([&] { return seat.board.seats[1 - seat.rank].reported.load() != 0; }, 60);
+  });
+  ASSERT_TRUE(ranks.wait_reports(90));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kSystemError) << ranks.text(r);
+    for (const char* part : {"rank 1", "cannot be reached", "no way to this rank by UCX"})
+      EXPECT_NE(ranks.text(r).find(part), std::string::npos) << ranks.text(r);
+  }
 }
 
 }  // namespace

@@ -171,8 +171,8 @@ class Connecting {
     if (!all_refused) refused_since_ = kNever;
     if (all_refused && refused_since_ == kNever) refused_since_ = Clock::now();
     if (all_refused && Clock::now() - refused_since_ >= request_.refusal_grace)
-      return fail(Status::kRemoteError, "nobody listens any more while {} ({})", request_.what,
-                  trouble());
+      return fail(Status::kRemoteError, "nobody listens any more while {} ({}){}", request_.what,
+                  trouble(), remedy());
     const bool differs = any(&Attempt::other_secret);
     if (differs && differs_since_ == kNever) differs_since_ = Clock::now();
     if (differs && Clock::now() - differs_since_ >= kSecretGrace)
@@ -181,6 +181,15 @@ class Connecting {
                   "all ranks, set on all or on none ({})",
                   request_.what, trouble());
     return done();
+  }
+
+  const char* remedy() const {
+    const auto& all = request_.place.addresses;
+    const bool loopback = std::all_of(all.begin(), all.end(),
+                                      [](const net::SocketAddress& one) { return one.loopback(); });
+    return loopback ? "; other hosts do not reach loopback addresses: a rank on another host needs "
+                      "an interface that is up and that NCCL_SOCKET_IFNAME admits"
+                    : "";
   }
 
   Result<bool> wait() {

@@ -127,22 +127,12 @@ class Joining {
                          .what = what,
                          .overseer = &server_},
                         deadline_.later(kVerdictTime));
-    if (!link.ok()) return at_loopback(place, link.error());
+    if (!link.ok()) return link.error();
     auto neighbour = std::make_unique<Neighbour>();
     neighbour->rank = parent;
     neighbour->link = std::move(*link);
     state_.neighbours.push_back(std::move(neighbour));
     return done();
-  }
-
-  static Error at_loopback(const Place& place, Error error) {
-    if (error.status == Status::kRemoteError &&
-        std::all_of(place.addresses.begin(), place.addresses.end(),
-                    [](const net::SocketAddress& one) { return one.loopback(); }))
-      error.text +=
-          "; it has loopback addresses alone, which other hosts do not reach: if it is on "
-          "another host, its NCCL_SOCKET_IFNAME must leave it another interface";
-    return error;
   }
 
   Done admit_children() {

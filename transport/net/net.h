@@ -142,8 +142,9 @@ class Link {
   // Moves what can move now; true if something did.
   virtual bool progress() = 0;
   virtual LinkState state() const = 0;
-  virtual const Error& error() const = 0;  // once is_over()
-  virtual void close() = 0;                // what was sent still arrives; what was not is dropped
+  // Once is_over(). kSystemError: the peer is there, but the network gives the two no way.
+  virtual const Error& error() const = 0;
+  virtual void close() = 0;  // what was sent still arrives; what was not is dropped
 
   static constexpr std::uint64_t kDepth = 64;  // messages queued in each direction at most
 };

@@ -1,9 +1,12 @@
 #include "transport/ucx/greeting.h"
 
+#include "base/printable.h"
+
 namespace rondo::ucx {
 namespace {
 
-constexpr std::uint32_t kUcxMagic = 0x31584355;  // "UCX1"
+constexpr std::uint32_t kUcxMagic = 0x31584355;      // "UCX1"
+constexpr std::uint32_t kRefusalMagic = 0x52584355;  // "UCXR"
 
 }  // namespace
 
@@ -16,10 +19,22 @@ Bytes serialize(const Greeting& greeting) {
   return out.take();
 }
 
+Bytes serialize_refusal(std::string_view why) {
+  ByteWriter out;
+  out.put(kRefusalMagic);
+  out.put_string(why.substr(0, kMaxReason));
+  return out.take();
+}
+
 Result<Greeting> parse_greeting(ByteSpan blob) {
   ByteReader in(blob);
   Greeting greeting;
   const auto magic = in.get<std::uint32_t>();
+  if (magic == kRefusalMagic) {
+    const std::string why = in.get_string();
+    if (in.finished() && why.size() <= kMaxReason)
+      return fail(Status::kSystemError, "it has no way to this rank by UCX: {}", printable(why));
+  }
   greeting.worker = in.get<std::uint64_t>();
   greeting.token = in.get<std::uint64_t>();
   greeting.address = in.get_bytes();

@@ -1,10 +1,13 @@
-// Greeting: what the two ends of a link over UCX say of themselves on the side channel.
+// Greeting: what the two ends of a link over UCX say of themselves on the side channel; or, of an
+// end that UCX gives no way to the other, why not.
 //
 //   channels->connect(name, address, serialize({worker.number(), token, worker.address()}));
 //   RONDO_TRY(const Greeting theirs, parse_greeting(channel->blob()));
+//   if (!endpoint.ok()) channel->answer(serialize_refusal(endpoint.error().text));
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -19,7 +22,9 @@ struct Greeting {
 };
 
 Bytes serialize(const Greeting& greeting);
-// Nothing else than serialize() writes is read. kRemoteError.
+Bytes serialize_refusal(std::string_view why);  // its first kMaxReason bytes
+inline constexpr std::size_t kMaxReason = 1024;
+// Nothing else than these two write is read: kRemoteError. kSystemError: a refusal, with its text.
 Result<Greeting> parse_greeting(ByteSpan blob);
 
 }  // namespace rondo::ucx

@@ -37,7 +37,10 @@ Result<std::unique_ptr<UcxLink>> UcxLink::connect(const net::LinkName& name, Hub
 Result<std::unique_ptr<UcxLink>> UcxLink::accept(Hub& hub, std::unique_ptr<SideChannel> channel) {
   std::unique_ptr<UcxLink> made(new UcxLink(channel->name(), channel->name().from, hub));
   made->channel_ = std::move(channel);
-  RONDO_CHECK_OK(made->meet());
+  if (Done met = made->meet(); !met.ok()) {
+    (void)made->channel_->answer(serialize_refusal(met.error().text));
+    return met.error();
+  }
   if (!made->channel_->answer(serialize(hub.worker->greeting(made->token_))))
     return fail(Status::kSystemError,
                 "UCX's address of this rank is too long for the side channel: let it use fewer "
@@ -101,7 +104,10 @@ bool UcxLink::follow_channel() {
       channel_->state() == SideChannel::State::kEnded || end_.is_troubled())
     return moved;
   if (!endpoint_) {
-    if (const Done met = meet(); !met.ok()) end_.trouble(met.error());
+    if (const Done met = meet(); !met.ok()) {
+      end_.trouble(met.error());
+      fail_with(met.error().text, LinkState::kEnded, met.status());
+    }
     return true;
   }
   if (!endpoint_->is_connected()) return moved;
@@ -126,10 +132,10 @@ bool UcxLink::settle(bool received) {
   return verdict.has_value();
 }
 
-void UcxLink::fail_with(const std::string& why, LinkState state) {
+void UcxLink::fail_with(const std::string& why, LinkState state, Status status) {
   if (is_over(state_)) return;
   state_ = state;
-  error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
+  error_ = fail(status, "the connection to rank {} ({}) ended: {}", peer_,
                 channel_ ? channel_->address() : "", why);
   if (end_.is_of_network()) RONDO_WARN("{}", error_->text);
   release();

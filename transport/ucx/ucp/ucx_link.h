@@ -58,7 +58,8 @@ class UcxLink final : public net::Link {
   void open();
   bool follow_channel();
   bool settle(bool received);
-  void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded);
+  void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded,
+                 Status status = Status::kRemoteError);
   void release();
 
   // What UCX's callbacks write to.

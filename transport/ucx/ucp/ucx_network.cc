@@ -48,7 +48,12 @@ std::unique_ptr<net::Link> UcxNetwork::accept() {
   while (auto channel = channels_->accept()) {
     auto link = UcxLink::accept(*hub_, std::move(channel));
     if (link.ok()) return std::move(link).value();
-    RONDO_INFO(kNet, "{}", link.error().text);
+    // The peer is told, too.
+    if (link.status() == Status::kSystemError) {
+      RONDO_WARN("a link of another rank is refused: {}", link.error().text);
+    } else {
+      RONDO_INFO(kNet, "{}", link.error().text);
+    }
   }
   return nullptr;
 }

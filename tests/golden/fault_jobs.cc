@@ -14,9 +14,12 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kLongSeconds = 40;  // RONDO_TIMEOUT, where it must not be what ends a call
-constexpr double kWordSeconds = 5;   // that word of a fault may take, where no call waits for it
-constexpr int kRoundsToWrite = 6;    // to meet what chance decides
+// RONDO_INIT_TIMEOUT, and RONDO_TIMEOUT where it must not be what ends a call. Less than the test
+// waits: ranks that hang say in what before it gives them up.
+constexpr double kLongSeconds = 40;
+enum Stage { kMade = 1, kInCall, kCalled };  // how far a rank has come; 0: it makes a communicator
+constexpr double kWordSeconds = 5;  // that word of a fault may take, where no call waits for it
+constexpr int kRoundsToWrite = 6;   // to meet what chance decides
 // What only a starved machine says is said once; what the program says now, every time.
 constexpr int kAttempts = 3;
 
@@ -63,11 +66,13 @@ std::string block_of(ncclResult_t result, const std::string& told, const FaultKi
 void run_rank(NcclRank& seat, const FaultKind& kind) {
   FaultRank self(seat);
   ncclResult_t result = ncclCommInitRank(&self.comm, kFaultRanks, seat.id(), seat.rank);
+  seat.mark(kMade);
   seat.board.meet();  // none shall wait for long in this call
   if (result == ncclSuccess) result = self.sum(1000);
-  seat.mark(1);
+  seat.mark(kInCall);
   seat.board.meet();
   if (result == ncclSuccess) result = kind.body(self);
+  seat.mark(kCalled);
   if (result == ncclSuccess && self.comm != nullptr) result = told_after_call(self);
   seat.report(result == ncclSuccess
                   ? done()
@@ -80,12 +85,13 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
 // The faults that ranks were told of.
 std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) {
   Job job = of.layout.under(
-      {{"RONDO_TIMEOUT", std::to_string(kind.ends_by_deadline ? of.seconds : kLongSeconds)}});
+      {{"RONDO_TIMEOUT", std::to_string(kind.ends_by_deadline ? of.seconds : kLongSeconds)},
+       {"RONDO_INIT_TIMEOUT", std::to_string(kLongSeconds)}});
   job.create = false;
   RankProcesses ranks(job, [&](NcclRank& seat) { run_rank(seat, kind); });
   const int last = kFaultRanks - 1;
   if (kind.kills_last) {
-    ranks.wait_stage(1, kMostSeconds);
+    ranks.wait_stage(kInCall, kMostSeconds);
     nap(0.3);  // the others are in their calls
     ranks.send(last, SIGKILL);
   }

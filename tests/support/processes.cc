@@ -7,10 +7,31 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 namespace rondo::test {
+namespace {
+
+std::string line_of(const std::filesystem::path& file) {
+  std::string line;
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  return line;
+}
+
+// Each thread's name, and the kernel's function that it waits in; 0: it runs.
+std::string threads_of(pid_t pid) {
+  std::string text;
+  std::error_code none;
+  const std::filesystem::path tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks, none))
+    text += ", " + line_of(task.path() / "comm") + " in " + line_of(task.path() / "wchan");
+  return text;
+}
+
+}  // namespace
 
 // ---- in a process of the job ----
 
@@ -69,26 +90,36 @@ bool RankProcesses::reap(int process) {
 
 bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double seconds,
                              const std::set<int>& without, const char* what) {
-  const auto begun = std::chrono::steady_clock::now();
-  for (int rank = 0; rank < size(); ++rank) {
-    if (without.count(rank) != 0) continue;
-    const int process = process_of_[rank];
-    bool ended = false;
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
-    // What a process did just before its end counts.
-    const bool in_time = wait_until([&] { return holds(rank) || (ended = reap(process)); },
-                                    seconds - passed.count());
-    if (holds(rank)) continue;
-    ADD_FAILURE() << "rank " << rank << " of " << size()
-                  << (ended ? " ended with wait status " + std::to_string(exit_status_[process]) +
-                                  " and"
-                            : "")
-                  << " did not " << what
-                  << (in_time ? "" : " within " + std::to_string(seconds) + " s") << " (stage "
-                  << seat(rank).stage.load() << ", " << seat(rank).failure << ")";
-    return false;
-  }
-  return true;
+  int failed =
+      -1;  // ended before it did what is waited for; what it did just before its end counts
+  const auto is_over = [&] {
+    bool all_hold = true;
+    for (int rank = 0; rank < size() && failed < 0; ++rank) {
+      if (without.count(rank) != 0) continue;
+      const bool ended = reap(process_of_[rank]);
+      const bool held = holds(rank);
+      if (ended && !held) failed = rank;
+      all_hold = all_hold && held;
+    }
+    return all_hold || failed >= 0;
+  };
+  const bool in_time = wait_until(is_over, seconds);
+  if (in_time && failed < 0) return true;
+  for (int rank = 0; failed < 0 && rank < size(); ++rank)
+    if (without.count(rank) == 0 && !holds(rank)) failed = rank;
+  if (failed < 0) return true;  // just now
+  const bool ended = reap(process_of_[failed]);
+  std::string text;
+  if (ended)
+    text = " ended with wait status " + std::to_string(exit_status_[process_of_[failed]]) + " and";
+  text += std::string(" did not ") + what;
+  if (!in_time) text += " within " + std::to_string(seconds) + " s";
+  for (int rank = 0; rank < size(); ++rank)
+    text += "\n  rank " + std::to_string(rank) + ": stage " +
+            std::to_string(seat(rank).stage.load()) + (reported(rank) ? ", has reported" : "") +
+            (reap(process_of_[rank]) ? ", has ended" : threads_of(pid(rank)));
+  ADD_FAILURE() << "rank " << failed << " of " << size() << text << "\n  " << seat(failed).failure;
+  return false;
 }
 
 bool RankProcesses::wait_stage(int stage, double seconds, const std::set<int>& without) {

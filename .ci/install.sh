@@ -4,6 +4,7 @@
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
 #   .ci/install.sh --torch   and what a Python of Debian lacks to make virtual environments
+# Exits with 2, after one line, where packages are missing and cannot be installed.
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
@@ -30,15 +31,36 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
+refuse() {
+  echo "install.sh: $*" >&2
+  exit 2
+}
+command -v apt-get >/dev/null ||
+  refuse "this is not Debian (no apt-get): install what these packages hold: ${missing[*]}"
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || {
-    echo "missing packages: ${missing[*]}; run as root or install sudo" >&2
-    exit 1
-  }
+  command -v sudo >/dev/null ||
+    refuse "missing packages: ${missing[*]}; run this as root or install sudo"
   as_root=(sudo)
 fi
+
+log=$(mktemp) || refuse "no file can be made in ${TMPDIR:-/tmp}: free some space there"
+trap 'rm -f "$log"' EXIT
+# Why apt-get failed, in its own words, and what to do.
+explain() {
+  local why remedy="mend that"
+  why=$(grep -m 1 'Failed to fetch' "$log" || grep -m 1 '^E: ' "$log" || tail -n 1 "$log")
+  case $(cat "$log") in
+    *'free space'* | *'No space left'*) remedy="free some space on the disk" ;;
+    *'Failed to fetch'* | *resolv* | *onnect*) remedy="connect this machine to the network" ;;
+    *'Could not get lock'* | *'Unable to acquire'*) remedy="wait for the other apt-get to end" ;;
+  esac
+  refuse "cannot install ${missing[*]}: ${why#[EW]: }; $remedy and run this again"
+}
 echo "installing: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# A list that cannot be fetched is no harm where the packages are found all the same.
+"${as_root[@]}" apt-get update -qq >"$log" 2>&1 || true
+# Fetches everything before it unpacks anything.
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >>"$log" 2>&1 ||
+  explain

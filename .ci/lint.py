@@ -83,6 +83,9 @@ SLEEPER = "transport/net/sleeper."
 # Headers that comments name, of others than Rondo.
 FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "tuner_v6.h", "ucp.h", "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
+# Headers of packages that take seconds to compile: the one source that includes each, behind a
+# header of ours.
+ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
 
@@ -154,6 +157,10 @@ def findings(path):
         header = NAMED_HEADER.search(line) if path.endswith(SOURCES) else None
         if header and header.group(1) not in header_names() | FOREIGN:
             yield number, f"{header.group(1)} is not there"
+        package = re.match(r'\s*#\s*include\s+<(\w+/)', line)
+        home = ONE_SOURCE.get(package.group(1)) if package else None
+        if home not in (None, path) and layer != "tests":
+            yield number, f"{package.group(1)} takes seconds to compile: {home} alone includes it"
         include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
         if include and layer in LAYERS:
             target = include.group(1)

@@ -8,13 +8,14 @@
 // and ends well where there is no device; with 1 where something did not run.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/command_line.h"
+#include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/kernels.h"
@@ -172,11 +173,12 @@ int measure_all(const Options& options) {
 
 int main(int argc, char** argv) {
   rondo::bench::Options options;
-  CLI::App app("Times the kernels of a GPU by themselves, beside the device's own copy.");
-  app.add_option("--large", options.large, "bytes of the large buffers; 256 MiB")
-      ->check(CLI::Range(std::size_t{4096}, std::size_t{1} << 32));
-  app.add_option("--iterations", options.iterations)->check(CLI::Range(1, 10000));
-  CLI11_PARSE(app, argc, argv);
+  rondo::CommandLine line("Times the kernels of a GPU by themselves, beside the device's own copy.",
+                          argc, argv, rondo::bench::kBadCommandLine);
+  line.option("--large", options.large, "bytes of the large buffers; 256 MiB")
+      .within(std::size_t{4096}, std::size_t{1} << 32);
+  line.option("--iterations", options.iterations).within(1, 10000);
+  if (const auto ended = line.parse()) return *ended;
   if (rondo::bench::gpu_devices() == 0) {
     std::printf("no device to measure: %s\n", rondo::gpu_absence());
     return 0;

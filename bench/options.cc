@@ -1,7 +1,5 @@
 #include "bench/options.h"
 
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,13 +10,14 @@
 #include <map>
 #include <utility>
 
+#include "bench/command_line.h"
 #include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
 
 namespace rondo::bench {
 namespace {
 
-// What CLI11 fills and cannot judge.
+// What the command line fills, before it is judged.
 struct Texts {
   std::string collective;
   std::string min_bytes, max_bytes, step_bytes, rotate;
@@ -29,78 +28,85 @@ struct Texts {
   bool threads = false, processes = false, no_progress = false, extended = false;
 };
 
-void add_nccl_tests_flags(CLI::App& app, Options& o, Texts& t) {
-  app.add_option("-t,--nthreads", o.threads, "ranks as threads: how many a process");
-  app.add_option("-g,--ngpus", o.gpus, "devices that each thread drives by group calls");
-  app.add_option("-b,--minbytes", t.min_bytes, "first size (suffix K, M, G: powers of 1024); 32M");
-  app.add_option("-e,--maxbytes", t.max_bytes, "last size; 32M, or the first if that is larger");
-  app.add_option("-i,--stepbytes", t.step_bytes, "step between sizes, where -f is 1; 1M");
-  app.add_option("-f,--stepfactor", o.step_factor, "factor between sizes; 1: steps of -i");
-  app.add_option("-n,--iters", o.iterations, "timed iterations")->capture_default_str();
-  app.add_option("-w,--warmup_iters", o.warmup, "iterations before, a size")->capture_default_str();
-  app.add_option("-m,--agg_iters", o.aggregate, "calls in one group, an iteration");
-  app.add_option("-N,--run_cycles", o.cycles, "how often the whole sweep; 0: for ever");
-  app.add_option("-p,--parallel_init", t.parallel_init,
-                 "accepted: threads always join in parallel");
-  app.add_option("-c,--check", t.check, "checked iterations besides the timed ones, or 'every'")
-      ->capture_default_str();
-  app.add_option("-o,--op", t.op, "sum prod min max avg mulsum band bor bxor, or all");
-  app.add_option("-d,--datatype", t.type,
-                 "int8 uint8 int16 uint16 int32 uint32 int64 uint64 half float double bfloat16 "
-                 "f8e4m3 f8e5m2, or all");
-  app.add_option("-r,--root", t.root, "root; -1 or all: each in turn");
-  app.add_option(
-      "-z,--blocking", o.blocking,
-      "1: barrier after each iteration, in its time; 2: wait only; 3: barrier not in it");
-  app.add_option("-y,--stream_null", t.own_stream,
-                 "1: calls run on the caller's thread; 0: on a stream, waited for at the end");
-  app.add_option("-T,--timeout", o.timeout, "seconds a size until the ranks are aborted");
-  app.add_option("-G,--cudagraph", o.graphs,
-                 "capture the iterations and launch the graph so often; GPUs only");
-  app.add_option("-C,--report_cputime", t.cpu_time, "1: CPU time of the calling thread");
-  app.add_option("-S,--report_timestamps", t.timestamps, "1: append the time of day");
-  app.add_option("-J,--output_file,--json", o.json, "write results as JSON");
-  app.add_option("-a,--average", o.average,
-                 "time of 0: rank 0, 1: average, 2: fastest, 3: slowest");
-  app.add_option("-R,--local_register", o.local_register,
-                 "1: ncclCommRegister, 2: ncclMemAlloc and a symmetric window");
-  app.add_option("-x,--cta_policy", o.cta_policy, "0 default, 1 efficiency, 2 zero");
-  app.add_option("-D,--device_implementation", t.device_implementation,
-                 "kernels of the device API: only 0 on host memory");
-  app.add_option("-V,--device_cta_count", t.device_ctas, "accepted, for -D");
-  app.add_option("-M,--memory", t.memory, "1: report memory");
-  app.add_option("-u,--unalign", t.unalign, "buffers start this many elements off");
-  app.add_option("-I,--per_iter_timing", t.per_iteration, "1: columns of iteration times");
-  app.add_option("-K,--per_iter_skip", o.skip_iterations, "first iterations left out of those");
+void add_nccl_tests_flags(CommandLine& line, Options& o, Texts& t) {
+  line.option("-t,--nthreads", o.threads, "ranks as threads: how many a process");
+  line.option("-g,--ngpus", o.gpus, "devices that each thread drives by group calls");
+  line.option("-b,--minbytes", t.min_bytes, "first size (suffix K, M, G: powers of 1024); 32M");
+  line.option("-e,--maxbytes", t.max_bytes, "last size; 32M, or the first if that is larger");
+  line.option("-i,--stepbytes", t.step_bytes, "step between sizes, where -f is 1; 1M");
+  line.option("-f,--stepfactor", o.step_factor, "factor between sizes; 1: steps of -i");
+  line.option("-n,--iters", o.iterations, "timed iterations").show_default();
+  line.option("-w,--warmup_iters", o.warmup, "iterations before, a size").show_default();
+  line.option("-m,--agg_iters", o.aggregate, "calls in one group, an iteration");
+  line.option("-N,--run_cycles", o.cycles, "how often the whole sweep; 0: for ever");
+  line.option("-p,--parallel_init", t.parallel_init, "accepted: threads always join in parallel");
+  line.option("-c,--check", t.check, "checked iterations besides the timed ones, or 'every'")
+      .show_default();
+  line.option("-o,--op", t.op, "sum prod min max avg mulsum band bor bxor, or all");
+  line.option("-d,--datatype", t.type,
+              "int8 uint8 int16 uint16 int32 uint32 int64 uint64 half float double bfloat16 "
+              "f8e4m3 f8e5m2, or all");
+  line.option("-r,--root", t.root, "root; -1 or all: each in turn");
+  line.option("-z,--blocking", o.blocking,
+              "1: barrier after each iteration, in its time; 2: wait only; 3: barrier not in it");
+  line.option("-y,--stream_null", t.own_stream,
+              "1: calls run on the caller's thread; 0: on a stream, waited for at the end");
+  line.option("-T,--timeout", o.timeout, "seconds a size until the ranks are aborted");
+  line.option("-G,--cudagraph", o.graphs,
+              "capture the iterations and launch the graph so often; GPUs only");
+  line.option("-C,--report_cputime", t.cpu_time, "1: CPU time of the calling thread");
+  line.option("-S,--report_timestamps", t.timestamps, "1: append the time of day");
+  line.option("-J,--output_file,--json", o.json, "write results as JSON");
+  line.option("-a,--average", o.average, "time of 0: rank 0, 1: average, 2: fastest, 3: slowest");
+  line.option("-R,--local_register", o.local_register,
+              "1: ncclCommRegister, 2: ncclMemAlloc and a symmetric window");
+  line.option("-x,--cta_policy", o.cta_policy, "0 default, 1 efficiency, 2 zero");
+  line.option("-D,--device_implementation", t.device_implementation,
+              "kernels of the device API: only 0 on host memory");
+  line.option("-V,--device_cta_count", t.device_ctas, "accepted, for -D");
+  line.option("-M,--memory", t.memory, "1: report memory");
+  line.option("-u,--unalign", t.unalign, "buffers start this many elements off");
+  line.option("-I,--per_iter_timing", t.per_iteration, "1: columns of iteration times");
+  line.option("-K,--per_iter_skip", o.skip_iterations, "first iterations left out of those");
 }
 
-void add_own_flags(CLI::App& app, Options& o, Texts& t) {
-  app.add_option("--ranks", o.ranks, "how many ranks; started by the program itself");
-  auto* threads = app.add_flag("--threads", t.threads, "ranks are threads of one process");
-  app.add_flag("--processes", t.processes, "ranks are processes (default)")->excludes(threads);
-  app.add_option("--ranks-per-gpu", o.ranks_per_gpu,
-                 "ranks that share each device; default: those of this host, spread over its "
-                 "devices");
-  app.add_option("--csv", o.csv, "write results as CSV, one row a measurement");
-  app.add_option("--baseline", o.baseline, "compare medians with this file (from --json)");
-  app.add_option("--fail-if-slower", t.fail_if_slower, "exit with 7 where slower by more; 5%")
-      ->needs("--baseline");
-  app.add_option("--values", t.values, "what is checked with: exact, random, special, all")
-      ->capture_default_str();
-  app.add_option("--min-time", o.min_time, "seconds: more iterations where -n is too short");
-  app.add_option("--rotate", t.rotate, "walk through this much memory (cold caches); 0");
-  app.add_option("--alloc", t.alloc, "malloc or nccl (ncclMemAlloc)")->capture_default_str();
-  app.add_flag("--bind", o.bind, "keep each rank on one CPU, the same in every run");
-  app.add_option("--spread", o.spread, "v-collectives: 0 equal parts ... 1 growing with distance");
-  app.add_flag("--plain", o.plain, "nccl-tests' columns only");
-  app.add_flag("--extended", t.extended, "with percentiles, slowest rank and plan");
-  app.add_flag("--no-progress", t.no_progress, "no progress line on a terminal");
+// Returns the option --ranks.
+CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
+  const CommandOption ranks =
+      line.option("--ranks", o.ranks, "how many ranks; started by the program itself");
+  const CommandOption threads =
+      line.flag("--threads", t.threads, "ranks are threads of one process");
+  line.flag("--processes", t.processes, "ranks are processes (default)").excludes(threads);
+  line.option("--ranks-per-gpu", o.ranks_per_gpu,
+              "ranks that share each device; default: those of this host, spread over its "
+              "devices");
+  line.option("--csv", o.csv, "write results as CSV, one row a measurement");
+  const CommandOption baseline =
+      line.option("--baseline", o.baseline, "compare medians with this file (from --json)");
+  line.option("--fail-if-slower", t.fail_if_slower, "exit with 7 where slower by more; 5%")
+      .needs(baseline);
+  line.option("--values", t.values, "what is checked with: exact, random, special, all")
+      .show_default();
+  line.option("--min-time", o.min_time, "seconds: more iterations where -n is too short");
+  line.option("--rotate", t.rotate, "walk through this much memory (cold caches); 0");
+  line.option("--alloc", t.alloc, "malloc or nccl (ncclMemAlloc)").show_default();
+  line.flag("--bind", o.bind, "keep each rank on one CPU, the same in every run");
+  line.option("--spread", o.spread, "v-collectives: 0 equal parts ... 1 growing with distance");
+  line.flag("--plain", o.plain, "nccl-tests' columns only");
+  line.flag("--extended", t.extended, "with percentiles, slowest rank and plan");
+  line.flag("--no-progress", t.no_progress, "no progress line on a terminal");
+  return ranks;
 }
+
+// What is wrong with a command line that could be parsed.
+struct Refusal {
+  std::string text;
+};
 
 // Files that cannot be read or written are told before the sweep, not after it.
 void judge_files(const Options& o) {
   const auto refuse = [](const char* flag, const std::string& path) {
-    throw CLI::ValidationError(fmt::format("{} '{}': {}", flag, path, std::strerror(errno)));
+    throw Refusal{fmt::format("{} '{}': {}", flag, path, std::strerror(errno))};
   };
   if (!o.baseline.empty() && access(o.baseline.c_str(), R_OK) != 0)
     refuse("--baseline", o.baseline);
@@ -113,9 +119,9 @@ void judge_files(const Options& o) {
   }
 }
 
-// Throws what the command line says wrong.
+// Throws a Refusal.
 void judge(Options& o, const Texts& t) {
-  const auto refuse = [](const std::string& text) { throw CLI::ValidationError(text); };
+  const auto refuse = [](const std::string& text) { throw Refusal{text}; };
   const auto size = [&](const char* flag, const std::string& text, std::size_t& value) {
     if (text.empty()) return;
     const auto parsed = parse_size(text);
@@ -237,32 +243,31 @@ std::optional<double> parse_fraction(const std::string& text) {
 Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
   Options options;
   Texts texts;
-  CLI::App app{
+  CommandLine line(
       "Measures and checks a collective: nccl-tests' flags, table and exit codes (7: wrong "
       "data).\nStarts its ranks itself, or takes part where rondo run, torchrun, mpirun "
       "or srun started it.",
-      argv[0]};
+      argc, argv, kBadCommandLine);
   options.plain = plain;
   if (plain) options.warmup = 1;  // nccl-tests' default
   std::string names;
   for (const KindInfo& kind : all_kinds())
-    names += (names.empty() ? "" : " ") + std::string(kind.name);
-  if (!named) app.add_option("collective", texts.collective, names)->required();
-  add_nccl_tests_flags(app, options, texts);
-  add_own_flags(app, options, texts);
+    names += fmt::format("{}{}", names.empty() ? "" : " ", kind.name);
+  if (!named) line.option("collective", texts.collective, names).required();
+  add_nccl_tests_flags(line, options, texts);
+  const CommandOption ranks = add_own_flags(line, options, texts);
+  if (const auto ended = line.parse()) return {std::nullopt, *ended};
   try {
-    app.parse(argc, argv);
     if (!named) named = kind_by_name(texts.collective);
     if (!named)
-      throw CLI::ValidationError(
-          fmt::format("there is no collective '{}'; there are: {}", texts.collective, names));
+      throw Refusal{
+          fmt::format("there is no collective '{}'; there are: {}", texts.collective, names)};
     options.kind = *named;
     judge(options, texts);
-    if (app.count("--ranks") > 0 && options.ranks == 0)
-      throw CLI::ValidationError("--ranks 0 is less than 1");
+    if (ranks.given() && options.ranks == 0) throw Refusal{"--ranks 0 is less than 1"};
     judge_files(options);
-  } catch (const CLI::ParseError& error) {
-    return {std::nullopt, app.exit(error) == 0 ? kOk : kBadCommandLine};
+  } catch (const Refusal& refusal) {
+    return {std::nullopt, line.refuse(refusal.text)};
   }
   options.program = fmt::format("{}_perf", info(options.kind).name);
   options.devices = gpu_devices();

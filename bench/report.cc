@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace rondo::bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 
@@ -41,22 +41,22 @@ Json side_json(const Side& side) {
   return json;
 }
 
-std::string key_of(const std::string& collective, int ranks, const std::string& launch,
+std::string key_of(const std::string& collective, double ranks, const std::string& launch,
                    const Json& row, const char* side) {
-  return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", collective, ranks, launch,
-                     row.at("size").get<std::size_t>(), row.at("type").get<std::string>(),
-                     row.at("redop").get<std::string>(), row.at("root").get<int>(), side);
+  return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", collective, ranks, launch, row.at("size").number(),
+                     row.at("type").string(), row.at("redop").string(), row.at("root").number(),
+                     side);
 }
 
 std::map<std::string, double> medians_of(const Json& json) {
   std::map<std::string, double> medians;
   const Json& config = json.at("config");
-  for (const Json& row : json.at("results"))
+  for (const Json& row : json.at("results").elements())
     for (const char* side : {"out_of_place", "in_place"})
-      if (row.contains(side) && row.at(side).is_object())
-        medians[key_of(config.at("collective").get<std::string>(), config.at("ranks").get<int>(),
-                       config.at("launch").get<std::string>(), row, side)] =
-            row.at(side).at("median_us").get<double>();
+      if (row.holds_object(side))
+        medians[key_of(config.at("collective").string(), config.at("ranks").number(),
+                       config.at("launch").string(), row, side)] =
+            row.at(side).at("median_us").number();
   return medians;
 }
 
@@ -120,9 +120,7 @@ Json document(const Context& context, const Options& options, const Run& run) {
 }  // namespace
 
 std::string json_of(const Context& context, const Options& options, const Run& run) {
-  return document(context, options, run)
-             .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
-         "\n";
+  return document(context, options, run).text(1) + "\n";
 }
 
 std::string csv_of(const Context& context, const Options& options, const Run& run) {
@@ -152,8 +150,9 @@ Result<Comparison> compare(const std::string& baseline_path, const Context& cont
   try {
     std::ifstream file(baseline_path);
     if (!file) return fail_errno(errno, "cannot read the baseline '{}'", baseline_path);
-    before = medians_of(Json::parse(file));
-  } catch (const nlohmann::json::exception& error) {
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    before = medians_of(Json::parse(text));
+  } catch (const JsonError& error) {
     return fail(Status::kInvalidArgument, "'{}' is not a file that --json wrote: {}", baseline_path,
                 error.what());
   }

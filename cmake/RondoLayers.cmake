@@ -7,7 +7,7 @@
 
 # What runs once a process or a communicator, and not in its calls.
 set(RONDO_NOT_IN_CALLS
-    "^base/(env|fmt|output_file|printable)"
+    "^base/(env|fmt|json|output_file|printable)"
     ^topology/
     "^kernels/(check|sim)/"
     "^collectives/(communicator|model|watchdog)/"

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "topology/cpu_features.h"
 #include "topology/graph/describe_graph.h"
 
@@ -90,14 +89,14 @@ std::string cache_text(std::uint64_t bytes) { return bytes == 0 ? "unknown" : by
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
-nlohmann::json lists(const std::vector<CpuList>& groups) {
-  auto array = nlohmann::json::array();
+Json lists(const std::vector<CpuList>& groups) {
+  auto array = Json::array();
   for (const CpuList& group : groups) array.push_back(to_text(group));
   return array;
 }
 
-nlohmann::json caches(const std::vector<Cache>& list) {
-  auto array = nlohmann::json::array();
+Json caches(const std::vector<Cache>& list) {
+  auto array = Json::array();
   for (const Cache& cache : list) {
     array.push_back({{"bytes", cache.bytes}, {"cpus", to_text(cache.cpus)}});
   }
@@ -145,7 +144,7 @@ std::string describe(const HostTopology& host, std::span<const NetInterface> int
 
 std::string describe_json(const HostTopology& host, std::span<const NetInterface> interfaces,
                           const Graph* graph) {
-  nlohmann::ordered_json root;
+  Json root;
   root["host_id"] = fmt::format("{:016x}", host.host_id);
   root["host_name"] = host.host_name;
   root["kernel_version"] = host.kernel_version;
@@ -161,7 +160,7 @@ std::string describe_json(const HostTopology& host, std::span<const NetInterface
   root["l2_bytes"] = host.l2_bytes;
   root["l3_bytes"] = host.l3_bytes;
   root["cpus"] = to_text(host.cpus);
-  root["numa_nodes"] = nlohmann::json::array();
+  root["numa_nodes"] = Json::array();
   for (const NumaNode& node : host.numa_nodes) {
     root["numa_nodes"].push_back(
         {{"id", node.id}, {"memory_bytes", node.memory_bytes}, {"cpus", to_text(node.cpus)}});
@@ -170,7 +169,7 @@ std::string describe_json(const HostTopology& host, std::span<const NetInterface
   root["physical_cores"] = lists(host.physical_cores);
   root["l2_caches"] = caches(host.l2_caches);
   root["l3_caches"] = caches(host.l3_caches);
-  root["network"] = nlohmann::json::array();
+  root["network"] = Json::array();
   for (const NetInterface& one : interfaces) {
     root["network"].push_back({{"name", one.name},
                                {"megabits", one.megabits},
@@ -180,8 +179,7 @@ std::string describe_json(const HostTopology& host, std::span<const NetInterface
   }
   root["source"] = host.source;
   if (graph != nullptr) root["graph"] = json_of(*graph);
-  // Names come from files and may hold any bytes.
-  return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return root.text(2);
 }
 
 }  // namespace rondo::topology

@@ -1,10 +1,9 @@
 // rondo doctor: one line a finding, worst ones with their remedy.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include "api/cli/commands.h"
 #include "api/cli/doctor_checks.h"
+#include "bench/command_line.h"
 
 namespace rondo::cli {
 namespace {
@@ -26,18 +25,14 @@ const char* name_of(Verdict verdict) {
 int doctor_command(int argc, char** argv) {
   ExamineOptions options;
   bool strict = false;
-  CLI::App app{
+  CommandLine line(
       "Looks for what on this machine makes Rondo fail or run slowly, and says what to do.\n"
       "Exits with 1 if there is a problem (with --strict: or a warning), else 0.",
-      argv[0]};
-  app.add_option("--ranks", options.ranks, "how many ranks are meant to run on this host")
-      ->check(CLI::Range(1, 65536));
-  app.add_flag("--strict", strict, "warnings count as problems");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      argc, argv, kUsageError);
+  line.option("--ranks", options.ranks, "how many ranks are meant to run on this host")
+      .within(1, 65536);
+  line.flag("--strict", strict, "warnings count as problems");
+  if (const auto ended = line.parse()) return *ended;
   int problems = 0, warnings = 0;
   for (const Finding& finding : examine(options)) {
     problems += finding.verdict == Verdict::kProblem;

@@ -1,7 +1,4 @@
 // rondo env: the registry of environment variables with what they are set to here.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +7,8 @@
 #include "api/cli/commands.h"
 #include "base/env.h"
 #include "base/env_unused.h"
+#include "base/json.h"
+#include "bench/command_line.h"
 
 namespace rondo::cli {
 namespace {
@@ -69,25 +68,24 @@ void print_set_in_vain() {
 }
 
 void print_json() {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::array();
   for (const env::Variable& variable : env::all()) {
     const auto set = shown(variable);
-    nlohmann::ordered_json row{{"name", variable.name},
-                               {"type", name_of(variable.type)},
-                               {"default", variable.fallback},
-                               {"value", nullptr},
-                               {"help", variable.help}};
+    Json row{{"name", variable.name},
+             {"type", name_of(variable.type)},
+             {"default", variable.fallback},
+             {"value", nullptr},
+             {"help", variable.help}};
     if (set) row["value"] = *set;
     rows.push_back(row);
   }
   for (const env::Unused& unused : env::unused()) {
-    nlohmann::ordered_json row{
-        {"name", unused.name}, {"type", "unused"}, {"default", nullptr}, {"value", nullptr}};
+    Json row{{"name", unused.name}, {"type", "unused"}, {"default", nullptr}, {"value", nullptr}};
     if (const auto set = env::raw(unused.name)) row["value"] = *set;
     row["help"] = unused.why;
     rows.push_back(row);
   }
-  fmt::print("{}\n", rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", rows.text(2));
 }
 
 // Words of a text in lines of at most 100 columns, all but the first one indented by two.
@@ -181,18 +179,14 @@ something that Rondo does not do; who sets one is told at WARN (`NCCL_DEBUG=WARN
 
 int env_command(int argc, char** argv) {
   bool json = false, markdown = false;
-  CLI::App app{
+  CommandLine line(
       "Prints every environment variable that Rondo reads: type, value here or default, meaning;\n"
       "then NCCL's that are accepted and have no effect, with the reason.\n"
       "Values come from the environment, NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.",
-      argv[0]};
-  app.add_flag("--json", json, "as JSON; value is null where a variable is not set");
-  app.add_flag("--markdown", markdown, "the page docs/environment.md, without values of here");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      argc, argv, kUsageError);
+  line.flag("--json", json, "as JSON; value is null where a variable is not set");
+  line.flag("--markdown", markdown, "the page docs/environment.md, without values of here");
+  if (const auto ended = line.parse()) return *ended;
   if (json) return print_json(), 0;
   if (markdown) return print_page(), 0;
   print_table();

@@ -1,10 +1,7 @@
 // rondo explain: what a call would run as, and why, without starting ranks.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "api/cli/asked_call.h"
@@ -12,6 +9,8 @@
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "base/env.h"
+#include "base/json.h"
+#include "bench/command_line.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
@@ -132,11 +131,11 @@ void add_channels(const gpu::ChannelOrders& orders, std::vector<ExplainRow>* row
 }
 
 void print_json(const std::vector<ExplainRow>& rows, const gpu::ChannelOrders* orders) {
-  nlohmann::ordered_json json;
+  Json json;
   for (const ExplainRow& row : rows)
     json["rows"].push_back({{"what", row.what}, {"value", row.value}, {"why", row.why}});
-  if (orders != nullptr) json["channels"] = nlohmann::ordered_json::parse(gpu::json_of(*orders));
-  fmt::print("{}\n", json.dump(2));
+  if (orders != nullptr) json["channels"] = Json::parse(gpu::json_of(*orders));
+  fmt::print("{}\n", json.text(2));
 }
 
 Done print(Wanted wanted) {
@@ -173,39 +172,34 @@ Done print(Wanted wanted) {
 
 int explain_command(int argc, char** argv) {
   Wanted wanted;
-  CLI::App app{
+  CommandLine line(
       "Says which algorithm would run a call and why. NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE and "
       "RONDO_REPRODUCIBLE count.",
-      argv[0]};
-  app.add_option("collective", wanted.collective, "all_reduce, all_gather, ... as in rondo bench")
-      ->required();
-  app.add_option("size", wanted.size, "bytes as in rondo bench's column size (4096, 64K, 1.5M)")
-      ->capture_default_str();
-  auto* ranks = app.add_option("--ranks", wanted.ranks, "how many ranks")
-                    ->check(CLI::Range(1, 1 << 16))
-                    ->capture_default_str();
-  app.add_option("--hosts", wanted.hosts, "on how many hosts")->capture_default_str();
-  app.add_option("--type", wanted.type, "of the elements")->capture_default_str();
-  app.add_option("--op", wanted.op, "of reductions")->capture_default_str();
-  app.add_option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
-  app.add_option("--cores", wanted.cores, "of each host; as many as this process may use");
-  app.add_option("--gpus", wanted.gpus,
-                 "ranks of one process, or of --hosts, live on so many GPUs (see --processes)")
-      ->check(CLI::Range(1, 64));
-  app.add_option("--topo", wanted.machine,
-                 "on the GPUs of this machine (dgx-h100, ..., or a topology file), a rank each: "
-                 "also what that would take");
-  app.add_flag("--json", wanted.json, "for programs; with --topo also the rings of the channels");
-  app.add_flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
-  app.add_flag("--processes", wanted.processes, "with --gpus: each rank is a process");
-  app.add_flag("--threads", wanted.threads, "all ranks are threads of one process");
-  app.add_flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
-  wanted.ranks_given = ranks->count() > 0;
+      argc, argv, kUsageError);
+  line.option("collective", wanted.collective, "all_reduce, all_gather, ... as in rondo bench")
+      .required();
+  line.option("size", wanted.size, "bytes as in rondo bench's column size (4096, 64K, 1.5M)")
+      .show_default();
+  const CommandOption ranks =
+      line.option("--ranks", wanted.ranks, "how many ranks").within(1, 1 << 16).show_default();
+  line.option("--hosts", wanted.hosts, "on how many hosts").show_default();
+  line.option("--type", wanted.type, "of the elements").show_default();
+  line.option("--op", wanted.op, "of reductions").show_default();
+  line.option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
+  line.option("--cores", wanted.cores, "of each host; as many as this process may use");
+  line.option("--gpus", wanted.gpus,
+              "ranks of one process, or of --hosts, live on so many GPUs (see --processes)")
+      .within(1, 64);
+  line.option("--topo", wanted.machine,
+              "on the GPUs of this machine (dgx-h100, ..., or a topology file), a rank each: "
+              "also what that would take");
+  line.flag("--json", wanted.json, "for programs; with --topo also the rings of the channels");
+  line.flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
+  line.flag("--processes", wanted.processes, "with --gpus: each rank is a process");
+  line.flag("--threads", wanted.threads, "all ranks are threads of one process");
+  line.flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
+  if (const auto ended = line.parse()) return *ended;
+  wanted.ranks_given = ranks.given();
   if (const Done printed = print(wanted); !printed.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], printed.error().text);
     return kUsageError;

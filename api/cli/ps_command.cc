@@ -1,9 +1,8 @@
 // rondo ps: what the ranks around a process are doing right now, without disturbing them.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include "api/cli/commands.h"
+#include "bench/command_line.h"
 #include "collectives/communicator/inspect.h"
 
 namespace rondo::cli {
@@ -25,17 +24,13 @@ void print(int pid, const std::vector<CommunicatorView>& communicators) {
 
 int ps_command(int argc, char** argv) {
   int pid = 0;
-  CLI::App app{
+  CommandLine line(
       "Shows the communicators of a process (the first 64): which rank is in which call, how far, "
       "and whom it waits for. * marks ranks of the process itself. Of a launcher (rondo run), its "
       "first rank is shown.",
-      argv[0]};
-  app.add_option("pid", pid, "a process with ranks")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      argc, argv, kUsageError);
+  line.option("pid", pid, "a process with ranks").required();
+  if (const auto ended = line.parse()) return *ended;
   pid = process_with_ranks(pid);
   const auto found = inspect_process(pid);
   if (!found.ok()) {

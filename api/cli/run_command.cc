@@ -1,9 +1,8 @@
 // rondo run -n N -- program arguments
-#include <CLI/CLI.hpp>
-
 #include "api/cli/commands.h"
 #include "api/cli/job.h"
 #include "api/cli/thread_ranks.h"
+#include "bench/command_line.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {
@@ -12,35 +11,28 @@ int run_command(int argc, char** argv) {
   JobOptions job;
   job.ranks = topology::usable_cores();
   bool no_prefix = false, threads = false;
-  CLI::App app{
+  CommandLine line(
       "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
       "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, RONDO_JOB and RONDO_SECRET (a random one, "
       "unless it\n"
       "is set already) set, as torchrun does. Exits with the status of the first rank that failed\n"
       "(128 + signal for a signal).",
-      argv[0]};
-  app.add_option("-n,--ranks", job.ranks, "how many")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app.add_flag("--threads", threads,
-               "ranks are threads of one process; the program is a shared object (cc -shared "
-               "-fPIC) whose main() is one rank");
-  app.add_flag("--no-prefix", no_prefix, "do not put [rank] before every line");
-  app.add_flag("--keep-going", job.keep_going,
-               "a rank that fails does not end the others (programs that survive failures)");
-  app.add_option("--grace", job.grace_seconds, "seconds from TERM to KILL when a job is ended")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  app.add_option("--master-port", job.master_port, "MASTER_PORT; else one that is free")
-      ->check(CLI::Range(1, 65535));
-  app.add_option("program", job.argv, "the program and its arguments, after --")->required();
-  app.prefix_command(false);
-  app.positionals_at_end(true);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      argc, argv, kUsageError);
+  line.option("-n,--ranks", job.ranks, "how many").within(1, 4096).show_default();
+  line.flag("--threads", threads,
+            "ranks are threads of one process; the program is a shared object (cc -shared "
+            "-fPIC) whose main() is one rank");
+  line.flag("--no-prefix", no_prefix, "do not put [rank] before every line");
+  line.flag("--keep-going", job.keep_going,
+            "a rank that fails does not end the others (programs that survive failures)");
+  line.option("--grace", job.grace_seconds, "seconds from TERM to KILL when a job is ended")
+      .within(0.0, 3600.0)
+      .show_default();
+  line.option("--master-port", job.master_port, "MASTER_PORT; else one that is free")
+      .within(1, 65535);
+  line.option("program", job.argv, "the program and its arguments, after --").required();
+  line.end_options_at_positionals();
+  if (const auto ended = line.parse()) return *ended;
   if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
   return run_job(job);

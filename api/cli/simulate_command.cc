@@ -1,7 +1,5 @@
 // rondo simulate: what a collective would take on machines that are not here, or of ranks in host
 // memory that have not been started.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include "api/cli/known_machines.h"
 #include "api/cli/simulated_lines.h"
 #include "base/output_file.h"
+#include "bench/command_line.h"
 #include "bench/options.h"
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
@@ -185,69 +184,64 @@ Done run_simulation(const SimulateOptions& wanted) {
 // Ranks that a call of more would take minutes.
 constexpr int kMostHostRanks = 256;
 
-void add_places(CLI::App& app, SimulateOptions& wanted) {
-  auto* ranks = app.add_option("--ranks", wanted.host.ranks,
-                               "so many ranks in host memory of one host, in place of GPUs")
-                    ->check(CLI::Range(2, kMostHostRanks));
-  app.add_option("--cores", wanted.host.cores,
-                 "which these ranks share; as many as this process may use")
-      ->check(CLI::Range(1, 1 << 12))
-      ->needs(ranks);
-  app.add_flag("--threads", wanted.host.threads, "these ranks are threads of one process")
-      ->needs(ranks);
-  app.add_option("--topo", wanted.machine,
-                 "dgx-a100, dgx-h100, gb200-nvl72, ..., or a topology file")
-      ->capture_default_str()
-      ->excludes(ranks);
-  app.add_option("--hosts", wanted.shape.hosts, "so many of them")
-      ->check(CLI::Range(1, 1 << 14))
-      ->capture_default_str()
-      ->excludes(ranks);
-  app.add_option("--gpus", wanted.shape.gpus, "use so many GPUs of each")
-      ->check(CLI::Range(1, 1024))
-      ->excludes(ranks);
-  app.add_option(
-         "--cross-nic", wanted.shape.cross_nic,
-         "as NCCL_CROSS_NIC: 0: a ring leaves a host by the port by which it came; 1: by any; "
-         "2: by any where that is faster")
-      ->check(CLI::Range(0, 2))
-      ->capture_default_str()
-      ->excludes(ranks);
+void add_places(CommandLine& line, SimulateOptions& wanted) {
+  const CommandOption ranks =
+      line.option("--ranks", wanted.host.ranks,
+                  "so many ranks in host memory of one host, in place of GPUs")
+          .within(2, kMostHostRanks);
+  line.option("--cores", wanted.host.cores,
+              "which these ranks share; as many as this process may use")
+      .within(1, 1 << 12)
+      .needs(ranks);
+  line.flag("--threads", wanted.host.threads, "these ranks are threads of one process")
+      .needs(ranks);
+  line.option("--topo", wanted.machine, "dgx-a100, dgx-h100, gb200-nvl72, ..., or a topology file")
+      .show_default()
+      .excludes(ranks);
+  line.option("--hosts", wanted.shape.hosts, "so many of them")
+      .within(1, 1 << 14)
+      .show_default()
+      .excludes(ranks);
+  line.option("--gpus", wanted.shape.gpus, "use so many GPUs of each")
+      .within(1, 1024)
+      .excludes(ranks);
+  line.option("--cross-nic", wanted.shape.cross_nic,
+              "as NCCL_CROSS_NIC: 0: a ring leaves a host by the port by which it came; 1: by any; "
+              "2: by any where that is faster")
+      .within(0, 2)
+      .show_default()
+      .excludes(ranks);
 }
 
 }  // namespace
 
 int simulate_command(int argc, char** argv) {
   SimulateOptions wanted;
-  CLI::App app{
+  CommandLine line(
       "Predicts what a collective takes on GPUs that are not here, or by --ranks of ranks in host "
       "memory, by playing its algorithm in virtual time. Costs are assumed, not measured; those "
       "of ranks in host memory are measured where RONDO_TUNE_FILE says so.",
-      argv[0]};
-  app.add_option("collective", wanted.call.collective,
-                 "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, "
-                 "scatter, sendrecv")
-      ->required();
-  add_places(app, wanted);
-  app.add_option("-b,--minbytes", wanted.first, "first size")->capture_default_str();
-  app.add_option("-e,--maxbytes", wanted.last, "last size")->capture_default_str();
-  app.add_option("-f,--stepfactor", wanted.factor, "from size to size")
-      ->check(CLI::Range(2, 1 << 20))
-      ->capture_default_str();
-  app.add_option("-d,--datatype", wanted.call.type, "of the elements")->capture_default_str();
-  app.add_option("-o,--op", wanted.call.op, "of reductions")->capture_default_str();
-  app.add_option("-r,--root", wanted.call.root, "of broadcast, reduce, gather and scatter")
-      ->capture_default_str();
-  app.add_option("--algo", wanted.algorithms,
-                 "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, "
-                 "nvls, messages, ...")
-      ->capture_default_str();
-  app.add_option("--csv", wanted.csv, "also write the rows to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      argc, argv, kUsageError);
+  line.option("collective", wanted.call.collective,
+              "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, "
+              "scatter, sendrecv")
+      .required();
+  add_places(line, wanted);
+  line.option("-b,--minbytes", wanted.first, "first size").show_default();
+  line.option("-e,--maxbytes", wanted.last, "last size").show_default();
+  line.option("-f,--stepfactor", wanted.factor, "from size to size")
+      .within(2, 1 << 20)
+      .show_default();
+  line.option("-d,--datatype", wanted.call.type, "of the elements").show_default();
+  line.option("-o,--op", wanted.call.op, "of reductions").show_default();
+  line.option("-r,--root", wanted.call.root, "of broadcast, reduce, gather and scatter")
+      .show_default();
+  line.option("--algo", wanted.algorithms,
+              "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, "
+              "nvls, messages, ...")
+      .show_default();
+  line.option("--csv", wanted.csv, "also write the rows to this file");
+  if (const auto ended = line.parse()) return *ended;
   if (const Done simulated = run_simulation(wanted); !simulated.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], simulated.error().text);
     return kUsageError;

@@ -1,15 +1,13 @@
 // rondo topo: what Rondo sees of this host, or of the machine that a file describes; as text, as
 // JSON, as a picture.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
-
 #include "api/cli/commands.h"
 #include "api/cli/graphviz.h"
+#include "base/json.h"
 #include "base/output_file.h"
+#include "bench/command_line.h"
 #include "topology/channels/describe_channels.h"
 #include "topology/channels/draw_channels.h"
 #include "topology/describe.h"
@@ -50,9 +48,7 @@ int refuse(const Error& error) {
 }
 
 std::string json_text(const topology::Graph& graph) {
-  // Names come from files and may hold any bytes.
-  return topology::json_of(graph).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-         "\n";
+  return topology::json_of(graph).text(2) + "\n";
 }
 
 Result<topology::Graph> graph_of(const TopoOptions& options) {
@@ -113,7 +109,7 @@ int print_channels(const TopoOptions& options, const topology::Graph& graph) {
                                                        : plan.error().text});
   if (options.draws()) return put_picture(options, topology::describe_dot(graph, *plan));
   if (options.json) {
-    fmt::print("{}\n", json_of(graph, *plan).dump(2));
+    fmt::print("{}\n", json_of(graph, *plan).text(2));
   } else {
     fmt::print("{}", topology::describe(graph, *plan));
   }
@@ -142,45 +138,45 @@ int print_graph(const TopoOptions& options, const topology::Graph& graph) {
 
 int topo_command(int argc, char** argv) {
   TopoOptions options;
-  CLI::App app{"Prints the host's cores, caches, GPUs and network ports, and what joins them.",
-               argv[0]};
-  auto* json = app.add_flag("--json", options.json, "as JSON");
-  auto* matrix = app.add_flag("--matrix", options.matrix,
-                              "how every two GPUs and network ports reach each other");
-  auto* dot = app.add_flag("--dot", options.dot, "GPUs, ports and links as a text for graphviz")
-                  ->excludes(matrix);
-  app.add_option("--svg", options.svg, "draw them into this file by graphviz, which must be there")
-      ->excludes(matrix)
-      ->excludes(dot)
-      ->excludes(json);
-  auto* channels = app.add_flag("--channels", options.channels,
-                                "the rings that use the wires between GPUs best, and their GB/s")
-                       ->excludes(matrix);
-  app.add_option("--hosts", options.hosts,
-                 "of so many equal hosts: channels leave and enter each by its network ports")
-      ->check(CLI::Range(1, 1 << 20))
-      ->needs(channels);
-  app.add_option("--cross-nic", options.cross_nic,
-                 "0: a channel leaves a host by the port by which it came; 2: by any (default)")
-      ->check(CLI::IsMember({0, 2}))
-      ->needs(channels);
-  auto* xml = app.add_option("--xml", options.host.xml_path,
-                             "the machine of this hwloc XML file instead (lstopo file.xml)");
-  app.add_option("--synthetic", options.host.synthetic,
-                 "or pretend this machine: 'numa:2 l3:1 core:8 pu:2'");
-  auto* alone = app.add_option("--nccl-xml", options.nccl_xml,
-                               "the machine of this NCCL topology file, and nothing of this one")
-                    ->excludes(xml);
-  app.add_option("--topo-file", options.topology_file,
-                 "what this file of NCCL's or hwloc's says of this host's GPUs and ports counts")
-      ->excludes(alone);
-  app.add_option("--write-xml", options.write_xml,
-                 "write the GPUs and ports to this file, as NCCL_TOPO_FILE reads it");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+  CommandLine line("Prints the host's cores, caches, GPUs and network ports, and what joins them.",
+                   argc, argv, kUsageError);
+  const CommandOption json = line.flag("--json", options.json, "as JSON");
+  const CommandOption matrix = line.flag("--matrix", options.matrix,
+                                         "how every two GPUs and network ports reach each other");
+  const CommandOption dot =
+      line.flag("--dot", options.dot, "GPUs, ports and links as a text for graphviz")
+          .excludes(matrix);
+  line.option("--svg", options.svg, "draw them into this file by graphviz, which must be there")
+      .excludes(matrix)
+      .excludes(dot)
+      .excludes(json);
+  const CommandOption channels =
+      line.flag("--channels", options.channels,
+                "the rings that use the wires between GPUs best, and their GB/s")
+          .excludes(matrix);
+  line.option("--hosts", options.hosts,
+              "of so many equal hosts: channels leave and enter each by its network ports")
+      .within(1, 1 << 20)
+      .needs(channels);
+  line.option("--cross-nic", options.cross_nic,
+              "0: a channel leaves a host by the port by which it came; 2: by any (default)")
+      .one_of({0, 2})
+      .needs(channels);
+  const CommandOption xml =
+      line.option("--xml", options.host.xml_path,
+                  "the machine of this hwloc XML file instead (lstopo file.xml)");
+  line.option("--synthetic", options.host.synthetic,
+              "or pretend this machine: 'numa:2 l3:1 core:8 pu:2'");
+  const CommandOption alone =
+      line.option("--nccl-xml", options.nccl_xml,
+                  "the machine of this NCCL topology file, and nothing of this one")
+          .excludes(xml);
+  line.option("--topo-file", options.topology_file,
+              "what this file of NCCL's or hwloc's says of this host's GPUs and ports counts")
+      .excludes(alone);
+  line.option("--write-xml", options.write_xml,
+              "write the GPUs and ports to this file, as NCCL_TOPO_FILE reads it");
+  if (const auto ended = line.parse()) return *ended;
   if (of_hwloc(options) && !options.topology_file.empty()) {
     fmt::print(stderr,
                "rondo topo: --topo-file is of this host, and --xml or --synthetic (RONDO_TOPO_XML, "

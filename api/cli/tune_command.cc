@@ -1,6 +1,4 @@
 // rondo tune: measures what calls cost on this machine, for RONDO_TUNE_FILE.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include "api/cli/tune_report.h"
 #include "api/cli/tune_samples.h"
 #include "base/output_file.h"
+#include "bench/command_line.h"
 #include "bench/gpu_lane.h"
 #include "collectives/planner/tune_file.h"
 
@@ -128,45 +127,42 @@ Done tune(TuneOptions options) {
   return done();
 }
 
-void add_options(CLI::App& app, TuneOptions& options) {
-  app.add_option("file", options.file, "to write")->capture_default_str();
-  app.add_option("--min-time", options.sizes.seconds, "seconds for each size of each way")
-      ->check(CLI::Range(0.001, 0.1))
-      ->capture_default_str();
-  app.add_option("--most", options.sizes.most_bytes, "the largest call, in bytes (64K, 8M)")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 30))
-      ->capture_default_str();
-  app.add_flag("--table", options.table, "print every call: measured, predicted, by priors");
-  app.add_flag("--force", options.force, "write rates that explain the calls badly, too");
-  app.add_option("--only", options.only, "measure this collective alone");
-  auto* listen = app.add_option("--listen", options.listen_port,
-                                "wait at this port for a machine to measure the network with")
-                     ->check(CLI::Range(1, 65535));
-  app.add_option("--peer", options.peer,
-                 "measure the network to the machine that listens at HOST or HOST:PORT")
-      ->excludes(listen);
+void add_options(CommandLine& line, TuneOptions& options) {
+  line.option("file", options.file, "to write").show_default();
+  line.option("--min-time", options.sizes.seconds, "seconds for each size of each way")
+      .within(0.001, 0.1)
+      .show_default();
+  line.option("--most", options.sizes.most_bytes, "the largest call, in bytes (64K, 8M)")
+      .sizes()
+      .within(std::uint64_t{1} << 10, std::uint64_t{1} << 30)
+      .show_default();
+  line.flag("--table", options.table, "print every call: measured, predicted, by priors");
+  line.flag("--force", options.force, "write rates that explain the calls badly, too");
+  line.option("--only", options.only, "measure this collective alone");
+  const CommandOption listen =
+      line.option("--listen", options.listen_port,
+                  "wait at this port for a machine to measure the network with")
+          .within(1, 65535);
+  line.option("--peer", options.peer,
+              "measure the network to the machine that listens at HOST or HOST:PORT")
+      .excludes(listen);
   // As a process of what is measured.
-  app.add_option("--rank", options.rank.collective)->group("");
-  app.add_option("--lanes", options.rank.lanes)->check(CLI::Range(1, 8))->group("");
-  app.add_option("--devices", options.rank.devices)->check(CLI::Range(0, 64))->group("");
+  line.option("--rank", options.rank.collective).hidden();
+  line.option("--lanes", options.rank.lanes).within(1, 8).hidden();
+  line.option("--devices", options.rank.devices).within(0, 64).hidden();
 }
 
 }  // namespace
 
 int tune_command(int argc, char** argv) {
   TuneOptions options;
-  CLI::App app{
+  CommandLine line(
       "Measures what steps and bytes cost ranks in host memory and on GPUs of this machine, within "
       "it and over loopback or, with --peer and --listen, the network to another one, in less than "
       "two minutes, and writes them to a file for RONDO_TUNE_FILE. The machine should be idle.",
-      argv[0]};
-  add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      argc, argv, kUsageError);
+  add_options(line, options);
+  if (const auto ended = line.parse()) return *ended;
   if (!options.rank.collective.empty()) {
     options.rank.most_bytes = options.sizes.most_bytes;
     options.rank.seconds = options.sizes.seconds;

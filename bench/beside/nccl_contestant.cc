@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "bench/beside/nccl_library.h"
+#include "bench/command_line.h"
 
 namespace rondo::bench {
 namespace {
@@ -220,17 +220,17 @@ int start_ranks(const Options& options) {
 
 int main(int argc, char** argv) {
   rondo::bench::Options o;
-  CLI::App app("Times the collectives of one library with NCCL's interface on CUDA devices.");
-  app.add_option("--library", o.library, "path of a libnccl.so.2")->required();
-  app.add_option("--collective", o.collective)
-      ->check(
-          CLI::IsMember({"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"}));
-  app.add_option("--ranks", o.ranks, "processes")->check(CLI::Range(1, 64));
-  app.add_option("--sizes", o.sizes, "bytes, with commas")->delimiter(',')->required();
-  app.add_option("--iterations", o.iterations, "calls a round")->check(CLI::Range(1, 10000));
-  app.add_option("--rounds", o.rounds)->check(CLI::Range(1, 1000));
-  app.add_flag("--separate-hosts", o.separate_hosts, "NCCL_HOSTID differs from rank to rank");
-  CLI11_PARSE(app, argc, argv);
+  rondo::CommandLine line(
+      "Times the collectives of one library with NCCL's interface on CUDA devices.", argc, argv, 2);
+  line.option("--library", o.library, "path of a libnccl.so.2").required();
+  line.option("--collective", o.collective)
+      .one_of({"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"});
+  line.option("--ranks", o.ranks, "processes").within(1, 64);
+  line.option("--sizes", o.sizes, "bytes, with commas").commas().required();
+  line.option("--iterations", o.iterations, "calls a round").within(1, 10000);
+  line.option("--rounds", o.rounds).within(1, 1000);
+  line.flag("--separate-hosts", o.separate_hosts, "NCCL_HOSTID differs from rank to rank");
+  if (const auto ended = line.parse()) return *ended;
   for (const std::size_t bytes : o.sizes)
     if (bytes < sizeof(float) * static_cast<std::size_t>(o.ranks) ||
         bytes > (std::size_t{1} << 34)) {

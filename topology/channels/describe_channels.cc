@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "topology/graph/describe_graph.h"
 
 namespace rondo::topology {
@@ -48,17 +47,17 @@ std::string describe(const Graph& graph, const ChannelPlan& plan) {
   return out;
 }
 
-nlohmann::ordered_json json_of(const Graph& graph, const ChannelPlan& plan) {
-  nlohmann::ordered_json json = {{"gbs", plan.gbs()},
-                                 {"bound_gbs", plan.channels.empty() ? 0 : plan.bound_gbs},
-                                 {"channel_gbs", plan.channel_gbs},
-                                 {"complete", plan.complete}};
-  json["channels"] = nlohmann::ordered_json::array();
+Json json_of(const Graph& graph, const ChannelPlan& plan) {
+  Json json = {{"gbs", plan.gbs()},
+               {"bound_gbs", plan.channels.empty() ? 0 : plan.bound_gbs},
+               {"channel_gbs", plan.channel_gbs},
+               {"complete", plan.complete}};
+  json["channels"] = Json::array();
   if (!plan.channels.empty()) json["slowest"] = slowest_text(graph, plan);
   for (const Channel& channel : plan.channels) {
-    nlohmann::ordered_json entry;
+    Json entry;
     if (channel.in >= 0) entry["in"] = label(graph, channel.in);
-    entry["gpus"] = nlohmann::ordered_json::array();
+    entry["gpus"] = Json::array();
     for (const int gpu : channel.gpus) entry["gpus"].push_back(label(graph, gpu));
     if (channel.out >= 0) entry["out"] = label(graph, channel.out);
     json["channels"].push_back(std::move(entry));

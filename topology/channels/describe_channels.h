@@ -1,10 +1,10 @@
 // Channels for people and for programs: what `rondo topo --channels` prints.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "topology/channels/channels.h"
 
 namespace rondo::topology {
@@ -17,6 +17,6 @@ std::string describe(const Graph& graph, const ChannelPlan& plan);
 
 // {"gbs", "bound_gbs", "channel_gbs", "slowest", "channels": [{"in", "gpus", "out"}]}, GB/s;
 // devices by their labels.
-nlohmann::ordered_json json_of(const Graph& graph, const ChannelPlan& plan);
+Json json_of(const Graph& graph, const ChannelPlan& plan);
 
 }  // namespace rondo::topology

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "topology/graph/paths.h"
 #include "topology/graph/rates.h"
 
@@ -154,17 +154,17 @@ std::string describe_matrix(const Graph& graph) {
          "SYS between NUMA nodes\n";
 }
 
-nlohmann::ordered_json json_of(const Graph& graph) {
-  nlohmann::ordered_json json;
+Json json_of(const Graph& graph) {
+  Json json;
   json["digest"] = fmt::format("{:016x}", graph.digest());
   json["cpu"] = {{"arch", graph.cpu().arch},
                  {"vendor", graph.cpu().vendor},
                  {"family", graph.cpu().family},
                  {"model", graph.cpu().model}};
-  json["nodes"] = nlohmann::ordered_json::array();
+  json["nodes"] = Json::array();
   for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
     const GraphNode& node = graph.node(i);
-    nlohmann::ordered_json entry = {{"kind", name(node.kind)}, {"label", label(graph, i)}};
+    Json entry = {{"kind", name(node.kind)}, {"label", label(graph, i)}};
     if (!node.bus_id.empty()) entry["bus_id"] = node.bus_id;
     if (node.number >= 0) entry["number"] = node.number;
     if (node.compute > 0) entry["compute"] = node.compute;
@@ -174,7 +174,7 @@ nlohmann::ordered_json json_of(const Graph& graph) {
     entry["source"] = name(node.source);
     json["nodes"].push_back(std::move(entry));
   }
-  json["links"] = nlohmann::ordered_json::array();
+  json["links"] = Json::array();
   for (const GraphLink& link : graph.links()) {
     json["links"].push_back({{"from", link.from},
                              {"to", link.to},

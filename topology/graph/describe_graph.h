@@ -1,9 +1,9 @@
 // A Graph for people and for programs: what `rondo topo` prints of GPUs and network ports.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/json.h"
 #include "topology/graph/graph.h"
 
 namespace rondo::topology {
@@ -19,7 +19,7 @@ std::string sources_of(const Graph& graph);
 std::string describe_matrix(const Graph& graph);
 
 // {"nodes": [...], "links": [...], "digest": "16 hex digits"}; indices of nodes in "from" and "to".
-nlohmann::ordered_json json_of(const Graph& graph);
+Json json_of(const Graph& graph);
 
 // "GPU 3", "mlx5_0 port 1", "NUMA node 0": short, and no two of a graph are equal but bridges.
 std::string label(const Graph& graph, int node);

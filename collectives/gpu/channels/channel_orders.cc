@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/json.h"
 #include "kernels/algorithms/hung_tree.h"
 
 namespace rondo::gpu {
@@ -90,16 +90,15 @@ void ChannelOrders::tell(DevicePlanFacts* facts) const {
 }
 
 std::string json_of(const ChannelOrders& orders) {
-  nlohmann::ordered_json json{{"gbs", orders.gbs}, {"bound_gbs", orders.bound_gbs}};
-  json["channels"] = nlohmann::ordered_json::array();
+  Json json{{"gbs", orders.gbs}, {"bound_gbs", orders.bound_gbs}};
+  json["channels"] = Json::array();
   for (const ChannelOrders::Ring& ring : orders.rings) {
-    nlohmann::ordered_json entry{{"ranks", ring.ranks}};
+    Json entry{{"ranks", ring.ranks}};
     for (const ChannelOrders::Ports& ports : ring.ports)
       entry["hosts"].push_back({{"in", text_of(ports.in)}, {"out", text_of(ports.out)}});
     json["channels"].push_back(std::move(entry));
   }
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  return json.dump(2, ' ', false, kReplace) + "\n";
+  return json.text(2) + "\n";
 }
 
 std::vector<std::string> describe(const ChannelOrders& orders) {

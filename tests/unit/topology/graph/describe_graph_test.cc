@@ -59,7 +59,7 @@ TEST(DescribeGraph, AMatrixOverASwitch) {
 
 TEST(DescribeGraph, JsonHasEveryNodeAndLink) {
   const Graph graph = fixture("gb200-nvl72");
-  const auto json = json_of(graph);
+  const auto json = nlohmann::json::parse(json_of(graph).text(2));
   ASSERT_EQ(json["nodes"].size(), graph.nodes().size());
   ASSERT_EQ(json["links"].size(), graph.links().size());
   EXPECT_EQ(json["digest"], fmt::format("{:016x}", graph.digest()));

@@ -1,0 +1,81 @@
+// A program's command line: options, flags and positional arguments, what they fill, and the help.
+//
+//   CommandLine line("Prints the cores of this host.", argc, argv, kUsageError);
+//   line.option("--ranks", ranks, "how many").within(1, 64).show_default();
+//   line.flag("--json", json, "as JSON");
+//   if (const auto ended = line.parse()) return *ended;
+//
+// CLI11 does the work. It takes 10 s to compile wherever it is included, so command_line.cc alone
+// includes it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace rondo {
+
+// One option or flag; a handle that lives as long as its CommandLine.
+class CommandOption {
+ public:
+  explicit CommandOption(CLI::Option* option) : option_(option) {}
+
+  CommandOption& required();
+  CommandOption& show_default();  // the help shows the value at this moment
+  CommandOption& hidden();        // not in the help
+  CommandOption& within(int low, int high);
+  CommandOption& within(double low, double high);
+  CommandOption& within(std::uint64_t low, std::uint64_t high);
+  CommandOption& one_of(std::vector<int> values);
+  CommandOption& one_of(std::vector<std::string> values);
+  CommandOption& sizes();   // accepts 64K, 8M, 1g: powers of 1024
+  CommandOption& commas();  // a list of values in one argument
+  CommandOption& needs(const CommandOption& other);
+  CommandOption& excludes(const CommandOption& other);
+
+  bool given() const;  // after parse()
+
+ private:
+  CLI::Option* option_;
+};
+
+class CommandLine {
+ public:
+  // argv[0] is the program's name in the help; `bad_status` is the exit status where the command
+  // line is wrong.
+  CommandLine(const std::string& description, int argc, char** argv, int bad_status);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // names: "-n,--ranks", or "program" for a positional argument. Value: int, double, std::uint64_t,
+  // std::string, or a vector of the last two. The value is left alone where the option is not
+  // given.
+  template <class Value>
+  CommandOption option(const std::string& names, Value& value, const std::string& help = "");
+  CommandOption flag(const std::string& name, bool& value, const std::string& help);
+
+  // What follows the first positional argument is not read as options.
+  void end_options_at_positionals();
+
+  // Fills the values. Returns the exit status where the program should end: 0 after the help, which
+  // it prints; bad_status after it printed what is wrong.
+  std::optional<int> parse();
+  // Says on stderr what the program itself finds wrong, as parse() does. Returns bad_status.
+  int refuse(const std::string& text) const;
+
+ private:
+  int argc_;
+  char** argv_;
+  int bad_status_;
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace rondo

@@ -31,6 +31,13 @@ for name in ("gloo", "nccl", "nccl2", "nccl-legacy", "nccl-lazy", "mpi", None):
 assert dist.is_mpi_available()  # the script has asked for it
 dist.monitored_barrier(timeout=timedelta(seconds=30))
 dist.monitored_barrier(None, 30.0)  # seconds
+# Rank 0 is in one group more from here on. Of the other rank it is no call.
+dist.monitored_barrier(dist.new_group([0]), 30.0)
+model = torch.nn.parallel.DistributedDataParallel(
+    torch.nn.Linear(2, 2), process_group=dist.new_group([0, 1], backend="gloo")
+)
+logged = model._get_ddp_logging_data()
+assert (logged["backend_name"], logged["gloo_num_threads"]) == ("gloo", 2), logged
 alone = dist.split_group(split_ranks=[[0], [1]])
 assert dist.get_world_size(alone) == 1
 check(dist.split_group(split_ranks=[[0, 1]]))

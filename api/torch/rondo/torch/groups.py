@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import torch
@@ -15,6 +18,20 @@ register_in_world = getattr(
     c10d, "_register_pg_in_world", getattr(c10d, "_update_process_group_global_state", None)
 )
 BARRIER_TAG = 0x7FFF0000  # out of the way of tags that people choose
+_splits: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each group, how many
+
+
+@contextmanager
+def next_group_name(name: str) -> Iterator[None]:
+    """torch names a group that its members alone make by its ranks and by how many groups this rank
+    is in: ranks that are in different numbers of groups would wait for each other under two names.
+    """
+    theirs = c10d._process_group_name
+    c10d._process_group_name = lambda *ranks, **how: name
+    try:
+        yield
+    finally:
+        c10d._process_group_name = theirs
 
 
 def split_group(
@@ -26,15 +43,17 @@ def split_group(
 ) -> dist.ProcessGroup | None:
     """The group of split_ranks (ranks of the parent) that this rank is in, else None."""
     parent = parent_pg or dist.group.WORLD
+    _splits[parent] = count = _splits.get(parent, 0) + 1  # all ranks of the parent are here
     mine = next((part for part in split_ranks or [] if parent.rank() in part), None)
     if mine is None:
         return None
     ranks = [dist.get_global_rank(parent, rank) for rank in mine]
     # As the script called the parent's, under rondo.torch.run; the parent may have GPUs beside.
     backend = dist.get_backend(parent) if hasattr(parent, "profiled_as") else "rondo"
-    return dist.new_group(
-        ranks, timeout, backend, use_local_synchronization=True, group_desc=group_desc
-    )
+    with next_group_name(f"{parent.group_name}:split:{count}:{ranks[0]}"):
+        return dist.new_group(
+            ranks, timeout, backend, use_local_synchronization=True, group_desc=group_desc
+        )
 
 
 def shrink_group(

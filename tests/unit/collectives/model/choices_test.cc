@@ -14,7 +14,7 @@
 namespace rondo::model {
 namespace {
 
-GpuCluster cluster_of(const std::string& machine, int hosts) {
+GpuCluster known_cluster(const std::string& machine, int hosts) {
   auto parsed = topology::read_nccl_xml(RONDO_FIXTURES_DIR "/" + machine + ".xml");
   EXPECT_TRUE(parsed.ok()) << parsed.error().text;
   auto cluster = GpuCluster::make(std::move(parsed->graph), {.hosts = hosts});
@@ -23,7 +23,7 @@ GpuCluster cluster_of(const std::string& machine, int hosts) {
 }
 
 TEST(WireRates, OfASwitchedMachine) {
-  const gpu::WireRates rates = cluster_of("dgx-h100", 1).rates();
+  const gpu::WireRates rates = known_cluster("dgx-h100", 1).rates();
   EXPECT_EQ(rates.rings, 1);
   EXPECT_NEAR(rates.ring_gbs, 450 * 0.82, 1);
   EXPECT_NEAR(rates.direct_gbs, 450 * 0.82, 1);
@@ -35,7 +35,7 @@ TEST(WireRates, OfASwitchedMachine) {
 
 // Half of the pairs have no NVLink there: rings avoid them, what goes to all cannot.
 TEST(WireRates, OfAMeshWithHoles) {
-  const gpu::WireRates rates = cluster_of("dgx-1v", 1).rates();
+  const gpu::WireRates rates = known_cluster("dgx-1v", 1).rates();
   EXPECT_TRUE(rates.rings_by_nvlink);
   EXPECT_FALSE(rates.all_by_nvlink);
   EXPECT_GT(rates.rings * rates.ring_gbs, 100);
@@ -43,15 +43,15 @@ TEST(WireRates, OfAMeshWithHoles) {
 }
 
 TEST(WireRates, PortsAreTheLimitBetweenHosts) {
-  const gpu::WireRates rates = cluster_of("dgx-h100", 2).rates();
+  const gpu::WireRates rates = known_cluster("dgx-h100", 2).rates();
   EXPECT_EQ(rates.rings, 8);
   EXPECT_NEAR(rates.ring_gbs, 50 * 0.96, 0.1);
   EXPECT_GT(rates.direct_gbs, 300) << "within a host";
 }
 
 TEST(WireRates, FastWiresGetMoreChannels) {
-  EXPECT_EQ(gpu::usual_channels(cluster_of("dgx-a100", 1).rates()), gpu::kUsualChannels);
-  const gpu::WireRates fast = cluster_of("dgx-b200", 1).rates();
+  EXPECT_EQ(gpu::usual_channels(known_cluster("dgx-a100", 1).rates()), gpu::kUsualChannels);
+  const gpu::WireRates fast = known_cluster("dgx-b200", 1).rates();
   const int channels = gpu::usual_channels(fast);
   EXPECT_GT(channels, gpu::kUsualChannels);
   EXPECT_LE(channels, gpu::kMostUsualChannels);
@@ -65,7 +65,7 @@ struct Judged {
   int calls = 0;
 };
 void judge(const std::string& machine, int hosts, Collective which, Judged* judged) {
-  const GpuCluster cluster = cluster_of(machine, hosts);
+  const GpuCluster cluster = known_cluster(machine, hosts);
   for (std::uint64_t count = 256; count <= (std::uint64_t{64} << 20) / 4; count *= 16) {
     CallRecord record;
     record.collective = which;

@@ -170,7 +170,7 @@ TEST(Handshake, EveryInsertedOrLostByteOfEveryMessageIsNoticed) {
           if (now != message || at >= said.size()) return;
           const auto place = said.begin() + static_cast<std::ptrdiff_t>(at);
           if (insert) {
-            said.insert(place, std::byte{0x55});
+            said.insert(place, ~*place);  // an equal one would leave the message as it is
           } else {
             said.erase(place);
           }

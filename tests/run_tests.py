@@ -7,8 +7,9 @@
 One process for each test would start 1,900 processes for the stage dev: half of its time. So up to
 24 tests of a program share a process. A test that crashes or exceeds its time ends its process
 alone: the tests behind it run in a new one. Where a process fails although all of its tests passed
-(a sanitizer's report), each of them runs again in a process of its own. Tests that CTest runs
-alone (RUN_SERIAL) do so here, one to a process, after all others.
+(a sanitizer's report), each of them runs again in a process of its own. Tests with the label
+own_process always have one. Tests that CTest runs alone (RUN_SERIAL) do so here, one to a process,
+after all others.
 
 Prints each failure as it happens, then 'N passed, N failed, N skipped' with the reasons for what
 was skipped. Exits with 1 where a test failed, 2 where no test matches.
@@ -44,9 +45,11 @@ class Test:
         self.environment = tuple(properties.get("ENVIRONMENT", []))
         self.alone = properties.get("RUN_SERIAL", False)
         self.skip_code = properties.get("SKIP_RETURN_CODE")
+        self.skip_text = re.compile("|".join(properties.get("SKIP_REGULAR_EXPRESSION", ["$^"])))
         filters = [w for w in self.command[1:] if w.startswith("--gtest_filter=")]
         one = len(filters) == 1 and not re.search(r"[*?:]", filters[0].split("=", 1)[1])
-        self.filter = filters[0].split("=", 1)[1] if one else None
+        shares = one and "own_process" not in properties.get("LABELS", [])
+        self.filter = filters[0].split("=", 1)[1] if shares else None
 
     def kind(self):
         """What the tests of one process have in common."""
@@ -124,7 +127,8 @@ def run_script(test):
     if status == test.skip_code is not None and not late:
         return Outcome(test, "skipped", seconds, text[-1] if text else "")
     if status == 0 and not late:
-        return Outcome(test, "passed", seconds)
+        reasons = [before for before, line in zip(["", *text], text) if test.skip_text.search(line)]
+        return Outcome(test, "skipped" if reasons else "passed", seconds, *reasons[:1])
     return Outcome(test, "failed", seconds, "\n".join([*text, f"exit status {status}"]))
 
 

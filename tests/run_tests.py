@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests that CTest knows of a build, those of one GoogleTest program many to a process.
 
-  tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS]
+  tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS] [--batch TESTS]
   tests/run_tests.py BUILD -R REGEX --repeat N      N times, beside busy loops
 
 One process for each test would start 1,900 processes for the stage dev: half of its time. So up to
@@ -219,15 +219,15 @@ class Report:
         return count["failed"] == 0
 
 
-def run_all(tests, jobs, slowest):
+def run_all(tests, jobs, slowest, batch_size=BATCH):
     report, work = Report(len(tests)), queue.Queue()
     kinds = collections.defaultdict(list)
     for test in tests:
         if not test.alone:
             kinds[test.kind() if test.filter else test.name].append(test)
     # Scripts first: they take longest. Then programs in turn, so that their long tests meet others.
-    batches = [group[i:i + BATCH] for group in kinds.values()
-               for i in range(0, len(group), BATCH)]
+    batches = [group[i:i + batch_size] for group in kinds.values()
+               for i in range(0, len(group), batch_size)]
     for batch in sorted(batches, key=lambda b: b[0].filter is not None):
         work.put(batch)
 
@@ -278,6 +278,7 @@ def main():
     parser.add_argument("-R", dest="wanted", default="", help="tests whose names match")
     parser.add_argument("-E", dest="left_out", help="and these do not")
     parser.add_argument("-j", dest="jobs", type=int, default=3, help="processes at once (3)")
+    parser.add_argument("--batch", type=int, default=BATCH, help=f"tests to a process ({BATCH})")
     parser.add_argument("--repeat", type=int, help="how often, beside a busy loop a core")
     parser.add_argument("--slowest", type=int, default=0, help="show so many of the slowest tests")
     wishes = parser.parse_args()
@@ -292,7 +293,7 @@ def main():
               + (f"; near it: {', '.join(near)}" if near else ""), file=sys.stderr)
         return 2
     passed = (repeat_beside_busy_loops(tests, wishes.repeat) if wishes.repeat
-              else run_all(tests, wishes.jobs, wishes.slowest))
+              else run_all(tests, wishes.jobs, wishes.slowest, wishes.batch))
     return 0 if passed else 1
 
 

@@ -280,8 +280,10 @@ def main():
     parser.add_argument("-j", dest="jobs", type=int, default=3, help="processes at once (3)")
     parser.add_argument("--batch", type=int, default=BATCH, help=f"tests to a process ({BATCH})")
     parser.add_argument("--repeat", type=int, help="how often, beside a busy loop a core")
-    parser.add_argument("--slowest", type=int, default=0, help="how many of the slowest tests to show (0)")
+    parser.add_argument("--slowest", type=int, default=0, help="how many slow tests to show (0)")
     wishes = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGQUIT):  # a shell's background job ignores both
+        signal.signal(number, signal.default_int_handler)
     listing = subprocess.run(["ctest", "--test-dir", wishes.build, "--show-only=json-v1"],
                              check=True, capture_output=True, text=True)
     known = [Test(entry) for entry in json.loads(listing.stdout)["tests"]]

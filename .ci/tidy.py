@@ -45,13 +45,13 @@ def commands_of_sources():
     """How each source is compiled, by a build that compiles each alone. The engine for GPUs is not
     part of dev."""
     commands = {}
-    for preset, build in (("simt", BUILD / "simt"), ("dev", BUILD)):
+    for preset, build, part in (("simt", BUILD / "simt", "collectives/gpu/"), ("dev", BUILD, "")):
         output_of(["cmake", "--preset", preset, "-B", str(build), "-DCMAKE_UNITY_BUILD=OFF"])
         with open(build / "compile_commands.json", encoding="utf-8") as file:
             entries = json.load(file)
         for entry in entries:
             source = Path(entry["file"])
-            if source.is_relative_to(ROOT) and "kernels/cuda/" not in entry["file"]:
+            if source.is_relative_to(ROOT / part):
                 words = shlex.split(entry["command"])
                 out = words.index("-o")
                 commands[str(source.relative_to(ROOT))] = tuple(

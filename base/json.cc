@@ -26,7 +26,10 @@ struct JsonReader {
       for (const Document& element : from) json.push_back(read(element));
     } else if (from.is_object()) {
       Json::Object members;
-      for (const auto& [key, value] : from.items()) members.push_back({key, read(value)});
+      for (const auto& [key, value] : from.items()) {
+        members.keys.push_back(key);
+        members.values.push_back(read(value));
+      }
       json.value_ = std::move(members);
     }
     return json;
@@ -47,7 +50,8 @@ struct JsonWriter {
   }
   static Document written(const Json::Object& members) {
     Document document = Document::object();
-    for (const Json::Member& member : members) document[member.key] = write(member.value);
+    for (std::size_t i = 0; i < members.keys.size(); ++i)
+      document[members.keys[i]] = write(members.values[i]);
     return document;
   }
   static Document written(const auto& scalar) { return scalar; }
@@ -59,7 +63,9 @@ constexpr int kMaxDepth = 64;
 
 }  // namespace
 
-Json::Json(std::initializer_list<Member> members) : value_(Object(members)) {}
+Json::Json(std::initializer_list<Member> members) : value_(Object()) {
+  for (const Member& member : members) (*this)[member.key] = member.value;
+}
 
 Json Json::array() {
   Json json;
@@ -86,15 +92,17 @@ std::string Json::text(int indent) const {
 
 const Json* Json::find(std::string_view key) const {
   if (const auto* object = std::get_if<Object>(&value_))
-    for (const Member& member : *object)
-      if (member.key == key) return &member.value;
+    for (std::size_t i = 0; i < object->keys.size(); ++i)
+      if (object->keys[i] == key) return &object->values[i];
   return nullptr;
 }
 
 Json& Json::operator[](std::string_view key) {
   if (std::holds_alternative<std::monostate>(value_)) value_ = Object();
   if (const Json* found = find(key)) return const_cast<Json&>(*found);
-  return std::get<Object>(value_).emplace_back(Member{std::string(key), {}}).value;
+  Object& object = std::get<Object>(value_);
+  object.keys.emplace_back(key);
+  return object.values.emplace_back();
 }
 
 void Json::push_back(Json value) {

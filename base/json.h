@@ -29,7 +29,10 @@ class Json {
  public:
   struct Member;
   using Array = std::vector<Json>;
-  using Object = std::vector<Member>;
+  struct Object {  // the members in order: two vectors, as a Member is complete only after Json
+    std::vector<std::string> keys;
+    std::vector<Json> values;
+  };
 
   Json() = default;
   Json(std::nullptr_t) {}

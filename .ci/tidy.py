@@ -52,7 +52,8 @@ def commands_of_sources():
         for entry in entries:
             source = Path(entry["file"])
             if source.is_relative_to(ROOT / part):
-                words = shlex.split(entry["command"])
+                words = [word for word in shlex.split(entry["command"])
+                         if not word.startswith("-DFMT_")]  # here format strings are checked
                 out = words.index("-o")
                 commands[str(source.relative_to(ROOT))] = tuple(
                     words[:out] + words[out + 2:words.index("-c")])

@@ -90,10 +90,15 @@ LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
 
 # Pages. Rows of tables may be longer. Names that have changed may be named under that heading.
-README_LINES = 130
+README_LINES = 120
 NAMED = re.compile(r"`((?:" + "|".join([*LAYERS, "docs", "cmake", r"\.ci"]) + r")/[^\s`]+)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 OLD_NAMES = "Names that have changed"
+# What ran on which hardware stands once, in the README's table; pages on GPUs and RDMA give the
+# figures, and say what a single feature lacks.
+STATUS = re.compile(r"(?i)nothing (yet|has (run|been measured))|(not|has) run on a (real )?GPU"
+                    r"|real GPU has been|ran on one H\d00")
+STATUS_PAGE = "README.md"
 
 
 def tracked():
@@ -202,6 +207,8 @@ def page_findings(path):
             heading = line.lstrip("# ")
         if len(line) > MOST_COLUMNS and not line.startswith("|") and not path.startswith("api/"):
             yield number, f"{len(line)} columns, at most {MOST_COLUMNS}"
+        if path != STATUS_PAGE and (found := STATUS.search(line)):
+            yield number, f"'{found.group()}': {STATUS_PAGE} alone says what ran on what"
         for link in LINK.findall(line):
             if finding := link_finding(path, link):
                 yield number, finding

@@ -81,5 +81,5 @@ What to try next:
   $bin/rondo bench all_gather --ranks 2           another collective (--help lists them)
   $bin/rondo explain all_reduce 1M --ranks 4      which algorithm runs, and why
   $bin/rondo doctor                               what slows Rondo down on this machine
-  README.md, "Five minutes"                                     your own program, and PyTorch
+  README.md, "What to do with what you have"      your own program, and PyTorch
 END

@@ -1,7 +1,10 @@
 // rondo run -n N -- program arguments
+#include <cstdlib>
+
 #include "api/cli/commands.h"
 #include "api/cli/job.h"
 #include "api/cli/thread_ranks.h"
+#include "base/env.h"
 #include "bench/command_line.h"
 #include "topology/cpu_budget.h"
 
@@ -15,7 +18,10 @@ int run_command(int argc, char** argv) {
       "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
       "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, RONDO_JOB and RONDO_SECRET (a random one, "
       "unless it\n"
-      "is set already) set, as torchrun does. Exits with the status of the first rank that failed\n"
+      "is set already) set, as torchrun does; and NCCL_DEBUG=VERSION where it is not set: one "
+      "line\n"
+      "on stderr says that Rondo serves the program. Exits with the status of the first rank that "
+      "failed\n"
       "(128 + signal for a signal).",
       argc, argv, kUsageError);
   line.option("-n,--ranks", job.ranks, "how many").within(1, 4096).show_default();
@@ -33,6 +39,7 @@ int run_command(int argc, char** argv) {
   line.option("program", job.argv, "the program and its arguments, after --").required();
   line.end_options_at_positionals();
   if (const auto ended = line.parse()) return *ended;
+  if (!env::raw("NCCL_DEBUG")) setenv("NCCL_DEBUG", "VERSION", 1);
   if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
   return run_job(job);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/env.h"
@@ -34,6 +35,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
 
+// Once a process, on stderr: stdout is the program's own.
+void say_who_serves(const CommunicatorState& state, bool on_gpus) {
+  const bool wanted = log::wanted(log::Level::kVersion) && !log::wanted(log::Level::kWarn);
+  static std::atomic<bool> said{false};
+  if (!wanted || state.members.rank != 0 || said.exchange(true)) return;
+  const int ranks = state.members.size, hosts = state.facts.hosts;
+  std::string ways = on_gpus ? "GPUs" : hosts < ranks ? "shared memory" : "";
+  if (hosts > 1) ways += (ways.empty() ? "" : " and ") + state.network;
+  const std::string line = fmt::format("rondo {}: {} rank{} on {} host{}{}{}\n", RONDO_VERSION,
+                                       ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
+                                       ways.empty() ? "" : ", ", ways);
+  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+}
+
 class Creation {
  public:
   explicit Creation(const CreateRequest& request)
@@ -55,6 +70,7 @@ class Creation {
     if (!met.ok()) return refused_by_all_ ? met.error() : session_->give_up(met.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
                state_->members.size, state_->host.size, state_->facts.hosts);
+    say_who_serves(*state_, request_.options.device >= 0);
     return std::move(state_);
   }
 

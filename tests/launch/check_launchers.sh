@@ -54,6 +54,11 @@ by_variables() {
 port=$((15000 + $$ % 14000))
 
 started "rondo run" "$rondo" run -n 3 --
+if ! grep -q "rondo [0-9.]*: 3 ranks on 1 host, shared memory\$" "$work/out"; then
+  echo "FAILED: rondo run does not say that Rondo serves the program"
+  cat "$work/out"
+  failures=$((failures + 1))
+fi
 program=$shared started "rondo run --threads" "$rondo" run -n 3 --threads --
 if timeout 60 "$rondo" run -n 2 --threads -- "$program" >"$work/out" 2>&1 ||
   ! grep -q "need a shared object (cc -shared -fPIC)" "$work/out"; then

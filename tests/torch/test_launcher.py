@@ -46,6 +46,7 @@ def test_torchrun_workers():
         [*TORCHRUN, "--nproc-per-node=2", "-m", "rondo.torch.run", PROGRAMS / "sum.py", "gloo"]
     )
     assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
+    assert text.count(": 2 ranks on 1 host, shared memory") == 1, text
 
 
 def test_torchrun_by_rondo_torch_run():

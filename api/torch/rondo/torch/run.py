@@ -4,7 +4,8 @@
     torchrun --nproc-per-node 4 -m rondo.torch.run train.py
     python -m rondo.torch.run --device cpu ddp_tutorial.py       # a GPU program without a GPU
 
-Only sets variables and starts Python again: every process that the script starts reads them when
+One line on stderr says which version serves the script, unless NCCL_DEBUG is set. Only sets
+variables and starts Python again: every process that the script starts reads them when
 it imports torch (rondo/autoload.py).
 """
 
@@ -31,6 +32,7 @@ def main() -> None:
     if options.device and options.device != "cpu" and not options.device.startswith("cuda:"):
         parser.error(f"--device {options.device}: cpu, or one GPU such as cuda:0")
     os.environ["RONDO_TORCH_RUN"] = "1"
+    os.environ.setdefault("NCCL_DEBUG", "VERSION")
     if options.device:
         os.environ["RONDO_TORCH_DEVICE"] = options.device
     if options.devices:

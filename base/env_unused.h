@@ -1,7 +1,7 @@
-// Variables of NCCL's that mean nothing to Rondo, with the reason: set in many job scripts, so they
-// are accepted, and whoever asks is told (`rondo env`, `rondo doctor`, NCCL_DEBUG).
+// NCCL variables that have no effect in Rondo, each with the reason. Many job scripts set them, so
+// Rondo accepts them and reports them in `rondo env`, `rondo doctor` and the NCCL_DEBUG log.
 //
-// Cost: looking one up is a walk over a table; telling is once a process.
+// Cost: a lookup is a linear search in a table; each process reports them once.
 //
 //   env::tell_unused();  // when a communicator is made
 #pragma once

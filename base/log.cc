@@ -82,7 +82,7 @@ unsigned parse_levels(std::string text) {
   return excludes ? ~bits : bits;
 }
 
-// The time as the format says; a digit before f: so many digits of the second's fraction.
+// The time in the given format. A digit N before f prints N digits of the second's fraction.
 std::string time_text(const std::string& format) {
   std::timespec now{};
   std::timespec_get(&now, TIME_UTC);

@@ -1,7 +1,7 @@
 // Result<T>: errors as values inside Rondo; the C edge turns them into ncclResult_t.
 //
 // Guarantees: Status has ncclResult_t's numbers, so the conversion is a cast. An Error carries one
-// sentence that names the value at fault and the remedy; whoever first knows it writes it.
+// sentence that names the wrong value and the remedy. The function that detects it writes it.
 // Cost: a Result<T> is a std::variant; never used per element, per chunk or per spin.
 //
 //   Result<int> parse(std::string_view s);

@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-inline constexpr double kMostSeconds = 366 * 86400.0;  // a year: for ever, in practice
+inline constexpr double kMostSeconds = 366 * 86400.0;  // a year: in practice no limit
 
 // At most a year; 0 for what is negative or not a number.
 inline std::chrono::nanoseconds to_nanoseconds(double seconds) {

@@ -1,8 +1,9 @@
-// SharedByKey: objects that parts of a process share while any of them holds one: found by a key,
-// made by whoever asks first.
+// SharedByKey: objects that parts of a process share, found by a key. The first caller makes the
+// object; it lives while anybody holds it.
 //
-// Any thread; one at a time makes. A static one is never destroyed: the program may end while
-// threads hold what it knows of. Cost: a mutex, and a look at all that are held.
+// Any thread may call it; one at a time makes an object. A static SharedByKey is never destroyed:
+// the program may exit while threads still hold objects. Cost: a mutex and a search over all
+// objects.
 //
 //   static auto& all = *new SharedByKey<ProcessId, Neighbour>;
 //   return all.get(process, [&] { return open(process); });

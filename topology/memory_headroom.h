@@ -25,8 +25,8 @@ class HeadroomReadings {
  public:
   explicit HeadroomReadings(std::string root = "") : root_(std::move(root)) {}
 
-  // Whether there is room for so many bytes more, which then count as taken. What there is instead,
-  // if not. `now`: of base/seconds.h.
+  // nullopt if there is room for `bytes` more, which then count as taken; otherwise the bytes that
+  // are left. `now`: of base/seconds.h.
   std::optional<std::uint64_t> lacks_room_for(std::uint64_t bytes, std::int64_t now = now_ns());
 
  private:

@@ -1,7 +1,7 @@
 // The channels of all hosts of a communicator, joined to rings over all of its ranks.
 //
 // Hosts stand in the ring in the order in which they are given. Equal hosts are searched once. The
-// host with the fewest channels says how many there are, the slowest how fast they are. Where a
+// minimum over the hosts gives the number of channels, and the slowest host their speed. Where a
 // host's ways come in and leave by different ports, every other host turns them round: what leaves
 // by a port meets the same port of the next host. Only where the number of hosts is odd, the last
 // host meets the first by another one.

@@ -1,5 +1,4 @@
-// Packing: so many channels of one speed over the wires of a host, or the proof that there are
-// none.
+// Packing: N channels of one speed over the wires of a host, or the proof that N do not fit.
 //
 // Depth first: a channel is a list of choices (a port, a GPU after the other, a port), tried from
 // the fastest and shortest route on. Channels are tried in the order of their choices, so that no

@@ -149,7 +149,7 @@ std::string describe_matrix(const Graph& graph) {
     out += fmt::format("  {:>{}}  {}\n", numa.number, width, to_text(numa.cpus));
   }
   return out +
-         "\nX the device itself, NV# so many NVLinks, NVB NVLinks over another GPU, PIX one PCI "
+         "\nX the device itself, NV# a set of # NVLinks, NVB NVLinks over another GPU, PIX one PCI "
          "switch,\nPXB several PCI switches, P2C C2C and PCI, PHB the host bridge of a NUMA node, "
          "SYS between NUMA nodes\n";
 }

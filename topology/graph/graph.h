@@ -43,7 +43,7 @@ struct GraphNode {
   int number = -1;       // NUMA nodes: the kernel's; GPUs: the driver's; NIC ports: the network's
   int port = 0;          // NIC ports: of the adapter, from 1 on; 0: not known
   int compute = 0;       // GPUs: compute capability, 90 for 9.0; 0: not known
-  int instances = -1;    // GPUs in MIG mode: into so many it is cut; -1: it is whole
+  int instances = -1;    // GPUs in MIG mode: their number of instances; -1: MIG is off
   double port_gbs = 0;   // NIC ports: to the network; 0: not known
   CpuList cpus{};        // NUMA nodes
   Source source = Source::kPrior;
@@ -67,7 +67,7 @@ struct GraphLink {
   int to = -1;
   GraphLinkKind kind = GraphLinkKind::kPci;
   double gbs = 0;  // each way; 0: not known
-  int count = 1;   // kNvLink: so many links make it; kPci: lanes, 0 where not known
+  int count = 1;   // kNvLink: number of links; kPci: lanes, 0 where not known
   Source source = Source::kPrior;
   friend bool operator==(const GraphLink&, const GraphLink&) = default;
 };
@@ -98,7 +98,7 @@ class Graph {
   int numa_of(int node) const;                   // the root above it, or itself
   const GraphLink* between(int a, int b) const;  // NVLink, C2C, sockets, or PCI; null: none
   int nvswitch() const { return nvswitch_; }     // -1: none
-  // Equal for graphs with equal facts, whoever said them; the same on all machines.
+  // Equal for graphs with equal facts, from any source; the same on all machines.
   std::uint64_t digest() const { return digest_; }
   friend bool operator==(const Graph&, const Graph&) = default;
 

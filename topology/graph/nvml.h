@@ -28,7 +28,7 @@ struct NvmlGpu {
   std::vector<Peer> nvlinks{};
   int nvlinks_down = 0;
   double c2c_gbs = 0;  // of all C2C links that are up
-  int instances = -1;  // in MIG mode: into so many it is cut; -1: it is whole
+  int instances = -1;  // in MIG mode: number of instances; -1: MIG is off
 };
 
 Result<std::vector<NvmlGpu>> ask_nvml(const char* library = "libnvidia-ml.so.1");

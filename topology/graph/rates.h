@@ -14,11 +14,11 @@ namespace rondo::topology {
 
 inline constexpr double kMegabitsOfGbs = 8000;  // Mbit/s in one GB/s
 
-// Of `lanes` at so many GT/s each; 0 where one of the two is not known.
+// Rate of `lanes` lanes at `gigatransfers` GT/s each; 0 where one of the two is not known.
 double pci_gbs(double gigatransfers, int lanes);
 // The first number of "16.0 GT/s PCIe"; 0: none.
 double gigatransfers(std::string_view text);
-// What pci_gbs() was given, GT/s, where so many lanes give `gbs`; 0: no generation does.
+// Inverse of pci_gbs(): the GT/s with which `lanes` lanes give `gbs`; 0: no generation does.
 double pci_speed_of(double gbs, int lanes);
 
 // Of one NVLink of a GPU with this compute capability; the slowest known where it is unknown.

@@ -71,8 +71,8 @@ struct Exposure {
 };
 static_assert(sizeof(Exposure) <= kPayloadBytes);
 
-// The calls that a rank's newest fused call consists of, so that whoever made other ones can name
-// them. `sequence` is the call's number while the list is whole.
+// The calls that a rank's newest fused call consists of. A rank that made different calls can name
+// them in its error. `sequence` is the call's number while the list is complete.
 struct alignas(kLineBytes) GroupList {
   std::uint64_t sequence;
   std::uint32_t calls;
@@ -131,7 +131,7 @@ struct alignas(kLineBytes) FaultSlot {
 // One rank of this host as any other sees it: pointers into memory mapped by this process.
 struct PeerPort {
   AnnounceLine* announcements;  // kAnnounceDepth of them
-  BesideLines* beside;          // likewise
+  BesideLines* beside;          // kAnnounceDepth of them
   StepLine* steps;
   ProgressLine* progress;
   FaultSlot* fault;

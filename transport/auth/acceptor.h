@@ -1,11 +1,11 @@
-// Acceptor: the accepting side of the handshake, for many visitors at once.
+// Acceptor: the accepting side of the handshake, for many visitors (unproven connections) at once.
 //
-// Guarantees: only visitors that proved the secret come out of serve(); everybody else is dropped
-// within a second. While most_unproven() visitors are unproven nobody more is accepted: they wait
-// in the kernel's backlog, whoever they are and however many come from one place. Where somebody
-// waits, the visitor that has got least far goes, the oldest first; one that was dropped comes
-// again. Running out of descriptors is no error: a visitor is dropped, and accepting pauses. Never
-// blocks, has no thread. Cost: two descriptors, and one for each visitor.
+// Guarantees: serve() returns only visitors that proved the secret; all others are dropped within a
+// second. At most most_unproven() visitors are unproven at a time; further ones wait in the
+// kernel's backlog, from whatever address they come. While some wait there, the visitor with the
+// least progress is dropped, the oldest first; a dropped peer connects again. Running out of
+// descriptors is no error: a visitor is dropped, and accepting pauses. Never blocks, has no thread.
+// Cost: two descriptors, and one for each visitor.
 //
 //   RONDO_TRY(auto acceptor, Acceptor::open(std::move(listeners), "bootstrap rank 3"));
 //   poll(acceptor->poll_fd()) until acceptor->next_deadline();

@@ -30,9 +30,10 @@ const EVP_CIPHER* make_cipher() {
   return made;
 }
 
-// By one thread of a process, while others wait: OpenSSL 3.0 crashed where two made a context at
-// once. No lock guards it, which a child that was forked meanwhile would wait for for ever: the
-// child sees that the maker is of another process, and makes its own, as does who has waited 10 s.
+// One thread of a process makes it while the others wait: OpenSSL 3.0 crashed where two threads
+// made a context at once. No lock guards it, because a child forked meanwhile would wait for that
+// lock without limit. Instead the child sees that the maker is of another process, and makes its
+// own; so does a thread that has waited 10 s.
 const EVP_CIPHER* cipher() {
   static std::atomic<const EVP_CIPHER*> known{nullptr};
   static std::atomic<pid_t> maker{0};

@@ -119,8 +119,8 @@ void RendezvousServer::run() {
       return done();
     });
     if (turned.ok()) continue;
-    // Who was half served would wait for ever: all learn that their rendezvous has ended. Orders
-    // stay until they have been taken.
+    // Ranks that were only partly served would wait without limit, so all of them are told that
+    // their rendezvous has ended. Orders stay until they have been taken.
     rendezvous_.clear();
     (void)guarded("the rendezvous", [&] {
       RONDO_WARN("{}", turned.error().text);

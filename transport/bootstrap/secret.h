@@ -20,7 +20,7 @@ using auth::Digest;
 
 class Secret {
  public:
-  Secret() = default;  // zeros: nobody's
+  Secret() = default;  // zeros: no job's secret
   explicit Secret(const Digest& bytes) : bytes_(bytes) {}
   static Secret random() { return Secret(auth::random_digest()); }
 

@@ -20,7 +20,7 @@ Result<UniqueId> fixed_id(const std::string& text) {
   contents.served_by_rank_zero = true;
   contents.port = place.port;
   RONDO_TRY(contents.addresses, net::resolve(place, family));
-  warn_without_job_secret("NCCL_COMM_ID=" + text, "whoever reaches that address");
+  warn_without_job_secret("NCCL_COMM_ID=" + text, "any process that can reach that address");
   ByteWriter seed;
   seed.put_string("NCCL_COMM_ID");
   seed.put<std::uint16_t>(place.port);

@@ -1,8 +1,8 @@
 // UniqueId: what ranks need to find each other, in the 128 bytes of an ncclUniqueId.
 //
-// It carries the addresses (up to ten, IPv4 and IPv6) and the port of a rendezvous and 32 random
-// bytes that nobody else knows; whoever holds the id may join, so it travels by a trusted channel,
-// or the job has a RONDO_SECRET, which ranks must know as well (job_secret.h).
+// It carries the addresses (up to ten, IPv4 and IPv6) and the port of a rendezvous, and 32 random
+// secret bytes. Any process that holds the id may join. So the id must travel by a trusted channel,
+// or the job must set RONDO_SECRET, which ranks must then know too (job_secret.h).
 // With NCCL_COMM_ID=host:port it carries that address, rank 0 serves there when it joins, and the
 // secret is only derived from the port: without RONDO_SECRET everybody who knows the port may join.
 // Guarantees: decoding refuses bytes that no make_unique_id() made. Cost: the first id of a process

@@ -27,7 +27,7 @@ struct Deferred {
   std::set<const EnqueueFlag*> flags;
   std::atomic<int> freeing{0};  // threads that free, or look whether they may
 
-  // The parent's: its mutex may be held for ever, and its device is not here.
+  // The parent's: its mutex may stay locked without limit, and its device is not usable here.
   bool is_forked() const { return made_in != fork_generation(); }
   // With the mutex.
   bool is_idle() {
@@ -36,9 +36,9 @@ struct Deferred {
            std::all_of(watched.begin(), watched.end(),
                        [](const auto& work) { return work.second(); });
   }
-  // With the mutex. Whether this thread frees now: then a Free follows. Whoever raises a
-  // flag looks at `freeing` next, so that one of both sees the other; what was enqueued before a
-  // flag was lowered counts as unfinished by then.
+  // Called with the mutex. True if this thread frees now: then a Free follows. A thread that raises
+  // a flag looks at `freeing` next, so one of the two sees the other. Work that was enqueued before
+  // a flag was lowered already counts as unfinished at that time.
   bool begin_free() {
     freeing.fetch_add(1);
     const bool may = std::none_of(flags.begin(), flags.end(),

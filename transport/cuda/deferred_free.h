@@ -1,16 +1,17 @@
 // Deferred frees: memory of Rondo's own goes back to the driver only while no work of any
 // communicator of this process is unfinished.
 //
-// cudaFree, cudaFreeHost and cudaHostUnregister wait for all work of their device, whosever it is.
-// A communicator that is torn down while a kernel of another one spins would wait for that kernel.
-// So whoever enqueues work says when he does (EnqueueFlag) and when it is over (UnfinishedWork),
-// and whoever frees hands over how (free_when_idle). It is done at once where nobody enqueues and
-// all is over, else by the next free_deferred(): at the end of the next communicator, which may be
-// the one that is waited for, before the next one is made, and by ncclMemAlloc and ncclMemFree.
-// Guarantees: nothing is freed under work that is registered, and work that is enqueued meanwhile
-// waits for the free, a second at most; only work of the program's own is waited for, as by any
-// cudaFree; a forked child frees nothing. Any thread. Cost: an event query a device and
-// communicator, and free; of a call, two atomic additions to a word of its own.
+// cudaFree, cudaFreeHost and cudaHostUnregister wait for all work of their device, of any library.
+// So a communicator that is destroyed while a kernel of another one spins would wait for that
+// kernel. Therefore code that enqueues work marks that (EnqueueFlag) and reports when the work has
+// finished (UnfinishedWork), and code that frees passes a function (free_when_idle). The function
+// runs at once if nothing is being enqueued and all work has finished. Otherwise the next
+// free_deferred() runs it: when the next communicator is destroyed (perhaps the one whose kernel
+// spins), before the next one is made, and in ncclMemAlloc and ncclMemFree. Guarantees: nothing is
+// freed while registered work uses it. Work that is enqueued meanwhile waits for the free, at most
+// a second. A free waits only for the program's own work, as any cudaFree does. A forked child
+// frees nothing. Any thread. Cost: for a free, one event query per device and communicator; for a
+// call, two atomic additions to a word of its own.
 //
 //   work_.watch([this] { return newest_launch_.is_over(); });
 //   const EnqueueFlag::Scope enqueues(flag_);
@@ -79,8 +80,8 @@ void free_when_idle(Free&& free) noexcept {
   }).ok();
 }
 
-// Frees what waits, if all work is over before so many seconds have passed. By threads that may
-// join those of other communicators.
+// Frees what is deferred, if all work finishes within `patient_seconds`. To be called by threads
+// that may join those of other communicators.
 void free_deferred(double patient_seconds = 0) noexcept;
 // What waits.
 std::size_t deferred_frees();

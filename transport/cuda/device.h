@@ -18,7 +18,7 @@ Done check(GpuError error, const char* what);
 
 // Of a device, in small letters: "0000:01:00.0"; empty where CUDA does not say.
 std::string bus_id_of(int device);
-// As its vendor calls it: "NVIDIA H100 80GB HBM3"; empty likewise.
+// The vendor's name, "NVIDIA H100 80GB HBM3"; empty in the same case as above.
 std::string device_name_of(int device);
 
 // Makes a device and its context current for this thread, and what was current before at its end.

@@ -61,7 +61,7 @@ Result<UniqueId> id_at_master(const Secret& job) {
   contents.addresses = std::move(*addresses);
   bootstrap::warn_without_job_secret(
       "ranks meet at MASTER_ADDR:MASTER_PORT",
-      "whoever reaches that port and knows the launcher's variables");
+      "any process that reaches that port and knows the launcher's variables");
   return bootstrap::encode_id(contents);
 }
 

@@ -42,7 +42,8 @@ using ImportedMemory = std::shared_ptr<std::byte>;
 
 class MemoryRegistry {
  public:
-  // Whoever has had blocks mapped elsewhere hears which of them end, before their memory goes.
+  // A listener is notified when a block that it has had mapped elsewhere ends, before its memory is
+  // freed.
   class Listener {
    public:
     Listener();

@@ -9,7 +9,7 @@
 
 namespace rondo::gpu {
 
-// The whole of a file of so many bytes, which stays the caller's. `what` names the memory's use.
+// Maps and pins a whole file of `bytes` bytes, which stays the caller's. `what` names the use.
 Result<std::shared_ptr<std::byte>> map_pinned(int file, std::size_t bytes, const char* what);
 // Its address for streams and kernels of the current device.
 Result<std::byte*> address_on_device(const std::shared_ptr<std::byte>& pinned);

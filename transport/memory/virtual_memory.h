@@ -23,9 +23,9 @@ class VirtualMemory {
  public:
   // Whether memory of the device can be mapped by address and shared as a file.
   static bool can_make(int device);
-  // Of the device; at least so many bytes. All devices that reach it may access it.
+  // Memory of the device; at least `bytes` bytes. All devices that can reach it may access it.
   static Result<std::unique_ptr<VirtualMemory>> make(std::size_t bytes, int device);
-  // What another process exported: so many bytes.
+  // Imports `bytes` bytes that another process exported.
   static Result<std::unique_ptr<VirtualMemory>> import(int file, std::size_t bytes,
                                                        std::span<const int> devices);
   ~VirtualMemory();

@@ -69,7 +69,7 @@ struct Request {
 };
 
 struct Completion {
-  // Sent: the body is the caller's again. Received: whoever owns the memory sees all of it. Where
+  // Sent: the body is the caller's again. Received: the owner of the memory sees all of it. Where
   // that takes more than the network's word for it (a GPU's memory that an adapter has written),
   // the link flushes before it says so.
   bool done = false;
@@ -110,7 +110,7 @@ struct Put {
   RemoteKey to = 0;
   std::uint64_t offset = 0;  // where in that memory, which holds all of the body from there on
   // The word of 64 bits at word_offset of that memory, which is `ordered`, gets this value once the
-  // body is there: whoever loads it (acquire) sees the body, and those of all puts before.
+  // body is there. A thread that loads it (acquire) sees this body and those of all earlier puts.
   std::optional<RemoteKey> word_in{};
   std::uint64_t word_offset = 0;  // a multiple of 8
   std::uint64_t word = 0;

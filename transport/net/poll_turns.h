@@ -1,8 +1,8 @@
-// PollTurns: when whoever drives a network looks which of its links can move.
+// PollTurns: when the thread that drives a network polls which of its links can make progress.
 //
-// Whenever nothing moved; and now and then while one link keeps moving, or the others, and those
-// that peers open meanwhile, would wait until it falls silent. Cost: one system call every
-// kBusyTurns turns of a busy network.
+// It polls whenever nothing moved. It also polls now and then while one link keeps moving:
+// otherwise the other links, and new ones that peers open, would wait until that link is idle.
+// Cost: one system call every kBusyTurns turns of a busy network.
 //
 //   const bool moved = all();
 //   if (!turns_.due(moved)) return moved;

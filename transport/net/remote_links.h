@@ -1,10 +1,10 @@
 // RemoteLinks: everything that connects one rank of a communicator to ranks on other hosts.
 //
 // Connections to and from a peer are made at first use and are usable at once: slots wait in them
-// until the link is there. Both ranks agree without a message: for lanes of data the lower rank
-// connects; on the control lane whoever has something to say first, and the higher rank at its
-// first use of any lane, so that each side holds a link of its own making by which it sees the
-// other die. Links of a peer open, fill and fail without regard to other peers.
+// until the link is there. Both ranks agree without a message who connects: for lanes of data the
+// lower rank; on the control lane the rank that sends first, and the higher rank also at its first
+// use of any lane. So each side holds a link that it opened itself, by which it sees the other die.
+// Links of a peer open, fill and fail without regard to other peers.
 // Guarantees: nothing blocks but flush(deadline); no thread and no lock: one thread at a time (the
 // rank's own) calls anything here. A peer that closed, died or cannot be reached is named by
 // error_of(). Only holders of the secret get a link. Cost: progress() is a few loads for each open

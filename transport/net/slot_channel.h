@@ -65,7 +65,7 @@ class SlotMemory {
 class SlotSender {
  public:
   static Result<SlotSender> make(int peer, const SlotShape& shape);
-  // Whoever fills the slots says in connection.used how many bytes.
+  // The code that fills a slot stores its number of bytes in connection.used.
   static SlotSender over(const Connection& given) { return SlotSender(SlotMemory::over(given)); }
 
   Connection& connection() { return memory_->connection(); }

@@ -1,8 +1,8 @@
-// Context, Connection, Listener, Registration: what a plugin's functions make, closed by whoever
-// holds it.
+// Context, Connection, Listener, Registration: objects that a plugin's functions make, closed by
+// their destructors.
 //
-// Guarantees: memory is taken back before its connection closes. What a plugin says to a close goes
-// to the log: nothing can be done about it. One thread.
+// Guarantees: memory is deregistered before its connection closes. An error that a plugin returns
+// from a close is only logged, because nothing can be done about it. One thread.
 //
 //   RONDO_TRY(auto memory, Registration::make(connection, {.bytes = ring}));
 #pragma once

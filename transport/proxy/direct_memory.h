@@ -49,8 +49,8 @@ struct DirectPiece {
 
 class DirectArena {
  public:
-  // With a first block of at least so many bytes, of the first kind with which `take` takes it.
-  // Fails with what each kind came to.
+  // With a first block of at least `bytes` bytes, of the first kind for which `take` succeeds. If
+  // all kinds fail, the error lists the result of each.
   using Take = std::function<Done(const DirectBlock&)>;
   static Result<std::unique_ptr<DirectArena>> open(int device, const GpuDirectVerdict& verdict,
                                                    std::size_t bytes, const Take& take);

@@ -139,7 +139,7 @@ Done NetProxy::open_added() {
   return done();
 }
 
-// Whoever sends the first message opens the link, perhaps before this rank knows of it.
+// The rank that sends the first message opens the link, perhaps before this rank knows of it.
 void NetProxy::adopt(std::unique_ptr<net::Link> link) {
   const net::LinkName name = link->name();
   for (Line& line : lines_) {

@@ -5,16 +5,16 @@
 // head when it has left. On the other side a net proxy receives into free slots and advances the
 // tail that the receiving kernel waits for. No credit travels: a receiver offers free slots only,
 // and the network's own flow control holds back the sender. Nothing per call is kept, so replays of
-// graphs need nobody's help. Words are in pinned memory; slots are there, too, or in the GPU's
+// graphs need no host code. Words are in pinned memory; slots are there, too, or in the GPU's
 // (direct_memory.h), where the network's adapters reach that. Guarantees: slots of a line arrive
 // whole and in order; lines never hold each other up; nothing blocks. One thread at a time, but for
 // add(): lines may come later, on either side first. Cost: progress() of a line that cannot move is
 // a few loads; nothing is allocated once all links are open.
 //
 //   RONDO_TRY(auto net_proxy, NetProxy::open(std::move(network), {lines}));
-//   RONDO_CHECK_OK(net_proxy->connect(addresses));   // everybody's address(), by rank
-//   net_proxy->add(line);                            // any thread; open_added() opens its link
-//   while (...) { ...open_added()... if (!net_proxy->progress()) ...net::Sleeper... }
+//   RONDO_CHECK_OK(net_proxy->connect(addresses)); // every rank's address() net_proxy->add(line);
+//   // any thread; open_added() opens its link while (...) { ...open_added()... if
+//   (!net_proxy->progress()) ...net::Sleeper... }
 #pragma once
 
 #include <atomic>

@@ -53,8 +53,8 @@ class Proxy {
 
   // Any thread: there is something to do.
   void ring();
-  // The proxy's own thread, or whoever has not started it yet: every task once, but for those that
-  // are under way. True if something moved.
+  // Runs every task once, except those that are already running. Called by the proxy's own thread,
+  // or by its owner before that thread starts. True if something moved.
   bool turn();
   // Sleeps until a task's descriptor is readable or somebody rings (true), and no longer than that;
   // not at all where something of a task moves now.

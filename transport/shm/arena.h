@@ -4,9 +4,9 @@
 // inside it can be read and written by peers in place, named by its place (transport/connection.h).
 // It is mapped extent by extent as it grows, here and at the peers, so that it takes address space
 // for what is allocated, not for what the machine has. Guarantees: allocate() returns 4096-aligned
-// zeroed memory that is present, or an error; a freed range gives its memory back; extents stay
-// where they are for ever. Where ulimit -f is lower than the file would be, the file is as long as
-// that allows. A forked child starts an arena of its own.
+// zeroed memory that is present, or an error; a freed range gives its memory back; extents never
+// move. Where ulimit -f is lower than the file would be, the file is as long as that allows. A
+// forked child starts an arena of its own.
 // Cost: allocation is a system call and a first touch; never in a data path.
 #pragma once
 

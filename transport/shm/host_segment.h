@@ -45,7 +45,7 @@ class HostSegment {
 
   // The connection from local rank `from` to `to`; `peer` is left for the caller to fill. Lanes
   // keep streams apart whose order ranks need not agree on. The sender calls commit_connection
-  // before its first use: it makes the memory present, so many bytes.
+  // before its first use: it makes the memory present and returns the number of bytes.
   static constexpr int kLanes = 4;
   Connection connection(int from, int to, int lane) const;
   Result<std::size_t> commit_connection(int from, int to, int lane) const;

@@ -52,7 +52,7 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-// The whole of a file that another process sent and that must have just so many bytes.
+// Maps the whole of a file that another process sent, which must have exactly `bytes` bytes.
 Result<Mapping> map_received(int fd, std::size_t bytes);
 
 // Makes [at, at + bytes) present and writable before it is touched. `what` names the memory's use.

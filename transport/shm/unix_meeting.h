@@ -2,11 +2,12 @@
 //
 // Each may be host to some and guest of others at once: a star around a leader, or all with all.
 // Guarantees: both ends of a socket that comes out have proved the secret to each other and are of
-// users that may join; no descriptor is sent or taken before that. Whoever else comes (silence,
-// garbage, other users) is dropped within a second beside the others and costs no error; so is a
-// number that comes twice or is not expected, which finds its socket closed. A guest that was
-// dropped because it was slow comes again. Where descriptors run out it pauses. Ends when everybody
-// has come or is known not to come, by the deadline, or on abort. Cost: four small messages each.
+// users that may join; no descriptor is sent or taken before that. Any other connection (silent,
+// garbage, another user) is dropped within a second; the others do not wait for it, and it is no
+// error. A process whose number comes twice or is not expected is dropped, too: its socket is
+// closed. A guest that was dropped because it was slow connects again. Where descriptors run out it
+// pauses. Ends when all have come or are known not to come, at the deadline, or on abort. Cost:
+// four small messages each.
 //
 //   RONDO_TRY(UnixMeeting met, meet_by_unix({secret, 0, &listener, {{1, ""}, {2, ""}}, {}, wait}));
 //   send_fds(met.guests[0].socket.get(), ...);

@@ -2,7 +2,7 @@
 //
 // A name has 128 random bits, but /proc/net/unix shows it to everybody: it keeps listeners apart
 // and is no secret. Names leave nothing behind in the file system and do not reach other network
-// namespaces: whoever can connect shares the host. Nothing here waits.
+// namespaces, so any process that can connect is on this host. Nothing here waits.
 #pragma once
 
 #include <string>

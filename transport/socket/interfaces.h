@@ -6,7 +6,7 @@
 // has just come up is not called running for up to a second, though it carries packets: such ones
 // come before lo, behind all others.
 // NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses count only
-// where no other matches: which link they belong to, whoever connects has to find out.
+// where no other matches: the connecting side has to find out which link they belong to.
 // Cost: one getifaddrs(3), about 50 us.
 //
 //   RONDO_TRY(auto interfaces, usable_interfaces());

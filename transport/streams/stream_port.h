@@ -3,8 +3,8 @@
 //
 // What TCP's links and the side channels of all other networks have in common: addresses, the
 // handshake, the sockets' poller. Guarantees: only sockets whose other end proved the secret come
-// out, and whoever connects has heard the proof of the rank that it means; nothing waits. Cost: two
-// descriptors and a listening socket an address; poll() is one system call.
+// out, and the connecting side has checked the proof of the rank that it wants; nothing waits.
+// Cost: two descriptors and a listening socket an address; poll() is one system call.
 //
 //   RONDO_TRY(auto port, StreamPort::open(std::move(options)));
 //   RONDO_TRY(Bytes here, port->listen());                              // give these to peers

@@ -15,7 +15,7 @@ struct Range {
 };
 constexpr Range kTrafficClass{"NCCL_IB_TC", 0, 255, "0, or what the fabric's administrator says"};
 constexpr Range kServiceLevel{"NCCL_IB_SL", 0, 15, "0, or what the fabric's administrator says"};
-constexpr Range kTimeout{"NCCL_IB_TIMEOUT", 0, 31, "20: 4.3 seconds; 0 waits for ever"};
+constexpr Range kTimeout{"NCCL_IB_TIMEOUT", 0, 31, "20: 4.3 seconds; 0 waits without limit"};
 constexpr Range kRetries{"NCCL_IB_RETRY_CNT", 0, 7, "7"};
 constexpr Range kQueuePairs{"NCCL_IB_QPS_PER_CONNECTION", 1, kMostQueuePairs, "1 to 4"};
 constexpr Range kGidIndex{"NCCL_IB_GID_INDEX", -1, 255, "-1: Rondo chooses"};

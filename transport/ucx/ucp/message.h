@@ -24,8 +24,8 @@ static_assert(sizeof(Header) == 40);
 
 struct Grant {
   std::uint64_t token;
-  std::uint64_t offered;   // so many receives, in all
-  std::uint64_t received;  // so many messages have come, in all
+  std::uint64_t offered;   // total number of receives
+  std::uint64_t received;  // total number of messages received
 };
 static_assert(sizeof(Grant) == 24);
 

@@ -31,7 +31,7 @@ class DeviceContext {
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
-  // From now on so many may lie in the queue at once. Grows by doubling.
+  // From now on the queue has room for `completions` at once. Grows by doubling.
   Done reserve(int completions);
   // Takes completions off the queue: how many. An error: the device itself has failed.
   Result<int> poll(std::span<ibv_wc> into);

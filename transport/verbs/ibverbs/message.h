@@ -3,8 +3,8 @@
 // The receiver writes a Credit for each receive that is offered into the sender's ring: where the
 // message may go. The sender writes the body there and a Header into the receiver's ring of that
 // queue pair, once for each part of the body. An entry is read only when its number has rung, and
-// another message's comes there only after kDepth more messages, so nobody reads what is half
-// there: where two parts of one message go by one queue pair, their headers are equal.
+// another message's comes there only after kDepth more messages, so nobody reads a half-written
+// entry: where two parts of one message go by one queue pair, their headers are equal.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Header {
   std::uint64_t bytes = 0;  // of the body, of all parts
   std::uint32_t tag = 0;
   std::uint16_t number = 0;  // of the message, its low 16 bits
-  std::uint16_t parts = 1;   // in so many it comes, each with this header
+  std::uint16_t parts = 1;   // number of its parts, each with this header
 };
 static_assert(sizeof(Credit) == 40 && sizeof(Header) == 32);
 
@@ -35,9 +35,9 @@ static_assert(sizeof(Credit) == 40 && sizeof(Header) == 32);
 struct LossNote {
   std::uint32_t lost = 0;                       // a bit for each rail that is lost at this end
   std::uint32_t reserved = 0;                   // zero
-  std::uint64_t received = 0;                   // so many messages are whole
-  std::uint64_t granted = 0;                    // so many credits are there
-  std::uint64_t puts = 0;                       // so many puts have taken effect
+  std::uint64_t received = 0;                   // number of complete messages
+  std::uint64_t granted = 0;                    // number of credits received
+  std::uint64_t puts = 0;                       // number of puts that have taken effect
   std::uint16_t parts[net::Link::kDepth] = {};  // of the messages after those: a bit for each part
 };
 
@@ -46,8 +46,7 @@ struct Rings {
   Credit credits[net::Link::kDepth];
   LossNote notes[kMostRails];  // each written once
   LossNote own_notes[kMostRails];
-  alignas(
-      64) std::uint64_t puts;  // so many of the peer's have taken effect by this rail, or before
+  alignas(64) std::uint64_t puts;  // of the peer's, those that took effect by this rail or before
   alignas(64) Header headers[][net::Link::kDepth];  // by queue pair of the rail
 
   static constexpr std::size_t bytes(std::size_t pairs) {
@@ -72,7 +71,7 @@ struct Rings {
 struct Ring {
   enum class Kind : std::uint32_t {
     kReady = 0,    // the connector's queue pair takes writes
-    kCredits = 1,  // so many credits have been written in all
+    kCredits = 1,  // total number of credits written
     kMessage = 2,  // this part of the message of that number has been written
     kLoss = 3,     // the note of that number has been written
   };

@@ -13,7 +13,7 @@
 namespace rondo::verbs {
 namespace {
 
-// A receiver without room is asked again, for ever: whoever writes has a deadline of its own.
+// Retries without limit while the receiver has no room: the writer has a deadline of its own.
 constexpr std::uint8_t kAskAgainForEver = 7;
 constexpr std::uint8_t kPauseOf640us = 12;  // before it is asked again
 

@@ -2,10 +2,10 @@
 // other's registered memory; a write may ring there with a number of 32 bits.
 //
 // Guarantees: writes of one queue pair arrive in the order in which they were posted, those of two
-// in any. Nothing blocks. After a failure nothing more goes through: failure_of() makes the
-// sentence of the first completion that is none of success, whatever its status; which one it is
-// differs between devices, and a device whose port is down may tell nothing at all: whoever waits
-// has a deadline of its own. Cost: post() is a few stores and a doorbell, and takes no lock or
+// in any. Nothing blocks. After a failure nothing more goes through. failure_of() makes the error
+// text from the first completion that failed, with any status; which one comes first differs
+// between devices. A device whose port is down may report nothing at all, so a caller that waits
+// needs a deadline of its own. Cost: post() is a few stores and a doorbell, and takes no lock or
 // allocation of Rondo's; connect() three system calls.
 //
 //   RONDO_TRY(auto pair, QueuePair::create(device, {.sends = 64, .receives = 64}));
@@ -69,7 +69,7 @@ class QueuePair {
   // Takes effect whole or is an error, after which the pair is of no more use.
   Done post(std::span<const Write> writes);
   Done post_read(const Read& read);
-  // Room for so many more of the peer's writes that ring. Their completions have the id `id`.
+  // Room for `count` more of the peer's writes that ring. Their completions have the id `id`.
   Done post_receives(int count, std::uint64_t id = 0);
 
   // From now on nothing that the peer sends takes effect here, and whatever is posted completes

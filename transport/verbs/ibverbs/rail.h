@@ -66,7 +66,7 @@ class Rail final : private PairOwner {
   const RailEnd& peer() const { return peer_; }
   std::span<std::byte> rings() const { return rings_.bytes; }
   std::uint32_t rings_key() const { return rings_.local_key; }
-  // So many of the peer's puts have taken effect by this rail, or before.
+  // The number of the peer's puts that have taken effect by this rail, or before.
   std::uint64_t puts() const;
 
   bool has_room(std::size_t pair, std::size_t writes) const;

@@ -246,8 +246,8 @@ std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ri
   return wrong;
 }
 
-// The end, by whoever tells it: the peer before the device, since what breaks when a peer leaves
-// says little of why.
+// The reason why the link ended. The peer's word is preferred to the device's, because the errors
+// that follow when a peer leaves say little of why.
 bool VerbsLink::settle() {
   if (is_over(state_)) return true;
   if (channel_->state() == SideChannel::State::kClosed) {

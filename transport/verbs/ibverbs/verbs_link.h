@@ -7,16 +7,16 @@
 // end.
 //
 // A rail that is lost (Rail says when) is lost at both ends, and no write is ever in doubt:
-//   1. Whoever notices stops its queue pairs there and lets them drain. After that no write of the
-//      peer over that rail takes effect here, however late or often it arrives; and all that the
-//      peer was told has arrived has been told here, too, since an acknowledged write completes at
-//      its receiver before what is flushed.
-//   2. Only then, over a rail that is up, it says a LossNote: which rails are lost, which messages
-//      and parts of messages it has, how many credits. The peer loses those rails in turn, if it
-//      has not yet, and says a note of its own by the same steps.
-//   3. Whoever hears a note knows that nothing of his is on its way any more on the rails that it
-//      names. So he sends again, over others, the parts that went by one of them and are not there,
-//      and the credits from the first one on that is not there. Each direction by itself.
+//   1. The end that notices the loss stops its queue pairs there and lets them drain. After that no
+//   write of the peer over that rail takes effect here, however late or often it arrives. Every
+//   write that was acknowledged to the peer has completed here, too, because an acknowledged write
+//   completes at its receiver before the flushed ones.
+//   2. Only then it sends a LossNote over a rail that is up: which rails are lost, which messages
+//   and parts of messages it has, how many credits. The peer then drops those rails, too, if it has
+//   not yet, and sends a note of its own by the same steps.
+//   3. The end that receives a note knows that nothing it sent is in flight any more on the rails
+//   that the note names. So it sends again, over other rails, the parts that went by one of them
+//   and did not arrive, and the credits from the first missing one on. Each direction by itself.
 // A slot is offered anew only after its message is whole, and no part of a whole message is ever
 // sent again: either the note names it, or it went by a rail that the note does not name, where it
 // is sent once. Parts in transit on other rails are left alone. Where a note is lost with its rail,

@@ -113,7 +113,7 @@ constexpr Variable kTable[] = {
     {"RONDO_GPU_BULK", Type::kBool, "0",
      "copies over connections between GPUs go in bulk, by the device (sm_90; unmeasured)"},
     {"RONDO_GPU_RELAY", Type::kBytes, "0",
-     "GPUs of several hosts: the hosts carry calls of fewer bytes, not kernels; the ranks' maximum"},
+     "GPUs of several hosts: hosts, not kernels, carry calls of fewer bytes; the ranks' maximum"},
     {"RONDO_GPU_STAGING", Type::kBytes, "67108864",
      "device memory a rank for calls between processes that share a GPU; rank 0's value counts"},
     {"RONDO_INIT_TIMEOUT", Type::kSeconds, "60", "seconds in which all ranks must have joined"},

@@ -101,7 +101,7 @@ struct Rounds {
   std::uint64_t count;
   std::uint64_t per_round;
   std::uint64_t grain;      // parts begin at multiples of this many elements (a cache line's worth)
-  std::uint64_t whole = 0;  // of what partners exchange: up to so many elements as a whole
+  std::uint64_t whole = 0;  // partners exchange up to this many elements as a whole
 
   RONDO_FN constexpr std::uint64_t size() const { return (count + per_round - 1) / per_round; }
   RONDO_FN constexpr Slice operator[](std::uint64_t round) const {

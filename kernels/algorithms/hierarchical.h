@@ -71,7 +71,7 @@ RONDO_FN void hierarchical_all_reduce(H& host, Cross& cross, const HostMap& map,
 }
 
 // Elements of a staging slot that a round takes: the blocks that a rail fetches from other hosts.
-// `largest`: most ranks of a host.
+// `largest`: maximum number of ranks of a host.
 RONDO_FN constexpr std::uint64_t hierarchical_all_gather_slot(int hosts, int rails, int largest,
                                                               std::uint64_t per_round) {
   return static_cast<std::uint64_t>(hosts - 1) * ((largest + rails - 1) / rails) * per_round;

@@ -9,7 +9,7 @@ namespace rondo {
 struct HostMap {
   int hosts;
   int host;          // this rank's
-  int rails;         // fewest ranks of a host
+  int rails;         // minimum number of ranks of a host
   const int* first;  // by host, hosts + 1 of them: where its ranks begin in `ranks`
   const int* ranks;
 

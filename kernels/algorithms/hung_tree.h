@@ -71,9 +71,9 @@ struct HungEnds {
   }
 };
 
-// Calls visit(ends, chunk) for both trees, round after round: first for that in which the rank has
-// the fewest children, or the most, and by kTreeLead rounds if it is a leaf of one (as TreePair,
-// tree.h).
+// Calls visit(ends, chunk) for both trees, round after round. It begins with the tree in which the
+// rank has fewer children, or with the one in which it has more; if the rank is a leaf of one tree,
+// the first tree is kTreeLead rounds ahead (as TreePair, tree.h).
 enum class First : std::uint8_t { kFewestChildren, kMostChildren };
 
 template <First kFirst, Links C, class Visit>

@@ -41,8 +41,8 @@ enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives, kViews };
 // Whose executors run the text: bits.
 enum class Where : std::uint8_t { kHost = 1, kGpu = 2, kBoth = 3 };
 enum class Who : std::uint8_t { kNobody, kAll, kRoot, kAllButRoot };
-// What a round takes of a slot, of staging or of a connection, in elements where it has per_round:
-// all of them, a block of so many for every rank, the part of a rank, a half, or what other hosts
+// How many elements of a slot, of staging or of a connection a round of per_round elements takes:
+// all of them, a block of per_round for every rank, one rank's part, a half, or what other hosts
 // have for a rail (hierarchical_all_gather_slot).
 enum class Fill : std::uint8_t { kRound, kBlocks, kPartEach, kHalves, kOtherHosts };
 // kOfFewNeighbours: those that hung_tree_takes() says.

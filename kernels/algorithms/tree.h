@@ -14,13 +14,13 @@
 
 namespace rondo {
 
-// A rank that is a leaf of one of the trees serves its first tree so many rounds ahead of its
-// second. Round by round, a chunk of one tree would wait for that of the other, which waits for a
-// third rank, and so on: every round would pay for a way through both trees. Meanwhile chunks wait
-// in slots, so that a connection needs one slot more than that.
+// Number of rounds that a rank which is a leaf of one tree serves its first tree ahead of its
+// second. With no lead a chunk of one tree would wait for the chunk of the other, which waits for a
+// third rank, and so on: every round would cost the latency of both trees. Chunks wait in slots
+// meanwhile, so a connection needs kTreeLead + 1 slots.
 inline constexpr std::uint64_t kTreeLead = 2;
 
-// Calls first(round), and second(round) by so many rounds later.
+// Calls first(round), and second(round) `later` rounds after it.
 template <class First, class Second>
 RONDO_FN void serve(std::uint64_t rounds, std::uint64_t later, First&& first, Second&& second) {
   for (std::uint64_t turn = 0; turn < rounds + later; ++turn) {

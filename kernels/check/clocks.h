@@ -1,9 +1,9 @@
 // Clocks: vector clocks, to know which actions signals order.
 //
-// A thread is one rank, or one of the texts that a rank runs at once. A signal carries a snapshot
-// of its sender's clock; whoever waits for it joins that snapshot, and exactly that one, even if
-// later signals have already arrived: what happens to be ordered in this schedule alone does not
-// count. One schedule therefore finds every pair of unordered accesses of its text.
+// A thread is one rank, or one of several algorithms that a rank runs at once. A signal carries a
+// snapshot of its sender's clock. A thread that waits for a signal joins exactly that snapshot,
+// even if later signals have already arrived, so an order that only this schedule has does not
+// count. Therefore one schedule finds every pair of unordered accesses of its algorithm.
 #pragma once
 
 #include <algorithm>

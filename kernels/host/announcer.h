@@ -3,8 +3,8 @@
 // Guarantees: an announcement is written before any data of the call moves; a peer's announcement
 // is compared with this rank's own, whole, the first time that the call waits for it, and with it
 // all calls before (by their history). So no rank takes data of a call that its peer made
-// differently; peers for whom a call does not wait are compared in turn, by whoever is behind. A
-// rank is at most depth - 1 calls ahead of the slowest.
+// differently. Peers for which a call does not wait are compared in turn, by the rank that is
+// behind. A rank is at most depth - 1 calls ahead of the slowest.
 // Cost: one line written per call, one line read per peer.
 #pragma once
 

@@ -28,7 +28,7 @@ struct ReduceArgs {
   std::size_t count;           // elements
   int rank_count;              // the divisor of avg
   bool finish;                 // false: leave avg's sum undivided (a partial sum, rounded)
-  int streamed;  // the first so many targets are written past the caches, then a fence
+  int streamed;                // number of first targets written past the caches, then a fence
 };
 
 using ReduceFn = void (*)(const ReduceArgs&);

@@ -1,8 +1,9 @@
-// Touches: how a rank that reads or writes its peers' own buffers, and a peer that wants such a
-// buffer back, keep out of each other's way.
+// Touches: a rank that reads or writes the buffers of its peers, and a peer that takes its buffer
+// back, never do so at the same time.
 //
-// Whoever touches says so first and then looks whether the peer has left (`faulted`); whoever
-// leaves says so first and then looks who touches: one of them sees the other. Cost: two stores.
+// A rank that touches a buffer first announces that and then checks whether the peer has left
+// (`faulted`). A rank that leaves first announces that and then checks who touches. So at least one
+// of them sees the other. Cost: two stores.
 #pragma once
 
 #include "kernels/host/host_rank.h"

@@ -19,8 +19,8 @@ class SimCores {
 
   bool share(int a, int b) const { return place(a) == place(b); }
 
-  // Of this rank's task: waits until the core is free, and takes it. Whoever has had it last gets
-  // it back for nothing.
+  // Called by this rank's task: waits until the core is free, and takes it. The rank that had it
+  // last gets it back at no cost.
   void take(int rank) {
     time_.settle();
     Core& core = cores_[place(rank)];

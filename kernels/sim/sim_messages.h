@@ -3,9 +3,9 @@
 //
 // A rank's launches follow each other; the CTAs of one play their items at once, each begins its
 // own in order, has a window of them open, and moves a slot of the first one that can go on. Where
-// it waits for several, it goes on with what it was first known of. Both ends of a message must cut
-// it alike. Nothing is extrapolated: whoever asks may ask for less and draw the line on. Cost: some
-// 300 ns a slot of every message.
+// it waits for several, it goes on with the one that was known to be ready first. Both ends of a
+// message must cut it alike. Nothing is extrapolated: callers may simulate fewer bytes and
+// extrapolate themselves. Cost: some 300 ns a slot of every message.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct SimMessageCall {
 };
 
 // kInvalidArgument: fewer than two ranks, slots that cannot be simulated, no window.
-// kInternalError: ranks wait for each other for ever, or messages that nobody receives.
+// kInternalError: a deadlock of the ranks, or messages that nobody receives.
 Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall& call);
 
 }  // namespace rondo::sim

@@ -109,7 +109,7 @@ class MulticastRun {
     const std::uint64_t count = (static_cast<std::uint64_t>(bytes) + of_batch - 1) / of_batch;
     return static_cast<double>(count);
   }
-  // Into staging or out of it, so many blocks.
+  // Moves `blocks` blocks into staging or out of it.
   void move_own(double bytes, int blocks) {
     time_.advance_to(time_.now_ns() + blocks * batches(bytes) * call_.cost.load_ns);
   }

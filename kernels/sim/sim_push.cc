@@ -28,7 +28,7 @@ void SimPush::expose(int, const Piece& piece) {
   for (int k = 1; k < size(); ++k) {
     const int peer = (rank_ + k) % size();
     const Route& route = of(rank_).to[static_cast<std::size_t>(peer)];
-    // One after the other, so that a peer's wire goes to whoever is there first.
+    // One after the other, so that a peer's wire goes to the rank that comes first.
     shared_.time_.advance_to(sent_ns);
     shared_.time_.settle();
     const double now_ns = shared_.time_.now_ns();

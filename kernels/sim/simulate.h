@@ -48,8 +48,8 @@ struct SimLimits {
   std::uint64_t rounds = 0;  // to play of each stream; 0: until it repeats
 };
 
-// kInvalidArgument: no text for the call, no ranks, a stream of other ranks than the call's.
-// kInternalError: ranks wait for each other for ever, which a text must not do.
+// kInvalidArgument: no algorithm for the call, no ranks, a stream of other ranks than the call's.
+// kInternalError: a deadlock of the ranks, which is an error of the algorithm.
 Result<SimResult> simulate(const Machine& machine, const SimCall& call,
                            const SimLimits& limits = {});
 

@@ -53,8 +53,8 @@ struct HostLimits {
   int calls = 0;             // to play, all of which are the time; 0: one, once they repeat
 };
 
-// kInvalidArgument: no text over peers' memory for the call, or none that fits into lines; fewer
-// than two ranks; no core. kInternalError: ranks wait for each other for ever.
+// kInvalidArgument: no algorithm over peers' memory for the call, or none that fits into lines;
+// fewer than two ranks; no core. kInternalError: a deadlock of the ranks.
 Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limits = {});
 
 }  // namespace rondo::sim

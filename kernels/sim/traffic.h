@@ -17,7 +17,7 @@ class Traffic {
  public:
   explicit Traffic(const Machine& machine) : machine_(machine), used_(machine.wire_gbs.size()) {}
 
-  // When the last of so many bytes on the wire has arrived, where they are ready at `at_ns`.
+  // The time at which the last of `bytes` has arrived, if they are ready to send at `at_ns`.
   double send(std::span<const int> wires, double bytes, double at_ns);
 
   // -1: nothing was sent.

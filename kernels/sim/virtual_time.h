@@ -2,8 +2,8 @@
 //
 // A task is a fiber. It runs until it waits; the one whose time comes first goes on, those of equal
 // times in the order in which they asked, so that equal programs run equally on all machines. A
-// task's own clock may run ahead of the others': whoever touches what others share sleeps until its
-// own time first (`settle`), and then comes after all that happened before.
+// task's own clock may run ahead of the others'. Before a task touches shared state it sleeps until
+// its own time (`settle`); then it comes after all that happened earlier.
 //
 // Cost: about 100 ns a wait; 16 KiB of address space a task, of which its texts touch 4 to 8.
 //
@@ -23,7 +23,7 @@ class VirtualTime {
   using Task = std::uint32_t;
   static constexpr Task kNone = ~Task{0};
 
-  // Room for so many tasks that are alive at once.
+  // At most `most_tasks` tasks are alive at once.
   explicit VirtualTime(std::size_t most_tasks);
   ~VirtualTime();
   VirtualTime(const VirtualTime&) = delete;
@@ -51,7 +51,7 @@ class VirtualTime {
 
  private:
   struct State;
-  void leave();  // to whoever is next
+  void leave();  // to the next task
   void resume(Task task);
 
   std::unique_ptr<State> state_;

@@ -44,7 +44,7 @@ class Comm {
 
   bool blocking() const { return config.fields.blocking != 0; }
 
-  // The engine's communicator; nullptr until it has been made, for ever if that failed.
+  // The engine's communicator; nullptr until it has been made, and always if that failed.
   Communicator* engine() const { return engine_.load(std::memory_order_acquire); }
   void set_engine(std::shared_ptr<Communicator> made);
 

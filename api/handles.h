@@ -196,8 +196,8 @@ class HandleTable {
     std::uint32_t epoch = 0;
   };
 
-  // 0x52 in the top byte makes it an address that no x86-64 or arm64 program can map: whoever
-  // dereferences a handle learns it at once.
+  // 0x52 in the top byte makes it an address that no x86-64 or arm64 program can map, so a program
+  // that dereferences a handle fails at once.
   static constexpr std::uint64_t kTag = 0x52;
 
   void* encode(std::uint32_t index, std::uint64_t generation) const {

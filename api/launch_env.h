@@ -1,4 +1,4 @@
-/* launch_env.h: which rank a program is, and how it meets its peers, whoever launched it.
+/* launch_env.h: which rank a program is, and how it meets its peers, under any launcher.
  *
  * C and C++ (gnu11 or later, Linux), over rondo.h. Understands rondo run and torchrun (RANK,
  * WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_*), MPICH (PMI_*, MPI_LOCAL*) and Slurm (SLURM_*).

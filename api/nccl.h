@@ -450,7 +450,7 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 /* What the library's environment variables are set to. Strings and tables that are returned stay
- * valid until the thread's next call of the same function; handles stay valid for ever. */
+ * valid until the thread's next call of the same function; handles stay valid until exit. */
 
 typedef struct ncclParamHandle* ncclParamHandle_t;
 

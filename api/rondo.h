@@ -46,8 +46,8 @@ ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts, cons
                             void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
 
-/* Everybody gets everybody's sendcount elements; recvcounts and displs are equal on all ranks and
- * recvcounts[own rank] == sendcount. */
+/* Every rank gets the sendcount elements of every rank; recvcounts and displs are equal on all
+ * ranks and recvcounts[own rank] == sendcount. */
 ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
                              const size_t* recvcounts, const size_t* displs,
                              ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);

@@ -3,7 +3,7 @@
 // Those that only move data are a message per pair of ranks, empty ones included, all in progress
 // at once: so each pair checks its own two counts, and no rank has to know those of others. On the
 // host they are announced as the one call that they make up. A reduction is one Reduce per part,
-// announced likewise. Counts that all ranks know are part of what they must agree on.
+// also announced as one call. Counts that all ranks know are part of what they must agree on.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>

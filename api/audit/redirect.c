@@ -2,11 +2,11 @@
  *
  *   LD_AUDIT=/path/librondo_audit.so program
  *
- * LD_PRELOAD serves whoever asks for "libnccl.so.2" by its name; a path, as Python wheels use it,
- * passes by it. This shim (see rtld-audit(7)) turns every request for a file called libnccl.so,
- * libnccl.so.2 or libnccl.so.2.x into one for the libnccl.so.2 that lies beside the shim. Programs
- * that ask for NCCL under no such name are not touched. Cost: a string comparison per library that
- * the program loads, nothing per call.
+ * LD_PRELOAD works for programs that load "libnccl.so.2" by this name, but not for a path, as
+ * Python wheels use. This shim (see rtld-audit(7)) turns every request for a file called
+ * libnccl.so, libnccl.so.2 or libnccl.so.2.x into one for the libnccl.so.2 that lies beside the
+ * shim. Programs that ask for NCCL under no such name are not touched. Cost: a string comparison
+ * per library that the program loads, nothing per call.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

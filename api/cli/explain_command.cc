@@ -188,7 +188,7 @@ int explain_command(int argc, char** argv) {
   line.option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
   line.option("--cores", wanted.cores, "of each host; as many as this process may use");
   line.option("--gpus", wanted.gpus,
-              "ranks of one process, or of --hosts, live on so many GPUs (see --processes)")
+              "number of GPUs for the ranks of one process, or of --hosts (see --processes)")
       .within(1, 64);
   line.option("--topo", wanted.machine,
               "on the GPUs of this machine (dgx-h100, ..., or a topology file), a rank each: "

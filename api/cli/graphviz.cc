@@ -24,7 +24,7 @@ constexpr int kNoProgram = 127;
 constexpr std::size_t kMostBytes = 256 << 20;  // of a picture
 constexpr std::size_t kMostSaid = 2000;        // of what it complains
 
-// A file in memory, and not a pipe: whoever writes a pipe waits for its reader.
+// A file in memory, not a pipe: a write to a pipe waits for the reader.
 Result<Fd> file_of(const std::string& text) {
   Fd file(memfd_create("dot", MFD_CLOEXEC));
   if (!file) return fail_errno(errno, "no file in memory for graphviz");

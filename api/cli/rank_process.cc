@@ -90,7 +90,8 @@ RankProcess start_rank(const RankStart& start) {
   const int parent = getpid();
   rank.pid = fork();
   if (rank.pid == 0) become_rank(start, parent, out_end.get(), err_end.get());
-  if (rank.pid > 0) setpgid(rank.pid, rank.pid);  // whoever comes first: both know the group now
+  // Parent and child both set the group: either may come first.
+  if (rank.pid > 0) setpgid(rank.pid, rank.pid);
   return rank;
 }
 

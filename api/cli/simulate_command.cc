@@ -187,7 +187,7 @@ constexpr int kMostHostRanks = 256;
 void add_places(CommandLine& line, SimulateOptions& wanted) {
   const CommandOption ranks =
       line.option("--ranks", wanted.host.ranks,
-                  "so many ranks in host memory of one host, in place of GPUs")
+                  "number of ranks in the memory of one host, in place of GPUs")
           .within(2, kMostHostRanks);
   line.option("--cores", wanted.host.cores,
               "which these ranks share; as many as this process may use")
@@ -198,11 +198,11 @@ void add_places(CommandLine& line, SimulateOptions& wanted) {
   line.option("--topo", wanted.machine, "dgx-a100, dgx-h100, gb200-nvl72, ..., or a topology file")
       .show_default()
       .excludes(ranks);
-  line.option("--hosts", wanted.shape.hosts, "so many of them")
+  line.option("--hosts", wanted.shape.hosts, "number of hosts")
       .within(1, 1 << 14)
       .show_default()
       .excludes(ranks);
-  line.option("--gpus", wanted.shape.gpus, "use so many GPUs of each")
+  line.option("--gpus", wanted.shape.gpus, "number of GPUs to use on each host")
       .within(1, 1024)
       .excludes(ranks);
   line.option("--cross-nic", wanted.shape.cross_nic,

@@ -91,7 +91,7 @@ int run_threads(const ThreadJob& job) {
       fmt::print(stderr, "rondo run --threads: rank {} returned {}; ending the others\n", rank,
                  statuses[rank]);
       std::fflush(nullptr);
-      _exit(statuses[rank]);  // the others may wait for ever
+      _exit(statuses[rank]);  // the others may wait without limit
     });
   for (std::thread& thread : threads) thread.join();
   for (const int status : statuses)

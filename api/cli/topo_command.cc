@@ -155,7 +155,7 @@ int topo_command(int argc, char** argv) {
                 "the rings that use the wires between GPUs best, and their GB/s")
           .excludes(matrix);
   line.option("--hosts", options.hosts,
-              "of so many equal hosts: channels leave and enter each by its network ports")
+              "number of equal hosts: channels leave and enter each by its network ports")
       .within(1, 1 << 20)
       .needs(channels);
   line.option("--cross-nic", options.cross_nic,

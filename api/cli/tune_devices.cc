@@ -10,8 +10,9 @@
 namespace rondo::cli {
 namespace {
 
-// Ways, each alone. Calls with a root are left out: a root that is ahead of its peers pays for no
-// step. With so many CTAs what CTAs and what links take can be told apart.
+// The ways to run a call, each measured alone. Calls with a root are left out: a root that is ahead
+// of its peers pays for no step. With these numbers of CTAs the cost of CTAs and the cost of links
+// can be told apart.
 struct DeviceTuneRow {
   const char* collective;
   const char* algorithm;

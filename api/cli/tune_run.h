@@ -1,5 +1,5 @@
-// What rondo tune measures at a time: a way of one collective, forced, on so many ranks, as a job
-// of processes of this program (tune_rank.h). Cost: seconds; nothing of it remains.
+// One measurement of rondo tune: one collective, one way that is forced, N ranks, as a job of
+// processes of this program (tune_rank.h). Cost: seconds; nothing of it remains.
 #pragma once
 
 #include <cstdint>

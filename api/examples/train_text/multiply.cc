@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWidth = 8;          // floats of a vector
 constexpr int kTile = 2 * kWidth;  // columns that are summed in registers
-constexpr int kRows = 4;           // with so many rows at once
+constexpr int kRows = 4;           // rows of a tile
 
 typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
 typedef float Unaligned __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));

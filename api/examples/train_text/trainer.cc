@@ -70,7 +70,7 @@ Trainer::Outcome Trainer::train() {
     if (const Outcome outcome = step(); outcome != Outcome::kDone) return outcome;
     save_if_due(completed_ == options_.steps);
   }
-  // Nobody leaves before all have the last step: whoever does not would have to recover alone.
+  // No rank leaves before all have the last step: a rank without it would have to recover alone.
   team_.barrier();
   return team_.finish() == ncclSuccess ? Outcome::kDone : Outcome::kDeath;
 }

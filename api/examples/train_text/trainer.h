@@ -6,8 +6,8 @@
 // the last one the rank waits for what is still under way (the exposed communication) and updates
 // its parameters, which therefore are at every moment those after a whole number of steps.
 //
-// After a death the survivors continue with the parameters of whoever got furthest (at most one
-// step apart), and the dead ranks' shards are dealt out anew.
+// After a death the survivors continue with the parameters of the rank that got furthest (at most
+// one step apart), and the dead ranks' shards are dealt out anew.
 #pragma once
 
 #include <cstdint>

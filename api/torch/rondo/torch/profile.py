@@ -28,7 +28,7 @@ class Span:
         self._thread, self._left = threading.get_ident(), 1
         self._ends, self._counting = torch.futures.Future(), threading.Lock()
         record = torch.autograd._record_function_with_args_enter(name, *inputs)
-        # Whoever sets a Future has the profiler of the thread on which the event began.
+        # The thread that sets a Future has the profiler of the thread on which the event began.
         self._event = torch.ops.profiler._call_end_callbacks_on_jit_fut(record, self._ends)
 
     def of_several(self, works: int) -> None:

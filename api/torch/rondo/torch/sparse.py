@@ -1,6 +1,6 @@
 """all_reduce of sparse COO tensors: entries of all ranks are gathered and summed, as gloo does.
 
-Runs on the caller's thread: ranks have to learn each other's numbers of entries first.
+Runs on the caller's thread: ranks have to exchange their numbers of entries first.
 """
 
 from __future__ import annotations

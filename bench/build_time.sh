@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds a preset from nothing and says where the time went: CPU and wall time of the whole build,
-# then the 20 objects that took most CPU time.
+# then the 20 objects with the maximum CPU time.
 #   bash bench/build_time.sh [PRESET]             default: release
-#   bash bench/build_time.sh [PRESET] --headers   also the 20 headers that cost most. Compiles once
+#   bash bench/build_time.sh [PRESET] --headers   also the 20 most expensive headers. Compiles once
 #                                                 more, by clang++ -O0 -ftime-trace
 # Builds all targets in build/build_time/PRESET, which it makes anew, without ccache. The machine
 # should be idle. CMAKE_BUILD_PARALLEL_LEVEL limits the compilers that run at once.

@@ -38,7 +38,7 @@ void add_nccl_tests_flags(CommandLine& line, Options& o, Texts& t) {
   line.option("-n,--iters", o.iterations, "timed iterations").show_default();
   line.option("-w,--warmup_iters", o.warmup, "iterations before, a size").show_default();
   line.option("-m,--agg_iters", o.aggregate, "calls in one group, an iteration");
-  line.option("-N,--run_cycles", o.cycles, "how often the whole sweep; 0: for ever");
+  line.option("-N,--run_cycles", o.cycles, "how often to run the whole sweep; 0: without limit");
   line.option("-p,--parallel_init", t.parallel_init, "accepted: threads always join in parallel");
   line.option("-c,--check", t.check, "checked iterations besides the timed ones, or 'every'")
       .show_default();

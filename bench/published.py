@@ -54,7 +54,7 @@ ROWS = [
 
 
 def keep_ports(text, wanted):
-    """Without every port but so many, which stay evenly spread."""
+    """Keeps `wanted` ports, evenly spread, and removes the others."""
     ports = re.findall(r" *<net [^>]*/>\n", text)
     step = len(ports) // wanted
     for place, port in enumerate(ports):

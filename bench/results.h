@@ -64,7 +64,7 @@ Side combine(const std::vector<RankReport>& reports, const Options& options, con
 double gbs(double bytes, double microseconds);
 
 struct Memory {
-  std::size_t initial = 0, buffers = 0, collective = 0;  // bytes, of the rank that holds most
+  std::size_t initial = 0, buffers = 0, collective = 0;  // bytes, maximum over the ranks
 };
 
 struct Run {

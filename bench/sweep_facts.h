@@ -35,10 +35,10 @@ inline std::string host_name() {
 }
 
 struct Needs {
-  std::size_t send = 0, recv = 0;  // bytes, of the rank that needs most
+  std::size_t send = 0, recv = 0;  // bytes, maximum over the ranks
 };
 
-// Of a call of so many ranks.
+// For calls of `ranks` ranks.
 inline void raise_needs(const Options& options, int ranks, Needs* needs) {
   for (const std::size_t bytes : sweep_sizes(options))
     for (const ncclDataType_t type : options.types)
@@ -54,7 +54,7 @@ inline void raise_needs(const Options& options, int ranks, Needs* needs) {
         }
 }
 
-// groups: how many ranks there are in each. The fewer, the larger a rank's block of so many bytes.
+// groups: number of ranks of each group. The fewer ranks, the larger one rank's block of a size.
 inline Needs needs_of(const Options& options, const std::set<int>& groups) {
   Needs needs;
   for (const int ranks : groups) raise_needs(options, ranks, &needs);

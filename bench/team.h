@@ -2,7 +2,7 @@
 // is being measured (which may be broken).
 //
 // Members are numbered process * threads + thread. all_gather() is also the barrier. Bounded: a
-// member that dies or fails ends everybody's wait with an error; silence does after `deadline`.
+// member that dies or fails ends the waits of all with an error; silence does after `deadline`.
 // Cost: within a process a mutex and a condition variable; between processes one message to process
 // 0 and one back, some tens of microseconds. Never inside a measured loop.
 //

@@ -209,7 +209,8 @@ int start_ranks(const Options& options) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (code != 0 && worst == 0) {
       worst = code;
-      for (const pid_t child : children) kill(child, SIGKILL);  // they would wait for it for ever
+      // The others would wait for it without limit.
+      for (const pid_t child : children) kill(child, SIGKILL);
     }
   }
   return worst;

@@ -184,7 +184,7 @@ def main():
     run = describe_run(options)
     run["rounds_kept"], run["rounds_dropped"] = dropped.get(True, 0), dropped.get(False, 0)
     run["cuts"], run["minutes"] = cuts, options.minutes
-    if results:  # whoever failed, what the others took is known
+    if results:  # even if a contestant failed, the others' times are known
         report.write(run, results, extra, options.out)
     return 1 if failed else 0
 

@@ -35,7 +35,7 @@ class NoAnswer(ContestantFailed):
 
 
 def command_of(name, ranks, folder, build):
-    """What starts a contestant. Everybody's ranks are children of one launcher, in one session."""
+    """What starts a contestant. All its ranks are children of one launcher, in one session."""
     release = f"{build}/release/bin"
     if name in OPENMPI_SETTINGS:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []

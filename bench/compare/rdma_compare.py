@@ -53,7 +53,7 @@ def run_perftest(program, size, messages):
             if client.returncode == 0:
                 return time.monotonic() - began
             said = (client.stderr or client.stdout)[-400:]
-        except subprocess.TimeoutExpired:  # it has lost a packet, and asks for it for ever
+        except subprocess.TimeoutExpired:  # it has lost a packet, and retries without limit
             said = "no end within 60 s"
         finally:
             server.kill()

@@ -138,8 +138,8 @@ std::string make_children(Rondo& rondo, int count) {
   return "ok";
 }
 
-// Answers with shares of a core: between calls, and (rank 0) in a call whose other ranks come so
-// many milliseconds later; and with the descriptors that calls have cost.
+// Answers with shares of a core: between calls, and (rank 0) in a call that the other ranks enter
+// `milliseconds` later; and with the descriptors that calls have cost.
 std::string idle(Rondo& rondo, int milliseconds) {
   float value = 1;
   const auto call = [&] { must(rondo.call({compare::Operation::kAllReduce, &value, &value, 1})); };

@@ -14,7 +14,7 @@ std::uint64_t smaller_known(std::uint64_t one, std::uint64_t other) {
   return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
 }
 
-// Ranks a core of the set of cores where these are most; 1: each has one of its own.
+// Ranks per core, maximum over the sets of cores; 1: each rank has a core of its own.
 double most_ranks_of_a_core(std::span<const InitRecord> records) {
   const auto cores_of = [](const InitRecord& record) {
     return std::pair(record.machine, record.cpu_set);

@@ -117,9 +117,9 @@ void CommunicatorState::end_calls(const char* what) {
     }).ok();
     faults.wake_peers();
   }
-  // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just
-  // copying. Should it never run again (its thread was cancelled, or it is the one that this signal
-  // handler or fiber interrupted), it must not hold up its end.
+  // A thread that is inside a call leaves at its next check: at most 100 ms from now, after its
+  // current copy. If it never runs again (it was cancelled, or this signal handler or fiber
+  // interrupted it), it must not delay the end of the communicator.
   constexpr double kMostSeconds = 10;
   heavy_fence();
   const auto is_within = [this] {

@@ -1,8 +1,9 @@
 // Completion: the end of one piece of work that somebody else carries out, seen from any thread.
 //
-// Guarantees: finish() counts once, later ones change nothing; what was written before it is seen
-// by whoever has seen finished(). Watchers are called once, by the thread that finishes, or at once
-// where it is finished already. Cost: finished() is one load; a lock only to wait and to finish.
+// Guarantees: the first finish() counts, later ones change nothing; a thread that has seen
+// finished() sees what was written before finish(). Watchers are called once, by the thread that
+// finishes, or at once where it is finished already. Cost: finished() is one load; a lock only to
+// wait and to finish.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace rondo {
 
 class Completion {
  public:
-  // help: brings the work forward; whoever waits calls it until sleeping is cheaper.
+  // help: makes progress on the work; a waiting thread calls it until sleeping is cheaper.
   explicit Completion(std::function<void()> help = {}) : help_(std::move(help)) {}
 
   // True for the call that counted.

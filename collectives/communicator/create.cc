@@ -65,7 +65,7 @@ class Creation {
     state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
     if (request_.options.device >= 0) gpu::free_deferred();
     RONDO_CHECK_OK(join());
-    // Whoever fails now tells all ranks, so that none waits for it until its deadline.
+    // A rank that fails now tells all others, so that none waits for it until its deadline.
     const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
     if (!met.ok()) return refused_by_all_ ? met.error() : session_->give_up(met.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,

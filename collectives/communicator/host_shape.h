@@ -12,8 +12,8 @@ struct HostShape {
   std::vector<int> ranks;  // hosts in the order of their first ranks, ranks of a host ascending
   std::vector<int> first;  // where the ranks of host h begin there; one more at the end
   std::vector<int> host;   // by rank
-  int rails = 1;           // fewest ranks of a host
-  int largest = 1;         // most
+  int rails = 1;           // minimum number of ranks of a host
+  int largest = 1;         // maximum
   // Whether a balanced tree over the ranks is one over hosts of trees over their ranks: every host
   // holds ranks in a row, all the same power of two, the last perhaps fewer.
   bool aligned = true;

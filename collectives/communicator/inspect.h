@@ -25,7 +25,7 @@ struct CommunicatorView {
 // there is no such process, it is another user's, it has no communicator.
 Result<std::vector<CommunicatorView>> inspect_process(int pid);
 
-// The process itself or else the first of its descendants that has a communicator: whoever asks
+// The process itself, or else the first of its descendants that has a communicator: a question
 // about `rondo run` means its ranks. The process itself where none has.
 int process_with_ranks(int pid);
 

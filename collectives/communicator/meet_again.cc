@@ -26,7 +26,7 @@ class MeetingAgain {
     auto told = gather(mine);
     state_.leave();
     if (told.ok()) return told;
-    // Whoever gave up first has a fault, or sees soon what the others see.
+    // The rank that gave up first has a fault, or soon sees what the others see.
     constexpr double kSeconds = 1;
     if (told.status() == Status::kRemoteError)
       poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));

@@ -121,7 +121,7 @@ Done HostEngine::run_collective(const Call& call) {
   host_call.op = call.record.op;
   host_call.root = call.record.root;
   host_call.scalar = call.scalar.data();
-  std::int32_t token = 1, tokens = 0;  // a barrier between hosts: everybody's is in everybody's sum
+  std::int32_t token = 1, tokens = 0;  // a barrier between hosts: each sum has all ranks' tokens
   if (call.record.collective == Collective::kBarrier && facts_.hosts > 1) {
     host_call.input = &token;
     host_call.output = &tokens;

@@ -2,8 +2,8 @@
 // before its receive, which receives wait; and how they end without their message: cancelled,
 // aborted, their peer gone.
 //
-// With the lock of whoever owns it (tagged_messages.h). Guarantees: every request that leaves a
-// queue has been finished, once. Cost: looking through the queues, for a match or an end.
+// Called with the owner's lock (tagged_messages.h). Guarantees: every request that leaves a queue
+// has been finished, once. Cost: a search through the queues, for a match or an end.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,10 @@
 // into messages.
 //
 // Up to its `eager_bytes` a message goes at once; a larger one is offered, and goes when the
-// receiver has granted it. With the lock of whoever owns it (tagged_messages.h). Guarantees: what a
-// peer says that cannot be ends what needs that peer, nothing else. Cost: a copy into a slot and
-// one out of it; one more where no slot is free, and where no receive waits yet.
+// receiver has granted it. Called with the owner's lock (tagged_messages.h). Guarantees: an
+// impossible message from a peer fails the requests that need that peer, and nothing else. Cost: a
+// copy into a slot and one out of it; one more where no slot is free, and where no receive waits
+// yet.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ class MessageTraffic : RankPart {
   MessageTraffic(RankContext& rank, MessageQueues& queues, std::size_t eager_bytes)
       : RankPart(rank), queues_(queues), eager_bytes_(eager_bytes) {}
 
-  // Messages come unasked, so that the way from every peer is open from the start, and all know how
-  // long those may be. limits: everybody's, by rank.
+  // Messages come unasked, so the connection from every peer is open from the start, and all ranks
+  // know how long messages may be. limits: of all ranks, by rank.
   Done open(std::span<const std::vector<std::byte>> limits);
 
   Done send(MessageQueues::Sending sending);

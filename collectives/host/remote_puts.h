@@ -55,7 +55,7 @@ class RemotePuts : RankPart {
   WindowKeys offer(std::span<const WindowSide> ways, std::string* why_not);
   // The keys of all ranks, of the window that was offered last; collective.
   Done open(std::span<const WindowKeys> all);
-  // The same for whoever must not wait: false as long as links still open; to be asked again.
+  // The same for a caller that must not wait: false while links are still opening; call it again.
   Result<bool> try_open(std::span<const WindowKeys> all);
   int newest() const { return static_cast<int>(windows_.size()) - 1; }
   void close(int window);

@@ -4,10 +4,10 @@
 // Messages of one pair and tag arrive in the order in which they were sent; tags match in any
 // order. Guarantees: send() never waits for the receiver: up to `eager_bytes` it is complete at
 // once (what the slots do not hold is copied), beyond that once the receiver has taken it. Lengths
-// must be equal, or the receive fails and nothing is written beyond its buffer. A peer that has
-// ended fails what needs it. Cost: whoever sends, receives or waits moves bytes itself; a thread,
-// made at the first message, moves them while nobody does. Receives that come late cost one more
-// copy.
+// must be equal, or the receive fails and nothing is written beyond its buffer. Requests that need
+// a peer that has ended fail. Cost: the thread that sends, receives or waits moves bytes itself; a
+// thread made at the first message moves them while no other one does. Receives that come late cost
+// one more copy.
 //
 //   RONDO_TRY(auto messages, TaggedMessages::open(std::move(child), 4 << 20));
 //   auto sent = messages->send({.peer = 1, .tag = 7, .type = type}, data, bytes);

@@ -71,8 +71,8 @@ Lap lap_of(const sim::Machine& machine, const Ring& ring, const std::vector<doub
   return lap;
 }
 
-// Rounds of a circle (ring.h): a first chunk is sent, then so many steps of each kind receive and
-// send on; the next round's first chunk is sent before this one's last is received.
+// Rounds of a ring (ring.h): a first chunk is sent, then the steps of each kind receive and send
+// on; the next round's first chunk is sent before this one's last is received.
 double circle_ns(double rounds, double copied, double summed, const Lap& copies, const Lap& sums,
                  double last_ns) {
   const double send = copies.busy_ns, latency = copies.latency_ns;

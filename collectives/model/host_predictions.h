@@ -27,7 +27,7 @@ struct HostWay {
 // with a count for each rank, of messages, of calls without data.
 std::vector<HostWay> host_ways(const PlanFacts& facts, const CallRecord& record);
 
-// Of ranks that are dealt over so many cores.
+// For ranks that are distributed over `cores` cores.
 Result<Prediction> predict_host(const PlanFacts& facts, int cores, const CallRecord& record,
                                 const HostWay& way);
 

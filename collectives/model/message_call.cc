@@ -21,8 +21,8 @@ using gpu::MessageSlots;
 const void* const kSent = &kSent;
 void* const kReceived = const_cast<void**>(&kReceived);
 
-// A message's bytes are played from so many slots of its channels on, and more until the time of
-// another slot is the same.
+// A message is simulated with at least this many slots of its channels, and with more until each
+// further slot takes the same time.
 constexpr sim::Evenness kEvenly{.fewest = 8, .tolerance = 5e-3};
 
 class Messages {

@@ -1,9 +1,9 @@
 // ChoiceLog: the line of the log, under TUNING, that says of a size's first call what was chosen,
 // what it would take, what the next best way would take, and whether that rests on priors.
 //
-// By whoever has just made a plan, on one rank of a communicator and one thread at a time: calls
-// whose plan is remembered never come here. Where the line is not wanted, it costs a look at the
-// level. The first kMostSizes sizes of a communicator are told.
+// Called after a plan was made, on one rank of a communicator and by one thread at a time; calls
+// whose plan is cached never come here. Where the line is not wanted, the cost is a check of the
+// log level. The first kMostSizes sizes of a communicator are logged.
 //
 //   choices_.tell(facts, record, plan);
 #pragma once

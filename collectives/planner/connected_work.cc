@@ -6,15 +6,15 @@
 namespace rondo {
 namespace {
 
-// So many hops of a way and chunks that follow each other on it, in steps: ranks with a core each
-// work on several chunks at a time, those that share one take turns.
+// Steps that `chunks` chunks, one behind the other, take over `hops` hops. Ranks with a core each
+// work on several chunks at a time; ranks that share a core take turns.
 double steps_of(const WorkEstimate& e, double hops, double chunks) {
   return e.share > 1 ? hops * chunks : hops + chunks - 1;
 }
 
-// A circle of so many steps a round, each of a part (ring.h): what a rank sends it first receives,
-// so that nothing of a round overlaps but its first chunk. A sum on the way is written to a slot of
-// the next rank, which costs what a copy does.
+// A ring (ring.h). A rank receives each part before it sends it on, so nothing of a round overlaps
+// but its first chunk. A partial sum is written to a slot of the next rank, which costs as much as
+// a copy.
 void ring_work(WorkEstimate& e, Collective collective) {
   const double n = e.ranks, crossing = e.crossing_of_ring();
   switch (collective) {
@@ -69,7 +69,7 @@ double handovers(int ranks) {
   return 2 * (blocks - 1);
 }
 
-// Of so many partners. Crossing: of their steps.
+// For `partners` ranks. crossing: how many of their steps cross hosts.
 void recursive_work(WorkEstimate& e, int partners, double bytes, double slot, double crossing,
                     double crossing_bytes) {
   const double n = partners, log = log2_of(n), more = handovers(partners);

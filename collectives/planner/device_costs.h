@@ -1,7 +1,7 @@
 // What GPUs, wires and networks take, by which the planner chooses (device_work.h) and the
 // simulator plays: rates that `rondo tune` can measure (device_rates.h), in the forms that models
 // want them, and beside them priors that nobody has measured. Each has its source, or says that it
-// is assumed; whoever predicts by them says so too.
+// is assumed; predictions made from them say so too.
 #pragma once
 
 #include "collectives/planner/device_rates.h"
@@ -11,7 +11,7 @@
 
 namespace rondo::gpu {
 
-// Of GPUs that reach each other's memory, by way of the host's, of several hosts; within one GPU.
+// Between GPUs with P2P access; through host memory; between hosts; within one GPU.
 enum class LinkClass { kNvLink, kPci, kNetwork, kOwn };
 
 // Of one CTA of the kernels over connections, and the bytes that a protocol puts on the wire for

@@ -15,7 +15,7 @@ constexpr int kSweeps = 200;
 constexpr double kPullToPrior = 0.001;  // a sample, of a rate that is wrong by e
 // How far from its prior a rate may be. Emulated GPUs take a thousand times as long.
 constexpr double kLeastOfPrior = 0.01, kMostOfPrior = 1e6;
-// A rate counts as measured where its double moves so many predictions by so much.
+// A rate counts as measured if doubling it changes kTellingSamples predictions by kTellingChange.
 constexpr int kTellingSamples = 2;
 constexpr double kTellingChange = 1.1;
 

@@ -43,7 +43,8 @@ inline constexpr std::uint8_t kUsualProtocols =
 enum class LinePath : std::uint8_t { kWithinDevice, kBetweenDevices };
 bool lines_stay_whole(int capability, LinePath path);
 
-// NCCL's most CTAs of a rank. Where kernels do not wait for each other, it limits nothing.
+// NCCL's maximum number of CTAs of a rank. Where kernels do not wait for each other, it limits
+// nothing.
 inline constexpr int kNoCtaLimit = 64;
 // Unless the program says otherwise: channels that connections are made for, slots of each, bytes
 // of a slot.
@@ -62,8 +63,8 @@ struct DevicePlanFacts {
   bool messages = false;     // gather, scatter and all-to-all are messages between these
   bool composes = false;     // processes share some of several devices (composition.h)
   bool multicast = false;    // there is multicast memory, for calls that may run as NVLS
-  // Devices of several processes, each with one rank, can share a direct kernel's work on staging
-  // of so many bytes for a rank's input, and as many for its output; 0: they cannot.
+  // Devices of several processes, each with one rank, can share a direct kernel's work on staging:
+  // this many bytes for a rank's input and as many for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;
   bool in_windows = false;    // all buffers of this call are in symmetric windows
   bool copy_engines = false;  // a rank asks for them, for this call

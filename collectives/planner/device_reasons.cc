@@ -48,7 +48,7 @@ std::string met(const DevicePlanFacts& facts, const CallRecord&, const DevicePla
           : fmt::format("staging ({} a rank and way), copied in before and out after",
                         bytes_text(facts.shared_bytes));
   return fmt::format(
-      "{} devices meet, share the work, each reading and writing everybody's {}, "
+      "{} devices meet, share the work, each reading and writing all ranks' {}, "
       "and meet again",
       facts.devices, where);
 }

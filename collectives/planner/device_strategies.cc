@@ -18,7 +18,7 @@ using cuda::Protocol;
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
 // Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
-// What streams take to wait for each other's processes has no prior.
+// The time that streams wait for other processes has no prior.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
 // Multicast runs where it is asked for. Bytes of a block for which another CTA is worth it; rounds
 // into which a CTA's part is cut, so that they overlap, unless they were smaller than that in all.
@@ -139,7 +139,7 @@ DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
   return plan;
 }
 
-// The fastest of the plans with so many channels, by factors of two.
+// The fastest of the plans with `fewest` to `most` channels, by factors of two.
 template <class PlanOf>
 DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int fewest,
                          int most, const PlanOf& plan_of) {
@@ -179,7 +179,7 @@ DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) 
                        plan_of);
 }
 
-// Threads of a CTA whose verbs move so many bytes.
+// Threads of a CTA whose verbs move `chunk_bytes` bytes.
 unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
   constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
   const auto all = static_cast<unsigned>(reduces(record.collective)

@@ -30,7 +30,7 @@ struct DeviceCall {
   CallLinks links;
   double slots;
 
-  // Of so many hops on the slowest path, this part leads to another host.
+  // Time of `hops` hops on the slowest path, of which `across` lead to another host.
   double hops_ns(cuda::Protocol protocol, double hops, double across) const {
     if (hosts == 1) return hops * hop_ns(protocol, links.near, costs);
     return (hops - across) * hop_ns(protocol, links.near, costs) +
@@ -44,8 +44,8 @@ struct DeviceCall {
   }
 };
 
-// Bytes that the busiest rank of a direct kernel sends or takes: shares of the call, once to those
-// who work on them and once to whoever wants the result; or a block for every peer.
+// Bytes that the busiest rank of a direct kernel sends or receives: shares of the call, once to the
+// ranks that work on them and once to the ranks that want the result; or a block for every peer.
 double moved_bytes(const DeviceCall& call) {
   const double others = call.ranks - 1;
   switch (call.collective) {
@@ -75,8 +75,8 @@ struct ChunkTimes {
   double copy_ns, sum_ns, port_ns, shared_ns;  // of a slot; shared: of the chunk
 };
 
-// A circle (ring.h): of each part so many steps, and nothing of two rounds overlaps but one step.
-// Slots of a chunk follow each other, so that one is worked on while another is on its way.
+// A ring (ring.h): a number of steps for each part, and two rounds overlap by only one step. Slots
+// of a chunk follow each other, so that one is worked on while another is on its way.
 double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel,
                  double slot) {
   const bool both = call.collective == Collective::kAllReduce;
@@ -174,7 +174,7 @@ double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
          blocks * call.bytes / gbs;
 }
 
-// One kernel reads everybody's data and writes everybody's results; between devices, over a link.
+// One kernel reads the data and writes the results of all ranks; between devices, over a link.
 double direct_ns(const DeviceCall& call, bool one_device) {
   const double moved = call.bytes * call.ranks * 2;
   return one_device ? moved * call.costs.of(DeviceRate::kMemory) : moved / call.links.direct_gbs;

@@ -1,9 +1,9 @@
 // HostCosts: what steps and bytes cost ranks in host memory: the one table of rates that the
 // planner, `rondo explain` and ncclGroupSimulateEnd predict by, and that `rondo tune` measures.
 //
-// A plan's work (host_work.h) is so many of each; its time is the sum of products. Priors were
-// fitted to measurements on two cores of an AMD EPYC (docs/algorithms.md). Guarantees: only + - * /
-// on doubles, so that all ranks compute the same bits. Cost: a product a rate.
+// A plan's work (host_work.h) is a number for each rate; its time is the sum of the products.
+// Priors were fitted to measurements on two cores of an AMD EPYC (docs/algorithms.md). Guarantees:
+// only + - * / on doubles, so that all ranks compute the same bits. Cost: a product a rate.
 //
 //   HostWork work;
 //   work[HostRate::kPeer] += ranks - 1;

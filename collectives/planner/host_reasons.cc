@@ -108,8 +108,8 @@ std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan&
   switch (plan.algorithm) {
     case Algorithm::kOneShot:
       return record.collective == Collective::kReduce
-                 ? "one meeting: the root reads everybody's data"
-                 : "one meeting: every rank reads everybody's data";
+                 ? "one meeting: the root reads all ranks' data"
+                 : "one meeting: every rank reads all ranks' data";
     case Algorithm::kTwoShot:
       return "two meetings, fewer bytes: each rank reduces a part, all fetch the parts";
     default:

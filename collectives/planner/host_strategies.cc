@@ -91,7 +91,7 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
     return plan;
   }
   plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum && !facts.fused;
-  // Ranks of one process always reach each other's buffers: then no window limits a round.
+  // Ranks of one process always reach the buffers of the others: then no window limits a round.
   const bool always_exposed = facts.one_process && plan.expose && plan.row->in_place_safe;
   const std::uint64_t window =
       always_exposed ? ~std::uint64_t{0} >> 8
@@ -103,7 +103,8 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
 
 // ---- connected ----
 
-// A barrier over hosts: everybody's token is in everybody's sum, whatever NCCL_ALGO says of sums.
+// A barrier over hosts: every rank's sum has the tokens of all ranks, whatever NCCL_ALGO allows for
+// sums.
 struct Question {
   PlanFacts facts;
   CallRecord record;

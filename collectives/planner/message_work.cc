@@ -21,7 +21,7 @@ struct Side {
   double parts() const { return peers * channels; }
 };
 
-// How the slots of such a pair are cut, for messages of so many bytes (message_launches.h).
+// How the slots of such a pair are cut, for messages of `bytes` bytes (message_launches.h).
 void cut(const DevicePlanFacts& facts, double bytes, Side* side) {
   const bool network = side->link == LinkClass::kNetwork;
   const MessageShape shape = message_shape(

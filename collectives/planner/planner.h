@@ -22,14 +22,14 @@ namespace rondo {
 struct PlanFacts {
   int ranks = 1;
   int hosts = 1;
-  int rails = 1;               // fewest ranks of a host
-  int largest_host = 1;        // most
+  int rails = 1;               // minimum number of ranks of a host
+  int largest_host = 1;        // maximum
   bool aligned_hosts = false;  // see HostShape
   bool one_process = false;    // every rank lives in one process
   bool crowded = false;        // some host has more ranks than cores:
-  double core_share = 1;       // so many ranks a core, on the host where it is most
+  double core_share = 1;       // ranks per core, maximum over the hosts
   bool reproducible = false;
-  bool fused = false;            // this call is a group of calls: of so many elements together
+  bool fused = false;            // this call is a group of calls; its count is their total
   std::uint64_t slot_bytes = 0;  // of a staging slot
   std::uint64_t connection_slot_bytes = 0;
   std::uint64_t link_slot_bytes = 0;     // of connections between hosts

@@ -26,7 +26,7 @@ enum class Strategy : std::uint8_t {
   kLed,           // direct, by rank 0's process for those of others
   kCopyEngines,   // copies by copy engines, on every device
   kMet,           // direct kernels whose work several devices share,
-  kShared,        // likewise, on staging, since the devices are of several processes,
+  kShared,        // the same on staging, since the devices are of several processes,
   kWindows,       // or in place, since all buffers are in symmetric windows
   kLLPush,        // LL push: lines that every rank writes into all others' memory
   kComposed,      // calls of each device's ranks, and of one rank of each

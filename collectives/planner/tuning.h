@@ -30,7 +30,8 @@ constexpr std::size_t asked_slot_bytes(std::uint64_t buffer_bytes) {
   return slot < kFewestSlotBytes ? kFewestSlotBytes : slot < kMostSlotBytes ? slot : kMostSlotBytes;
 }
 
-// Bytes of a connection's slot where the largest host has so many ranks: the same on all hosts.
+// Bytes of a connection's slot, where `largest_host` is the maximum number of ranks of a host: the
+// same on all hosts.
 constexpr std::size_t connection_slot_bytes(int largest_host, std::uint64_t buffer_bytes = 0) {
   if (buffer_bytes != 0) return asked_slot_bytes(buffer_bytes);
   std::size_t bytes = kConnectionSlotBytes;
@@ -59,8 +60,8 @@ constexpr std::uint64_t round_bytes(std::uint64_t core_cache) {
   const std::uint64_t half = std::bit_floor(core_cache / 2);
   return half < kFewest ? kFewest : half;
 }
-// Partners of a recursive all-reduce exchange so many bytes as a whole, and halves of more: a step
-// less is worth more than its bytes.
+// Partners of a recursive all-reduce exchange up to this many bytes as a whole, and halves of more:
+// for small calls one step less saves more than the additional bytes cost.
 inline constexpr std::uint64_t kExchangedWhole = 32 << 10;
 // What cores share, where it is not known.
 constexpr std::uint64_t shared_cache(std::uint64_t bytes) { return bytes == 0 ? 32 << 20 : bytes; }

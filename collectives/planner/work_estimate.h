@@ -26,8 +26,8 @@ struct WorkEstimate {
     work[HostRate::kPeer] += times * (local - 1) * share;
     wait(times);
   }
-  // The root reads what others have announced, or they what it has; who gives goes on, and waits
-  // once it is so many calls, or rounds, ahead.
+  // The root reads what the others have announced, or they read what the root has. The rank whose
+  // data are read goes on, and waits once it is `ahead` calls or rounds ahead.
   void follow(double peers, double rounds, double ahead) {
     work[HostRate::kPeer] += peers * rounds;
     wait(rounds / ahead);

@@ -1,8 +1,8 @@
-// CallWindow: the newest calls of a communicator, each as the first rank that told it has it, so
-// that those of all others are compared with one.
+// CallWindow: the newest calls of a communicator, each as reported by the first rank, so that the
+// calls of all other ranks are compared with one.
 //
-// Guarantees: of two ranks that call differently, whoever tells it later is found, as long as they
-// are less than kCalls calls apart. Cost: 64 KiB; a call is one look.
+// Guarantees: of two ranks that make different calls, the one that reports later is found, as long
+// as they are less than kCalls calls apart. Cost: 64 KiB; one comparison a call.
 #pragma once
 
 #include <cstdint>

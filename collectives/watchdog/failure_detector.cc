@@ -51,7 +51,7 @@ void FailureDetector::hear(int rank, const Progress& progress) {
   compare_launches(rank, progress);
 }
 
-// With whoever was as far: graphs whose calls nobody announces are replayed on the devices.
+// With a rank that was as far: graphs whose calls nobody announces are replayed on the devices.
 void FailureDetector::compare_launches(int rank, const Progress& own) {
   if (own.launches == 0) return;
   CallWindow::Told other;
@@ -108,8 +108,8 @@ int FailureDetector::inside_newest() const {
   return found;
 }
 
-// Whether it has left something undone: all parts of a launch count, whoever has the waiting rank's
-// data.
+// True if it has left something undone. All parts of a launch count, no matter which of them has
+// the waiting rank's data.
 bool FailureDetector::is_awaited(int rank, int waiting) const {
   if (const auto& wait = of(waiting).wait)
     return std::count(wait->awaited.begin(), wait->awaited.end(), rank) != 0;

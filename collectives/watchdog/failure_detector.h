@@ -33,8 +33,8 @@ class FailureDetector {
     int rank = 0, ranks = 1;                    // the rank that draws the conclusions
     std::function<std::string(int)> name_of{};  // of ranks that may be heard to be gone
     std::int64_t quiet_ns = 0;     // without news, before somebody's end counts: no more will come
-    std::int64_t patience_ns = 0;  // likewise before a kernel's own deadline does: others know more
-    std::int64_t on_the_way_ns = 0;  // likewise before a wait is in vain for a rank that has left:
+    std::int64_t patience_ns = 0;  // the same for a kernel's own deadline: others know more
+    std::int64_t on_the_way_ns = 0;  // the same for a wait for a rank that has left:
                                      // what it has sent may still come
   };
   explicit FailureDetector(Terms terms) : terms_(std::move(terms)) {}

@@ -1,6 +1,6 @@
 // FaultState: why a rank's communicator goes on no longer, if so: a fault, abort() or revoke().
 //
-// The first fault wins and is kept for good: raise() tells whoever listens (what runs the rank's
+// The first fault wins and is kept for good: raise() tells the listener (what runs the rank's
 // calls), other hosts, and last the peers of this host, whose waits end. A fault that a peer of
 // this host raised is adopted at the next look. Guarantees: peers learn of a fault even where
 // memory is short; safe from any thread. Cost: is_raised() is one load, adopt_from_peers() one a

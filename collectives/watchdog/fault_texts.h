@@ -1,8 +1,9 @@
-// The sentences in which faults are told: one place, whatever the ranks are placed on and whoever
-// finds the fault.
+// The texts of fault messages, in one place for ranks on hosts and on GPUs and for every part of
+// the code that finds a fault.
 //
-// Guarantees: the same fault reads alike on every placement; where two ranks differ, the lower one
-// comes first, so that all finders say the same. tests/golden/files/faults_*.txt keep the texts.
+// Guarantees: the same fault has the same text on hosts and on GPUs; where two ranks differ, the
+// lower one comes first, so that all ranks report the same. tests/golden/files/faults_*.txt keep
+// the texts.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
                             bool grouped = false);
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
-// Their kernels would wait for each other for ever.
+// Their kernels would deadlock.
 std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
                                int elsewhere);
 // Which ones is not known any more. when: "before call 7", "more than 64 calls ago".

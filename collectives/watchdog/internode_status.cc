@@ -52,7 +52,7 @@ Done InternodeStatus::announce(const CallRecord& record) {
   const auto is_over = [this] { return has_ended() || calls_.size() < kMostUntold; };
   while (!told_some_.wait_for(lock, kLook, is_over)) {
   }
-  if (has_ended()) return done();  // whoever asked hears why elsewhere
+  if (has_ended()) return done();  // the reason is reported elsewhere
   calls_.push_back(record);
   ++called_;
   return done();
@@ -107,7 +107,8 @@ void InternodeStatus::take_news(const StatusItem& news) {
   if (!judges() && news.presence == StatusItem::kEnded) judge_gone_for_ = news.rank;
 }
 
-// Nobody but rank 0 hears for whom the others wait: where it is gone, whoever waits waits for it.
+// Only rank 0 learns for which ranks the others wait: if rank 0 is gone, every waiting rank counts
+// as waiting for it.
 std::optional<Wait> InternodeStatus::own_wait() const {
   std::optional<Wait> wait = terms_.wait();
   if (wait && judge_gone_for_ >= 0) wait->awaited.push_back(judge_gone_for_);

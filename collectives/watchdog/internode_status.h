@@ -38,8 +38,8 @@ class InternodeStatus final : public ProxyTask {
     const HostShape& shape;
     RemoteLinks& links;  // of the communicator, to all its ranks
     std::function<std::string(int)> name_of;
-    std::function<void(Fault)> raise;    // from the proxy; whoever hears it tells other hosts
-    std::function<Progress()> progress;  // of this rank's kernels
+    std::function<void(Fault)> raise;           // from the proxy; the receiver tells other hosts
+    std::function<Progress()> progress;         // of this rank's kernels
     std::function<std::optional<Wait>()> wait;  // of its messages
     std::function<const Error*(int*)> lost;  // of their connections to others: the first that ended
   };
@@ -55,7 +55,7 @@ class InternodeStatus final : public ProxyTask {
   MessageNotes& notes() { return notes_; }  // of its messages
   // The communicator has ended, here at least.
   void end();
-  // Of a fault, whoever found it: to the neighbours in the tree, who pass it on.
+  // Sends a fault, found by any rank, to the neighbours in the tree, which pass it on.
   void tell(const Fault& fault);
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
   // A rank that is known to have ended or left, or -1.

@@ -30,7 +30,7 @@ class MessageNotes {
   // One of them is this rank.
   void announce(int from, int to, const CallRecord& record, bool captured);
 
-  // What is to be told to a peer, if there is anything; at most so many bytes.
+  // A message that is to be sent to a peer, if there is one; at most `most_bytes` bytes.
   struct ToTell {
     int peer;
     std::vector<std::byte> message;

@@ -1,6 +1,6 @@
-// Progress: what a rank on a GPU is doing, in one form, whoever tells it: its kernels
+// Progress: what a rank on a GPU is doing, in one form for all sources: its kernels
 // (kernel_watch.h), its process (process_watch.h), its host (internode_status.h), its caller
-// (device_rank.h). FailureDetector is the one that draws conclusions.
+// (device_rank.h). Only FailureDetector draws conclusions.
 //
 // Cost: plain words; Progress travels between hosts as it is.
 #pragma once

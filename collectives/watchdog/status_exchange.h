@@ -1,11 +1,11 @@
 // StatusExchange: what ranks of other hosts are doing.
 //
-// Within a host everybody reads everybody's announcements; between hosts whoever has waited for
-// long asks, and whoever waits answers, for its whole host. So different calls are found, circles
-// of waits, and at the deadline every rank's call is known. Each rank asks those of other hosts
-// that have a number like its own there, and the one that it waits for: at most 128 in all, each
-// again only once it has answered. Cost: nothing in waits that are shorter than 200 ms; then a
-// message and an answer of about 100 bytes a rank, every 300 ms.
+// Within a host every rank reads the announcements of all others. Between hosts a rank that has
+// waited for long asks, and a rank that waits answers, for its whole host. So different calls and
+// cycles of waits are found, and at the deadline every rank's call is known. Each rank asks those
+// of other hosts that have a number like its own there, and the one that it waits for: at most 128
+// in all, each again only once it has answered. Cost: nothing in waits that are shorter than 200
+// ms; then a message and an answer of about 100 bytes a rank, every 300 ms.
 #pragma once
 
 #include <cstdint>

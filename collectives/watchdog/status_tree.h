@@ -40,7 +40,7 @@ struct StatusItem {
   enum Presence : std::uint32_t { kThere, kEnded, kLeft };  // later ones are better known
   int rank = -1;
   Presence presence = kThere;
-  std::optional<Progress> progress{};  // none: whoever tells it knows of nothing but its presence
+  std::optional<Progress> progress{};  // none: the sender knows only its presence
   std::optional<Wait> wait{};          // with the progress; in a message: words do not travel
   std::uint64_t version = 0;           // of the progress: its rank's own count
   struct Call {

@@ -86,9 +86,9 @@ bool WaitGraph::check(std::int64_t waited_ns) {
   return waited_ns >= kCycleWait && (check_cycle() || check_outsiders());
 }
 
-// Ranks that wait for each other in a cycle, in different calls, will wait for ever: one is in a
+// Ranks that wait for each other in a cycle, in different calls, are deadlocked: one is in a
 // collective and one in a message, say. Each must have found its condition unmet twice after all
-// were seen in these waits: then none of them can have missed what another did before its wait.
+// were seen in these waits. Then none of them can have missed what another did before its wait.
 // Where one waits for a rank of another host, it must also know that nothing was on its way between
 // them while they were in these waits.
 bool WaitGraph::check_cycle() {
@@ -120,9 +120,9 @@ bool WaitGraph::check_cycle() {
 }
 
 // A rank that waits for this one in a message, and has not entered the collective in which this one
-// is and which cannot end without it, will wait for ever. It must have found its condition unmet
-// twice after it was first seen; where it is on another host, nothing may have been on its way to
-// it. Unlike a cycle this is certain whatever this rank itself waits for, in how many parts.
+// is and which cannot end without it, is deadlocked. It must have found its condition unmet twice
+// after it was first seen; where it is on another host, no message may have been in flight to it.
+// Unlike a cycle this is certain whatever this rank itself waits for, in how many parts.
 bool WaitGraph::check_outsiders() {
   if (!needs_all(call_.record.collective)) return false;
   outsiders_.resize(members_.size);

@@ -15,7 +15,7 @@ void print_memory(std::FILE* out, const Memory& memory) {
     return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
   };
   fmt::print(out,
-             "# Memory usage (the rank with most) : Initialization {} | User-Allocated {} | "
+             "# Memory usage (maximum over the ranks) : Initialization {} | User-Allocated {} | "
              "Collective {} | Total {}\n",
              mib(memory.initial), mib(memory.buffers), mib(memory.collective),
              mib(memory.initial + memory.buffers + memory.collective));

@@ -1,4 +1,4 @@
-// rondoGetCallCount: exactly the calls that the program made, whoever made them and however.
+// rondoGetCallCount: exactly the calls that the program made, from any thread and in any way.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -121,8 +121,8 @@ TEST(Concurrency, AWaitInOneCommunicatorHoldsUpNothingInOthers) {
   destroy(works);
 }
 
-// Alone, these calls would wait for each other for ever: rank 0 begins with one communicator, rank
-// 1 with the other.
+// Outside a group these calls would deadlock: rank 0 begins with one communicator, rank 1 with the
+// other.
 TEST(Concurrency, AGroupMayNameItsCommunicatorsInAnyOrder) {
   const Comms one = world_of(2), other = world_of(2);
   on_threads(2, [&](int rank) {

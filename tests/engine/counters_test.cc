@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kNearTheEnd = (std::uint64_t{1} << 32) - 2;
 
-// As if so many calls and steps, and slots between all pairs, had been before.
+// Sets all counters as after `to` calls, steps and slots between all pairs.
 void move_on(CommunicatorState& state, std::uint64_t to) {
   host::HostRank& view = state.host;
   view.sequence = view.step = to;

@@ -1,6 +1,6 @@
 // Counts above 2^31 and buffers above 4 GiB, on little memory: an input is one small file mapped
-// again and again. So is an output, whose bytes repeat likewise, except for windows of memory of
-// its own at its ends and around 2^31 and 2^32.
+// again and again. An output is mapped in the same way, and its bytes also repeat, except for
+// windows of memory of its own at its ends and around 2^31 and 2^32.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

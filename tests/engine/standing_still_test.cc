@@ -2,7 +2,7 @@
 // peer: the peer's call returns by its deadline, and what the program then keeps in that memory
 // stays as it is when the stopped rank goes on.
 //
-// RONDO_TEST_STOPS=1000: so many stops in all instead of a few of each kind.
+// RONDO_TEST_STOPS=1000: 1000 stops in total instead of a few of each kind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>

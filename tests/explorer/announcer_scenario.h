@@ -144,7 +144,7 @@ class AnnouncerScenario : public Scenario {
     return static_cast<std::uint64_t>(100 * call + rank + 1);
   }
 
-  // Whoever tells two ranks' calls apart finds both of them by the lines.
+  // A rank that finds that two ranks' calls differ can also read both calls in the lines.
   void require_unlike_lines(int peer) {
     bool found = false;
     for (int i = 0; i < kDepth; ++i) {

@@ -132,7 +132,7 @@ std::uint64_t Machine::look_up(const void* at, Order order) {
   if (word.role == Role::kBell) rewind(word);
   const std::uint64_t value = in_memory(word);
   if (word.plain_index >= 0) read_plain(at, word.bytes);
-  // Whoever has looked at `parked`, and rung if it was set, keeps nothing of it.
+  // An actor that loads `parked`, and rings if it was set, does not keep the value.
   observe(word.role == Role::kParked ? 0 : value);
   const bool seen_before = actor.last_loaded[index] == value;
   actor.last_loaded[index] = value;
@@ -351,7 +351,7 @@ std::string Machine::who_sleeps() const {
   for (std::size_t i = 0; i < actors_.size(); ++i) {
     const bool sleeps = actors_[i].state == State::kSleeps;
     if (sleeps || actors_[i].state == State::kPolls)
-      text += fmt::format("{}actor {} {} for ever on {}", text.empty() ? "" : ", ", i,
+      text += fmt::format("{}actor {} {} without limit on {}", text.empty() ? "" : ", ", i,
                           sleeps ? "sleeps" : "polls", words_[actors_[i].word].name);
   }
   return text;

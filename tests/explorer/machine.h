@@ -80,8 +80,8 @@ class Machine {
   void wait(std::uint32_t& at, std::uint32_t expected);
   void wake(std::uint32_t& at);
   // A polling loop's pause: until the word in memory is other than this actor's newest load gave.
-  // Turns of the loop that would see the same again are no steps, so a loop that polls for ever is
-  // found, as one that sleeps for ever is.
+  // Turns of the loop that would see the same again are no steps, so a loop that polls without end
+  // is found, as is an actor that is never woken.
   void await_change(const void* at) { pause(State::kPolls, "polls", word_of(at), true); }
   void read_plain(const void* at, std::size_t bytes);
   void write_plain(const void* at);

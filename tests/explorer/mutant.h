@@ -27,7 +27,7 @@ struct Mutant {
   enum class Kind : std::uint8_t {
     kNone,
     kLoad,               // loads of `role` with order `from` have order `to`
-    kStore,              // stores to `role` likewise
+    kStore,              // stores to `role`: the same
     kIncrement,          // the bell's increment is relaxed
     kNoFence,            // the fence between setting `parked` and the re-check does nothing
     kNoRecheck,          // the check after setting `parked` sees what the one before it saw

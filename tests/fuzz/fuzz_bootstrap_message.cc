@@ -1,5 +1,5 @@
-// Any bytes from the network: frames are found or refused, messages are refused or encode to the
-// bytes that they were decoded from, ids likewise. The first byte chooses what reads the rest.
+// Any bytes from the network: frames are found or refused; messages and ids are refused or encode
+// to the bytes that they were decoded from. The first byte chooses what reads the rest.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

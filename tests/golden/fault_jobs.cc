@@ -77,7 +77,7 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
   seat.report(result == ncclSuccess
                   ? done()
                   : Done(Error{static_cast<Status>(result), ncclGetLastError(self.comm)}));
-  // Whoever leaves now would be one more fault of the others.
+  // A rank that leaves now would cause one more fault at the others.
   wait_until([&] { return all_told(seat.board, kind); }, kMostSeconds);
   if (self.comm != nullptr) ncclCommAbort(self.comm);
 }

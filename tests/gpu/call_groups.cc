@@ -31,7 +31,7 @@ Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large) {
 
 void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell) {
   seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
-  // An abort is a fault, too: nobody's is to come before all have told of the first one.
+  // An abort is a fault, too: no rank aborts before all have reported the first fault.
   if (all_tell) {
     EXPECT_TRUE(seat.board.meet());
   }
@@ -80,7 +80,7 @@ class GroupRun {
   }
   ~GroupRun() {
     if (has_windows()) {
-      EXPECT_TRUE(seat_.board.meet());  // nobody's calls use them any more
+      EXPECT_TRUE(seat_.board.meet());  // no rank's calls use them any more
     }
     windows_.clear();
     for (std::size_t s = 1; s < streams_.size(); ++s) gpu_api()->destroy_stream(streams_[s]);

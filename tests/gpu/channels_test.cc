@@ -105,7 +105,7 @@ TEST_P(Channels, DoEveryOperationOnEveryType) {
       {{"NCCL_ALGO", "ring,tree"}});
 }
 
-// x += everybody's x, by a graph's replays and plain calls.
+// x += the sum of all ranks' x, by a graph's replays and plain calls.
 TEST_P(Channels, AreReplayed) {
   run(
       [](NcclRank& seat) {

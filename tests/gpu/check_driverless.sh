@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_driverless.sh BUILD: what the library and the programs of a build for GPUs do on a machine
-# without a driver: ranks live on the host, and whoever needs a GPU says that there is none.
+# without a driver: ranks live on the host, and what needs a GPU reports that there is none.
 set -euo pipefail
 bin=$1/bin lib=$1/lib
 if [ -e /proc/driver/nvidia/version ]; then

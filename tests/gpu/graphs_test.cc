@@ -8,7 +8,7 @@ namespace {
 constexpr int kGraphRanks = 3;
 constexpr std::size_t kGraphCount = 500;
 
-// x += everybody's x in place: after k calls every element is its sum times n^(k-1).
+// x += the sum of all ranks' x in place: after k calls every element is its sum times n^(k-1).
 class Graphs : public testing::Test {
  protected:
   Graphs() : ranks(kGraphRanks) {

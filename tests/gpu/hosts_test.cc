@@ -44,7 +44,7 @@ TEST_P(GpuHosts, ExchangeMessages) {
   run([](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001, 100'000}); });
 }
 
-// x += everybody's x, by graphs and plain calls on two streams.
+// x += the sum of all ranks' x, by graphs and plain calls on two streams.
 TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
   run([](NcclRank& seat) {
     constexpr std::size_t kCount = 4000;
@@ -80,7 +80,7 @@ TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
   });
 }
 
-// So many hardware queues that streams hardly ever share one, and a deadline for what hangs.
+// 64 hardware queues, so that streams hardly ever share one, and a deadline for hangs.
 const Environment kManyQueues = {{"RONDO_SIMT", "queues=64"}, {"RONDO_TIMEOUT", "40"}};
 TEST_P(GpuHosts, KeepTheOrderOfACaptureOverTwoStreams) {
   run(replay_a_capture_of_two_streams, kManyQueues);

@@ -29,7 +29,7 @@ class MulticastWindowsOf : public testing::TestWithParam<NamedLayout> {
 INSTANTIATE_TEST_SUITE_P(Places, MulticastWindowsOf, testing::ValuesIn(kWindowPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A window of two halves of so many floats, or one that is both; `shift` bytes off alignment.
+// A window of two halves of `elements` floats, or one that is both; `shift` bytes off alignment.
 class FloatWindow {
  public:
   FloatWindow(NcclRank& seat, std::size_t elements, bool in_place, std::size_t shift = 0)
@@ -45,7 +45,7 @@ class FloatWindow {
   }
   ~FloatWindow() {
     EXPECT_EQ(gpu_api()->synchronize_stream(seat_.stream), kGpuSuccess);
-    EXPECT_TRUE(seat_.board.meet());  // nobody's calls use it any more
+    EXPECT_TRUE(seat_.board.meet());  // no rank's calls use it any more
     EXPECT_EQ(ncclCommWindowDeregister(seat_.comm, window_), ncclSuccess);
   }
   FloatWindow(const FloatWindow&) = delete;
@@ -180,7 +180,7 @@ TEST(MulticastWindows, WorkAsBeforeWhereARankCannotBindThem) {
   }
 }
 
-// One rank's buffer is elsewhere: a named error of all, and no wait for ever.
+// One rank's buffer is in no window: all ranks get an error that names it, and none hangs.
 TEST(MulticastWindows, AreForAllRanksOrForNone) {
   RankProcesses ranks(as_processes(2, Gpus::kOneEach, kWindowsAsked), [](NcclRank& seat) {
     constexpr std::size_t kCount = 10'000;

@@ -1,4 +1,4 @@
-// What ranks on GPUs put into each other's windows, wherever they are.
+// Puts of ranks on GPUs into windows of other ranks, wherever the ranks are.
 #pragma once
 
 #include "tests/gpu/process_bodies.h"

@@ -70,8 +70,8 @@ TEST_P(Span, TakesRingsAndTrees) {
         {{"NCCL_ALGO", algorithm}});
 }
 
-// x += everybody's x, by graphs and plain calls on two streams, of calls that kernels do and of
-// calls that the hosts do.
+// x += the sum of all ranks' x, by graphs and plain calls on two streams, of calls that kernels do
+// and of calls that the hosts do.
 TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
   run(
       [](NcclRank& seat) {

@@ -174,7 +174,7 @@ TEST_P(SuspensionOf, MayBeTheEnd) {
   });
 }
 
-// Whoever does not resume is named, by the communicator's timeout.
+// A rank that does not resume is named when the communicator's timeout is over.
 TEST(Suspension, NamesWhoDoesNotResume) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Layout layout = as_processes(2, Gpus::kOneEach, {{"RONDO_TIMEOUT", "3"}});

@@ -17,7 +17,7 @@ unasked+=':Every/*/OnePair'  # over two rails they run in any case
 [ "$extent" = whole ] || only="-$unasked"
 "$bin/rdma_tests" --gtest_brief=1 --gtest_filter="$only"
 
-export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a dead peer for ever
+export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7, soft-RoCE asks a dead peer without limit
 (
   for host in a c; do export "RONDO_TEST_HCA_$host==rxe0,rxe2"; done
   for host in b d; do export "RONDO_TEST_HCA_$host==rxe1,rxe3"; done

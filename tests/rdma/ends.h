@@ -14,8 +14,8 @@
 
 namespace rondo::verbs {
 
-// Finite: with 7 retries soft-RoCE asks a dead peer for ever. 2^17 * 4 us, seven times: 4 s, in
-// which a peer on a busy machine answers.
+// Finite: with 7 retries soft-RoCE asks a dead peer without limit. 2^17 * 4 us, seven times: 4 s,
+// in which a peer on a busy machine answers.
 inline Options quick_to_fail() {
   Options options;
   options.timeout = 17;

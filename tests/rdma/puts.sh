@@ -5,7 +5,7 @@
 #   puts.sh FOLDER_OF_PROGRAMS quick|whole
 #                                            quick: the stopped target alone
 set -euo pipefail
-export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a dead peer for ever
+export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7, soft-RoCE asks a dead peer without limit
 for host in a c; do export "RONDO_TEST_HCA_$host==rxe0,rxe2"; done
 export RONDO_TEST_HCA_b==rxe1,rxe3
 only='*RemotePuts*'

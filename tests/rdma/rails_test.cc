@@ -21,7 +21,7 @@ const NetworkKind* two_rails() {
   return nullptr;
 }
 
-// Devices that ask a dead peer for ever: only the time that posted work rests tells.
+// Devices that ask a dead peer without limit: only the time without progress shows that it is dead.
 NetworkKind of_endless_retries(int seconds) {
   NetworkKind kind = *two_rails();
   kind.open = [seconds](net::PortOptions options) -> std::unique_ptr<net::Network> {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kRecordBytes = 300;
 constexpr std::size_t kStackBytes = 256 << 10;
 
-// Of a session with so many ranks: two ends of a link at the rendezvous and in the tree each, and
+// For a session with `ranks` ranks: two ends of a link each at the rendezvous and in the tree, and
 // what the listeners take.
 rlim_t descriptors_for(int ranks) { return static_cast<rlim_t>(ranks) * 9 / 2 + 500; }
 

@@ -5,10 +5,10 @@
 
 Runs itself in a network namespace of its own, so that no other job of the machine is ever visited.
 Every row is one kind of stranger at one kind of door, as root or as another user: batches of rounds
-of the job with visitors at its doors take turns with batches in which the same visitors stand at a
-port of nobody's. A row fails where a job failed (a lost seat or a wrong sum ends it), where a
-visitor was given a descriptor or more than an answer to its greeting, where a process held over
-64 descriptors more, or where no visitor came. Exit status 77: not permitted here.
+of the job with visitors at its doors take turns with batches in which the same visitors stand at an
+unused port. A row fails where a job failed (a lost seat or a wrong sum ends it), where a visitor
+was given a descriptor or more than an answer to its greeting, where a process held over 64
+descriptors more, or where no visitor came. Exit status 77: not permitted here.
 """
 
 import argparse
@@ -199,8 +199,8 @@ def main():
     nobody = here.recv()
     results = []
     print(
-        "| stranger | visits | seats | bytes told, most a visit | descriptors given | descriptors "
-        "more of a process | init / beside nobody's port |"
+        "| stranger | visits | seats | bytes told, max. a visit | descriptors given | descriptors "
+        "more of a process | init / beside an unused port |"
     )
     print("|---|---|---|---|---|---|---|")
     for row in ROWS:

@@ -46,7 +46,7 @@ def processes() -> list[Stage]:
 
 
 def limited(algorithm: str, protocol: str, ctas: int) -> dict[str, dict]:
-    """Of a stage: what forces that way and so many CTAs a rank."""
+    """The settings of a stage that force this algorithm, protocol and number of CTAs a rank."""
     env = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
     env |= {"NCCL_MIN_CTAS": str(ctas), "NCCL_MAX_CTAS": str(ctas)}
     return {"env": env, "facts": {"ctas": ctas, "protocol": protocol}}

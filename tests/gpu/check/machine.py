@@ -74,7 +74,7 @@ class Machine:
 
     @staticmethod
     def _ask_device() -> tuple[dict, int]:
-        """Only questions: settings of the card are nobody's to change."""
+        """Only reads: these tests must not change settings of the card."""
         try:
             said = subprocess.run(
                 ["nvidia-smi", f"--query-gpu={ASKED}", "--format=csv,noheader"],

@@ -2,8 +2,8 @@
 
 At most 9 files in OUT: results.json (all records and figures, replaced at once or not at all, also
 when a stage begins), summary.txt, roof.txt, probe.json, gpu.tune, and logs: tests.txt,
-programs.txt, bench.txt, and build.txt, which check.sh writes. Whoever kills this program loses the
-output of the stages that ran at that moment, whose names results.json has under "running".
+programs.txt, bench.txt, and build.txt, which check.sh writes. If this program is killed, the output
+of the stages that ran at that moment is lost; results.json has their names under "running".
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 
 LOGS = ("tests", "programs", "bench")
 MOST_LOG = 15 << 20
-MOST_PRINTED = 11_000  # characters: whoever calls this may see only the end of what it says
+MOST_PRINTED = 11_000  # characters: a caller may see only the end of the output
 ORDER = ("failed", "hung", "not run")
 
 

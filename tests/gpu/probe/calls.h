@@ -61,7 +61,7 @@ template <class T>
 void poke(T* at, T value) {
   __atomic_store_n(at, value, __ATOMIC_SEQ_CST);
 }
-// Spins until *at >= value; false: not within so many seconds.
+// Spins until *at >= value; false: not within `seconds`.
 bool comes(const std::uint32_t* at, std::uint32_t value, double seconds);
 bool is_over(cudaStream_t stream, double seconds);
 

@@ -60,7 +60,7 @@ struct Timer {
   cudaEvent_t begin = new_event(cudaEventDefault), end = new_event(cudaEventDefault);
   cudaStream_t stream = new_stream();
 
-  // The least of so many runs, in seconds; the first one does not count.
+  // The minimum time of `runs` runs, in seconds; the first one does not count.
   template <class Run>
   double best(int runs, Run run) const {
     float least = 0;
@@ -110,7 +110,7 @@ struct Copying {
   }
 };
 
-// Whole pieces and steps of every kernel for so many CTAs: about what takes the same time.
+// Bytes that are whole pieces and steps of every kernel for `ctas` CTAs and take about equal time.
 std::size_t bytes_for(unsigned ctas, std::size_t most) {
   const std::size_t unit = static_cast<std::size_t>(ctas) * 512 * 8 * sizeof(Vector);
   const std::size_t wanted = ctas * (std::size_t{8} << 20);

@@ -24,7 +24,7 @@ __global__ void write_much(gpu::Vector* at, std::size_t count, const std::uint32
 
 enum class Fence { kNone, kDevice, kSystem };
 
-// One CTA: every thread writes so many vectors, then thread 0 fences and stores a flag, as a rank
+// One CTA: every thread writes `vectors` vectors, then thread 0 fences and stores a flag, as a rank
 // does that gives a slot to its peer. Cycles spent in fence and store, and turns.
 __global__ void fence_often(Fence kind, gpu::Vector* at, unsigned vectors, std::uint32_t* flag,
                             std::uint32_t turns, std::uint64_t* out, std::uint64_t ns) {

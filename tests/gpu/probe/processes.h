@@ -14,7 +14,7 @@ void* share_memory(std::size_t bytes);  // a memory file's; zeroed, seen by what
 // Counts who has come, again and again.
 class Meeting {
  public:
-  void meet(int count);  // returns when so many have come, `count` the same for all
+  void meet(int count);  // returns when `count` have come, the same number for all
 
  private:
   std::atomic<int> arrived_{0}, over_{0};

@@ -195,7 +195,7 @@ void ask_stream_memory_graphs() {
   say("stream memory operations as nodes of graphs");
 }
 
-// So many streams wait for a flag; does another one still run a kernel within half a second?
+// N streams wait for a flag; does another one still run a kernel within half a second?
 void ask_waiting_streams() {
   constexpr int kMost = 64;
   struct Said {

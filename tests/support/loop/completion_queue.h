@@ -1,7 +1,8 @@
 // CompletionQueue: how peers tell a rank of the loop network that they have written something.
 //
-// Like a completion channel of InfiniBand: the descriptor gets readable by what comes after arm(),
-// once; whoever sleeps on it unarmed sleeps for ever. In shared memory, so that peers ring it.
+// Like a completion channel of InfiniBand: the descriptor becomes readable once, by what comes
+// after arm(). A thread that sleeps on it unarmed never wakes. In shared memory, so that peers ring
+// it.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,10 @@
 // What the loop network's "adapter" knows of memory: shared memory files that peers of this host
 // open by number, and in them what was registered.
 //
-// As with a real adapter, a key names memory, whoever writes needs the key, an address and a length
-// that lie within it, and a key that was taken back writes nothing more. What peers write lands in
-// the file: the owner sees it once the link has flushed, as a GPU sees what an adapter has written.
-// A dmabuf file is mapped, and read and written there.
+// As with a real adapter, a key names memory. A writer needs the key, and an address and a length
+// within that memory; a key that was taken back writes nothing more. What peers write lands in the
+// file: the owner sees it once the link has flushed, as a GPU sees what an adapter has written. A
+// dmabuf file is mapped, and read and written there.
 #pragma once
 
 #include <atomic>

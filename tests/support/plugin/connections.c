@@ -16,7 +16,7 @@
 
 #include "tests/support/plugin/behaviour.h"
 
-/* Before every message: how long it is. Nothing of that is checked by whoever calls the plugin. */
+/* Before every message: how long it is. The caller of the plugin checks nothing of that. */
 typedef struct {
   uint64_t bytes;
 } frame_t;

@@ -1,5 +1,5 @@
 /* A network plugin for tests, with NCCL's interface, all versions of it or the one that
- * RONDO_ONLY_VERSION says. It holds whoever calls it to the interface's rules, and misbehaves on
+ * RONDO_ONLY_VERSION says. It checks that its caller keeps the interface's rules, and misbehaves on
  * request: test_plugin.h. */
 #include "tests/support/plugin/test_plugin.h"
 

@@ -4,8 +4,8 @@
  *   algorithm=A protocol=P  makes that entry of the table cost 0, or chooses it (version 2)
  *   most=N                  for calls of at most N bytes alone
  *   function=F              for this function alone (4: all-reduce)
- *   channels=N              asks for so many
- *   dearer=N                adds so many microseconds to every ring and tree by LL
+ *   channels=N              asks for N channels
+ *   dearer=N                adds N microseconds to every ring and tree by LL
  *   alternate=1             every second context chooses Ring by Simple instead
  *   restless=1              each answer of a context differs from the one before
  *   fail=init               or getCollInfo, or finalize

@@ -26,8 +26,9 @@ constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGa
                                   Collective::kBroadcast,     Collective::kReduce,
                                   Collective::kGather,        Collective::kScatter};
 
-// Played by closed form, of all calls of so many bytes and ways of processes. Of threads the closed
-// form counts more than is done in place. Cores that serve unequal numbers of ranks it evens out.
+// Simulated time by closed form, over all calls and ways of one size, ranks as processes. For
+// threads the closed form counts more work than is done in place. It treats cores as equal that
+// serve unequal numbers of ranks.
 struct Apart {
   double least = 1e9, most = 0;
   std::string least_call, most_call;

@@ -86,7 +86,7 @@ TEST(Predictions, PlannersChoiceIsMarked) {
   EXPECT_NE(prediction->busiest.find("NVSwitch"), std::string::npos) << prediction->busiest;
 }
 
-// Sums in the switch are where it can sum, on one host; whoever asks for nothing gets rings.
+// The switch sums only where it can, on one host; without a request rings are used.
 TEST(Predictions, SwitchesSumWhereTheyCan) {
   const auto record = all_reduce(std::uint64_t{1} << 30);
   const auto nvls_of = [&](const char* machine, int hosts) {

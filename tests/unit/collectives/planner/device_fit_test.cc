@@ -25,7 +25,7 @@ CallRecord call_of(std::uint64_t bytes, Collective collective = Collective::kAll
   return {bytes / 4, collective, DataType::kFloat32, RedOp::kSum, 0, -1};
 }
 
-// What so many ranks on so many GPUs would take at these costs.
+// What `ranks` ranks on `devices` GPUs would take at these costs.
 std::vector<DeviceSample> samples_of(int ranks, int devices, const DeviceCosts& costs,
                                      double noise = 0) {
   std::mt19937 random(11);

@@ -31,7 +31,7 @@ bool has_blocks(Collective c) {
 }
 
 // Sets what differs between runs of one shape: buffers in place or not, exposed or not (all, none,
-// mixed between the ranks), PreMulSum, the fewest slots or one more.
+// mixed between the ranks), PreMulSum, the minimum number of slots or one more.
 void set_mode(const AlgorithmRow& row, int mode, Case& c) {
   c.exposures.assign(c.ranks, 0);
   c.in_place = (mode / 4) % 2 != 0;

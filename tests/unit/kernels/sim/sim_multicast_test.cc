@@ -37,8 +37,9 @@ double switch_ns(const SimMulticastCall& call, std::uint64_t rounds = 0) {
   return result.ok() ? result->ns : -1;
 }
 
-// An all-reduce leaves a rank once for the sums, a share of it a second time as results; it comes
-// in likewise. A reduce-scatter's blocks all leave; an all-gather's all come in.
+// In an all-reduce the data leave a rank once for the sums, and a share of them a second time as
+// results; the same amount comes in. A reduce-scatter's blocks all leave; an all-gather's all come
+// in.
 TEST(SimMulticast, MovesEachByteOnceUpAndOnceDown) {
   constexpr std::uint64_t kBytes = 1 << 20;
   const auto bytes = static_cast<double>(kBytes);

@@ -48,11 +48,11 @@ TEST(SimulateHost, TwoRanksOnOneCoreGiveItToEachOther) {
   const double own = 70 + 64 * 0.02, rest = 6 + 64 * 0.03;
   // Announce; spin, yield; announce and end; yield, without spinning; end.
   expect_near(host_ns(call, {.calls = 1}), own + 2000 + own + rest + 1700 + rest);
-  // In a row whoever has ended announces the next call: a turn each.
+  // In a row of calls a rank that has ended announces the next call: a turn each.
   expect_near(host_ns(call), 2 * (own + rest) + 2000);
 }
 
-// So many ranks on a core are one turn fewer a meeting, and their work follows itself.
+// N ranks on a core take N - 1 turns a meeting, and do their work one after the other.
 TEST(SimulateHost, EachRankMoreOnACoreIsATurnMore) {
   for (const int share : {2, 3, 4, 8}) {
     SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, share, 1, 64);
@@ -100,7 +100,7 @@ TEST(SimulateHost, ARootRunsAheadOfItsReaders) {
   EXPECT_GT(host_ns(call), 1.2 * reader);
 }
 
-// As far as there is room for its announcements: on one core it hands that on every so many calls.
+// A root runs ahead until its announcements are full: on one core it then hands over the core.
 TEST(SimulateHost, ARootRunsAheadAsFarAsAnnouncementsGo) {
   SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 64);
   call.place = HostPlace::kLines;

@@ -1,4 +1,4 @@
-// Graphs: equal machines are equal values whoever added what when; what cannot be is refused.
+// Graphs: equal machines are equal values in any order of additions; impossible ones are refused.
 #include "topology/graph/graph.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The acceptor: visitors that hold the secret arrive, whoever else comes, is silent, slow or wrong.
+// The acceptor: visitors that hold the secret arrive, even if others are silent, slow or wrong.
 #include "transport/auth/acceptor.h"
 
 #include <gtest/gtest.h>

@@ -199,7 +199,7 @@ TEST(Handshake, AReplayedConversationIsRefused) {
   EXPECT_EQ(connector.state(), State::kRefused);
 }
 
-// Whoever gives an acceptor its own proof back has proved nothing.
+// A visitor that sends an acceptor its own proof back has proved nothing.
 TEST(Handshake, AReflectedProofIsRefused) {
   Handshake connector = Handshake::connector(secret_of(1), "here");
   Handshake acceptor = Handshake::acceptor("here");

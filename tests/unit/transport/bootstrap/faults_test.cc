@@ -256,7 +256,7 @@ TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   expect_all_ok(as_threads(2, [&](int rank) { return join_and_gather(id, rank, 2); }));
 }
 
-// Whoever holds the secret but is not who was meant: here a rank that passes for the rendezvous.
+// An endpoint that holds the secret but is the wrong one: here a rank in place of the rendezvous.
 TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
   const auth::Digest secret = auth::random_digest();
   const auto lo = net::resolve({"127.0.0.1", 0}, AF_INET).value();

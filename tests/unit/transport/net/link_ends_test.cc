@@ -113,7 +113,7 @@ TEST_P(NetworkEnds, APeerThatIsGoneIsNamed) {
       << link->error().text;
 }
 
-// Whoever has armed a network is woken by what comes, or told that it has come already.
+// A thread that arms a network is woken by what comes, or told that it has come already.
 TEST_P(NetworkEnds, WhatComesWakesWhoHasArmed) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);

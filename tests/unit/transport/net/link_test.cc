@@ -213,7 +213,7 @@ TEST_P(NetworkLink, AKeyThatNamesNoSuchMemoryEndsTheLink) {
   }
 }
 
-// test() says that a message is there when whoever owns the memory sees it.
+// test() reports a message as received only when the owner of the memory sees it.
 TEST_P(NetworkLink, ADevicesOwnerSeesWhatIsDone) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);

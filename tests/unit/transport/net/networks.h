@@ -17,7 +17,7 @@ namespace rondo::test {
 
 struct NetworkKind {
   const char* name;
-  const char* door;  // PortOptions::network of whoever it lets in
+  const char* door;  // PortOptions::network of the peers that it lets in
   std::function<std::unique_ptr<net::Network>(net::PortOptions)> open;
   bool both_move = false;  // a message moves only while both of its ranks turn
   bool puts = false;

@@ -1,4 +1,4 @@
-// Whoever does not hold the secret is dropped at the door of every network, and disturbs nobody.
+// A peer without the secret is dropped at the listener of every network, and disturbs no other.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -151,8 +151,8 @@ TEST(PluginFailures, AConnectionThatAGpuIsToDriveIsRefused) {
       << why;
 }
 
-// Of the communicator, so it is let in, but its messages do not bear the token: as those of whoever
-// connects to the plugin's port before the peer does.
+// It is of the communicator, so it is let in, but its messages do not carry the token, like those
+// of a stranger that connects to the plugin's port before the peer does.
 TEST(PluginFailures, WhoDoesNotKnowTheTokenGetsNoMessageIn) {
   const PluginControls controls;
   const plugin::Plugin& raw = test_plugin();

@@ -60,7 +60,7 @@ TEST(HostGroup, BringsAllProcessesTogether) {
   EXPECT_NE(follower->group->processes[0].neighbour, nullptr);
 }
 
-// Whoever reads /proc/net/unix comes to the leader first: silent, or asking for memory.
+// A stranger that reads /proc/net/unix connects to the leader first: silent, or asking for memory.
 TEST(HostGroup, StrangersBeforeItsOwnProcessesAreNoErrorAndGetNothing) {
   TwoProcesses two;
   std::vector<net::Socket> strangers;

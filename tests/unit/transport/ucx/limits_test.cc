@@ -1,6 +1,6 @@
-// What UCX would do without end or after the end is bounded: what it buffers for a receiver that
-// takes nothing, and its hands on memory of links that are closed. And whoever finds a worker, but
-// holds no token, gets nothing in.
+// UCX's work without limit or after the end is bounded: what it buffers for a receiver that takes
+// nothing, and its access to memory of links that are closed. A peer that finds a worker, but holds
+// no token, gets nothing in.
 #include <unistd.h>
 
 #include <algorithm>

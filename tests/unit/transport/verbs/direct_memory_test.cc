@@ -44,7 +44,7 @@ TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
   EXPECT_EQ(adapters->find(*key, memory.bytes), nullptr);
 }
 
-// Whoever is refused goes on with host memory, and needs the whole of it back.
+// A link that is refused goes on with host memory, and needs the whole of it back.
 TEST_F(DirectMemory, ThatOnePortRefusesIsRegisteredWithNone) {
   const auto adapters = open(played_functions(), 2);
   played_.refused_by = 1;

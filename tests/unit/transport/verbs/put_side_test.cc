@@ -54,7 +54,7 @@ class Puts : public OnPlayedVerbs, public RailOwner {
   std::uint64_t push(const net::Put& put) {
     return side_.push(put, put.body.empty() ? Adapters::Keys{} : *adapters_->find(key_, body_));
   }
-  // The rail is gone at this end; the peer has said that, and so many puts.
+  // The rail is lost at this end; the peer's note says so, and that `puts` puts took effect.
   std::optional<std::string> hear_loss(std::size_t rail, std::uint64_t puts) {
     rails_[rail]->lose("the test has lost it");
     std::erase_if(ways_, [&](const Way& way) { return way.rail == rails_[rail].get(); });

@@ -44,7 +44,7 @@ class Binding {
  private:
   DeviceRank& rank() const { return DeviceRank::of(state_); }
 
-  // The team of the ranks of this process, which whoever comes first makes.
+  // The team of the ranks of this process, which the first rank to come makes.
   Done take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
     static auto& teams = *new SharedByKey<const void*, DeviceTeam>;
     const void* group = state_.members.group.get();  // theirs in common
@@ -124,7 +124,7 @@ class Binding {
     RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
     if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
     rank().join_team();
-    // Whoever made the team may end its communicator at once: not before the others have it.
+    // The rank that made the team may end its communicator at once: not before the others have it.
     if (std::set(known.processes.begin(), known.processes.end()).size() < known.processes.size()) {
       RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     }

@@ -2,7 +2,7 @@
 //
 // Every plain call has a number and a descriptor in the segment, in a ring; captured calls have
 // descriptors of their own, equal ones shared. Guarantees: ranks that make different calls in one
-// place of the order are found by whoever comes last; a descriptor is not overwritten while the
+// place of the order are found by the last rank; a descriptor is not overwritten while the
 // leader's kernel or another process may need it. One caller at a time, but for newest() and
 // not_come(). Cost: some stores and loads a rank; a wait where this process is a ring ahead.
 #pragma once

@@ -6,7 +6,7 @@
 // (slots, rounds, counters, barriers) follows from its own plan and from the calls before it; it is
 // counted and told of by call, not by launch (launch_words.h), and announced by call. So ranks that
 // fuse, ranks that do not and ranks that cut their lists elsewhere play the same calls together, in
-// replays, too. Nobody waits for ever: a channel plays calls in their order, and a launch begins
+// replays, too. There is no deadlock: a channel plays calls in their order, and a launch begins
 // once the ones before it are over; so the earliest call that is not over anywhere is played, or
 // about to be, on all channels of all ranks.
 // A call that is first tried in place (in_place_calls.h) is launched alone.

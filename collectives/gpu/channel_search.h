@@ -27,7 +27,7 @@ ChannelOrders find_orders(const OrdersRequest& request);
 ChannelOrders orders_of(const topology::ClusterPlan& plan,
                         std::span<const topology::Graph* const> graphs);
 // By the environment: rank 0 logs what was found, NCCL_GRAPH_DUMP_FILE_RANK writes it.
-// most_ctas: of a rank. rank: -1: whoever comes first finds it for all ranks, and does both.
+// most_ctas: of a rank. rank: -1: the first rank finds it for all ranks, and does both.
 ChannelOrders find_orders(const Places* places, const HostShape& shape, int most_ctas, int rank);
 
 // The ports of this rank's host, those by which rings leave or enter it at this rank first: what

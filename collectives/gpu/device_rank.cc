@@ -170,7 +170,7 @@ Done DeviceRank::may_go_on() {
   return served_standing_ ? served_standing_() : done();
 }
 
-// Ranks of this process. Whoever has left makes no call any more; so that is looked at first.
+// Ranks of this process. A rank that has left makes no more calls, so this is checked first.
 std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
   detector.tick(now_ns());
   for (int r = 0; r < state_.host.size; ++r)

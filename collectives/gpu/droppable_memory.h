@@ -1,5 +1,5 @@
 // DroppableMemory: the device memory of a communicator in this process that ncclCommSuspend gives
-// back: its addresses stay (virtual_memory.h), so that whoever holds it lists it here when it is
+// back: its addresses stay (virtual_memory.h), so that its owner lists it here when it is
 // made, and need not hear of anything later.
 //
 // Memory that cannot be dropped (of cudaMalloc, or a CUDA IPC handle) stays, and is counted. Safe

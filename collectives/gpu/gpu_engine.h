@@ -1,4 +1,4 @@
-// GpuEngine: what does the calls of one rank on a GPU, whoever that is: the team of its process's
+// GpuEngine: what does the calls of one rank on a GPU: the team of its process's
 // ranks by kernels and copies (team_engine.h), or the host (staging/host_proxy.h).
 //
 // A group of calls: post(), then is_enqueued() until it says so, then join(). Guarantees: what an

@@ -2,8 +2,8 @@
 // each other in the order in which their calls were made, whichever communicators these are of.
 //
 // Else two threads that use two communicators of the same devices may launch them in different
-// orders on two of these; where a device has no room for both kernels, each waits for the other for
-// ever. A turn is held while one call's kernels are enqueued on all devices; each waits on its
+// orders on two of these; where a device has no room for both kernels, this would be a
+// deadlock. A turn is held while one call's kernels are enqueued on all devices; each waits on its
 // stream for the newest one of another communicator there. Calls of one communicator are in order
 // anyway (stream_order.h). Guarantees: as said, outside of captures; a graph is ordered by what the
 // program replays before it. Cost: nothing where it is not asked for; else a mutex a call, and an

@@ -4,10 +4,10 @@
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
 //   leader   wait for all READY, resolve and direct kernel, all DONE
 // READY and DONE are words in the ControlSegment, written and awaited by stream memory operations:
-// no kernel waits, no stream waits for what its own process has not enqueued, and nobody's host
+// no kernel waits, no stream waits for what its own process has not enqueued, and no host
 // waits for another's but where a rank is kCallsAhead ahead or memory is first shared. Buffers that
 // the leader has mapped (ncclMemAlloc'd, registered) are worked on in place; others are staged, in
-// steps that fit, double-buffered. Flags count the steps of one call and are reset by whoever
+// steps that fit, double-buffered. Flags count the steps of one call and are reset by the rank that
 // awaits them, so plain calls and replays of captured ones mix.
 // Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
 // launches; staged bytes are copied twice more.

@@ -1,6 +1,6 @@
 // MemoryExchange: questions between processes of a host for each other's memory, and the answers.
 //
-// A process asks whoever has the memory; that process's watch thread answers, so an answer never
+// A process asks the owner of the memory; that process's watch thread answers, so an answer never
 // depends on what its program does. Plain parts lie in the control segment, files travel over Unix
 // sockets. Guarantees: a process asks one question at a time and may be asked meanwhile; every
 // question ends with its deadline; who did not answer one is asked no more. Cost: a round trip

@@ -25,7 +25,7 @@ class MultiDeviceLaunch {
   // On every device, around the launches (launch_turn.h).
   Done take(LaunchTurn& turn) const;
   Done pass_on(LaunchTurn& turn) const;
-  // Each of the streams waits for the parts of all others so far: whoever follows one, follows all.
+  // Each of the streams waits for the parts of all others so far: what follows one follows all.
   Done join() const;
   Done end();
 

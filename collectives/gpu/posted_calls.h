@@ -2,7 +2,7 @@
 // by their number, until all ranks of the process have come, and messages between these ranks, by
 // sender and receiver, in order.
 //
-// Only keeps and compares; whoever uses it keeps threads apart. Guarantees: a rank whose call is
+// Only keeps and compares; the caller synchronizes threads. Guarantees: a rank whose call is
 // another one than those of the ranks before it learns of it here. Cost: a record and some words a
 // rank and call.
 #pragma once

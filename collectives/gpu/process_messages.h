@@ -2,7 +2,7 @@
 // of ranks (message_slots.h): a kernel where each process has GPUs of its own
 // (messages_by_kernel.h), else streams that wait (messages_by_streams.h).
 //
-// Guarantees: a message whose sizes differ is an error of whoever comes last. Cost: as those say.
+// Guarantees: a message whose sizes differ is an error of the later rank. Cost: as those say.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace rondo::gpu {
 
-// Made with the first message of the pair. Whoever cannot be asked for slots any more will not take
+// Made with the first message of the pair. A peer that cannot give slots any more will not take
 // or send anything either, and is named.
 Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message);
 

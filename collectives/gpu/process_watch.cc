@@ -180,7 +180,7 @@ bool ProcessWatch::is_in_call() const {
 
 std::vector<int> ProcessWatch::awaited_in_call() const {
   if (is_cut_off()) return {0};
-  // Where the leader is there, whoever has given fewest steps keeps all others.
+  // Where the leader is there, the process with the minimum of steps delays all others.
   std::vector<int> found;
   if (context_.leads() || word(context_.segment->process(0).ready) != 0) {
     std::uint32_t fewest = kReleased, most = 0;

@@ -35,7 +35,7 @@ Done RankOrder::begin(const RankStreams::Use& use) {
   has_graphs_ |= in_capture;
   for (Point* const point : newest_) {
     if (!in_capture && same_stream(on_, use.stream)) break;
-    if (in_capture) ++point->users;  // for ever: a graph waits for it
+    if (in_capture) ++point->users;  // never undone: a graph waits for it
     RONDO_CHECK_OK(
         point->event.hold(use.stream, in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain));
   }

@@ -39,13 +39,13 @@ Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas);
 Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all,
                                                const topology::Graph* graph);
 
-// What calls over connections need of a device that plays so many ranks.
+// What calls over connections need of a device that plays stations[rank] ranks.
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations,
                                      int slots = kUsualSlots, const WireRates& wires = {});
 
 struct Reachability {
   std::vector<int> process_of;  // by rank: its process, numbered in the order of first ranks
-  std::vector<int> gpu_of;      // by rank, numbered likewise
+  std::vector<int> gpu_of;      // by rank, numbered in the same way
   int processes = 1, gpus = 1;
   P2pReach near;                // by ranks
   bool one_owner = false;       // no GPU is used by two processes

@@ -2,7 +2,7 @@
 // of the host have mapped, and theirs that this one has, so that kernels there read and write it in
 // place.
 //
-// Whoever has a block asks the other process to map it (memory_exchange.h), and keeps the answer:
+// The owner of a block asks the other process to map it (memory_exchange.h), and keeps the answer:
 // where that process sees the block. So no process looks up another one's addresses. Guarantees:
 // every question ends with its deadline; a block that ends is unmapped elsewhere, and its number is
 // never used again. Safe from any thread; two processes may ask each other at once. Cost: a round

@@ -14,8 +14,8 @@ namespace rondo::gpu {
 namespace {
 
 // One thread a rank moves what leaves the host: more channels than it has use for only cost memory
-// and connections. Where more leave a host by ports of their own, so many. Slots are large enough
-// for a message of their own, and so many that a port is busy while the first ones come back: at 14
+// and connections. Where more leave a host by ports of their own, as many. Slots are large enough
+// for a message of their own, and enough that a port is busy while the first ones come back: at 14
 // us a hop each way, 8 of 128 KiB let 37 GB/s pass, more than a port of 200 Gbit/s (4: 19).
 constexpr int kChannels = 4;
 constexpr int kSlots = 8;

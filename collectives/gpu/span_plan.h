@@ -3,7 +3,7 @@
 // of what every rank has told, so that all agree alike.
 //
 // Kernels play rings and trees by the protocol Simple, for the five collectives that have them, and
-// move messages: gathers, scatters and all-to-alls, all of them from so many bytes on
+// move messages: gathers, scatters and all-to-alls, all of them from a size on
 // (RONDO_GPU_RELAY, unmeasured), and all sends and receives. NCCL_ALGO must allow ring or tree, and
 // NCCL_PROTO simple. Every rank needs a GPU of its own. Everything else, and all where that is not
 // so, is the hosts'.
@@ -57,7 +57,7 @@ std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord&
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
                                             const CallRecord& record,
                                             NewestDevicePlan* newest = nullptr);
-// What is usual where every rank has a GPU of its own, and channels have so many rings of their own
+// What is usual where every rank has a GPU of its own, and channels have `rings` rings of their own
 // (ChannelOrders).
 DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings = 0);
 

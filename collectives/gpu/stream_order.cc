@@ -66,7 +66,7 @@ Done StreamOrder::begin(const LaunchSite& site) {
   if (!any_plain_ && !any_capture_) return done();
   // What runs on this very stream is in order already, unless a graph may have been launched on
   // another one since. A launch on every device touches nothing but its own device's ranks; another
-  // one touches everybody's.
+  // one touches the ranks of all devices.
   const Device& here = devices_[static_cast<std::size_t>(site.place)];
   const auto newest = std::count_if(devices_.begin(), devices_.end(),
                                     [](const Device& device) { return device.newest; });

@@ -3,7 +3,7 @@
 // the newest that touched other devices' ranks, and one for captures.
 //
 // A launch comes after those of the ranks that it touches, and after no other: a rank may be ahead
-// of another one, and whoever waits for what that one launched since, waits for what needs it. So
+// of another one, and waiting for the later launches of that one could deadlock. So
 // either all ranks of the order take part in a launch, or it is none of the order's, and comes
 // after what those ranks did (come_after()); and a rank follows the launch that it took part in.
 //

@@ -66,7 +66,7 @@ Done Suspension::bring_back(const net::Deadline& deadline) {
   RONDO_CHECK_OK(memory_.bring_back());
   if (!others_) return done();
   HostAtomics::store_release(others_->segment.process(others_->process).resumed, round_);
-  // Counters in memory of the host are zeroed by whoever raises them: old ones would pass for new.
+  // Counters in host memory are zeroed by the side that raises them: old ones would pass for new.
   for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, true, p, deadline));
   return memory_.bring_back_mapped(
       [&](int process, const MemoryExchange::Question& question) -> Result<MemoryHandle> {

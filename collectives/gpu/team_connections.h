@@ -30,7 +30,7 @@ class TeamConnections {
   void set_tuned(std::shared_ptr<const TunedWays> ways);
   DeviceConnections* connections() const { return connections_; }     // null: none are needed
   const DeviceBarriers* barriers() const { return barriers_.get(); }  // null: none can be
-  const MulticastMemory* multicast() const { return multicast_; }     // null likewise
+  const MulticastMemory* multicast() const { return multicast_; }     // null: none can be
   // What is made here, of it.
   void list_in(DroppableMemory& droppable);
 

@@ -141,7 +141,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
 }
 
 // Every device pushes what its ranks send, on a stream of one of them, after all ranks have come;
-// then each of these streams waits for the others' copies, so that whoever follows one, follows
+// then each of these streams waits for the others' copies, so that what follows one stream follows
 // all.
 Done TeamLaunches::copies(const JointCall& call) {
   const std::vector<Buffers> buffers = call.buffers();

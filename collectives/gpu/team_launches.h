@@ -46,7 +46,7 @@ class TeamLaunches {
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
-  // most: that the ranks of so many calls allow.
+  // most: that the ranks of `calls` calls allow.
   int direct_ctas(int rank, int most, std::size_t calls) const;
 
   TeamContext& team_;

@@ -21,7 +21,7 @@ class TeamStanding {
 
   Done check();              // an error once a communicator was ended or has a fault
   net::Deadline deadline();  // of a communicator's timeout, and while all stand
-  double device_seconds();   // that a device may wait; 0: for ever
+  double device_seconds();   // that a device may wait; 0: no limit
 
   bool is_released() const { return released_; }
   void release() { released_ = true; }

@@ -106,7 +106,7 @@ struct ConnectedArgs {
                            // after rank
   };
   struct Call {
-    CallRecord record;        // for whoever asks what a kernel waits for, too
+    CallRecord record;        // also to report what a kernel waits for
     std::uint64_t count;      // of a block, as in `record` (copies: bytes)
     std::uint64_t per_round;  // of a channel (Rounds)
     std::uint64_t slice;      // of a verb that a job does: what a slot holds

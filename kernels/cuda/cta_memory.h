@@ -30,7 +30,7 @@ enum How : std::uint32_t {
   kLast = 1,        // nothing comes after: everybody leaves
   kReduces = 2,     // arithmetic, not only a copy
   kFinishes = 4,    // an average's last step: it divides
-  kFillsSlot0 = 8,  // LL: whole slots get the new flag, so that no old one lives for ever
+  kFillsSlot0 = 8,  // LL: whole slots get the new flag, so that no old one remains
   kFillsSlot1 = 16,
 };
 // Places for jobs, a group: as many as a connection has slots, which a rank may have filled before

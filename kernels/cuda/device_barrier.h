@@ -50,7 +50,7 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, const CallRecor
   return !cta_failed();
 }
 
-// By all threads, after the last of so many meetings of a call: the next one goes on from there.
+// By all threads, after the last of `meetings` of a call: the next call goes on from there.
 // well: the last one was kept.
 RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetings, bool well) {
   if (device::thread_index() != 0) return;

@@ -17,7 +17,7 @@ __device__ __forceinline__ std::uint64_t opaque(std::uint64_t value) {
 
 namespace ptx {
 
-// The register type that carries a value of so many bytes.
+// The register type that carries a value of `bytes` bytes.
 template <unsigned bytes>
 struct Register;
 template <>

@@ -237,7 +237,7 @@ struct DirectReduce {
     for (int s = 0; s < leaves; ++s) {
       RONDO_UNROLL
       for (int u = 0; u < unroll; ++u) {
-        loaded[u][s] = device::Vector{};  // else a register that no path has written lives for ever
+        loaded[u][s] = device::Vector{};  // else a register that no path writes stays live
         if (s < args.sources)
           loaded[u][s] = device::load_once(vector_at(begin_of(s) + from) + u * device::kWarp);
       }

@@ -36,13 +36,13 @@ struct DeviceBarrier {
   std::uint64_t* told[kMostBarrierDevices];  // in each device's memory: [CTA][place] said so
   Control* control;
   std::uint64_t* launches;                 // by CTA, of any kind; null: no host wants to know
-  CallRecord call;                         // for whoever asks what a kernel waits for
+  CallRecord call;                         // to report what a kernel waits for
   std::int32_t rank[kMostBarrierDevices];  // one of each device
 };
 // A call of a list whose calls meet one by one, each as if it were alone in its launch: ranks of
 // several processes may launch such a list, or parts of it, or call by call.
 struct ListedCall {
-  CallRecord record;            // for whoever asks what a kernel waits for
+  CallRecord record;            // to report what a kernel waits for
   std::uint16_t ctas, threads;  // of the launch, the first: those that it would have alone
   std::uint16_t end_item;       // of copies: behind its items
 };
@@ -65,7 +65,7 @@ inline constexpr unsigned kBarrierShared = kWaitShared;
 // Segment k in [0, segments) lies at input + k * count. scattered: segment k goes to output k of
 // the call (reduce-scatter); else the one segment goes to all of its outputs, from output[c *
 // targets] on. Each position is read by the thread that writes it, inputs first: an output may be
-// an input. slice: inputs and outputs are staging, of which CTA c has so many elements from
+// an input. slice: inputs and outputs are staging, of which CTA c has `slice` elements from
 // c * slice on: its part of each segment, one after the other.
 inline constexpr int kMostReductions = 32;
 struct ReduceArgs {

@@ -28,7 +28,7 @@ RONDO_FN inline bool learns_to_go_on(EndAt end, bool incoming) {
   return true;
 }
 
-// Until the end's counter has come so far; whether it has. waiter: who waits, for whoever asks:
+// Until the end's counter has come so far; whether it has. waiter: who waits, for reports:
 // control(), call(), channel(), told() (wait_until()).
 template <class Faults, class Waiter>
 RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const Waiter& waiter) {

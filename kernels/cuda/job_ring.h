@@ -5,7 +5,7 @@
 // warp of workers has done its part; all have), `free` (the peers have been told). So nobody waits
 // for all others: the control warp may be kJobs ahead of the signal warp, each warp of workers goes
 // on to the next job by itself, and a fence of the signal warp holds up nobody. Jobs are numbered
-// from 0 over a launch. Guarantees: what a warp did in a job is there for whoever waits for the
+// from 0 over a launch. Guarantees: what a warp did in a job is visible to those that wait for the
 // job. Cost: for the control warp and the signal warp two waits and an arrival a job, for a worker
 // a wait and, by one lane of its warp, an arrival.
 #pragma once

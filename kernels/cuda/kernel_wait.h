@@ -49,7 +49,7 @@ RONDO_FN inline void begin_waits() {
   set_wait_word(kLookerAt, 0);
   set_wait_word(kLimitAt, 0);
 }
-// A failed CTA neither moves nor posts anything more. Whoever sees it late does no harm.
+// A failed CTA neither moves nor posts anything more. Seeing it late does no harm.
 RONDO_FN inline bool cta_failed() { return wait_word(kFailedAt) != 0; }
 RONDO_FN inline void fail_cta() { set_wait_word(kFailedAt, 1); }
 
@@ -122,7 +122,7 @@ class Wait {
   std::uint64_t begin_ = 0;  // the first time that it was asked
 };
 
-// Whoever is to hear that a wait lasts, and that it is over.
+// Receives the news that a wait lasts, and that it is over.
 struct NobodyToTell {
   RONDO_FN void waits() const {}
   RONDO_FN void goes_on() const {}

@@ -4,7 +4,7 @@
 // Serves texts in which all ranks expose in every round, in two slots in turn, and read what they
 // wait for in that round (one_shot_all_reduce, direct_all_gather); input and output may be the
 // caller's own. Guarantees: the bits of reduce.h in tree order; relies on 8-byte accesses being
-// whole, and on nothing else. Nothing tells a peer that its lines have been read: whoever pushes
+// whole, and on nothing else. Nothing tells a peer that its lines were read: a rank that pushes
 // round r has seen lines of round r - 1 from all, each sent after its sender had done round r - 2,
 // whose slot is filled again. Calls of a list go on with the rounds of the one before; nothing
 // orders CTAs, so they must not touch what another one writes. Cost: one way over the link; n - 1

@@ -27,7 +27,7 @@ inline constexpr int kMostLLPushCalls = 8;  // of one launch
 // A list of calls, one after the other, each as if it were alone in its launch (ConnectedArgs).
 struct LLPushArgs {
   struct Call {
-    CallRecord record;    // for whoever asks what a kernel waits for
+    CallRecord record;    // to report what a kernel waits for
     std::uint64_t count;  // of a block (copies: bytes)
     const void* input;
     void* output;
@@ -40,7 +40,7 @@ struct LLPushArgs {
   std::uint32_t grain;
   std::uint64_t per_round;          // of a CTA
   std::uint64_t* rounds;            // by CTA: how many it has done, ever
-  std::uint64_t* launches;          // likewise, calls of any kind; null: no host wants to know
+  std::uint64_t* launches;          // by CTA, calls of any kind; null: no host wants to know
   std::byte* staging[kMostLLPush];  // of every rank, as this device sees it
   Control* control;
   Call call[kMostLLPushCalls];

@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kMessageSlotBytes = 64 << 10;  // most
 inline constexpr int kMostMessageItems = 196;
 inline constexpr int kMostMessageStations = 8;
 inline constexpr int kMostMessageCtas = 32;
-inline constexpr int kMessageWindow = kDirections * kEnds;  // shared memory has room for so many
+inline constexpr int kMessageWindow = kDirections * kEnds;  // that shared memory has room for
 
 // Where an end stands among those of its rank. Its wait word has the same place.
 constexpr int message_end(int peer, int direction, int channel) {
@@ -52,7 +52,7 @@ struct MessageLink {
 };
 
 struct MessageArgs {
-  CallRecord call;  // for whoever asks what a kernel waits for
+  CallRecord call;  // to report what a kernel waits for
   // An item: what one channel moves of a message, at one of its ends, which says whether it sends.
   // A copy within the device is two: from where, with the bytes, and, behind it, to where.
   static constexpr std::uint16_t kCopy = 0xffff;  // in place of an end

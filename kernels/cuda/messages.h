@@ -9,7 +9,7 @@
 // hosts, hold up only their own message. Guarantees: any alignment; what is sent is read once, and
 // crosses once to the receiver's slots; items of an end one after the other; no wait that outlives
 // Control::abort by much; where a CTA waits for long, that of one of its ends is told to the host,
-// with the slot's number (Station::waits), until it ends. Whoever cuts messages into items and
+// with the slot's number (Station::waits), until it ends. A host that cuts messages into items and
 // launches sees to it that the first one of all that are not over is open, or the next to be, on
 // both sides (message_launches.h). Cost: where nothing is waited for, a job of the ring and a
 // posted store to the peer a slot.
@@ -125,7 +125,7 @@ struct Messages {
     if (device::lane_index() == place) *mine = {item, 0};
     return true;
   }
-  // Until one of the open items may go on. The one at `place` is who waits, for whoever asks.
+  // Until one of the open items may go on. The one at `place` is reported as the waiter.
   static RONDO_FN bool wait_for_any(const Args& args, const Open& mine, unsigned place) {
     const unsigned item = device::shuffle(mine.item, place);
     const Args::Station& station = station_of(args, item);
@@ -171,7 +171,7 @@ struct Messages {
     set(offsetof(DeviceEnd, connection.peer),
         static_cast<std::uint32_t>(device::load(&link->peer)));
   }
-  // What whoever opens the end next must know, by the lane that had it.
+  // State for the lane that opens the end next, saved by the lane that had it.
   static RONDO_FN void save(DeviceEnd* at) {
     if (at == nullptr) return;
     device::store(&at->step, end().step());

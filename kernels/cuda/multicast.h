@@ -6,7 +6,7 @@
 // brings round k + 1 into staging, lets the switch do round k, and takes round k - 1 out; the warps
 // of a CTA begin with different ones, so that the device's memory and the switch are busy together.
 // Guarantees: any alignment and count; in place; sums in no particular order, accumulated in
-// float32 (never for reproducible calls). Three slots in turn: whoever fills one again has met all
+// float32 (never for reproducible calls). Three slots in turn: a rank that refills one has met all
 // others after they had done with it, in this launch or another one. When a launch is over, nobody
 // touches this device's staging by multimem instructions any more: it may be unbound. Calls of a
 // list follow each other as launches would, CTA by CTA: nothing orders those of one call behind

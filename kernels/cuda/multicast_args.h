@@ -22,7 +22,7 @@ constexpr bool multicast_sums(DataType type, RedOp op) {
   return op == RedOp::kSum &&
          (type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16);
 }
-// The most elements of whole vectors that a slot holds for each of so many ranks.
+// Maximum of elements, in whole vectors, that a slot holds for each of `parts` ranks.
 constexpr std::uint64_t multicast_round(std::uint64_t parts, std::uint64_t width) {
   return shapes::kMulticastSlot / parts / 16 * 16 / width;
 }

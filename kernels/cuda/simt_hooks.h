@@ -47,7 +47,7 @@ void fence(Scope scope);  // acquire and release
 // For all threads of the CTA. Not aligned: they come one by one, from anywhere.
 void barrier();
 
-// Barriers in shared memory, at multiples of 8 (mbarriers). A phase ends with so many arrivals;
+// Barriers in shared memory, at multiples of 8 (mbarriers). A phase ends with N arrivals;
 // test says whether the phase of that parity is over, wait blocks until it is.
 void mbarrier_init(std::uint32_t at, unsigned arrivals);
 void mbarrier_end(std::uint32_t at);

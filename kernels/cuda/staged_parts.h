@@ -11,7 +11,7 @@
 
 namespace rondo::cuda {
 
-// Of blocks of so many units (elements, bytes).
+// Of blocks that are counted in units (elements, bytes).
 struct Part {
   std::uint64_t begin, count;
 };
@@ -41,7 +41,7 @@ RONDO_FN inline BlockDeal deal_warps(int blocks, unsigned threads) {
 // As many vectors as a thread of these launches has to move.
 inline constexpr int kPartInFlight = 4;
 
-// So many bytes of each block, from where its parts lie to where they go. Not inlined: dozens of
+// Copies bytes of each block, from where its parts lie to where they go. Not inlined: dozens of
 // kernels do this, before and after what they are made for.
 RONDO_FN RONDO_NO_INLINE inline void copy_parts(const std::byte* from, std::uint64_t from_step,
                                                 std::byte* to, std::uint64_t to_step, int blocks,

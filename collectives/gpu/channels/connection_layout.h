@@ -35,7 +35,7 @@ struct ConnectionShape {
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: those that get slots
   bool ll_push = false;                 // staging for LL push, where all are near
-  bool meets = false;                   // words and staging for shared direct kernels, likewise
+  bool meets = false;                   // words and staging for shared direct kernels, if near
   bool messages = false;                // ends and words for the kernel of messages
 };
 
@@ -93,7 +93,7 @@ class ConnectionLayout {
   // In a rank's memory: by channel its order as kernels read it (cuda::order_words); 0: none.
   const ChannelOrders& orders() const { return orders_; }
   std::uint64_t orders_at() const { return orders_.permutes() ? rounded_ends() : 0; }
-  std::uint64_t launches_at() const;  // likewise
+  std::uint64_t launches_at() const;  // by channel; 0: none
   // Of LL push: how many rounds each CTA of the rank has done, and where others push to.
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;

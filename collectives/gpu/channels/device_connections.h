@@ -50,12 +50,12 @@ class DeviceConnections {
   const ConnectionLayout& layout() const { return layout_; }
   // Of ranks of this process:
   cuda::DeviceEnd* ends(int rank) const;    // in the rank's device memory
-  std::uint64_t* launches(int rank) const;  // likewise
-  std::uint64_t* rounds(int rank) const;    // likewise, where the layout has LL push
+  std::uint64_t* launches(int rank) const;  // in the same memory
+  std::uint64_t* rounds(int rank) const;    // there, too, where the layout has LL push
   cuda::Control* control(int rank) const;   // as its kernels see it
   // Of any rank, where the layout has LL push: as kernels of this process see it.
   std::byte* staging(int rank) const;
-  // Of any rank, where the layout meets, likewise: what the rank's kernels tell and are told, and
+  // Of any rank, where the layout meets: what the rank's kernels tell and are told, and
   // staging for its input and output.
   std::uint64_t* barriers(int rank) const;
   std::uint64_t* told(int rank) const;

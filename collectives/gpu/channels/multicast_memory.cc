@@ -45,7 +45,7 @@ Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> 
     RONDO_CHECK_OK(made->add());
     return made->bind();
   };
-  // A switch has room for so many objects only, and may be in other hands (no fabric manager).
+  // A switch has room for few objects only, and others may control it (no fabric manager).
   if (const Done all = opened(); !all.ok()) {
     RONDO_WARN("calls do without multicast memory (NVLS): {}", all.error().text);
     return std::unique_ptr<MulticastMemory>();

@@ -4,7 +4,7 @@
 //
 // Staging is made with the communicator, where it is asked for and the devices can: by make() where
 // all ranks are of one process, else in the steps below, each of which all processes take or none
-// (shared_multicast.h); windows are bound by their ranks likewise (device_windows.h). Guarantees:
+// (shared_multicast.h); windows are bound in the same way (device_windows.h). Guarantees:
 // what was made before a step that failed is given back by the destructor, after the devices' work;
 // what lies in a device's memory may be dropped and comes back, the object and all addresses stay.
 // Cost: 12 MiB of staging a device; as much address space of the switch as memory.

@@ -12,7 +12,7 @@ namespace rondo::gpu {
 // CTAs of any connected kernel that the current device holds at once.
 Result<int> resident_connected_ctas(const GpuApi& api, int device);
 
-// Whether one launch takes so many calls of so many ranks of its device.
+// Whether one launch takes `calls` calls of `stations` ranks of its device.
 bool has_room_connected(std::size_t stations, std::size_t calls);
 
 }  // namespace rondo::gpu

@@ -76,7 +76,7 @@ class DirectLaunches {
     unsigned block;
     std::uint64_t ctas, part;
   };
-  // units of `width` bytes in each of so many blocks. The same on all devices.
+  // units of `width` bytes in each of `blocks` blocks. The same on all devices.
   static StagedShape staged_shape(const Slices& slices, unsigned threads, int blocks,
                                   std::uint64_t units, std::uint64_t width);
   // A reduction by devices that meet one by one, on `buffers` in all ranks' staging. What this rank
@@ -125,7 +125,7 @@ class DirectLaunches {
   cuda::ListedCall listed(const CallRecord& record, const Shape& shape, int end_item);
   Done begin_item(const void* from, std::uint64_t bytes);
   Done add_target(void* to);
-  // parts: segments, or copies, of up to so many bytes each.
+  // parts: segments, or copies, of up to `bytes` each.
   Shape shape_of(unsigned threads, std::uint64_t bytes, int parts) const;
   std::uint64_t most_ctas() const;
   Done launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
@@ -140,7 +140,7 @@ class DirectLaunches {
   std::uint64_t senders_ = ~std::uint64_t{0};
   cuda::CopyArgs copies_{};
   cuda::ReduceArgs reductions_{};
-  Kind kind_;  // of these; the longest has so many bytes
+  Kind kind_;  // of these; longest_: bytes of the longest
   std::uint64_t longest_ = 0;
   bool one_by_one_ = false;
   Shape widest_{0, 0};  // of what is listed one by one

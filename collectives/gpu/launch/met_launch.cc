@@ -1,4 +1,4 @@
-// Met: the direct kernels of devices that reach each other share the work on everybody's buffers.
+// Met: the direct kernels of devices that reach each other share the work on all ranks' buffers.
 #include "collectives/gpu/launch/strategies.h"
 
 namespace rondo::gpu {

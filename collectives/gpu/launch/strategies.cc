@@ -70,7 +70,7 @@ Done DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t sh
   made.argument_bytes = bytes;
   // Where CTAs of one launch wait for each other, all of them must be resident. Elsewhere they wait
   // for other devices' alone: a driver may run one cooperative kernel at a time, and then kernels
-  // of two communicators that come in another order on another device would wait for ever.
+  // of two communicators that come in another order on another device would deadlock.
   made.cooperative = here.size() > 1;
   made.remote_domain = here.size() < first().buffers.size();
   return check(api.launch(made, stream), "a kernel launch");

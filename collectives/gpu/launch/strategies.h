@@ -30,7 +30,7 @@ struct PlannedCall {
   bool by_driver = false;             // direct copies, where kernels do not reach all buffers
   bool in_multicast_windows = false;  // every rank's buffers
 
-  // What only copies is moved as bytes: so many units is an element then.
+  // What only copies is moved as bytes: an element is that number of units then.
   bool copies() const { return !reduces(record.collective); }
   std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
   int kernel() const;  // that every device launches
@@ -65,7 +65,7 @@ struct DeviceLaunch {
   cuda::DeviceBarrier barrier_of_processes() const;
   int ctas_of_processes() const;  // that meet there: as many as hosts hear of, on every device
 
-  // Launches CTAs of so many threads, for all ranks of the device.
+  // Launches CTAs of `threads` threads, for all ranks of the device.
   template <class Args>
   Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
               const Args& args) const {

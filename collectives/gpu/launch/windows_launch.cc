@@ -1,4 +1,4 @@
-// Windows: devices of several processes share the work of the direct kernels on everybody's
+// Windows: devices of several processes share the work of the direct kernels on all ranks'
 // buffers, which lie in symmetric windows (ncclCommWindowRegister) at the same places of all ranks.
 // In an all-gather in place, where each rank's input has a place of its own, device d moves what
 // rank d sends, and no other one; so do its reduce-scatters: CTAs are dealt so (direct.h).

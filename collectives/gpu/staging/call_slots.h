@@ -24,7 +24,7 @@ class CallSlots {
  public:
   static constexpr std::size_t kAhead = kCallsAhead;
 
-  // limit_seconds: that a call may wait for earlier ones to end; 0: for ever. rank: for texts.
+  // limit_seconds: that a call may wait for earlier ones to end; 0: no limit. rank: for messages.
   CallSlots(int rank, double limit_seconds)
       : rank_(rank), limit_seconds_(limit_seconds), calls_(kAhead) {}
 

@@ -115,7 +115,7 @@ class HostProxy final : public GpuEngine {
   const TeamDevices own_device_;               // the rank's, which it is alone on
   CallRun run_;                                // of collectives by kernels, not launched yet:
   std::deque<JointCall> joint_;                // their calls, and room for more,
-  std::size_t joined_ = 0;                     // of which so many are the run's
+  std::size_t joined_ = 0;                     // number of these that are the run's
   std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
   Proxy proxy_;
   ProxyErrands errands_{proxy_};

@@ -31,7 +31,7 @@ Done enqueue_staged_steps(std::uint32_t& ready, std::uint32_t& finished, std::ui
   RONDO_CHECK_OK(on.write(ready, 1));
   for (std::uint32_t j = 0; j < steps; ++j) {
     if (j + 1 < steps) {
-      // Its half is free: whoever does the steps has done step j - 1, whose output was copied.
+      // Its half is free: the host thread has done step j - 1, whose output was copied.
       RONDO_CHECK_OK(on.copy(j + 1, true));
       RONDO_CHECK_OK(on.write(ready, j + 2));
     }

@@ -46,7 +46,7 @@ class InternodeKernels final : public ProxyTask {
     DevicePlanFacts plan;
     std::uint64_t from_bytes = 0;
     int message_ctas = 1;       // of a launch of messages
-    double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
+    double kernel_seconds = 0;  // that a kernel may wait without progress; 0: no limit
     std::function<net::Deadline()> deadline;  // of questions within the host
     std::string network;                      // transport/open_network.h
     std::array<std::byte, 32> secret{};
@@ -62,7 +62,7 @@ class InternodeKernels final : public ProxyTask {
   InternodeKernels& operator=(const InternodeKernels&) = delete;
 
   std::vector<std::byte> address() const;
-  // Everybody's, by rank; while the proxy has no thread. Returns when all connections of this rank
+  // addresses: by rank; while the proxy has no thread. Returns when all connections of this rank
   // are open.
   Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 

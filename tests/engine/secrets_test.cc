@@ -1,5 +1,5 @@
 // A listener on the network learns no secret: neither of a communicator, nor of its children, its
-// links or its growth. It takes nobody's seat.
+// links or its growth. It takes no rank's seat.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

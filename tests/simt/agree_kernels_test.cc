@@ -166,7 +166,7 @@ int failures(bool weak, int ranks = 3, std::uint64_t seeds = 40) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     InPlace calls({.seed = seed, .weak = weak, .devices = kMostRanks, .faulty = !sound}, ranks, 40,
                   sound);
-    // In turns: whoever takes the words of another call for this one's goes wrong.
+    // In turns: a rank that takes the words of another call for this one's fails.
     failed += calls.run<Faults>([](int call) { return call % 2 == 0 ? 1 : -1; }) ? 0 : 1;
   }
   return failed;

@@ -33,7 +33,7 @@ bool all_reduce(MachineOptions options, const ConnectedShape& shape, const Conne
   options.faulty = !std::is_same_v<Faults, cuda::NoFaults>;
   TestMachine machine(options);
   ConnectedRanks ranks(machine, shape);
-  // A planted fault may also make ranks wait for ever.
+  // A planted fault may also make ranks hang.
   if constexpr (!std::is_same_v<Faults, cuda::NoFaults>)
     for (int r = 0; r < shape.ranks; ++r) machine.on_host(ranks.controls)[r].limit_ns = 50'000'000;
   std::vector<void*> buffers;

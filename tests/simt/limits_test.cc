@@ -172,7 +172,7 @@ TEST(InjectedErrors, DeviceIsLost) {
   EXPECT_EQ(TestDevice::launch("lost", {}, stream, [] {}), kGpuLaunchFailure);
   EXPECT_EQ(calls::synchronize_stream(stream), kGpuLaunchFailure);
   void* memory = nullptr;
-  EXPECT_EQ(calls::allocate(&memory, 16), kGpuLaunchFailure) << "for ever";
+  EXPECT_EQ(calls::allocate(&memory, 16), kGpuLaunchFailure) << "the error is sticky";
   EXPECT_CUDA(calls::set_device(1));
   EXPECT_CUDA(calls::allocate(&memory, 16)) << "the other device lives";
 }

@@ -67,7 +67,7 @@ class MessageRanks {
     for (int r = 0; r < terms_.ranks; ++r) queue(r, launches[r]);
     return machine_.run() && have_arrived();
   }
-  // Some ranks' parts, which wait for those of others, if need be for ever.
+  // Some ranks' parts, which wait for those of others, if need be without limit.
   template <class Faults = cuda::NoFaults>
   void begin(const std::vector<int>& ranks, const std::vector<Message>& messages) {
     place(messages);
@@ -354,7 +354,7 @@ int message_failures(bool weak) {
     TestMachine machine(
         {.seed = seed, .weak = weak, .devices = kMostMessageRanks, .faulty = faulty});
     MessageRanks ranks(machine, {.ranks = 2});
-    // A planted fault may also make ranks wait for ever.
+    // A planted fault may also make ranks hang.
     for (int r = 0; r < 2 && faulty; ++r) ranks.control(r).limit_ns = 50'000'000;
     const std::vector<Message> two_each_way{{0, 1, 1000}, {1, 0, 1000}, {0, 1, 400}, {1, 0, 400}};
     failed += ranks.exchange<Faults>(two_each_way) ? 0 : 1;

@@ -46,7 +46,7 @@ TEST(MulticastKernels, EqualTheReferenceForEveryNumberOfRanksAndPlace) {
 
 // Of a CTA: a dozen rounds of some vectors a thread, the last ones not whole.
 constexpr MulticastShape kManyRounds{3, 1, 12 * 500 + 5};
-// So many elements as a slot holds, and more.
+// As many elements as a slot holds, and more.
 constexpr MulticastShape kWholeSlots{2, 1, 2 * (shapes::kMulticastSlot / 4) + 5, 0,
                                      ~std::uint64_t{0}};
 

@@ -26,7 +26,7 @@ class Peers {
       : machine_(machine), ranks_(ranks) {
     controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(ranks));
     for (int r = 0; r < ranks; ++r) {
-      // A planted fault may also make ranks wait for ever.
+      // A planted fault may also make ranks hang.
       machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
       input_.push_back(machine.allocate<std::int32_t>(count, r));
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));

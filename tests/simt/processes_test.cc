@@ -1,5 +1,5 @@
 // Processes that share emulated devices: memory by IPC handles, time slices, and the kernel that
-// spins on another process, which a real device would let run for ever or for a very long time.
+// spins on another process, which a real device would let run without limit or very long.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ class TwoProcesses {
       for (pid_t& pid : pids_)
         if (pid == ended) pid = 0;
       worst = std::max(worst, WIFEXITED(status) ? WEXITSTATUS(status) : 99);
-      if (worst == kViolation) return worst;  // the other one may spin for ever
+      if (worst == kViolation) return worst;  // the other one may spin without limit
       --left;
     }
     return left == 0 ? worst : 98;

@@ -158,7 +158,7 @@ GpuError record_event(GpuEvent handle, GpuStream on, GpuEventUse use) {
     return kGpuSuccess;
   }
   if (stream->capture == nullptr) event->captured = false;
-  // A replay records anew: whoever waits for the event after a launch waits for that launch.
+  // A replay records anew: a wait for the event after a launch waits for that launch.
   return p.submit_locked(*stream, {"event record", stream->device,
                                    [&p, handle](Command& command) {
                                      if (Event* const target = p.event(handle))

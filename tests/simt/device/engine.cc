@@ -98,7 +98,7 @@ void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()
   }
 }
 
-// Once a standstill; whether it is one for ever, nobody knows.
+// Called once per standstill; it may still end.
 void Engine::say_standstill() {
   const double limit = config_.standstill_seconds;
   if (limit <= 0 || commands_ == 0 || told_) return;

@@ -12,7 +12,7 @@
 namespace rondo::simt {
 namespace {
 
-// Bytes of the file, by device: whoever runs there, and whoever would like to.
+// Bytes of the file, by device: the process that runs there, and one that wants to.
 constexpr int kRuns = 0, kWants = 1;
 constexpr auto kSlice = std::chrono::milliseconds(2);
 constexpr auto kRest = std::chrono::microseconds(500);  // in which another process takes over

@@ -26,7 +26,7 @@ struct CallCount {
   CallCount* const next;
 };
 const CallCount* call_counts();  // of all calls of the table; the last one's `next` is nullptr
-// Every call of this name (a member of GpuApi) but the next so many fails in this process, as it
+// Every call of this name (a member of GpuApi) after `allowed` more fails in this process, as it
 // does where a driver is too old or a switch is full.
 void refuse_call(std::string_view name, std::uint64_t allowed = 0);
 

@@ -25,7 +25,7 @@ class Fiber {
 
   // Runs the body until it suspends or returns.
   void resume();
-  // Called in the body: back to whoever resumed it.
+  // Called in the body: back to the caller of resume().
   void suspend();
   bool ended() const { return ended_; }
 

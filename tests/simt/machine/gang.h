@@ -1,7 +1,7 @@
 // Gang: all kernels that run in this process, on one worker (seed mode) or several (parallel).
 //
 // Takes grids, makes their CTAs resident as room becomes free, in an order that the seed chooses,
-// and hands them to workers. Seed mode: whoever calls turn() is the worker. Parallel mode: threads
+// and hands them to workers. Seed mode: the caller of turn() is the worker. Parallel mode: threads
 // of its own work, and turn() only deals out CTAs.
 #pragma once
 

@@ -73,7 +73,7 @@ bool arrive(Barrier& barrier) {
   return true;
 }
 
-// Brings a value to the warp's meeting; afterwards warp.taken has everybody's.
+// Brings a value to the warp's meeting; afterwards warp.taken has the values of all.
 Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
   Thread& thread = self();
   Warp& warp = thread.cta.warps[thread.index / kWarpLanes];

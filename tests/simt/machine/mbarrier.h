@@ -1,6 +1,6 @@
 // A barrier in shared memory at which threads and bulk copies arrive, phase after phase.
 //
-// Whoever sees a phase over has seen what those had seen and done that arrived in it.
+// A thread that sees a phase over sees all that was done before the arrivals in it.
 #pragma once
 
 #include <cstdint>

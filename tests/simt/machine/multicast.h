@@ -2,11 +2,11 @@
 // accessed at one address for all of them, by multimem instructions alone.
 //
 // What is done to an object lies in a memfd, so that processes that are given it take part: rows
-// say which memory is bound, and whoever does not own it maps it by its owner's descriptor. A store
+// say which memory is bound; other processes map it by its owner's descriptor. A store
 // reaches every device's memory, one after the other in an order that the seed chooses; a load adds
 // up what all hold, in such an order, accumulated in float32. Violations: access by a device that
 // was not added or not let in, where some device has bound nothing, off alignment, or by an
-// ordinary load, store or copy. What a process has bound that ended holds nobody's bytes: no driver
+// ordinary load, store or copy. What an ended process has bound has undefined content: no driver
 // says what becomes of it.
 #pragma once
 
@@ -23,7 +23,7 @@ class AddressSpace;
 
 class MulticastObject {
  public:
-  MulticastObject(std::size_t bytes, int wanted);  // for so many devices
+  MulticastObject(std::size_t bytes, int wanted);  // wanted: devices
   // What another process made: its file. Null where that is none of a multicast object.
   static MulticastObject* open(int file);
   ~MulticastObject();

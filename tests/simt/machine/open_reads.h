@@ -6,7 +6,7 @@
 // devices until one releases to the system. Loads move along the store buffers as stores do. A
 // store of somebody to whom a load of the same bytes is open is a race, whatever was read. Strong
 // loads are not followed: they and strong stores do not race. Data that arrive with a flag (lines
-// of LL and LL128) depend on what their sender has loaded, so whoever stores a pair has no load
+// of LL and LL128) depend on what their sender has loaded, so one that stores a pair has no load
 // open. Misses: of more than kReaders loads of a word the oldest are forgotten. Cost: 20 ns a weak
 // load or store.
 #pragma once

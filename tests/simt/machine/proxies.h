@@ -2,7 +2,7 @@
 //
 // Ordinary accesses, bulk copies (the async proxy) and multimem instructions reach the same bytes
 // by different ways, and nothing orders one way after another but a proxy fence between them: by
-// the writer after its store, or by whoever comes the other way before it does. What was ordered
+// the writer after its store, or by the reader of the other way before its access. What was ordered
 // by all other means, and comes by another way without such a fence, is a violation. Launches order
 // all ways. Bulk copies that were waited for need no fence to be read the ordinary way: their
 // completion is one. Bulk copies of different CTAs need one: ordinary accesses order them. Misses:

@@ -189,7 +189,7 @@ void Worker::after(Thread& thread) {
   check_stuck(cta);
 }
 
-// Threads that all wait for each other, or for one that has ended, wait for ever.
+// Threads that all wait for each other, or for one that has ended, are deadlocked.
 void Worker::check_stuck(Cta& cta) {
   if (cta.threads_ready > 0) return;
   std::string waiting;
@@ -199,7 +199,7 @@ void Worker::check_stuck(Cta& cta) {
   }
   report(
       Violation::kBarrier,
-      fmt::format("kernel {}, CTA {}: {} of {} threads have ended and the others wait for ever:{}",
+      fmt::format("kernel {}, CTA {}: {} of {} threads have ended and the others are deadlocked:{}",
                   cta.grid->name, cta.index, cta.threads.size() - cta.threads_left,
                   cta.threads.size(), waiting));
   cta.grid->given_up = true;

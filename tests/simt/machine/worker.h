@@ -32,13 +32,13 @@ class Worker {
   ~Worker();
 
   void add(std::unique_ptr<Cta> cta);  // by the thread that calls turn()
-  // Lets one GPU thread of the devices in `allowed` (bit d) run. kSpun: whoever runs only looks and
+  // Lets one GPU thread of the devices in `allowed` (bit d) run. kSpun: the thread only polls and
   // finds nothing new, and has for a while.
   Turn turn(std::uint32_t allowed);
   // Drops what runs of a grid, wherever it stands.
   void drop(Grid& grid);
   void drop_device(int device);
-  // CTAs that have ended since the last call, for whoever hands out room.
+  // CTAs that have ended since the last call, so that their room can be reused.
   std::vector<std::unique_ptr<Cta>> take_ended() { return std::move(ended_); }
   bool has_work(int device) const { return !devices_[device].ready.empty(); }
 

@@ -49,6 +49,20 @@ SOURCES = (".cc", ".h", ".cu", ".c")
 SCRIPTS = (".sh", ".py", "CMakeLists.txt", ".cmake", ".ci/run")
 MOST_LINES = 400
 MOST_COLUMNS = 100
+# Words that readers stumble over, with what to write in their place; whole words of any case, also
+# where a line ends between them.
+PLAIN_WORDS = {
+    "whoever": "the rank that, the caller",
+    "so many": "N, the number of, the parameter's name",
+    "for ever": "without limit, never",
+    "likewise": "also, the same",
+    "nobody's": "no rank's, unused",
+    "as well as it can": "best effort",
+}
+# The same for parts of names: most, say, finds most_bytes, bytes_most and kMostBytes. None yet.
+PLAIN_NAMES = {}
+BETWEEN_WORDS = r'[\s/#*"]+'  # also the end of a comment's line or of a literal
+WORD_LIST = ".ci/lint.py"
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|HAC[K]|XX[X])\b")
 
 # What lets an exception end the program: a bare thread, an entry point without a guard. The
@@ -130,6 +144,26 @@ def beside(path, target):
     if folder == included or "/" not in included:
         return True
     return folder not in FOLDERS or included in FOLDERS[folder]
+
+
+def split_words(words, between):
+    """A pattern of these words, whose blanks may be anything that `between` matches."""
+    return "|".join(between.join(map(re.escape, word.split())) for word in words)
+
+
+def word_findings(path):
+    """Words and names that a plain one replaces."""
+    if path == WORD_LIST:
+        return
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    words = re.compile(rf"(?i)\b(?:{split_words(PLAIN_WORDS, BETWEEN_WORDS)})\b")
+    for found in words.finditer(text):
+        word = re.sub(BETWEEN_WORDS, " ", found.group()).lower()
+        yield text.count("\n", 0, found.start()) + 1, f"'{word}': write {PLAIN_WORDS[word]}"
+    for name, plain in PLAIN_NAMES.items():
+        for found in re.finditer(rf"\b{name}_|_{name}(_|\b)|\bk{name.title()}[A-Z]", text):
+            yield text.count("\n", 0, found.start()) + 1, f"a name with '{name}': write {plain}"
 
 
 def findings(path):
@@ -232,6 +266,10 @@ def main():
     pages = [path for path in paths if path.endswith(".md")]
     for path in pages:
         for line, text in page_findings(path):
+            print(f"{path}:{line}: {text}")
+            failed += 1
+    for path in checked + pages:
+        for line, text in word_findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
     for start in range(0, len(sources), 50):

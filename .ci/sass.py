@@ -70,7 +70,7 @@ class Code:
                 for begin, end in sorted(spans, key=lambda span: span[1] - span[0])]
 
     def inner_loop(self, is_load):
-        """The loop with the most such loads that no loop within has; [] where there is none."""
+        """The loop with the maximum of such loads outside inner loops; [] where there is none."""
         seen, best, most = set(), [], 0
         for loop in self.loops():
             loads = {i.at for i in loop if is_load(i)} - seen
@@ -80,7 +80,7 @@ class Code:
         return best
 
     def in_flight(self, is_load):
-        """Most loads in a row of which nothing is used and between which nobody jumps."""
+        """The maximum number of loads in a row with no use of a result and no jump between them."""
         targets = {i.target() for i in self.instructions} - {None}
         most, pending = 0, []
         for i in self.instructions:

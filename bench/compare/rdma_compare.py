@@ -125,7 +125,7 @@ def main():
         for group in groups.values():
             group.close()
     text = "\n".join([f"commit {options.commit}, {time.strftime('%Y-%m-%d')}; a guest without KVM, "
-                      f"soft-RoCE; medians of {options.rounds} rounds (least to most)",
+                      f"soft-RoCE; medians of {options.rounds} rounds (min to max)",
                       *lines(turns)]) + "\n"
     with open(options.out, "w", encoding="utf-8") as file:
         file.write(text)

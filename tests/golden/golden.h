@@ -46,7 +46,7 @@ class GoldenSets {
 class GoldenCounts {
  public:
   explicit GoldenCounts(std::string name);
-  ~GoldenCounts();  // writes the file, where that is wanted: the most of each
+  ~GoldenCounts();  // writes the file, where that is wanted: the maximum of each
   GoldenCounts(const GoldenCounts&) = delete;
   GoldenCounts& operator=(const GoldenCounts&) = delete;
 

@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-// The most bytes that were in use at once since this was made, beyond those before it. One at a
+// The maximum number of bytes in use since this was made, beyond those before it. One HeapPeak at a
 // time.
 class HeapPeak {
  public:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSame = 1e-6;  // relative: rates that differ by less are one
 
-// One of the speeds that a channel may have, and the most that it can bring in total.
+// One of the speeds that a channel may have, and the maximum number of channels with it.
 struct Speed {
   double gbs = 0;
   int most = 0;  // channels

@@ -77,7 +77,7 @@ std::optional<std::string> Adapter::trouble(bool at_once) const {
 
 Result<std::uint32_t> Adapter::add_pair(PairOwner& owner, int pair) {
   if (owners_.size() == kMostSlots)
-    return fail(Status::kSystemError, "{} has had {} queue pairs in this communicator, the most",
+    return fail(Status::kSystemError, "{} has had {} queue pairs in this communicator, the maximum",
                 device_->name(), kMostSlots);
   RONDO_CHECK_OK(device_->reserve((pairs_ + 1) * (kSends + kReceives)));
   ++pairs_;

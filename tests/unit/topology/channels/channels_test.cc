@@ -59,7 +59,7 @@ std::vector<Channel> all_channels(const ChannelRequest& request) {
   return all;
 }
 
-// The most that up to `most` channels of equal shares bring, of all sets of them.
+// The maximum total of up to `most` channels of equal shares, over all sets of them.
 class EverySet {
  public:
   EverySet(const Graph& graph, const ChannelRequest& request) {

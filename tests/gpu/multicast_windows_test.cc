@@ -180,7 +180,7 @@ TEST(MulticastWindows, WorkAsBeforeWhereARankCannotBindThem) {
   }
 }
 
-// One rank's buffer is in no window: all ranks get an error that names it, and none hangs.
+// One rank's buffer is in no window: all ranks get an error that says so, and none hangs.
 TEST(MulticastWindows, AreForAllRanksOrForNone) {
   RankProcesses ranks(as_processes(2, Gpus::kOneEach, kWindowsAsked), [](NcclRank& seat) {
     constexpr std::size_t kCount = 10'000;

@@ -173,7 +173,7 @@ TEST_P(WindowsOf, MayBeReplayed) {
   });
 }
 
-// One rank's buffer is in no window: all ranks get an error that names it, and none hangs.
+// One rank's buffer is in no window: all ranks get an error that says so, and none hangs.
 TEST(SymmetricWindows, AreForAllRanksOrForNone) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   RankProcesses ranks(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {

@@ -110,7 +110,7 @@ struct Copying {
   }
 };
 
-// Bytes that are whole pieces and steps of every kernel for `ctas` CTAs and take about equal time.
+// Bytes for `ctas` CTAs, in whole pieces and steps of every kernel; any `ctas` takes about as long.
 std::size_t bytes_for(unsigned ctas, std::size_t most) {
   const std::size_t unit = static_cast<std::size_t>(ctas) * 512 * 8 * sizeof(Vector);
   const std::size_t wanted = ctas * (std::size_t{8} << 20);

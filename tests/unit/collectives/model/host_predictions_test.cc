@@ -26,8 +26,8 @@ constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGa
                                   Collective::kBroadcast,     Collective::kReduce,
                                   Collective::kGather,        Collective::kScatter};
 
-// Simulated time by closed form, over all calls and ways of one size, ranks as processes. For
-// threads the closed form counts more work than is done in place. It treats cores as equal that
+// Simulated time divided by that of the closed form, over all calls and ways; ranks are processes.
+// For threads the closed form counts more work than is done in place. It treats cores as equal that
 // serve unequal numbers of ranks.
 struct Apart {
   double least = 1e9, most = 0;

@@ -4,16 +4,18 @@
   tests/planted/run.py            all patches
   tests/planted/run.py NAME...    some: those of NAME.patch
 
-A patch begins with '# [VAR=VALUE...] TARGET FILTER': the test program and the --gtest_filter that
-the bug, and it alone, must turn red; then with what the bug is. The copy is build/planted/tree,
-built once by the preset simt; RONDO_PLANTED=NAME makes one bug active (planted.h). Tests whose
-order is left to chance get several seeds. HANGS=SECONDS among the variables: the test may also turn
-red by not being over after so long.
+A patch begins with lines '# [VAR=VALUE...] TARGET FILTER', each a test program (its name ends with
+_tests) and a --gtest_filter, then with '# what the bug is'. Every one of the filters must turn red
+by the bug, and by it alone. The copy is build/planted/tree, built once by the preset simt;
+RONDO_PLANTED=NAME makes a bug active (planted.h). A test that stays green is run again with other
+seeds. HANGS=SECONDS among the variables: not to be over after so long counts as red.
 
-Prints a line a patch, then counts. Exits with 1 where a patch no longer applies, its test stays
-green or matches nothing, or fails without the bug; 2 for bad input.
+Prints a line a patch, then counts. Exits with 1 where a patch no longer applies, a test stays green
+or matches nothing, or fails without the bug; 2 for bad input.
 """
+import collections
 import filecmp
+import functools
 import glob
 import os
 import re
@@ -27,7 +29,7 @@ FOLDER, NEW, TREE = "tests/planted", "build/planted/new", "build/planted/tree"
 BUILD = os.path.join(TREE, "build/simt")
 INCLUDE = '#include "tests/planted/planted.h"\n'
 SOURCES = (".cc", ".h", ".cu", ".c")
-HEADER = re.compile(r"# ((?:[A-Z_]+=\S+ )*)(\w+) (\S+)\n# \S")
+HEADER = re.compile(r"# ((?:[A-Z_]+=\S+ )*)(\w+_tests) (\S+)\n")
 SECONDS = 300  # for a run, where the patch says nothing
 SEEDS = 5
 
@@ -37,27 +39,34 @@ def refuse(text):
     sys.exit(2)
 
 
+# variables: pairs of a name and a value.
+Test = collections.namedtuple("Test", "target filter variables hangs")
+
+
 class Patch:
     def __init__(self, path):
+        self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        header = HEADER.match(text)
-        if header is None:
-            refuse(f"{path} does not begin with '# [VAR=VALUE...] TARGET FILTER' and '# what it is'")
-        self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
-        self.environment = dict(word.split("=", 1) for word in header[1].split())
-        self.hangs = float(self.environment.pop("HANGS", 0))
-        self.target, self.filter = header[2], header[3]
-        self.files = re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)
+        self.tests, at = [], 0
+        while header := HEADER.match(text, at):
+            variables = dict(word.split("=", 1) for word in header[1].split())
+            hangs = float(variables.pop("HANGS", 0))
+            self.tests.append(Test(header[2], header[3], tuple(variables.items()), hangs))
+            at = header.end()
+        if not self.tests or not re.match("# .", text[at:]):
+            refuse(f"{path} does not begin with '# [VAR=VALUE...] TARGET FILTER', '# what it is'")
         if f'planted("{self.name}")' not in text:
             refuse(f'{path} does not ask planted("{self.name}")')
+        self.files = re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)
 
     def apply(self):
         """What `patch` says against it, or None."""
-        command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "-d", NEW,
-                   "-i", os.path.abspath(self.path)]
+        command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--forward", "-d",
+                   NEW, "-i", os.path.abspath(self.path)]
         for options in (["--dry-run"], []):
-            done = subprocess.run(command + options, capture_output=True, text=True)
+            done = subprocess.run(command + options, capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL)
             if done.returncode != 0:
                 failed = re.findall(r".*(?:FAILED|find|previously|malformed).*", done.stdout)
                 return (failed or [done.stdout + done.stderr])[0].strip()
@@ -65,8 +74,8 @@ class Patch:
 
 
 def make_copy(patches):
-    """The names of patches that do not apply, with why. Files that stay the same keep their time, so
-    that a second build is quick."""
+    """The names of patches that do not apply, with why. Files that stay the same keep their time,
+    so that a second build is quick."""
     shutil.rmtree(NEW, ignore_errors=True)
     listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
     for path in filter(os.path.lexists, listing.stdout.split("\n")[:-1]):
@@ -122,11 +131,12 @@ def build(targets):
             sys.exit("\n".join(errors[:20] or done.stdout.split("\n")[-40:]))
 
 
-def run(patch, seconds, **variables):
+def run(test, seconds, **variables):
     """The exit status, None where it was not over in time; and the output."""
-    environment = {name: value for name, value in os.environ.items() if name != "RONDO_PLANTED"}
-    environment.update(patch.environment, **variables)
-    command = [os.path.abspath(f"{BUILD}/bin/{patch.target}"), f"--gtest_filter={patch.filter}"]
+    environment = os.environ | variables | dict(test.variables)
+    if not variables:
+        environment.pop("RONDO_PLANTED", None)
+    command = [os.path.abspath(f"{BUILD}/bin/{test.target}"), f"--gtest_filter={test.filter}"]
     with subprocess.Popen(command, cwd=BUILD, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, start_new_session=True, text=True,
                           errors="replace") as process:
@@ -138,27 +148,41 @@ def run(patch, seconds, **variables):
             return None, process.communicate()[0]
 
 
-def judge(patch):
-    """Whether the test finds the bug, and what is to be said."""
-    status, output = run(patch, SECONDS)
+@functools.cache
+def wrong_without(test):
+    """What is wrong with a test while no bug is active."""
+    status, output = run(test, SECONDS)
     if status is None:
-        return False, f"{patch.filter} is not over in {SECONDS} s, without the bug"
+        return f"{test.filter} is not over in {SECONDS} s, without the bug"
     if status != 0:
-        return False, f"{patch.filter} fails without the bug:\n{output[-2000:]}"
+        return f"{test.filter} fails without the bug:\n{output[-2000:]}"
     if re.search(r"\[  PASSED  \] 0 tests", output):
-        return False, f"{patch.target} has no test {patch.filter} that runs"
-    begun = time.monotonic()
+        return f"{test.target} has no test {test.filter} that runs"
+    return None
+
+
+def finds(test, name):
+    """Whether the test turns red, and what is to be said."""
+    if wrong := wrong_without(test):
+        return False, wrong
     for seed in range(1, SEEDS + 1):
         seeds = {"RONDO_TEST_SEED": str(seed), "RONDO_SIMT_SEED": str(seed)} if seed > 1 else {}
-        status, output = run(patch, patch.hangs or SECONDS, RONDO_PLANTED=patch.name, **seeds)
-        if status is None and patch.hangs == 0:
-            return False, f"{patch.filter} is not over in {SECONDS} s"
-        if status == 0:
-            continue
-        how = "not over in time" if status is None else f"{patch.target} {patch.filter}"
-        tries = f", {seed} tries" if seed > 1 else ""
-        return True, f"{how}, {time.monotonic() - begun:.1f} s{tries}"
-    return False, f"{patch.target} {patch.filter} stays green"
+        status, _ = run(test, test.hangs or SECONDS, RONDO_PLANTED=name, **seeds)
+        if status is None and not test.hangs:
+            return False, f"{test.filter} is not over in {SECONDS} s"
+        if status != 0:
+            return True, test.filter + (f" (try {seed})" if seed > 1 else "")
+    return False, f"{test.target} {test.filter} stays green"
+
+
+def judge(patch):
+    said = []
+    for test in patch.tests:
+        found, text = finds(test, patch.name)
+        if not found:
+            return False, text
+        said.append(text)
+    return True, ", ".join(said)
 
 
 def main():
@@ -172,8 +196,9 @@ def main():
     chosen = [patch for patch in patches if not sys.argv[1:] or patch.name in sys.argv[1:]]
     refused = make_copy(patches)
     begun = time.monotonic()
-    build(sorted({patch.target for patch in chosen}))
+    build(sorted({test.target for patch in chosen for test in patch.tests}))
     print(f"built in {time.monotonic() - begun:.0f} s", flush=True)
+    begun = time.monotonic()
     failed = 0
     for patch in chosen:
         if patch.name in refused:
@@ -182,7 +207,8 @@ def main():
             found, text = judge(patch)
         print(f"{patch.name}: {'found' if found else 'NOT FOUND'}: {text}", flush=True)
         failed += not found
-    print(f"planted: {len(chosen)} bugs, {len(chosen) - failed} found, {failed} not")
+    print(f"planted: {len(chosen)} bugs, {len(chosen) - failed} found, {failed} not; "
+          f"{time.monotonic() - begun:.0f} s of tests")
     if counts := os.environ.get("RONDO_TEST_COUNTS"):
         with open(counts, "a", encoding="utf-8") as file:
             file.write(f"{len(chosen) - failed} {failed} 0\n")

@@ -10,6 +10,7 @@
 
 #include "api/rondo.h"
 #include "tests/abi/ok.h"
+#include "tests/support/environment.h"
 #include "tests/support/nccl_rank.h"
 
 namespace {
@@ -308,6 +309,19 @@ TEST(Grow, TakesOnlyTheLastTicketOfThisCommunicator) {
     EXPECT_NE(std::string(ncclGetLastError(comm)).find("rank 1 gave a unique id that is not"),
               std::string::npos)
         << ncclGetLastError(comm);
+  });
+}
+
+// Of a ticket that could not be made there is nothing that ncclCommGrow could use first.
+TEST(Grow, GivesATicketAfterOneThatCouldNotBeMade) {
+  with_ranks(1, [](ncclComm_t comm, int) {
+    ncclUniqueId ticket;
+    {
+      const rondo::test::WithEnvironment nowhere("NCCL_SOCKET_IFNAME", "=nowhere");
+      EXPECT_NE(ncclCommGetUniqueId(comm, &ticket), ncclSuccess);
+    }
+    EXPECT_OK(ncclCommGetUniqueId(comm, &ticket));
+    EXPECT_EQ(ncclCommGetUniqueId(comm, &ticket), ncclInvalidUsage);
   });
 }
 

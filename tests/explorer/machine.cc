@@ -170,6 +170,11 @@ void Machine::fence() {
   if (mutant_.kind != Mutant::Kind::kNoFence) pause(State::kNeedsEmptyBuffer, "fences", -1, true);
 }
 
+void Machine::heavy_fence() {
+  if (mutant_.kind == Mutant::Kind::kNoFence) return;
+  pause(State::kNeedsEmptyBuffers, "fences all", -1, true);
+}
+
 void Machine::increment(std::uint32_t& at) {
   if (mutant_.kind == Mutant::Kind::kNoIncrement) return;
   const int index = word_of(&at);
@@ -288,6 +293,9 @@ bool Machine::can_run(const Actor& actor) const {
       return true;
     case State::kNeedsEmptyBuffer:
       return actor.buffer.empty();
+    case State::kNeedsEmptyBuffers:
+      return std::all_of(actors_.begin(), actors_.end(),
+                         [](const Actor& each) { return each.buffer.empty(); });
     case State::kNeedsNoSeqCst:
       return std::none_of(actor.buffer.begin(), actor.buffer.end(),
                           [](const Pending& entry) { return entry.order == Order::kSeqCst; });

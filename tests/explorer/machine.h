@@ -76,6 +76,9 @@ class Machine {
   }
   void store(void* at, std::size_t bytes, std::uint64_t value, Order order);
   void fence();
+  // membarrier: goes on once no actor has a store in its buffer. Of more than two actors more than
+  // the system promises, which is a barrier of each at some moment of the call.
+  void heavy_fence();
   void increment(std::uint32_t& at);
   void wait(std::uint32_t& at, std::uint32_t expected);
   void wake(std::uint32_t& at);
@@ -125,6 +128,7 @@ class Machine {
   enum class State : std::uint8_t {
     kRunnable,
     kNeedsEmptyBuffer,
+    kNeedsEmptyBuffers,  // of all actors
     kNeedsNoSeqCst,
     kPolls,
     kSleeps,

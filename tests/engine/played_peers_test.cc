@@ -3,6 +3,7 @@
 
 #include "base/seconds.h"
 #include "tests/support/one_sided.h"
+#include "tests/support/supervisor_seam.h"
 
 namespace rondo::test {
 
@@ -27,6 +28,24 @@ TEST_F(Signals, RingForThePeerThatSleepsAndForNobodyElse) {
   EXPECT_EQ(port(2).signals[3], 1u);
   EXPECT_EQ(*port(1).bell, 1u);
   EXPECT_EQ(*port(2).bell, 0u);
+}
+
+class Deadlines : public PlayedPeers {};
+
+// As fault_timeout_test.cc sees it, without the luck that a look comes after a stop.
+TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const WaitSite site{-1, 0, 1};
+  state_.timeout_seconds.store(600);
+  state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+  ASSERT_TRUE(state_.supervisor.keep_waiting(site, true));
+  for (int stop = 0; stop < 3; ++stop) {
+    SupervisorSeam::stand(state_.supervisor, 1000 * kSecond);
+    EXPECT_TRUE(state_.supervisor.keep_waiting(site, false));
+  }
+  SupervisorSeam::age(state_.supervisor, 600 * kSecond);
+  EXPECT_FALSE(state_.supervisor.keep_waiting(site, false));
+  EXPECT_EQ(state_.faults.fault()->status, Status::kTimeout);
 }
 
 class Withdrawals : public PlayedPeers {

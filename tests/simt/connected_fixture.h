@@ -111,9 +111,37 @@ class ConnectedRanks {
     return machine_.launch("connected", launch, body, after);
   }
 
+  // All ends of a protocol have gone so many steps.
+  void begin_steps(cuda::Protocol protocol, std::uint64_t steps) {
+    for_each_end(protocol, [&](cuda::DeviceEnd& end, int) {
+      end.step = end.known = steps;
+      end.next_slot = static_cast<std::int32_t>(steps % end.connection.slot_count);
+      *machine_.on_host(end.connection.head) = *machine_.on_host(end.connection.tail) = steps;
+    });
+  }
+  std::vector<cuda::DeviceEnd> senders(cuda::Protocol protocol) {
+    std::vector<cuda::DeviceEnd> found;
+    for_each_end(protocol, [&](const cuda::DeviceEnd& end, int direction) {
+      if (direction == cuda::kOutgoing) found.push_back(end);
+    });
+    return found;
+  }
+
   cuda::Control* controls;
 
  private:
+  template <class Each>
+  void for_each_end(cuda::Protocol protocol, const Each& each) {
+    for (int r = 0; r < shape_.ranks; ++r)
+      for (int c = 0; c < shape_.channels; ++c)
+        for (int direction = 0; direction < cuda::kDirections; ++direction)
+          for (int i = 0; i < cuda::kEnds; ++i) {
+            cuda::DeviceEnd& end =
+                *at(r, c * cuda::kProtocols + static_cast<int>(protocol), direction, i);
+            if (end.connection.slot_count > 0) each(end, direction);
+          }
+  }
+
   template <class Math>
   cuda::ConnectedArgs::Call listed(const ConnectedCall& call) const {
     constexpr std::uint64_t kWidth = sizeof(typename Math::T);

@@ -72,6 +72,24 @@ class Peers {
     }
   }
   static constexpr unsigned kMostListedCtas = 3;
+  // On one device alone, of one CTA, for which peers come to barriers as tell() says.
+  template <class Kernel>
+  std::shared_ptr<Grid> launch_alone(int place, cuda::ReduceArgs args,
+                                     const std::shared_ptr<Grid>& before = nullptr) {
+    args.barrier = barrier_of(place);
+    args.barrier.launches = launches_[place];
+    return launch<Kernel>(args, 1, place, cuda::kBarrierShared, before);
+  }
+  // A peer has come to so many barriers of CTA 0 of the device at `place`.
+  void tell(int place, int peer, std::uint64_t barriers) {
+    machine_.on_host(told_[place])[peer] = barriers;
+  }
+  // LL push has done so many rounds.
+  void begin_rounds(std::uint64_t rounds) {
+    for (std::uint64_t* const each : epochs_)
+      std::fill_n(machine_.on_host(each), cuda::kBarrierCtas, rounds);
+  }
+  std::byte* staging(int rank) const { return staging_[rank]; }
 
   template <class Kernel>
   void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {

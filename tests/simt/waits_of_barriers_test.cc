@@ -52,13 +52,13 @@ TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
   }
 }
 
-// A launch that meets once.
+// A kernel with its arguments in memory meets once, at its end.
 TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
   TestMachine machine({.seed = 3, .devices = kMostPeers});
   Peers peers(machine, 2, kCount, kCount, false);
   cuda::ReduceArgs nothing{};
   nothing.sources = nothing.targets = nothing.ranks = 2;
-  peers.launch_alone<Kernel>(0, nothing);
+  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, nothing);
   constexpr int kMostRuns = 1000;
   for (int i = 0; i < kMostRuns && !machine.run();) ++i;
   EXPECT_EQ(peers.control(0).gave_up, 1u);

@@ -6,7 +6,7 @@ namespace rondo::simt {
 namespace {
 
 constexpr std::uint64_t kCount = 40;  // of each of two calls
-using Kernel = MetSum<cuda::SoundBarriers>;
+using Kernel = MetSum;
 
 cuda::ReduceArgs two_calls(const Peers& peers) {
   cuda::ReduceArgs list{};

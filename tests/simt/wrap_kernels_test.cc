@@ -31,12 +31,12 @@ TEST(WrapOfFlags, LeavesNoOldLineToALargeCallByLLPush) {
         lay(machine.on_host(peers.staging(r)) + slot * kSlotLines * cuda::kLineSize, kSlotLines,
             large);
     for (std::uint64_t round = turn - 1; round < large; ++round) {
-      peers.launch_ll_push<LLPushSum<cuda::SoundLLPush>>(kSmall, kLarge, 4, 1);
+      peers.launch_ll_push<LLPushSum>(kSmall, kLarge, 4, 1);
       ASSERT_TRUE(machine.run() && peers.have_sums(kSmall)) << "round " << round;
     }
     // Alone at first: what it takes then is old.
     for (int r = 0; r < 2; ++r) {
-      peers.launch_ll_push_on<LLPushSum<cuda::SoundLLPush>>(r, kLarge, kLarge, 4, 1);
+      peers.launch_ll_push_on<LLPushSum>(r, kLarge, kLarge, 4, 1);
       EXPECT_EQ(machine.run(), r == 1);
     }
     EXPECT_TRUE(peers.have_sums(kLarge)) << "rounds from " << turn;

@@ -3,8 +3,8 @@
 //
 // A call takes a ticket where it is made and waits for its turn where it runs. Guarantees: turns
 // come in ticket order; a ticket that was taken must be finished, also after an error: a Turn does
-// that wherever it ends. No wake-up is lost: a thread that sleeps has counted itself before its last
-// look at the turn, with a fence for all threads in between (tests/explorer shows that it is
+// that wherever it ends. No wake-up is lost: a thread that sleeps has counted itself before its
+// last look at the turn, with a fence for all threads in between (tests/explorer shows that it is
 // needed). Cost: one atomic addition while nothing else is queued; a waiting thread sleeps.
 #pragma once
 

@@ -14,8 +14,7 @@ namespace {
 
 std::string path_of(const std::string& name) { return std::string(RONDO_GOLDEN_DIR "/") + name; }
 
-constexpr const char* kHowToAccept =
-    "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+constexpr const char* kHowToAccept = "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
 
 bool writes() {
   const char* wish = std::getenv("RONDO_GOLDEN");
@@ -217,8 +216,7 @@ void GoldenSets::expect(const std::string& section, const std::string& text) {
   std::string expected;
   for (const std::string& one : known) expected += "\n-- " + one;
   ADD_FAILURE() << "tests/golden/files/" << name_ << ", " << section << ": now\n"
-                << text << "\nis none of" << expected
-                << kHowToAccept;
+                << text << "\nis none of" << expected << kHowToAccept;
 }
 
 }  // namespace rondo::test

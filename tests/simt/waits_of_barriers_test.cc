@@ -28,8 +28,8 @@ cuda::ReduceArgs two_calls(const Peers& peers) {
 // How many elements of its own output a rank has written, of the calls from `first` on.
 std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t first) {
   const std::int32_t* const output = machine.on_host(peers.output(0));
-  return 2 * kCount - first - static_cast<std::uint64_t>(
-                                  std::count(output + first, output + 2 * kCount, 0));
+  return 2 * kCount - first -
+         static_cast<std::uint64_t>(std::count(output + first, output + 2 * kCount, 0));
 }
 
 TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {

@@ -91,14 +91,14 @@ const Layout kLayouts[] = {
      kOfHosts},
     {"7_on_3_hosts", [](const CallRecord& call) { return Answer{explain(on_hosts(7, 3), call)}; },
      kOfHosts},
-    {"4_threads_1_gpu",
-     [](const CallRecord& call) { return on_devices(4, 1, true, false, call); }, kOneCount},
-    {"8_threads_8_gpus",
-     [](const CallRecord& call) { return on_devices(8, 8, true, false, call); }, kOfDevices},
+    {"4_threads_1_gpu", [](const CallRecord& call) { return on_devices(4, 1, true, false, call); },
+     kOneCount},
+    {"8_threads_8_gpus", [](const CallRecord& call) { return on_devices(8, 8, true, false, call); },
+     kOfDevices},
     {"8_threads_4_gpus_without_p2p",
      [](const CallRecord& call) { return on_devices(8, 4, false, false, call); }, kOfDevices},
-    {"4_processes_1_gpu",
-     [](const CallRecord& call) { return on_devices(4, 1, true, true, call); }, kOneCount},
+    {"4_processes_1_gpu", [](const CallRecord& call) { return on_devices(4, 1, true, true, call); },
+     kOneCount},
     {"8_processes_8_gpus",
      [](const CallRecord& call) { return on_devices(8, 8, true, true, call); }, kOfDevices},
     {"16_gpus_on_2_hosts",
@@ -106,9 +106,8 @@ const Layout kLayouts[] = {
        gpu::SpanQuestion question;
        question.facts = gpu::usual_span_facts(16, 2);
        question.from_bytes = static_cast<std::uint64_t>(env::get_int("RONDO_GPU_RELAY"));
-       return Answer{
-           gpu::explain_across_hosts(question, call, explain(on_hosts(16, 2), call)),
-           gpu::predicted_ns(question.facts, call)};
+       return Answer{gpu::explain_across_hosts(question, call, explain(on_hosts(16, 2), call)),
+                     gpu::predicted_ns(question.facts, call)};
      },
      kOfDevices},
 };
@@ -155,9 +154,9 @@ TEST(ExplainGolden, WholeTextsOfAFewCalls) {
       {"16_gpus_on_2_hosts", record_of(Collective::kReduce, 4096)}};
   std::string text;
   for (const auto& [layout, call] : calls) {
-    const Layout& of = *std::find_if(std::begin(kLayouts), std::end(kLayouts), [&](const auto& one) {
-      return std::string_view(one.name) == layout;
-    });
+    const Layout& of =
+        *std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                      [&](const auto& one) { return std::string_view(one.name) == layout; });
     for (const ExplainRow& row : of.answer(call).rows)
       text += fmt::format("{:<12} {}{}{}\n", row.what, row.value,
                           row.value.empty() || row.why.empty() ? "" : "; ", row.why);

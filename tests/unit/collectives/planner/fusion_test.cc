@@ -18,11 +18,14 @@ struct Limit {
 };
 
 TEST(Fusion, EndsWhereTheLargerSideOfACallReachesTheLimit) {
-  const Limit limits[] = {
-      {Collective::kAllReduce, kLimit},       {Collective::kBroadcast, kLimit},
-      {Collective::kReduce, kLimit},          {Collective::kAllGather, kLimit / kRanks},
-      {Collective::kReduceScatter, kLimit / kRanks}, {Collective::kAllToAll, kLimit / kRanks},
-      {Collective::kGather, kLimit / kRanks}, {Collective::kScatter, kLimit / kRanks}};
+  const Limit limits[] = {{Collective::kAllReduce, kLimit},
+                          {Collective::kBroadcast, kLimit},
+                          {Collective::kReduce, kLimit},
+                          {Collective::kAllGather, kLimit / kRanks},
+                          {Collective::kReduceScatter, kLimit / kRanks},
+                          {Collective::kAllToAll, kLimit / kRanks},
+                          {Collective::kGather, kLimit / kRanks},
+                          {Collective::kScatter, kLimit / kRanks}};
   const PlanFacts facts = test::facts_on(kRanks);
   for (const Limit& limit : limits) {
     EXPECT_TRUE(is_fusable(facts, test::call_of_bytes(limit.collective, limit.bytes - 4)))
@@ -39,9 +42,8 @@ TEST(Fusion, LeavesOutCallsOfOneRankOfHostsAndOfNothing) {
   EXPECT_FALSE(is_fusable(test::facts_on(4, 2), small));
   EXPECT_FALSE(is_fusable(test::facts_on(2), test::call_of_bytes(Collective::kAllReduce, 0)));
   // A count whose bytes do not fit into 64 bits is not small.
-  EXPECT_FALSE(is_fusable(test::facts_on(2),
-                          {std::uint64_t{1} << 62, Collective::kAllReduce, DataType::kFloat32,
-                           RedOp::kSum, 0, -1}));
+  EXPECT_FALSE(is_fusable(test::facts_on(2), {std::uint64_t{1} << 62, Collective::kAllReduce,
+                                              DataType::kFloat32, RedOp::kSum, 0, -1}));
 }
 
 }  // namespace

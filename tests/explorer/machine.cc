@@ -166,15 +166,6 @@ void Machine::store(void* at, std::size_t, std::uint64_t value, Order order) {
     pause(State::kNeedsEmptyBuffer, "stores", index, true);
 }
 
-void Machine::fence() {
-  if (mutant_.kind != Mutant::Kind::kNoFence) pause(State::kNeedsEmptyBuffer, "fences", -1, true);
-}
-
-void Machine::heavy_fence() {
-  if (mutant_.kind == Mutant::Kind::kNoFence) return;
-  pause(State::kNeedsEmptyBuffers, "fences all", -1, true);
-}
-
 void Machine::increment(std::uint32_t& at) {
   if (mutant_.kind == Mutant::Kind::kNoIncrement) return;
   const int index = word_of(&at);

@@ -50,7 +50,7 @@ TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
 
 class Withdrawals : public PlayedPeers {
  protected:
-  // A look in a wait that has lasted so long, for a rank of this process that does not end.
+  // A look in a wait that has lasted for some seconds, for a rank of this process.
   bool goes_on_after(double seconds) {
     const WaitSite site{-1, 1, -1, [](const void*, int rank) { return rank == 1; }, this};
     if (!state_.withdrawal.await_touches(site, true)) return false;

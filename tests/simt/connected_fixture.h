@@ -111,7 +111,7 @@ class ConnectedRanks {
     return machine_.launch("connected", launch, body, after);
   }
 
-  // All ends of a protocol have gone so many steps.
+  // All ends of a protocol stand at step `steps`.
   void begin_steps(cuda::Protocol protocol, std::uint64_t steps) {
     for_each_end(protocol, [&](cuda::DeviceEnd& end, int) {
       end.step = end.known = steps;

@@ -80,11 +80,11 @@ class Peers {
     args.barrier.launches = launches_[place];
     return launch<Kernel>(args, 1, place, cuda::kBarrierShared, before);
   }
-  // A peer has come to so many barriers of CTA 0 of the device at `place`.
+  // A peer has come to the first barriers of CTA 0 of the device at `place`.
   void tell(int place, int peer, std::uint64_t barriers) {
     machine_.on_host(told_[place])[peer] = barriers;
   }
-  // LL push has done so many rounds.
+  // LL push has done this number of rounds.
   void begin_rounds(std::uint64_t rounds) {
     for (std::uint64_t* const each : epochs_)
       std::fill_n(machine_.on_host(each), cuda::kBarrierCtas, rounds);

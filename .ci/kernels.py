@@ -135,7 +135,7 @@ def code_of(cuobjdump, cubin):
 
 
 def readable(names):
-    """Connected<SumMath<float32>, NoFaults> and the like, with the names of base/types.h."""
+    """Connected<SumMath<float32>> and the like, with the names of base/types.h."""
     with open("base/types.h", encoding="utf-8") as file:
         text = file.read()
     values = {}

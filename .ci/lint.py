@@ -87,6 +87,8 @@ OPENS_NAMED = [
      "a library that may be a FIFO: load it by base/shared_library.h"),
 ]
 OWNERS = ("base/fd.", "base/shared_library.")
+# A bug that a test plants in the product is a patch.
+PLANTED = re.compile(r"\bplanted\(|\b(Faults|NoFaults)\b(?=[:,>;]| =)")
 # Who waits: the Waiter on data paths, poll_until() elsewhere.
 SLEEPS = re.compile(r"\bthis_thread::sleep|\b(usleep|nanosleep)\(")
 # The descriptor of a net::WakeSource: the Sleeper alone asks for it, which arms the source first.
@@ -185,6 +187,8 @@ def findings(path):
             for pattern, home, text in OPENS_NAMED:
                 if not path.startswith(home) and pattern.search(code):
                     yield number, text
+            if PLANTED.search(code):
+                yield number, "a bug for tests: plant it by a patch in tests/planted"
             if MAKES_DESCRIPTOR.search(code) and not OWNED.search(code):
                 if not path.startswith(OWNERS):
                     yield number, "a descriptor without an owner: give it to Fd or net::Socket"

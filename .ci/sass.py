@@ -185,7 +185,7 @@ def listing_of(text):
 
 def self_test():
     """Says which rule does not see the fault that it is for."""
-    def said(text, name="Connected<CopyMath, NoFaults>"):
+    def said(text, name="Connected<CopyMath>"):
         return " ".join(findings(name, code_of(listing_of(text))["kernel"]))
     sound = planted()
     code = code_of(listing_of(sound))["kernel"]
@@ -208,4 +208,4 @@ def self_test():
             (scalar, "has no LDG of 128"), (split, "has no LDG of pairs"),
             (planted("LDG.E.128.STRONG.GPU R8, desc[UR6][R2.64]"), "not STRONG.SYS")):
         assert finding in said(text), f"{finding} is not seen: {said(text)}"
-    assert "pairs in flight" in said(sound, "LLPush<SumMath<float32>, SoundLLPush>")
+    assert "pairs in flight" in said(sound, "LLPush<SumMath<float32>>")

@@ -17,8 +17,9 @@ extern std::atomic<bool> fences_are_light;
 // To be called before the first use, as often as one likes.
 void prepare_fences();
 
-template <class T>
-void store_before_loads(std::atomic<T>& word, T value) {
+// word: a std::atomic or std::atomic_ref.
+template <class Word, class T>
+void store_before_loads(Word&& word, T value) {
   if (fences_are_light.load(std::memory_order_relaxed)) {
     word.store(value, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // not past it by the compiler either

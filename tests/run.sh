@@ -267,6 +267,9 @@ stage_clients() {
   fi
 }
 
+# Bugs that patches plant in a copy of the tree: a test finds each.
+stage_planted() { python3 tests/planted/run.py; }
+
 # All of it; a part: build/dev/bin/fault_sweep threads init socket
 stage_faults() { build dev fault_sweep && build/dev/bin/fault_sweep; }
 stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }

@@ -38,7 +38,6 @@ Result<PlanFacts> facts_of_ranks(const AskedRanks& asked) {
   const int cores = asked.cores > 0 ? asked.cores : topology::usable_cores();
   const int sharing = asked.one_machine ? asked.ranks : shape.largest;
   facts.core_share = std::max(1.0, static_cast<double>(sharing) / cores);
-  facts.crowded = facts.core_share > 1;
   return facts;
 }
 

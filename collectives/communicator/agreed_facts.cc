@@ -46,7 +46,6 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
     facts->one_process &= record.facts.process == records[0].facts.process;
   }
   facts->core_share = most_ranks_of_a_core(records);
-  facts->crowded = facts->core_share > 1;
   facts->hosts = shape.hosts();
   facts->rails = shape.rails;
   facts->largest_host = shape.largest;

@@ -195,7 +195,8 @@ class Creation {
     for (int r = 0; r < request_.size; ++r) locals.push_back(state_->members.local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links());
-    state_->engine.set_budget(state_->facts.crowded ? Waiter::Budget{50, 2000} : Waiter::Budget{});
+    state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
+                                                      : Waiter::Budget{});
   }
 
   // For rondo ps.

@@ -4,6 +4,7 @@
 
 #include "base/atomics.h"
 #include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/led_kernels.h"
 #include "collectives/gpu/staging/hosted_words.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
@@ -179,7 +180,7 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
   // Where no rank is staged, the first step does the whole call: launched for all of it.
   const int kinds = reduction ? (record.collective == Collective::kReduceScatter ? n : 1) : at_once;
   const std::uint64_t bytes = record.count * size_of(record.type);
-  for (int first = 0; first < n; first += at_once) {
+  const auto launch_kernel = [&](const LedKernel& kernel) -> Done {
     cuda::ResolveArgs resolve{};
     resolve.call_slots = context_.segment->on_device(context_.segment->call_slot(0));
     resolve.descriptors = context_.segment->on_device(context_.segment->descriptor(0, 0));
@@ -192,10 +193,10 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     resolve.depth = context_.segment->depth();
     resolve.ranks = n;
     resolve.width = static_cast<std::int32_t>(size_of(record.type));
-    resolve.first_source = first;
-    resolve.end_source = std::min(n, first + at_once);
+    resolve.first_source = kernel.first_source;
+    resolve.end_source = kernel.end_source;
     resolve.reduces = reduction;
-    resolve.last = number + 1 == call.steps.size() && first + at_once >= n;
+    resolve.last = kernel.last;
     GpuLaunch launch;
     launch.kernel = cuda::kResolveKernel;
     launch.block = cuda::kMostDirectRanks;
@@ -203,12 +204,12 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     launch.arguments = &resolve;
     launch.argument_bytes = sizeof(resolve);
     RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
-    if (!moves) continue;
+    if (!moves) return done();
     DirectLaunches launches(context_.api, context_.facts.most_ctas, call.stream);
-    RONDO_CHECK_OK(reduction ? launches.stored_reduce(record, arguments_.get(), kinds)
-                             : launches.stored_copy(bytes, arguments_.get(), kinds));
-  }
-  return done();
+    return reduction ? launches.stored_reduce(record, arguments_.get(), kinds)
+                     : launches.stored_copy(bytes, arguments_.get(), kinds);
+  };
+  return for_each_led_kernel(number, call.steps.size(), n, at_once, launch_kernel);
 }
 
 }  // namespace rondo::gpu

@@ -164,7 +164,7 @@ void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
     rows->push_back({"left out", out, "by NCCL_ALGO"});
   if (facts.reproducible)
     rows->push_back({"reproducible", "yes", "RONDO_REPRODUCIBLE=1: only tree order may run"});
-  if (facts.crowded)
+  if (facts.crowded())
     rows->push_back({"waits", "yield early", "some host has more ranks than cores"});
 }
 

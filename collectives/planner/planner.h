@@ -26,8 +26,7 @@ struct PlanFacts {
   int largest_host = 1;        // maximum
   bool aligned_hosts = false;  // see HostShape
   bool one_process = false;    // every rank lives in one process
-  bool crowded = false;        // some host has more ranks than cores:
-  double core_share = 1;       // ranks per core, maximum over the hosts
+  double core_share = 1;       // ranks per core, maximum over the hosts; at least 1
   bool reproducible = false;
   bool fused = false;            // this call is a group of calls; its count is their total
   std::uint64_t slot_bytes = 0;  // of a staging slot
@@ -38,6 +37,8 @@ struct PlanFacts {
   AlgorithmFilter algorithms;            // allowed by NCCL_ALGO on every rank
   ProtocolFilter protocols;              // allowed by NCCL_PROTO on every rank
   HostCosts costs;                       // of the slowest rank, each
+
+  bool crowded() const { return core_share > 1; }  // some host has more ranks than cores
 };
 
 enum class Protocol : std::uint8_t {

@@ -14,6 +14,10 @@
 
 namespace rondo {
 
+namespace test {
+struct WithdrawalSeam;
+}
+
 class Withdrawal : RankPart {
  public:
   explicit Withdrawal(RankContext& context) : RankPart(context) {}
@@ -33,6 +37,7 @@ class Withdrawal : RankPart {
   bool still_whole(const host::HostCall& call);
 
  private:
+  friend struct test::WithdrawalSeam;
   std::int64_t began_ns_ = 0, last_look_ns_ = 0;
   bool touches_may_go_on_ = false;
 };

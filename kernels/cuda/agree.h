@@ -16,13 +16,6 @@
 
 namespace rondo::cuda {
 
-// What a test may leave out to see that it is missed.
-struct SoundAgreement : SoundBarriers {
-  static constexpr bool kHearsItselfAlone = false;
-  static constexpr bool kOnePlace = false;  // words of two launches lie in one
-};
-
-template <class Faults = SoundAgreement>
 struct Agree {
   using Args = AgreeArgs;
   static constexpr int kThreads = kMostDirectRanks;
@@ -32,11 +25,11 @@ struct Agree {
     const DeviceBarrier& barrier = args.barrier;
     const auto rank = static_cast<int>(device::thread_index());
     const bool is_rank = rank < barrier.devices;
-    const std::uint64_t turn = Faults::kOnePlace ? 0 : device::load(barrier.barriers) % 2;
+    const std::uint64_t turn = device::load(barrier.barriers) % 2;
     if (is_rank) tell(&args.words[rank]->said[turn][barrier.place], args.says[rank]);
-    const bool met = barrier_once<Faults>(barrier);
+    const bool met = barrier_once(barrier);
     InPlaceWords* const own = args.words[barrier.place];
-    if (is_rank) hear(rank, own->said[turn][Faults::kHearsItselfAlone ? barrier.place : rank]);
+    if (is_rank) hear(rank, own->said[turn][rank]);
     device::barrier();
     if (rank == 0) decide(args, met, own);
   }

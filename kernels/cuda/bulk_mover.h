@@ -10,21 +10,14 @@
 
 namespace rondo::cuda {
 
-// What a test may leave out to see that it is missed.
-struct SoundBulk {
-  static constexpr bool kNoArrivalWait = false;  // pieces are stored before they have arrived
-  static constexpr bool kNoReadWait = false;     // a stage is filled while it is still being stored
-};
-template <class Faults = SoundBulk>
 struct BulkMath : CopyMath {
-  using Bulk = Faults;
   static RONDO_FN BulkMath of(const CallRecord& /*call*/, int /*ranks*/, Factor /*factor*/) {
     return {};
   }
 };
 
-template <class Faults>
-struct SimpleMover<BulkMath<Faults>> {
+template <>
+struct SimpleMover<BulkMath> {
   using T = CopyMath::T;
   const JobPlaces& job;
   unsigned worker, workers;
@@ -73,8 +66,7 @@ struct SimpleMover<BulkMath<Faults>> {
     for (std::uint64_t p = 0; p < pieces && p < kBulkStages; ++p) load(p, whole);
     RONDO_NO_UNROLL
     for (std::uint64_t p = 0; p < pieces; ++p) {
-      if constexpr (!Faults::kNoArrivalWait)
-        while (!device::mbarrier_over(barrier(p), p / kBulkStages % 2)) device::spin();
+      while (!device::mbarrier_over(barrier(p), p / kBulkStages % 2)) device::spin();
       RONDO_NO_UNROLL
       for (unsigned t = 0; t < 3; ++t) {
         const std::uint64_t to = t == 0 ? job.to[0] : t == 1 ? job.to[1] : job.keep;
@@ -84,7 +76,7 @@ struct SimpleMover<BulkMath<Faults>> {
       }
       device::bulk_commit();
       if (p == 0 || p - 1 + kBulkStages >= pieces) continue;
-      if constexpr (!Faults::kNoReadWait) device::bulk_wait<1, true>();
+      device::bulk_wait<1, true>();
       load(p - 1 + kBulkStages, whole);
     }
     device::bulk_wait<0, false>();

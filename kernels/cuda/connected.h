@@ -20,7 +20,7 @@
 
 namespace rondo::cuda {
 
-template <class Math, class Faults = NoFaults>
+template <class Math>
 struct Connected {
   using Args = ConnectedArgs;
   static constexpr int kThreads = Math::kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
@@ -67,7 +67,7 @@ struct Connected {
     if (k == args.calls) return k;
     if (!is_first) {
       // What open() loads is stored by then, and nobody needs the words of the call before.
-      if constexpr (!Faults::kNoBarrier) device::barrier();
+      device::barrier();
       if (cta_failed()) return args.calls;
     }
     open(args, k);
@@ -106,7 +106,7 @@ struct Connected {
       const Group group = group_of_thread(args);
       if (group.number == 0) tell_hosts();
       if (part_of_cta().count > 0 && device::lane_index() == 0)
-        number = post_jobs<Faults>(JobRing{group}, number);
+        number = post_jobs(JobRing{group}, number);
       device::sync_warp();
     }
   }
@@ -189,7 +189,7 @@ struct Connected {
            reduces(row.collective) == Math::kReduces;
   }
   struct RingText {
-    DeviceLinks<Math, Faults, Speak::kNumbers> links;
+    DeviceLinks<Math, Speak::kNumbers> links;
     RingOf<PlayedOrder> ring;
     int root;
     Rounds rounds;
@@ -197,7 +197,7 @@ struct Connected {
     static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kRing); }
   };
   struct TreeText {
-    DeviceLinks<Math, Faults, Speak::kPositions> links;
+    DeviceLinks<Math, Speak::kPositions> links;
     int root;  // its position
     Rounds rounds;
 
@@ -217,7 +217,6 @@ struct Connected {
     RONDO_NO_UNROLL
     for (;; ++number) {
       const JobPlaces job = JobPlaces::read(ring.wait_for(number));
-      if constexpr (Faults::kDoneEarly) ring.finish(number);
       if ((job.how & kLast) == 0 && !cta_failed()) {
         const unsigned worker = ring.group.worker(), workers = ring.group.workers();
         const LineJob line{job, worker, workers};
@@ -230,7 +229,7 @@ struct Connected {
           SimpleMover<Math>{job, worker, workers, math}.run();
         }
       }
-      if constexpr (!Faults::kDoneEarly) ring.finish(number);
+      ring.finish(number);
       if ((job.how & kLast) != 0) return number + 1;
     }
   }

@@ -17,7 +17,7 @@ const KernelEntry& row_of_connected_copy() {
 }
 
 const KernelEntry& row_of_connected_bulk() {
-  static const KernelEntry row = entry_of<Connected<BulkMath<>>>("connected bulk copy");
+  static const KernelEntry row = entry_of<Connected<BulkMath>>("connected bulk copy");
   return row;
 }
 

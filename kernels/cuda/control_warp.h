@@ -45,14 +45,14 @@ struct PlayedWaiter {
 };
 
 // The job of one verb: written by one thread. Returns false where the CTA has failed.
-template <class Math, class Faults>
+template <class Math>
 RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds ends,
                                const Chunk& c) {
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
   if (cta_failed()) return false;
   const Protocol protocol = Played::protocol();
   const bool flagged = protocol != Protocol::kSimple;  // data bring the news of their own arrival
-  const unsigned number = ring.next<!Faults::kOverrunsJobs>();
+  const unsigned number = ring.next();
   const std::uint32_t job = ring.at(number);
   std::uint64_t peers = 0, step = 0;
   std::uint32_t how = 0;
@@ -65,8 +65,7 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    if (!(flagged && incoming) && !wait_for_end<Faults>(end, incoming, PlayedWaiter{}))
-      return false;
+    if (!(flagged && incoming) && !wait_for_end(end, incoming, PlayedWaiter{})) return false;
     const std::uint64_t now = end.step();
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));
@@ -85,7 +84,7 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
                  reinterpret_cast<std::uintptr_t>(incoming ? end.head() : end.tail()));
       write_word(job + kPosts + 2 * i + 1, now + 1);
     }
-    if (!(Faults::kStaysInSlot && !incoming && now == 3)) end.turn();
+    end.turn();
     end.set_step(now + 1);
   }
   const Slice part = part_of_cta();
@@ -110,7 +109,7 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
 
 // One verb, by the whole warp: a job for every slot that its chunk takes. Peers cut chunks alike.
 // Not inlined: texts hold many verbs.
-template <class Math, class Faults>
+template <class Math>
 RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t verb, VerbEnds ends,
                                        std::uint64_t in_at, std::uint64_t out_at,
                                        std::uint64_t count) {
@@ -121,14 +120,14 @@ RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t 
     const std::uint64_t part = count < slice ? count : slice;
     std::uint32_t written = 0;
     if (device::lane_index() == 0)
-      written = write_job<Math, Faults>(ring, verb, ends, {in_at, out_at, part}) ? 1 : 0;
+      written = write_job<Math>(ring, verb, ends, {in_at, out_at, part}) ? 1 : 0;
     if (device::shuffle(written, 0) == 0) return;
     in_at += part, out_at += part, count -= part;
   }
 }
 
 // Primitives over up to two previous and two next ranks.
-template <class Math, class Faults>
+template <class Math>
 struct DevicePrimitives {
   const ConnectedArgs& args;
   VerbEnds ends;
@@ -148,14 +147,14 @@ struct DevicePrimitives {
  private:
   RONDO_FN void run(std::uint32_t verb, const Chunk& c) {
     if (c.count == 0) return;
-    run_verb<Math, Faults>(args, verb, ends, c.in_at, c.out_at, c.count);
+    run_verb<Math>(args, verb, ends, c.in_at, c.out_at, c.count);
   }
 };
 
 // Who speaks of ranks: rings say their numbers, trees their positions in the channel's order.
 enum class Speak : std::uint8_t { kNumbers, kPositions };
 
-template <class Math, class Faults, Speak kSpeak>
+template <class Math, Speak kSpeak>
 struct DeviceLinks {
   const ConnectedArgs& args;
 
@@ -163,7 +162,7 @@ struct DeviceLinks {
     return kSpeak == Speak::kPositions ? Played::position() : Played::rank();
   }
   RONDO_FN int size() const { return args.ranks; }
-  RONDO_FN DevicePrimitives<Math, Faults> between(Peers from, Peers to, int lane) const {
+  RONDO_FN DevicePrimitives<Math> between(Peers from, Peers to, int lane) const {
     if (device::lane_index() != 0) return {args, 0};
     return {args, find(kIncoming, from.first, lane) | find(kIncoming, from.second, lane) << 8 |
                       find(kOutgoing, to.first, lane) << 16 |

@@ -13,20 +13,10 @@
 
 namespace rondo::cuda {
 
-// What a test may leave out to see that it is missed.
-struct SoundBarriers {
-  static constexpr bool kNoRelease = false;
-  static constexpr bool kNoAcquire = false;
-  static constexpr bool kNoBegin = false;
-  static constexpr bool kNoEnd = false;
-  static constexpr bool kNoBarrier = false;  // of a CTA, between two calls of a list
-};
-
 // One thread per peer tells it, and waits for it; another one tells the hosts meanwhile. which:
 // from 1, of the call's meetings.
-template <class Faults>
-RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, const CallRecord& call,
-                                   unsigned which) {
+RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const CallRecord& call,
+                                          unsigned which) {
   using device::Scope;
   const unsigned cta = device::cta_index(), me = device::thread_index();
   const std::uint64_t number = device::load(barrier.barriers + cta) + which;
@@ -38,13 +28,13 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, const CallRecor
   if (tells) say_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
     const std::uint64_t at = cta * kMostBarrierDevices;
-    if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();
+    device::fence<Scope::kSystem>();
     device::store_relaxed<Scope::kSystem>(
         barrier.told[me] + at + static_cast<unsigned>(barrier.place), number);
     const std::uint64_t* const told = barrier.told[barrier.place] + at + me;
     wait_until([&] { return device::load_relaxed<Scope::kSystem>(told) >= number; },
                barrier.control, call, {static_cast<int>(cta), barrier.rank[me], number, false});
-    if constexpr (!Faults::kNoAcquire) device::fence<Scope::kSystem>();
+    device::fence<Scope::kSystem>();
   }
   device::barrier();
   return !cta_failed();
@@ -64,25 +54,19 @@ RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetin
 }
 
 // Of a launch that meets once: at its begin or at its end.
-template <class Faults>
-RONDO_FN bool barrier_once(const DeviceBarrier& barrier) {
+RONDO_FN inline bool barrier_once(const DeviceBarrier& barrier) {
   if (barrier.devices == 1) return true;
-  bool met = true;
-  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, barrier.call, 1);
+  const bool met = meet(barrier, barrier.call, 1);
   leave_barrier(barrier, 1, met);
   return met;
 }
 
-template <class Faults>
-RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier, const CallRecord& call) {
-  if (barrier.devices == 1 || Faults::kNoBegin) return true;
-  return meet<Faults>(barrier, call, 1);
+RONDO_FN inline bool barrier_at_begin(const DeviceBarrier& barrier, const CallRecord& call) {
+  return barrier.devices == 1 || meet(barrier, call, 1);
 }
-template <class Faults>
-RONDO_FN bool barrier_at_end(const DeviceBarrier& barrier, const CallRecord& call) {
+RONDO_FN inline bool barrier_at_end(const DeviceBarrier& barrier, const CallRecord& call) {
   if (barrier.devices == 1) return true;
-  bool met = true;
-  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, call, 2);
+  const bool met = meet(barrier, call, 2);
   leave_barrier(barrier, 2, met);
   return met;
 }
@@ -104,7 +88,7 @@ struct NothingToDo {
 };
 // Each listed call between two barriers of its own; without any, all that the launch does. After a
 // wait that has failed there is no next one.
-template <class Faults, class Work>
+template <class Work>
 RONDO_FN void meet_for_each(const DeviceBarrier& barrier, const ListedCall* listed, int calls,
                             const Work& work) {
   RONDO_NO_UNROLL
@@ -115,13 +99,12 @@ RONDO_FN void meet_for_each(const DeviceBarrier& barrier, const ListedCall* list
     const CallRecord& call = calls > 0 ? listed[k].record : barrier.call;
     const bool works = device::thread_index() < crew.threads;
     if (works) work.bring_in(k, crew);
-    if (!barrier_at_begin<Faults>(barrier, call)) return;
+    if (!barrier_at_begin(barrier, call)) return;
     if (works) work.work(k, crew);
-    if (!barrier_at_end<Faults>(barrier, call)) return;
+    if (!barrier_at_end(barrier, call)) return;
     if (works) work.take_out(k, crew);
     // What the last barrier has left behind is where the next one goes on.
-    if constexpr (!Faults::kNoBarrier)
-      if (k + 1 < calls) device::barrier();
+    if (k + 1 < calls) device::barrier();
   }
 }
 

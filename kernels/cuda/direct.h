@@ -56,7 +56,7 @@ constexpr int most_vectors(DataType type, RedOp op, bool stored) {
 
 // stored: its arguments are read from memory (stored_entry_of). Devices that share its work have
 // met before, in the kernel that wrote them (agree.h).
-template <DataType type, RedOp op, bool stored = false, class Faults = SoundBarriers>
+template <DataType type, RedOp op, bool stored = false>
 struct DirectReduce {
   using Args = ReduceArgs;
   using E = DeviceElement<type>;
@@ -78,10 +78,9 @@ struct DirectReduce {
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
       run_dealt(args, 0, 1, whole_crew());
-      if constexpr (op != RedOp::kPreMulSum) barrier_once<Faults>(args.barrier);
+      if constexpr (op != RedOp::kPreMulSum) barrier_once(args.barrier);
     } else {
-      meet_for_each<Faults>(args.barrier, args.listed, args.one_by_one ? args.calls : 0,
-                            Calls{{}, args});
+      meet_for_each(args.barrier, args.listed, args.one_by_one ? args.calls : 0, Calls{{}, args});
     }
   }
   struct Calls : NothingToDo {
@@ -307,10 +306,10 @@ struct DirectCopy {
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
       run_dealt(args, 0, args.items, whole_crew());
-      barrier_once<SoundBarriers>(args.barrier);
+      barrier_once(args.barrier);
     } else {
       const auto calls = static_cast<int>(args.calls);
-      meet_for_each<SoundBarriers>(args.barrier, args.listed, calls, Calls{{}, args});
+      meet_for_each(args.barrier, args.listed, calls, Calls{{}, args});
     }
   }
   struct Calls : NothingToDo {

@@ -18,7 +18,7 @@ const KernelEntry& row_of_stored_copy() {
 }
 
 const KernelEntry& row_of_staged_copy() {
-  static const KernelEntry row = entry_of<StagedCopy<>>("staged copy");
+  static const KernelEntry row = entry_of<StagedCopy>("staged copy");
   return row;
 }
 

@@ -17,20 +17,18 @@ RONDO_FN inline bool may_go_on(EndAt end, bool incoming) {
 }
 
 // The same by the counter itself, which is known from then on.
-template <class Faults>
 RONDO_FN inline bool learns_to_go_on(EndAt end, bool incoming) {
   using device::Scope;
   const std::uint64_t needed = incoming ? end.step() + 1 : end.step() + 1 - end.slot_count();
   const std::uint64_t* const counter = incoming ? end.tail() : end.head();
-  const std::uint64_t seen = device::load_relaxed<Scope::kSystem>(counter);
-  if (seen < needed) return false;
-  end.set_known(Faults::kNoAcquire ? seen : device::load_acquire<Scope::kSystem>(counter));
+  if (device::load_relaxed<Scope::kSystem>(counter) < needed) return false;
+  end.set_known(device::load_acquire<Scope::kSystem>(counter));
   return true;
 }
 
 // Until the end's counter has come so far; whether it has. waiter: who waits, for reports:
 // control(), call(), channel(), told() (wait_until()).
-template <class Faults, class Waiter>
+template <class Waiter>
 RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const Waiter& waiter) {
   using device::Scope;
   const std::uint64_t step = end.step();
@@ -42,11 +40,7 @@ RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const Waiter& waiter
       [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; }, waiter.control(),
       waiter.call(), {waiter.channel(), end.peer(), step, !incoming}, waiter.told());
   if (!come) return false;
-  if constexpr (Faults::kNoAcquire) {
-    end.set_known(device::load_relaxed<Scope::kSystem>(counter));
-  } else {
-    end.set_known(device::load_acquire<Scope::kSystem>(counter));
-  }
+  end.set_known(device::load_acquire<Scope::kSystem>(counter));
   return true;
 }
 

@@ -27,13 +27,10 @@ struct JobRing {
     device::mbarrier_init(8 * (kJobBarriersAt + index), counts_warps ? workers / device::kWarp : 1);
   }
 
-  // By one lane of the control warp: the number of the next job, whose place is free. (A test may
-  // leave out the wait for that.)
-  template <bool kWaits = true>
+  // By one lane of the control warp: the number of the next job, whose place is free.
   RONDO_FN unsigned next() const {
     const auto number = static_cast<unsigned>(read_word(kNumbersAt + group.number));
-    if (kWaits && number >= kJobs)
-      device::mbarrier_wait(barrier(number, kFree), parity(number - kJobs));
+    if (number >= kJobs) device::mbarrier_wait(barrier(number, kFree), parity(number - kJobs));
     return number;
   }
   // The same lane, once it has written the job.

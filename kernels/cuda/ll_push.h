@@ -21,13 +21,7 @@
 
 namespace rondo::cuda {
 
-// What a test may leave out to see that it is missed.
-struct SoundLLPush {
-  static constexpr bool kOneSlot = false;  // every round uses the same
-  static constexpr bool kOneFlag = false;  // half of a line's flags is not looked at
-};
-
-template <class Math, class Faults>
+template <class Math>
 class LLPushMemory {
   using T = typename Math::T;
   static constexpr std::uint64_t kWidth = sizeof(T);
@@ -144,14 +138,14 @@ class LLPushMemory {
     return round_ > kLLPushSlots && (round_ & 0x7fffffff) < kLLPushSlots ? kLLPushLines : lines;
   }
   RONDO_FN device::Pair* lines_at(int at, int from) const {
-    const std::uint64_t slot = Faults::kOneSlot ? 0 : round_ % kLLPushSlots;
+    const std::uint64_t slot = round_ % kLLPushSlots;
     const std::uint64_t block =
         (device::cta_index() * kLLPushSlots + slot) * kMostLLPush + static_cast<unsigned>(from);
     return reinterpret_cast<device::Pair*>(args_.staging[at]) + block * kLLPushLines;
   }
   RONDO_FN bool is_of_round(device::Pair pair) const {
     const auto flag = static_cast<std::uint32_t>(round_);
-    return pair.half[0] >> 32 == flag && (Faults::kOneFlag || pair.half[1] >> 32 == flag);
+    return pair.half[0] >> 32 == flag && pair.half[1] >> 32 == flag;
   }
   static RONDO_FN std::uint64_t data_of(device::Pair pair) {
     return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
@@ -249,7 +243,7 @@ class LLPushMemory {
   std::uint64_t round_;
 };
 
-template <class Math, class Faults = SoundLLPush>
+template <class Math>
 struct LLPush {
   using Args = LLPushArgs;
   static constexpr int kThreads = Math::kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
@@ -279,7 +273,7 @@ struct LLPush {
   }
 
  private:
-  using Memory = LLPushMemory<Math, Faults>;
+  using Memory = LLPushMemory<Math>;
   struct Text {
     Memory& memory;
     Rounds rounds;

@@ -6,7 +6,7 @@
 namespace rondo::cuda {
 
 const KernelEntry& row_of_messages() {
-  static const KernelEntry row = entry_of<Messages<>>("messages");
+  static const KernelEntry row = entry_of<Messages>("messages");
   return row;
 }
 

@@ -30,7 +30,6 @@ struct WaitTold {
   RONDO_FN void goes_on() const { device::store_relaxed<device::Scope::kSystem>(word, 0u); }
 };
 
-template <class Faults = NoFaults>
 struct Messages {
   using Args = MessageArgs;
   static constexpr int kThreads = kMessageThreads;
@@ -45,7 +44,7 @@ struct Messages {
       play(args, ring);
       ring.publish_last();
     } else if (ring.group.warp == 1) {
-      if (device::lane_index() == 0) post_jobs<Faults>(ring, 0);
+      if (device::lane_index() == 0) post_jobs(ring, 0);
     } else {
       work(ring);
     }
@@ -110,15 +109,14 @@ struct Messages {
            (args.copies(mine.item) || cuda::may_go_on(end(), !args.sends(mine.item)));
   }
   static RONDO_FN bool learns_to_go_on(const Args& args, const Open& mine) {
-    return mine.item != kNone && cuda::learns_to_go_on<Faults>(end(), !args.sends(mine.item));
+    return mine.item != kNone && cuda::learns_to_go_on(end(), !args.sends(mine.item));
   }
 
   // By a lane that has none; false: all have one, or the item's end has another one open.
   static RONDO_FN bool opens(const Args& args, unsigned item, Open* mine) {
-    constexpr unsigned kWindow = Faults::kOpensOne ? 1 : kMessageWindow;
     const std::uint32_t free =
-        device::ballot(mine->item == kNone && device::lane_index() < kWindow);
-    const bool is_open = !Faults::kOpensTwice && device::any(shares_end(args, mine->item, item));
+        device::ballot(mine->item == kNone && device::lane_index() < kMessageWindow);
+    const bool is_open = device::any(shares_end(args, mine->item, item));
     if (is_open || free == 0) return false;
     const unsigned place = device::lowest_bit(free);
     if (!args.copies(item)) load(station_of(args, item), args.end[item], end(place));
@@ -188,7 +186,7 @@ struct Messages {
     const std::uint64_t left = bytes_of(args, item) - mine->moved;
     const std::uint64_t most = copies ? left : end().slot_bytes();
     const std::uint64_t bytes = left < most ? left : most;
-    const unsigned number = ring.next<!Faults::kOverrunsJobs>();
+    const unsigned number = ring.next();
     const std::uint32_t job = ring.at(number);
     std::uint64_t slot = 0, counter = 0, now = 0;
     if (!copies) {
@@ -198,7 +196,7 @@ struct Messages {
       // The signal warp's fence covers it, by way of the workers.
       if (std::uint64_t* const used = end().used(); sends && used != nullptr)
         device::store_relaxed<device::Scope::kSystem>(used + end().next_slot(), bytes);
-      if (!(Faults::kStaysInSlot && sends && now == 3)) end().turn();
+      end().turn();
       end().set_step(now + 1);
     }
     const auto at = reinterpret_cast<std::uintptr_t>(args.at[item]) + mine->moved;

@@ -28,16 +28,6 @@
 
 namespace rondo::cuda {
 
-// What a test may leave out to see that it is missed.
-struct SoundMulticast : SoundBarriers {
-  static constexpr int kSlots = kMulticastSlots;
-  static constexpr bool kNoAliasFence = false;
-  // Of a reduce-scatter, whose slots others read; an all-gather, which fills others'; in windows.
-  static constexpr bool kNoLastMeeting = false;
-  static constexpr bool kNoFirstMeeting = false;
-  static constexpr bool kTakesAtOnce = false;  // what others have not summed yet
-};
-
 struct MulticastCopy {
   using T = std::uint8_t;
   static constexpr bool kSums = false;
@@ -51,7 +41,7 @@ struct MulticastSum {
   }
 };
 
-template <class Math, class Faults = SoundMulticast>
+template <class Math>
 struct Multicast {
   using Args = MulticastArgs;
   using T = typename Math::T;
@@ -71,7 +61,7 @@ struct Multicast {
       leave_barrier(args.barrier, one.met, well);
       if (!well) return;
       // The next call goes on from there, in slots out of which this one takes its last round.
-      if constexpr (!Faults::kNoBarrier) device::barrier();
+      device::barrier();
     }
   }
 
@@ -88,9 +78,9 @@ struct Multicast {
     return call.record.collective == Collective::kAllReduce ? all_reduce() : reduce_scatter();
   }
   RONDO_FN bool meet_all() {
-    if constexpr (!Faults::kNoAliasFence) device::fence_aliases();
-    const bool come = meet<Faults>(args.barrier, call.record, ++met);
-    if constexpr (!Faults::kNoAliasFence) device::fence_aliases();
+    device::fence_aliases();
+    const bool come = meet(args.barrier, call.record, ++met);
+    device::fence_aliases();
     return come;
   }
 
@@ -100,11 +90,10 @@ struct Multicast {
     RONDO_NO_UNROLL
     for (std::uint64_t k = 0; k <= rounds; ++k) {
       if (!meet_all()) return false;
-      const std::uint64_t summed = Faults::kTakesAtOnce ? k : k - 1;
       in_turn([&](unsigned work) {
         if (work == 0) sum_for_all(k);
         if (work == 1) bring(k + 1);
-        if (work == 2) take(summed);
+        if (work == 2) take(k - 1);
       });
     }
     return true;
@@ -119,10 +108,10 @@ struct Multicast {
         if (work == 1) bring_blocks(k + 1);
       });
     }
-    return Faults::kNoLastMeeting || meet_all();
+    return meet_all();
   }
   RONDO_FN bool all_gather() {
-    if (!Faults::kNoFirstMeeting && !meet_all()) return false;
+    if (!meet_all()) return false;
     give(0);
     RONDO_NO_UNROLL
     for (std::uint64_t k = 0; k < rounds; ++k) {
@@ -135,7 +124,7 @@ struct Multicast {
     return true;
   }
   RONDO_FN bool in_windows() {
-    if (!Faults::kNoFirstMeeting && !meet_all()) return false;
+    if (!meet_all()) return false;
     const auto rank = static_cast<unsigned>(args.rank), ranks = static_cast<unsigned>(args.ranks);
     const std::uint64_t at = part.begin * kWidth, bytes = part.count * kWidth;
     const std::uint64_t own_block = call.count * kWidth * rank;
@@ -159,7 +148,7 @@ struct Multicast {
       put(reinterpret_cast<std::uintptr_t>(call.output) + at, bytes,
           [&](std::uint64_t v) { return Math::load(from + v); });
     }
-    return Faults::kNoLastMeeting || meet_all();
+    return meet_all();
   }
   RONDO_FN void write_to_all(std::uint64_t at, std::uint64_t v, std::uint64_t bytes,
                              const device::Vector& value) const {
@@ -237,8 +226,7 @@ struct Multicast {
   RONDO_FN Round round_of(std::uint64_t k) const {
     if (k >= rounds) return {0, 0, 0};
     const std::uint64_t begin = k * call.per_round, rest = part.count - begin;
-    const std::uint64_t place =
-        device::cta_index() * kMulticastSlots + k % static_cast<unsigned>(Faults::kSlots);
+    const std::uint64_t place = device::cta_index() * kMulticastSlots + k % kMulticastSlots;
     return {begin, rest < call.per_round ? rest : call.per_round, place * shapes::kMulticastSlot};
   }
   static RONDO_FN std::uint64_t vectors_of(std::uint64_t bytes) {

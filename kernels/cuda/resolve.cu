@@ -12,7 +12,7 @@ const KernelEntry& row_of_resolve() {
 }
 
 const KernelEntry& row_of_agree() {
-  static const KernelEntry row = entry_of<Agree<>>("agree");
+  static const KernelEntry row = entry_of<Agree>("agree");
   return row;
 }
 

@@ -9,18 +9,6 @@
 
 namespace rondo::cuda {
 
-// What a test may leave out to see that it is missed.
-struct NoFaults {
-  static constexpr bool kNoRelease = false;  // counters move before the data that they announce
-  static constexpr bool kNoAcquire = false;
-  static constexpr bool kStaysInSlot = false;   // a slot is filled twice in a row
-  static constexpr bool kNoBarrier = false;     // between the calls of a list
-  static constexpr bool kOverrunsJobs = false;  // jobs are written over others that nobody has seen
-  static constexpr bool kDoneEarly = false;     // warps say that their part is done, and begin it
-  static constexpr bool kOpensOne = false;      // a CTA of messages has no second one open
-  static constexpr bool kOpensTwice = false;    // messages of one end are open at once
-};
-
 RONDO_FN inline void post_job(std::uint32_t job) {
   RONDO_NO_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
@@ -31,7 +19,6 @@ RONDO_FN inline void post_job(std::uint32_t job) {
 }
 
 // By one lane: jobs from `first` on, until the last one of a call. The number of the job after it.
-template <class Faults>
 RONDO_FN inline unsigned post_jobs(const JobRing& ring, unsigned first) {
   RONDO_NO_UNROLL
   for (unsigned number = first;;) {
@@ -39,9 +26,7 @@ RONDO_FN inline unsigned post_jobs(const JobRing& ring, unsigned first) {
     unsigned end = number + 1;
     while (end < number + kJobs && ring.is_done(end)) ++end;
     const bool posts = !cta_failed();
-    if constexpr (!Faults::kNoRelease) {
-      if (posts) device::fence<device::Scope::kSystem>();
-    }
+    if (posts) device::fence<device::Scope::kSystem>();
     RONDO_NO_UNROLL
     for (; number < end; ++number) {
       const std::uint32_t job = ring.at(number);

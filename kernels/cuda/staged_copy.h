@@ -14,14 +14,13 @@
 
 namespace rondo::cuda {
 
-template <class Faults = SoundBarriers>
 struct StagedCopy {
   using Args = StagedCopyArgs;
   static constexpr int kThreads = kDirectThreads;
   static constexpr int kCtas = kDirectCtas;
 
   static RONDO_FN void run(const Args& args) {
-    meet_for_each<Faults>(args.barrier, args.listed, static_cast<int>(args.calls), Calls{args});
+    meet_for_each(args.barrier, args.listed, static_cast<int>(args.calls), Calls{args});
   }
 
  private:

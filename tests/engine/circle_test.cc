@@ -2,40 +2,19 @@
 // stuck, and when they must not be.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <memory>
-
-#include "collectives/communicator/communicator_state.h"
+#include "tests/support/played_peers.h"
 #include "tests/support/supervisor_seam.h"
-#include "transport/shm/segment_layout.h"
 
 namespace rondo::test {
 namespace {
 
-constexpr int kRanks = 3;
 constexpr std::int64_t kLong = 200'000'000;  // ns: longer than the deadline before a first look
 
-// Rank 0 as the communicator has it; the words of ranks 1 and 2 are the test's.
-class Circles : public testing::Test {
+class Circles : public PlayedPeers {
  protected:
-  void SetUp() override {
-    const shm::SegmentLayout layout({kRanks, 4096, 4096, 2});
-    words_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, layout.staging)));
-    std::fill_n(words_.get(), layout.staging, std::byte{0});
-    state_.members.size = state_.host.size = kRanks;
-    state_.timeout_seconds.store(600);
-    const std::vector<std::uint64_t> one_host(kRanks, 7);
-    state_.members.shape = shape_of_hosts(one_host);
-    for (int r = 0; r < kRanks; ++r) {
-      state_.members.local_ranks.push_back(r);
-      state_.members.ranks.emplace_back().rank = r;
-      state_.host.peers.push_back(layout.words_of(words_.get(), r));
-    }
-    state_.host.sequence = 1;
+  Circles() {
     state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
   }
-
-  ProgressLine& progress(int rank) { return *state_.host.peers[rank].progress; }
 
   // As rank `rank` shows it when it begins a wait.
   void wait_in_message(int rank, int for_rank) {
@@ -53,12 +32,6 @@ class Circles : public testing::Test {
     SupervisorSeam::age(state_.supervisor, kLong);
     return state_.supervisor.keep_waiting(site, false);
   }
-
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte[], Free> words_;
-  CommunicatorState state_;
 };
 
 WaitSite on(int rank) { return {-1, 0, rank}; }

@@ -166,10 +166,6 @@ void Machine::store(void* at, std::size_t, std::uint64_t value, Order order) {
     pause(State::kNeedsEmptyBuffer, "stores", index, true);
 }
 
-void Machine::fence() {
-  if (mutant_.kind != Mutant::Kind::kNoFence) pause(State::kNeedsEmptyBuffer, "fences", -1, true);
-}
-
 void Machine::increment(std::uint32_t& at) {
   if (mutant_.kind == Mutant::Kind::kNoIncrement) return;
   const int index = word_of(&at);
@@ -288,6 +284,9 @@ bool Machine::can_run(const Actor& actor) const {
       return true;
     case State::kNeedsEmptyBuffer:
       return actor.buffer.empty();
+    case State::kNeedsEmptyBuffers:
+      return std::all_of(actors_.begin(), actors_.end(),
+                         [](const Actor& each) { return each.buffer.empty(); });
     case State::kNeedsNoSeqCst:
       return std::none_of(actor.buffer.begin(), actor.buffer.end(),
                           [](const Pending& entry) { return entry.order == Order::kSeqCst; });

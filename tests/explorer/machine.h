@@ -75,7 +75,10 @@ class Machine {
     return self().newest_load = look_up(at, order);
   }
   void store(void* at, std::size_t bytes, std::uint64_t value, Order order);
-  void fence();
+  void fence() { fence(State::kNeedsEmptyBuffer); }
+  // membarrier: goes on once no actor has a store in its buffer. Of more than two actors more than
+  // the system promises, which is a barrier of each at some moment of the call.
+  void heavy_fence() { fence(State::kNeedsEmptyBuffers); }
   void increment(std::uint32_t& at);
   void wait(std::uint32_t& at, std::uint32_t expected);
   void wake(std::uint32_t& at);
@@ -125,6 +128,7 @@ class Machine {
   enum class State : std::uint8_t {
     kRunnable,
     kNeedsEmptyBuffer,
+    kNeedsEmptyBuffers,  // of all actors
     kNeedsNoSeqCst,
     kPolls,
     kSleeps,
@@ -159,6 +163,9 @@ class Machine {
   std::uint64_t look_up(const void* at, Order order);
   void rewind(const Word& bell);
   void pause(State state, const char* doing, int word, bool silent);
+  void fence(State until) {
+    if (mutant_.kind != Mutant::Kind::kNoFence) pause(until, "fences", -1, true);
+  }
   void resume(int actor);
   bool can_run(const Actor& actor) const;
   static bool has_in_flight(const Actor& actor) {  // a store to the word that it polls

@@ -29,7 +29,7 @@ struct Mutant {
     kLoad,               // loads of `role` with order `from` have order `to`
     kStore,              // stores to `role`: the same
     kIncrement,          // the bell's increment is relaxed
-    kNoFence,            // the fence between setting `parked` and the re-check does nothing
+    kNoFence,            // the fence of who goes to sleep, before it looks again, does nothing
     kNoRecheck,          // the check after setting `parked` sees what the one before it saw
     kBellReadLate,       // the bell is read after the re-check
     kBellReadAtParking,  // the bell is read when `parked` is set, after the supervisor's check

@@ -14,9 +14,34 @@ namespace {
 
 std::string path_of(const std::string& name) { return std::string(RONDO_GOLDEN_DIR "/") + name; }
 
+constexpr const char* kHowToAccept = "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+
 bool writes() {
   const char* wish = std::getenv("RONDO_GOLDEN");
   return wish != nullptr && std::strcmp(wish, "write") == 0;
+}
+
+void write_file(const std::string& name, const std::string& text) {
+  std::ofstream file(path_of(name), std::ios::trunc);
+  file << text;
+  file.close();
+  ASSERT_TRUE(file.good()) << "cannot write " << path_of(name);
+}
+
+void read_file(const std::string& name, std::string* text) {
+  std::ifstream file(path_of(name));
+  ASSERT_TRUE(file.good()) << "there is no " << path_of(name)
+                           << "; RONDO_GOLDEN=write makes it from what the program says now";
+  std::ostringstream kept;
+  kept << file.rdbuf();
+  *text = kept.str();
+}
+
+// The first cells of a row.
+std::string key_of(const std::string& row, int keys) {
+  std::size_t end = 0;
+  for (int i = 0; i < keys && end != std::string::npos; ++i) end = row.find(',', end + 1);
+  return row.substr(0, end);
 }
 
 std::string with_number(int line, const std::string& text) {
@@ -54,21 +79,41 @@ std::string masked(std::string text) {
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
+  if (writes()) return write_file(name, text);
+  std::string kept;
+  ASSERT_NO_FATAL_FAILURE(read_file(name, &kept));
+  EXPECT_TRUE(kept == text) << "tests/golden/files/" << name << "\n"
+                            << difference(kept, text) << kHowToAccept;
+}
+
+void expect_golden_rows(const std::string& name, const std::string& header,
+                        const std::vector<std::string>& rows, int keys) {
   if (writes()) {
-    std::ofstream file(path_of(name), std::ios::trunc);
-    file << text;
-    file.close();
-    ASSERT_TRUE(file.good()) << "cannot write " << path_of(name);
-    return;
+    std::string text = header + "\n";
+    for (const std::string& row : rows) text += row + "\n";
+    return write_file(name, text);
   }
-  std::ifstream file(path_of(name));
-  ASSERT_TRUE(file.good()) << "there is no " << path_of(name)
-                           << "; RONDO_GOLDEN=write makes it from what the program says now";
-  std::ostringstream kept;
-  kept << file.rdbuf();
-  EXPECT_TRUE(kept.str() == text) << "tests/golden/files/" << name << "\n"
-                                  << difference(kept.str(), text)
-                                  << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+  std::string text;
+  ASSERT_NO_FATAL_FAILURE(read_file(name, &text));
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, header) << "tests/golden/files/" << name << kHowToAccept;
+  std::map<std::string, std::string> kept;
+  while (std::getline(lines, line)) kept[key_of(line, keys)] = line;
+  const auto differ = [&](const std::string& expected, const std::string& now) {
+    ADD_FAILURE() << "tests/golden/files/" << name << ", columns " << header << "\ngolden, "
+                  << expected << "\nnow,    " << now << kHowToAccept;
+  };
+  for (const std::string& row : rows) {
+    auto expected = kept.extract(key_of(row, keys));
+    if (expected.empty()) {
+      differ("(no such row)", row);
+    } else if (expected.mapped() != row) {
+      differ(expected.mapped(), row);
+    }
+  }
+  for (const auto& [key, row] : kept) differ(row, "(no such row)");
 }
 
 // Sections begin with "== NAME", texts with "-- ".
@@ -149,7 +194,7 @@ void GoldenCounts::expect(const std::string& section,
     const auto known = kept.find(what);
     const std::uint64_t most = known == kept.end() ? 0 : known->second;
     EXPECT_LE(count, most) << "tests/golden/files/" << name_ << ", " << section << ": " << what
-                           << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+                           << kHowToAccept;
   }
 }
 
@@ -171,8 +216,7 @@ void GoldenSets::expect(const std::string& section, const std::string& text) {
   std::string expected;
   for (const std::string& one : known) expected += "\n-- " + one;
   ADD_FAILURE() << "tests/golden/files/" << name_ << ", " << section << ": now\n"
-                << text << "\nis none of" << expected
-                << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+                << text << "\nis none of" << expected << kHowToAccept;
 }
 
 }  // namespace rondo::test

@@ -22,6 +22,12 @@ std::string masked(std::string text);
 // that differs and the command that would accept it.
 void expect_golden(const std::string& name, const std::string& text);
 
+// The same of a table: a line `header`, then rows of cells between commas, of which the first
+// `keys` name the row. A failed expectation for each row that is another, new or gone, as both have
+// it.
+void expect_golden_rows(const std::string& name, const std::string& header,
+                        const std::vector<std::string>& rows, int keys);
+
 // A golden file of sections, each with all texts that may occur there, in order of the alphabet:
 // for texts of which chance decides which is said.
 class GoldenSets {

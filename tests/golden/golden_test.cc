@@ -22,6 +22,21 @@ TEST(Golden, FailsWhereALineIsAnotherOrMissing) {
   expect_golden("tool.txt", "one line\nthe second line\n");
 }
 
+TEST(GoldenRows, ShowEachRowThatIsAnotherNewOrGoneAndNoOther) {
+  const std::string header = "layout,size,way";
+  const std::vector<std::string> golden = {"two,4,ring", "two,8,tree"};
+  expect_golden_rows("tool.csv", header, golden, 2);
+  const auto now = [&](std::vector<std::string> rows) {
+    expect_golden_rows("tool.csv", header, rows, 2);
+  };
+  EXPECT_NONFATAL_FAILURE(now({"two,4,ring", "two,8,ring"}),
+                          "golden, two,8,tree\nnow,    two,8,ring");
+  EXPECT_NONFATAL_FAILURE(now({"two,4,ring"}), "golden, two,8,tree\nnow,    (no such row)");
+  EXPECT_NONFATAL_FAILURE(now({"two,4,ring", "two,6,x", "two,8,tree"}),
+                          "(no such row)\nnow,    two,6");
+  EXPECT_NONFATAL_FAILURE(expect_golden_rows("tool.csv", "layout", golden, 2), header);
+}
+
 TEST(GoldenSets, TakeEveryKnownTextOfASectionAndNoOther) {
   GoldenSets sets("tool_sets.txt");
   sets.expect("two", "one line");

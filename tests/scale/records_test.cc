@@ -80,7 +80,7 @@ class LargeCommunicator {
     agree_on_facts(records_, shape_, &facts_);
     ASSERT_EQ(shape_.hosts(), ranks_ / kGpus);
     EXPECT_EQ(shape_.host_of(ranks_ - 1), shape_.hosts() - 1);
-    EXPECT_FALSE(facts_.crowded);
+    EXPECT_FALSE(facts_.crowded());
   }
   void find_channels() {
     places_.graphs.assign(static_cast<std::size_t>(shape_.hosts()), graph_);

@@ -1,5 +1,5 @@
 // Ranks with connections on a bare machine: what collectives/gpu sets up, without streams and
-// without the table of kernels, so that a kernel with planted faults runs in their place.
+// without the table of kernels.
 #pragma once
 
 #include <cstring>
@@ -55,10 +55,10 @@ class ConnectedRanks {
   int device_of(int rank) const { return shape_.one_device ? 0 : rank; }
 
   // One launch a device; inputs and outputs by rank.
-  template <class Math, class Faults = cuda::NoFaults>
+  template <class Math>
   void launch(const ConnectedCall& call, const std::vector<void*>& in,
               const std::vector<void*>& out) {
-    launch<Math, Faults>({{call, in, out}});
+    launch<Math>({{call, in, out}});
   }
 
   struct Listed {
@@ -67,20 +67,20 @@ class ConnectedRanks {
   };
   // The same of a list of calls. fuses: the ranks (of devices of their own) that play it in one
   // launch; others launch call after call.
-  template <class Math, class Faults = cuda::NoFaults>
+  template <class Math>
   void launch(const std::vector<Listed>& calls, std::uint64_t fuses = ~std::uint64_t{0}) {
     for (int first = 0; first < shape_.ranks; first += shape_.one_device ? shape_.ranks : 1) {
       if ((fuses >> first & 1) != 0) {
-        launch_on<Math, Faults>(first, calls);
+        launch_on<Math>(first, calls);
       } else {
         std::shared_ptr<Grid> before;
-        for (const Listed& call : calls) before = launch_on<Math, Faults>(first, {call}, before);
+        for (const Listed& call : calls) before = launch_on<Math>(first, {call}, before);
       }
     }
   }
 
   // On the device of `first` alone, once `after` is over.
-  template <class Math, class Faults = cuda::NoFaults>
+  template <class Math>
   std::shared_ptr<Grid> launch_on(int first, const std::vector<Listed>& calls,
                                   const std::shared_ptr<Grid>& after = nullptr) {
     cuda::ConnectedArgs args{};
@@ -107,13 +107,41 @@ class ConnectedRanks {
     launch.shared_bytes = cuda::kConnectedShared + shape_.more_shared;
     launch.device = device_of(first);
     launch.cooperative = true;
-    const auto body = [args] { cuda::Connected<Math, Faults>::run(args); };
+    const auto body = [args] { cuda::Connected<Math>::run(args); };
     return machine_.launch("connected", launch, body, after);
+  }
+
+  // All ends of a protocol stand at step `steps`.
+  void begin_steps(cuda::Protocol protocol, std::uint64_t steps) {
+    for_each_end(protocol, [&](cuda::DeviceEnd& end, int) {
+      end.step = end.known = steps;
+      end.next_slot = static_cast<std::int32_t>(steps % end.connection.slot_count);
+      *machine_.on_host(end.connection.head) = *machine_.on_host(end.connection.tail) = steps;
+    });
+  }
+  std::vector<cuda::DeviceEnd> senders(cuda::Protocol protocol) {
+    std::vector<cuda::DeviceEnd> found;
+    for_each_end(protocol, [&](const cuda::DeviceEnd& end, int direction) {
+      if (direction == cuda::kOutgoing) found.push_back(end);
+    });
+    return found;
   }
 
   cuda::Control* controls;
 
  private:
+  template <class Each>
+  void for_each_end(cuda::Protocol protocol, const Each& each) {
+    for (int r = 0; r < shape_.ranks; ++r)
+      for (int c = 0; c < shape_.channels; ++c)
+        for (int direction = 0; direction < cuda::kDirections; ++direction)
+          for (int i = 0; i < cuda::kEnds; ++i) {
+            cuda::DeviceEnd& end =
+                *at(r, c * cuda::kProtocols + static_cast<int>(protocol), direction, i);
+            if (end.connection.slot_count > 0) each(end, direction);
+          }
+  }
+
   template <class Math>
   cuda::ConnectedArgs::Call listed(const ConnectedCall& call) const {
     constexpr std::uint64_t kWidth = sizeof(typename Math::T);

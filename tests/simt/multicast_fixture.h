@@ -1,5 +1,5 @@
 // Ranks whose staging is bound to one multicast object, a device each, on a bare machine: kernels
-// over it run alone or as lists, with planted faults or without, and their results are compared.
+// over it run alone or as lists, and their results are compared.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,13 @@ inline constexpr std::uint64_t kMulticastWindow =
 // One rank a device, whose staging is bound to one object; each call has buffers of its own.
 class MulticastRanks {
  public:
-  MulticastRanks(TestMachine& machine, const MulticastShape& shape, bool sound, int calls = 1,
+  MulticastRanks(TestMachine& machine, const MulticastShape& shape, int calls = 1,
                  int bound_by = -1)
       : machine_(machine), shape_(shape) {
     auto object = std::make_shared<MulticastObject>(cuda::kMulticastStaging, shape.ranks);
     controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(shape.ranks));
     const std::uint64_t elements = shape.count * static_cast<unsigned>(shape.ranks) + shape.shift;
     for (int r = 0; r < shape.ranks; ++r) {
-      machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
       for (int c = 0; c < calls && !shape.in_windows; ++c) {
         input_[r].push_back(machine.allocate<float>(elements, r) + shape.shift);
         output_[r].push_back(machine.allocate<float>(elements, r) + shape.shift);
@@ -94,7 +93,6 @@ class MulticastRanks {
   const cuda::Control& control(int rank) const { return machine_.on_host(controls_)[rank]; }
 
   // One after the other, on every device.
-  template <class Faults = cuda::SoundMulticast>
   void launch(std::span<const Collective> calls) {
     const std::uint64_t filled =
         shape_.in_windows ? shape_.count * static_cast<unsigned>(shape_.ranks) : 0;
@@ -104,8 +102,8 @@ class MulticastRanks {
                       multicast_value(args.rank, i, static_cast<int>(args.call[0].record.count)));
       device::barrier();
       if (args.call[0].record.collective == Collective::kAllGather)
-        return cuda::Multicast<cuda::MulticastCopy, Faults>::run(args);
-      cuda::Multicast<cuda::MulticastSum<DataType::kFloat32>, Faults>::run(args);
+        return cuda::Multicast<cuda::MulticastCopy>::run(args);
+      cuda::Multicast<cuda::MulticastSum<DataType::kFloat32>>::run(args);
     });
   }
   template <class Run>

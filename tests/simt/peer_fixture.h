@@ -1,5 +1,5 @@
 // Ranks on devices that reach each other, on a bare machine: what their direct kernels and LL push
-// meet by; launched one by one or as lists, with kernels that may have planted faults.
+// meet by; launched one by one or as lists.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,11 @@ inline std::int32_t peer_value(int rank, std::uint64_t i) {
 class Peers {
  public:
   Peers(TestMachine& machine, int ranks, std::uint64_t count, std::uint64_t output_count,
-        bool sound)
+        std::uint64_t limit_ns = 0)
       : machine_(machine), ranks_(ranks) {
     controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(ranks));
     for (int r = 0; r < ranks; ++r) {
-      // A planted fault may also make ranks hang.
-      machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
+      machine.on_host(controls_)[r].limit_ns = limit_ns;
       input_.push_back(machine.allocate<std::int32_t>(count, r));
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
       epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
@@ -73,6 +72,24 @@ class Peers {
     }
   }
   static constexpr unsigned kMostListedCtas = 3;
+  // On one device alone, of one CTA, for which peers come to barriers as tell() says.
+  template <class Kernel>
+  std::shared_ptr<Grid> launch_alone(int place, cuda::ReduceArgs args,
+                                     const std::shared_ptr<Grid>& before = nullptr) {
+    args.barrier = barrier_of(place);
+    args.barrier.launches = launches_[place];
+    return launch<Kernel>(args, 1, place, cuda::kBarrierShared, before);
+  }
+  // A peer has come to the first barriers of CTA 0 of the device at `place`.
+  void tell(int place, int peer, std::uint64_t barriers) {
+    machine_.on_host(told_[place])[peer] = barriers;
+  }
+  // LL push has done this number of rounds.
+  void begin_rounds(std::uint64_t rounds) {
+    for (std::uint64_t* const each : epochs_)
+      std::fill_n(machine_.on_host(each), cuda::kBarrierCtas, rounds);
+  }
+  std::byte* staging(int rank) const { return staging_[rank]; }
 
   template <class Kernel>
   void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
@@ -156,9 +173,7 @@ class Peers {
   std::vector<std::byte*> staging_;
 };
 
-template <class Faults>
-using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum, false, Faults>;
-template <class Faults>
-using LLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>, Faults>;
+using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum>;
+using LLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>>;
 
 }  // namespace rondo::simt

@@ -1,6 +1,6 @@
 // Lists of calls in one launch on devices that reach each other, on the emulated machine: the
 // direct kernel, whose calls meet one by one, and LL push; ranks that play a list beside ranks that
-// launch call after call. What is left out between two calls is seen.
+// launch call after call.
 #include "tests/simt/peer_fixture.h"
 #include "tests/simt/rounds.h"
 
@@ -8,12 +8,10 @@ namespace rondo::simt {
 namespace {
 
 // Each call is a part of every buffer, on CTAs and threads of its own.
-template <class Faults>
-bool sums_of_lists(MachineOptions options, int ranks, std::uint64_t count, int calls,
+bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count, int calls,
                    std::uint64_t fuses, Random& random) {
-  options.faulty = !std::is_same_v<Faults, cuda::SoundBarriers>;
   TestMachine machine(options);
-  Peers peers(machine, ranks, count, count, !options.faulty);
+  Peers peers(machine, ranks, count, count);
   cuda::ReduceArgs list{};
   list.calls = calls;
   list.sources = list.targets = list.ranks = ranks;
@@ -33,7 +31,7 @@ bool sums_of_lists(MachineOptions options, int ranks, std::uint64_t count, int c
     list.listed[k].threads = random.one_in(2) ? 32 : 64;
     for (unsigned c = 0; c < ctas; ++c) ++played[c];
   }
-  peers.launch_listed<MetSum<Faults>>(list, fuses);
+  peers.launch_listed<MetSum>(list, fuses);
   if (!machine.run() || !peers.have_sums(count)) return false;
   for (int r = 0; r < ranks; ++r)
     for (unsigned c = 0; c < Peers::kMostListedCtas; ++c)
@@ -51,26 +49,19 @@ TEST(PeerLists, AreSummedBetweenBarriers) {
       const int calls = 2 + static_cast<int>(random.below(6));
       const std::uint64_t fuses = random.one_in(2) ? ~std::uint64_t{0} : random.below(1u << n);
       const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostPeers};
-      EXPECT_TRUE(sums_of_lists<cuda::SoundBarriers>(options, n, count, calls, fuses, random))
+      EXPECT_TRUE(sums_of_lists(options, n, count, calls, fuses, random))
           << n << " devices, " << calls << " calls of " << count << " elements, " << fuses
           << " fuse";
     }
   });
 }
 
-struct NoBarrierOfCta : cuda::SoundBarriers {
-  static constexpr bool kNoBarrier = true;
-};
-TEST(PeerLists, CallsOfAListThatDoNotWaitForTheOneBeforeAreCaught) {
-  int failed = 0;
+TEST(PeerLists, WaitBetweenCallsForEverySeed) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
-    failed +=
-        sums_of_lists<NoBarrierOfCta>({.seed = seed, .devices = kMostPeers}, 3, 300, 5, 7, random)
-            ? 0
-            : 1;
+    ASSERT_TRUE(sums_of_lists({.seed = seed, .devices = kMostPeers}, 3, 300, 5, 7, random))
+        << "seed " << seed;
   }
-  EXPECT_GT(failed, 0);
 }
 
 // Ranks that play a list in one launch beside ranks that launch call after call.
@@ -81,12 +72,11 @@ TEST(PeerLists, AreSummedByLLPush) {
       const std::uint64_t count = 8 + random.below(400);
       const int calls = 2 + static_cast<int>(random.below(cuda::kMostLLPushCalls - 1));
       TestMachine machine({.seed = seed, .weak = random.one_in(2), .devices = kMostPeers});
-      Peers peers(machine, n, count, count, random.one_in(2));
+      Peers peers(machine, n, count, count);
       const std::uint64_t fuses = random.below(1u << n);
       for (int again = 0; again < 2; ++again) {
         for (int r = 0; r < n; ++r)
-          peers.launch_ll_push_on<LLPushSum<cuda::SoundLLPush>>(r, count, 64, 4, 2, calls,
-                                                                (fuses >> r & 1) != 0);
+          peers.launch_ll_push_on<LLPushSum>(r, count, 64, 4, 2, calls, (fuses >> r & 1) != 0);
         ASSERT_TRUE(machine.run());
       }
       EXPECT_TRUE(peers.have_sums(count)) << n << " devices, " << calls << " calls of " << count;

@@ -3,9 +3,7 @@
 
 #include <array>
 #include <bit>
-#include <thread>
 
-#include "base/atomics.h"
 #include "tests/simt/machine_fixture.h"
 
 namespace rondo::simt {
@@ -47,16 +45,16 @@ std::uint32_t blamed(std::uint64_t seed, int impatient) {
       "resolve",
       {.ctas = 1, .threads = cuda::Resolve::kThreads, .shared_bytes = cuda::kResolveShared},
       [args] { cuda::Resolve::run(args); });
-  // Its next call takes the place of this one's descriptor as soon as nobody is said to need it.
-  std::thread host([own = machine.on_host(descriptors) + impatient, on = machine.on_host(words)] {
-    while (HostAtomics::load_acquire(on->consumed) < 1) {
-    }
+  // Its next call takes the place of this one's descriptor as soon as nobody is said to need it. A
+  // kernel plays its host, so that the seed says when.
+  machine.launch("host", {.ctas = 1, .threads = 1}, [own = descriptors + impatient, words] {
+    using device::Scope;
+    while (device::load_acquire<Scope::kSystem>(&words->consumed) < 1) device::spin();
     const auto next = std::bit_cast<std::array<std::uint64_t, 2>>(sum_of(200));
-    auto* const words = reinterpret_cast<std::uint64_t*>(&own->record);
-    for (int w = 0; w < 2; ++w) HostAtomics::store_release(words[w], next[w]);
+    auto* const record = reinterpret_cast<std::uint64_t*>(&own->record);
+    for (int w = 0; w < 2; ++w) device::store_relaxed<Scope::kSystem>(record + w, next[w]);
   });
   EXPECT_TRUE(machine.run()) << "seed " << seed;
-  host.join();
   EXPECT_EQ(machine.on_host(words)->consumed, 1u);
   return machine.on_host(words)->mismatch;
 }

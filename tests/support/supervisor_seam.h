@@ -12,6 +12,10 @@ struct SupervisorSeam {
     supervisor.waited_ns_ = waited_ns;
     supervisor.last_check_ns_ = now_ns() - 1'000'000;
   }
+  // The waiter has not run for this time.
+  static void stand(Supervisor& supervisor, std::int64_t stood_ns) {
+    supervisor.last_check_ns_ = now_ns() - stood_ns;
+  }
   static pollfd& pidfd(Supervisor& supervisor, int process) {
     return supervisor.pidfds_[static_cast<std::size_t>(process)];
   }

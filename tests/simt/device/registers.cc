@@ -41,7 +41,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-// Connected<SumMath<float32>, NoFaults> and the like, as the table writes kernels.
+// Connected<SumMath<float32>> and the like, as the table writes kernels.
 std::string label_of(const char* type) {
   char* const demangled = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
   std::string label = demangled != nullptr ? demangled : type;

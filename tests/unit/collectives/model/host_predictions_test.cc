@@ -17,7 +17,6 @@ PlanFacts facts_on(int ranks, int cores, bool threads = false) {
   PlanFacts facts = test::facts_on(ranks);
   facts.one_process = threads;
   facts.core_share = std::max(1.0, static_cast<double>(ranks) / cores);
-  facts.crowded = ranks > cores;
   return facts;
 }
 

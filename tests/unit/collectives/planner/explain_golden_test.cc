@@ -1,9 +1,13 @@
-// What explain() says of a grid of calls and layouts, whole: tests/golden/files/explain_*.txt.
+// What explain() says of a grid of calls and layouts, a row each (tests/golden/files/explain.csv),
+// and of a few of them whole (explain_texts.txt).
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "base/env.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
+#include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 #include "tests/golden/golden.h"
 
@@ -14,8 +18,6 @@ constexpr Collective kCollectives[] = {
     Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
     Collective::kBroadcast, Collective::kReduce,    Collective::kAllToAll,
     Collective::kGather,    Collective::kScatter,   Collective::kBarrier};
-constexpr std::uint64_t kCounts[] = {1,       256,     4096,    16384,
-                                     1 << 17, 1 << 20, 1 << 23, std::uint64_t{1} << 31};
 
 CallRecord record_of(Collective collective, std::uint64_t count) {
   const bool reduces = collective == Collective::kAllReduce || collective == Collective::kReduce ||
@@ -45,74 +47,123 @@ PlanFacts on_hosts(int ranks, int hosts) {
   return facts;
 }
 
+// What a layout says of a call, and where no row predicts its time, that time; 0: none.
+struct Answer {
+  std::vector<ExplainRow> rows;
+  double predicted_ns = 0;
+};
+Answer on_devices(int ranks, int devices, bool all_reach, bool processes, const CallRecord& call) {
+  const gpu::DevicePlanFacts facts = gpu::usual_facts(ranks, devices, all_reach, processes);
+  return {gpu::explain_on_devices(facts, call), gpu::predicted_ns(facts, call)};
+}
+
+using Counts = std::vector<std::uint64_t>;
 struct Layout {
   const char* name;
-  std::vector<ExplainRow> (*rows)(const CallRecord&);
+  Answer (*answer)(const CallRecord&);
+  Counts counts;
 };
 
+const Counts kOneCount = {4096};  // one way of each collective, whatever the size
+const Counts kOfHosts = {1, 4096, 1 << 20, std::uint64_t{1} << 31};
+const Counts kOfDevices = {1, 4096, 1 << 17, 1 << 20, 1 << 23};
+
 const Layout kLayouts[] = {
-    {"2_processes", [](const CallRecord& call) { return explain(on_hosts(2, 1), call); }},
-    {"8_processes", [](const CallRecord& call) { return explain(on_hosts(8, 1), call); }},
+    {"2_processes", [](const CallRecord& call) { return Answer{explain(on_hosts(2, 1), call)}; },
+     kOfHosts},
+    {"8_processes", [](const CallRecord& call) { return Answer{explain(on_hosts(8, 1), call)}; },
+     kOfHosts},
     {"8_threads",
      [](const CallRecord& call) {
        PlanFacts facts = on_hosts(8, 1);
        facts.one_process = true;
-       return explain(facts, call);
-     }},
+       return Answer{explain(facts, call)};
+     },
+     kOfHosts},
     {"8_crowded",
      [](const CallRecord& call) {
        PlanFacts facts = on_hosts(8, 1);
-       facts.crowded = true;
-       return explain(facts, call);
-     }},
-    {"16_on_2_hosts", [](const CallRecord& call) { return explain(on_hosts(16, 2), call); }},
-    {"7_on_3_hosts", [](const CallRecord& call) { return explain(on_hosts(7, 3), call); }},
-    {"4_threads_1_gpu",
-     [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(4, 1, true), call);
-     }},
-    {"8_threads_8_gpus",
-     [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(8, 8, true), call);
-     }},
+       facts.core_share = 4;
+       return Answer{explain(facts, call)};
+     },
+     kOfHosts},
+    {"16_on_2_hosts", [](const CallRecord& call) { return Answer{explain(on_hosts(16, 2), call)}; },
+     kOfHosts},
+    {"7_on_3_hosts", [](const CallRecord& call) { return Answer{explain(on_hosts(7, 3), call)}; },
+     kOfHosts},
+    {"4_threads_1_gpu", [](const CallRecord& call) { return on_devices(4, 1, true, false, call); },
+     kOneCount},
+    {"8_threads_8_gpus", [](const CallRecord& call) { return on_devices(8, 8, true, false, call); },
+     kOfDevices},
     {"8_threads_4_gpus_without_p2p",
-     [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(8, 4, false), call);
-     }},
-    {"4_processes_1_gpu",
-     [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(4, 1, true, true), call);
-     }},
+     [](const CallRecord& call) { return on_devices(8, 4, false, false, call); }, kOfDevices},
+    {"4_processes_1_gpu", [](const CallRecord& call) { return on_devices(4, 1, true, true, call); },
+     kOneCount},
     {"8_processes_8_gpus",
-     [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(8, 8, true, true), call);
-     }},
+     [](const CallRecord& call) { return on_devices(8, 8, true, true, call); }, kOfDevices},
     {"16_gpus_on_2_hosts",
      [](const CallRecord& call) {
        gpu::SpanQuestion question;
        question.facts = gpu::usual_span_facts(16, 2);
        question.from_bytes = static_cast<std::uint64_t>(env::get_int("RONDO_GPU_RELAY"));
-       return gpu::explain_across_hosts(question, call, explain(on_hosts(16, 2), call));
-     }},
+       return Answer{gpu::explain_across_hosts(question, call, explain(on_hosts(16, 2), call)),
+                     gpu::predicted_ns(question.facts, call)};
+     },
+     kOfDevices},
 };
 
-class ExplainGolden : public testing::TestWithParam<Layout> {};
-
-TEST_P(ExplainGolden, OfEveryCollectiveAndSize) {
-  std::string text;
-  for (const Collective collective : kCollectives)
-    for (const std::uint64_t count : kCounts) {
-      if (collective == Collective::kBarrier && count > 1) continue;
-      for (const ExplainRow& row : GetParam().rows(record_of(collective, count)))
-        text += fmt::format("{:<12} {}{}{}\n", row.what, row.value,
-                            row.value.empty() || row.why.empty() ? "" : "; ", row.why);
-      text += '\n';
-    }
-  expect_golden(fmt::format("explain_{}.txt", GetParam().name), text);
+std::string cell(const Answer& answer, std::string_view what, bool with_why = false) {
+  for (const ExplainRow& row : answer.rows)
+    if (row.what == what) return row.value + (with_why && !row.why.empty() ? " " + row.why : "");
+  return "";
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ExplainGolden, testing::ValuesIn(kLayouts),
-                         [](const auto& info) { return std::string(info.param.name); });
+std::string row_of(const Layout& layout, const CallRecord& call) {
+  const Answer answer = layout.answer(call);
+  const std::string channels = cell(answer, "channels") + cell(answer, "CTAs");
+  std::string predicted = cell(answer, "predicted"), next = cell(answer, "next best", true);
+  if (predicted.empty() && answer.predicted_ns > 0) predicted = time_text(answer.predicted_ns);
+  if (const auto at = next.find("predicted "); at != std::string::npos) next.erase(at, 10);
+  const std::string rounds = cell(answer, "rounds") +
+                             (cell(answer, "buffers").starts_with("in place") ? " in place" : "") +
+                             (cell(answer, "stores").empty() ? "" : " streamed");
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}", layout.name, name(call.collective),
+                     bytes_text(call.count * size_of(call.type)), cell(answer, "algorithm"),
+                     cell(answer, "protocol"), channels, rounds, predicted, next,
+                     cell(answer, "changes at", true));
+}
+
+TEST(ExplainGolden, ARowOfEveryLayoutCollectiveAndSize) {
+  std::vector<std::string> rows;
+  for (const Layout& layout : kLayouts)
+    for (const Collective collective : kCollectives)
+      for (const std::uint64_t count : layout.counts) {
+        if (collective == Collective::kBarrier && count != layout.counts[0]) continue;
+        rows.push_back(row_of(layout, record_of(collective, count)));
+      }
+  expect_golden_rows(
+      "explain.csv",
+      "layout,call,size,algorithm,protocol,channels,rounds,predicted,next best,changes at", rows,
+      3);
+}
+
+TEST(ExplainGolden, WholeTextsOfAFewCalls) {
+  const std::pair<const char*, CallRecord> calls[] = {
+      {"8_crowded", record_of(Collective::kAllReduce, 1 << 20)},
+      {"8_processes_8_gpus", record_of(Collective::kAllReduce, 1)},
+      {"16_gpus_on_2_hosts", record_of(Collective::kReduce, 4096)}};
+  std::string text;
+  for (const auto& [layout, call] : calls) {
+    const Layout& of =
+        *std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                      [&](const auto& one) { return std::string_view(one.name) == layout; });
+    for (const ExplainRow& row : of.answer(call).rows)
+      text += fmt::format("{:<12} {}{}{}\n", row.what, row.value,
+                          row.value.empty() || row.why.empty() ? "" : "; ", row.why);
+    text += '\n';
+  }
+  expect_golden("explain_texts.txt", text);
+}
 
 }  // namespace
 }  // namespace rondo::test

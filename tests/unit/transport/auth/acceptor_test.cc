@@ -177,6 +177,35 @@ TEST(Acceptor, VisitorsThatStopHalfWayDoNotHoldTheOthersUp) {
   EXPECT_LE(host.most_seen, Acceptor::most_unproven());
 }
 
+// It has a second to go on, the others a moment: within that second, once it may go as all others
+// may, it stays where one of them goes. A machine too busy to see that tries again.
+TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    Host host;
+    const auto began = net::Clock::now();
+    const net::Socket furthest = visit(host);
+    Handshake honest = Handshake::connector(host.secret, "host");
+    const auto turn = [&] {
+      host.turn();
+      return honest.talking() && move(honest, furthest.get()).ok();
+    };
+    while (honest.state() != Handshake::State::kTurn && turn()) continue;  // it is challenged
+    std::vector<net::Socket> crowd;
+    while (crowd.size() + 1 < Acceptor::most_unproven()) crowd.push_back(visit(host));
+    host.until([&] { return host.acceptor->unproven() > crowd.size(); });
+    std::this_thread::sleep_until(began + 400ms);
+    crowd.push_back(visit(host));
+    const auto one_went = [&] { return std::any_of(crowd.begin(), crowd.end(), closed); };
+    host.until([&] { return one_went() || closed(furthest); });
+    const bool stays = !closed(furthest);
+    if (net::Clock::now() > began + 900ms) continue;
+    EXPECT_TRUE(stays);
+    EXPECT_LE(host.most_seen, Acceptor::most_unproven());
+    return;
+  }
+  GTEST_SKIP() << "the machine is too busy";
+}
+
 // All from one address, as behind a NAT or on one host.
 TEST(Acceptor, LetsFourThousandInAmongSilentVisitors) {
   constexpr std::size_t kAll = 4096;

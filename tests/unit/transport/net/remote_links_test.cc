@@ -185,6 +185,45 @@ TEST_P(NetworkRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData
   EXPECT_FALSE(ranks[0]->send_control(1, Bytes(RemoteLinks::kMostControlBytes + 1)).ok());
 }
 
+// A handler speaks while slots are free again and older messages still wait for one.
+TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) {
+  constexpr int kMessages = 40;  // more than its slots
+  for (const int speaker : {0, 1}) {
+    auto ranks = open_ranks(GetParam(), 2, {});
+    const int listener = 1 - speaker;
+    int said = 0;
+    std::vector<int> heard;
+    const auto say = [&] {
+      Bytes message(sizeof(int));
+      std::memcpy(message.data(), &said, sizeof(said));
+      ++said;
+      ASSERT_TRUE(ranks[speaker]->send_control(listener, message).ok());
+    };
+    ranks[speaker]->set_control_handler([&](int, std::span<const std::byte>) { say(); });
+    ranks[listener]->set_control_handler([&](int, std::span<const std::byte> message) {
+      int number;
+      std::memcpy(&number, message.data(), sizeof(number));
+      heard.push_back(number);
+    });
+    const auto both = [&] {
+      for (auto& rank : ranks) rank->progress();
+    };
+    say();
+    ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
+    ASSERT_TRUE(drive(both, [&] { return said == 2 && heard.size() == 2; }));
+    for (int round = 0; round < 20; ++round) {
+      // The speaker's next turn takes this in and frees its slots, both before it fills any.
+      ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
+      ASSERT_TRUE(
+          drive([&] { ranks[listener]->progress(); }, [&] { return ranks[listener]->flushed(); }));
+      const std::size_t all = heard.size() + kMessages + 1;
+      for (int i = 0; i < kMessages; ++i) say();
+      ASSERT_TRUE(drive(both, [&] { return heard.size() == all; }));
+    }
+    for (std::size_t i = 0; i < heard.size(); ++i) ASSERT_EQ(heard[i], static_cast<int>(i));
+  }
+}
+
 TEST_P(NetworkRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
   for (const int leaver : {0, 1}) {
     auto ranks = open_ranks(GetParam(), 2, {4096, 4});

@@ -1,0 +1,29 @@
+// Which kernels do a step of a led call: each serves some of the ranks as sources.
+//
+// The last kernel of the last step alone says that nobody needs the call's descriptors any more
+// (ResolveArgs::last): ranks overwrite theirs from then on.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace rondo::gpu {
+
+struct LedKernel {
+  int first_source, end_source;
+  bool last;  // of the whole call
+};
+
+// In order, until one fails.
+template <class Launch>
+Done for_each_led_kernel(std::uint64_t step, std::uint64_t steps, int ranks, int at_once,
+                         const Launch& launch) {
+  for (int first = 0; first < ranks; first += at_once)
+    RONDO_CHECK_OK(launch(LedKernel{first, std::min(ranks, first + at_once),
+                                    step + 1 == steps && first + at_once >= ranks}));
+  return done();
+}
+
+}  // namespace rondo::gpu

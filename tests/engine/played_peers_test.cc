@@ -1,0 +1,75 @@
+// What one rank does to its peers' words, and how long it waits by them.
+#include "tests/support/played_peers.h"
+
+#include "base/seconds.h"
+#include "tests/support/one_sided.h"
+#include "tests/support/supervisor_seam.h"
+
+namespace rondo::test {
+
+// Makes a wait for the end of peers' touches as old as a test wants, and the next look due.
+struct WithdrawalSeam {
+  static void age(Withdrawal& withdrawal, double seconds) {
+    withdrawal.began_ns_ = now_ns() - static_cast<std::int64_t>(seconds * 1e9);
+    withdrawal.last_look_ns_ = withdrawal.began_ns_;
+  }
+};
+
+namespace {
+
+class Signals : public PlayedPeers {};
+
+// A sleep ends by itself in time, so that nothing but the bell itself tells whether it rang.
+TEST_F(Signals, RingForThePeerThatSleepsAndForNobodyElse) {
+  *port(1).parked = 1;
+  const Call calls[] = {signal_to(1, 3), signal_to(2, 3)};
+  ASSERT_TRUE(state_.one_sided.run(calls).ok());
+  EXPECT_EQ(port(1).signals[3], 1u);
+  EXPECT_EQ(port(2).signals[3], 1u);
+  EXPECT_EQ(*port(1).bell, 1u);
+  EXPECT_EQ(*port(2).bell, 0u);
+}
+
+class Deadlines : public PlayedPeers {};
+
+// As fault_timeout_test.cc sees it, without the luck that a look comes after a stop.
+TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const WaitSite site{-1, 0, 1};
+  state_.timeout_seconds.store(600);
+  state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+  ASSERT_TRUE(state_.supervisor.keep_waiting(site, true));
+  for (int stop = 0; stop < 3; ++stop) {
+    SupervisorSeam::stand(state_.supervisor, 1000 * kSecond);
+    EXPECT_TRUE(state_.supervisor.keep_waiting(site, false));
+  }
+  SupervisorSeam::age(state_.supervisor, 600 * kSecond);
+  EXPECT_FALSE(state_.supervisor.keep_waiting(site, false));
+  EXPECT_EQ(state_.faults.fault()->status, Status::kTimeout);
+}
+
+class Withdrawals : public PlayedPeers {
+ protected:
+  // A look in a wait that has lasted for some seconds, for a rank of this process.
+  bool goes_on_after(double seconds) {
+    const WaitSite site{-1, 1, -1, [](const void*, int rank) { return rank == 1; }, this};
+    if (!state_.withdrawal.await_touches(site, true)) return false;
+    WithdrawalSeam::age(state_.withdrawal, seconds);
+    return state_.withdrawal.await_touches(site, false);
+  }
+};
+
+TEST_F(Withdrawals, AwaitARankOfThisProcessUntilTheTimeoutOfTheCommunicator) {
+  port(1).same_process = true;
+  state_.timeout_seconds.store(600);
+  EXPECT_TRUE(goes_on_after(400));
+  EXPECT_FALSE(goes_on_after(601));
+}
+
+TEST_F(Withdrawals, AwaitARankOfAnotherProcessForAMoment) {
+  EXPECT_FALSE(goes_on_after(2));
+  EXPECT_TRUE(state_.withdrawal.touches_may_go_on());
+}
+
+}  // namespace
+}  // namespace rondo::test

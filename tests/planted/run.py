@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Builds a copy of the tree with all bugs of tests/planted/*.patch, and sees that tests find each.
+
+  tests/planted/run.py            all patches
+  tests/planted/run.py NAME...    some: those of NAME.patch
+
+A patch begins with lines '# [VAR=VALUE...] TARGET FILTER', each a test program (its name ends with
+_tests) and a --gtest_filter, then with '# what the bug is'. Every one of the filters must turn red
+by the bug, and by it alone. The copy is build/planted/tree, built once by the preset simt;
+RONDO_PLANTED=NAME makes a bug active (planted.h). A test that stays green is run again with other
+seeds. HANGS=SECONDS among the variables: not to be over after so long counts as red.
+
+Prints a line a patch, then counts. Exits with 1 where a patch no longer applies, a test stays green
+or matches nothing, or fails without the bug; 2 for bad input.
+"""
+import collections
+import filecmp
+import functools
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+FOLDER, NEW, TREE = "tests/planted", "build/planted/new", "build/planted/tree"
+BUILD = os.path.join(TREE, "build/simt")
+INCLUDE = '#include "tests/planted/planted.h"\n'
+SOURCES = (".cc", ".h", ".cu", ".c")
+HEADER = re.compile(r"# ((?:[A-Z_]+=\S+ )*)(\w+_tests) (\S+)\n")
+SECONDS = 300  # for a run, where the patch says nothing
+SEEDS = 5
+
+
+def refuse(text):
+    print(f"planted: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+# variables: pairs of a name and a value.
+Test = collections.namedtuple("Test", "target filter variables hangs")
+
+
+class Patch:
+    def __init__(self, path):
+        self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.tests, at = [], 0
+        while header := HEADER.match(text, at):
+            variables = dict(word.split("=", 1) for word in header[1].split())
+            hangs = float(variables.pop("HANGS", 0))
+            self.tests.append(Test(header[2], header[3], tuple(variables.items()), hangs))
+            at = header.end()
+        if not self.tests or not re.match("# .", text[at:]):
+            refuse(f"{path} does not begin with '# [VAR=VALUE...] TARGET FILTER', '# what it is'")
+        if f'planted("{self.name}")' not in text:
+            refuse(f'{path} does not ask planted("{self.name}")')
+        self.files = re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)
+
+    def apply(self):
+        """What `patch` says against it, or None."""
+        command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--forward", "-d",
+                   NEW, "-i", os.path.abspath(self.path)]
+        for options in (["--dry-run"], []):
+            done = subprocess.run(command + options, capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL)
+            if done.returncode != 0:
+                failed = re.findall(r".*(?:FAILED|find|previously|malformed).*", done.stdout)
+                return (failed or [done.stdout + done.stderr])[0].strip()
+        return None
+
+
+def make_copy(patches):
+    """The names of patches that do not apply, with why. Files that stay the same keep their time,
+    so that a second build is quick."""
+    shutil.rmtree(NEW, ignore_errors=True)
+    listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
+    for path in filter(os.path.lexists, listing.stdout.split("\n")[:-1]):
+        os.makedirs(os.path.dirname(os.path.join(NEW, path)), exist_ok=True)
+        shutil.copy2(path, os.path.join(NEW, path), follow_symlinks=False)
+    refused, touched = {}, set()
+    for patch in patches:
+        why = patch.apply()
+        if why is not None:
+            refused[patch.name] = why
+        else:
+            touched.update(patch.files)
+    for path in (os.path.join(NEW, file) for file in touched if file.endswith(SOURCES)):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(INCLUDE + text)
+    replace(NEW, TREE)
+    return refused
+
+
+def files_below(root):
+    for folder, folders, names in os.walk(root):
+        if folder == root and "build" in folders:
+            folders.remove("build")
+        for name in names:
+            yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def replace(new, old):
+    wanted = set(files_below(new))
+    for path in set(files_below(old)) - wanted:
+        os.remove(os.path.join(old, path))
+    for path in wanted:
+        source, target = os.path.join(new, path), os.path.join(old, path)
+        if os.path.exists(target) and filecmp.cmp(source, target, shallow=False):
+            continue
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy2(source, target, follow_symlinks=False)
+        if not os.path.islink(target):
+            os.utime(target)
+    shutil.rmtree(new)
+
+
+def build(targets):
+    environment = dict(os.environ, CCACHE_BASEDIR=os.path.abspath(TREE), CCACHE_NOHASHDIR="1")
+    for command in (["cmake", "--preset", "simt"],
+                    ["cmake", "--build", "--preset", "simt", "--target", *targets]):
+        done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            errors = re.findall(r".*(?:error|FAILED).*", done.stdout)
+            sys.exit("\n".join(errors[:20] or done.stdout.split("\n")[-40:]))
+
+
+def run(test, seconds, **variables):
+    """The exit status, None where it was not over in time; and the output."""
+    environment = os.environ | variables | dict(test.variables)
+    if not variables:
+        environment.pop("RONDO_PLANTED", None)
+    command = [os.path.abspath(f"{BUILD}/bin/{test.target}"), f"--gtest_filter={test.filter}"]
+    with subprocess.Popen(command, cwd=BUILD, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True, text=True,
+                          errors="replace") as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[0]
+
+
+@functools.cache
+def wrong_without(test):
+    """What is wrong with a test while no bug is active."""
+    status, output = run(test, SECONDS)
+    if status is None:
+        return f"{test.filter} is not over in {SECONDS} s, without the bug"
+    if status != 0:
+        return f"{test.filter} fails without the bug:\n{output[-2000:]}"
+    if re.search(r"\[  PASSED  \] 0 tests", output):
+        return f"{test.target} has no test {test.filter} that runs"
+    return None
+
+
+def finds(test, name):
+    """Whether the test turns red, and what is to be said."""
+    if wrong := wrong_without(test):
+        return False, wrong
+    for seed in range(1, SEEDS + 1):
+        seeds = {"RONDO_TEST_SEED": str(seed), "RONDO_SIMT_SEED": str(seed)} if seed > 1 else {}
+        status, _ = run(test, test.hangs or SECONDS, RONDO_PLANTED=name, **seeds)
+        if status is None and not test.hangs:
+            return False, f"{test.filter} is not over in {SECONDS} s"
+        if status != 0:
+            return True, test.filter + (f" (try {seed})" if seed > 1 else "")
+    return False, f"{test.target} {test.filter} stays green"
+
+
+def judge(patch):
+    said = []
+    for test in patch.tests:
+        found, text = finds(test, patch.name)
+        if not found:
+            return False, text
+        said.append(text)
+    return True, ", ".join(said)
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+    if shutil.which("patch") is None:
+        refuse("there is no program 'patch': install the package of that name")
+    patches = [Patch(path) for path in sorted(glob.glob(f"{FOLDER}/*.patch"))]
+    unknown = set(sys.argv[1:]) - {patch.name for patch in patches}
+    if unknown:
+        refuse(f"there is no {FOLDER}/{sorted(unknown)[0]}.patch")
+    chosen = [patch for patch in patches if not sys.argv[1:] or patch.name in sys.argv[1:]]
+    refused = make_copy(patches)
+    begun = time.monotonic()
+    build(sorted({test.target for patch in chosen for test in patch.tests}))
+    print(f"built in {time.monotonic() - begun:.0f} s", flush=True)
+    begun = time.monotonic()
+    failed = 0
+    for patch in chosen:
+        if patch.name in refused:
+            found, text = False, f"no longer applies: {refused[patch.name]}"
+        else:
+            found, text = judge(patch)
+        print(f"{patch.name}: {'found' if found else 'NOT FOUND'}: {text}", flush=True)
+        failed += not found
+    print(f"planted: {len(chosen)} bugs, {len(chosen) - failed} found, {failed} not; "
+          f"{time.monotonic() - begun:.0f} s of tests")
+    if counts := os.environ.get("RONDO_TEST_COUNTS"):
+        with open(counts, "a", encoding="utf-8") as file:
+            file.write(f"{len(chosen) - failed} {failed} 0\n")
+    return 1 if failed else 0
+
+
+sys.exit(main())

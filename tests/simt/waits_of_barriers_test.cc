@@ -1,0 +1,69 @@
+// Barriers of direct kernels that are given up, on the emulated machine: whichever it is, hosts
+// never hear that its call is over, and the launch behind it does nothing.
+#include "tests/simt/peer_fixture.h"
+
+namespace rondo::simt {
+namespace {
+
+constexpr std::uint64_t kCount = 40;  // of each of two calls
+using Kernel = MetSum;
+
+cuda::ReduceArgs two_calls(const Peers& peers) {
+  cuda::ReduceArgs list{};
+  list.calls = 2;
+  list.sources = list.targets = list.ranks = 2;
+  list.segments = 1;
+  list.one_by_one = true;
+  for (int k = 0; k < list.calls; ++k) {
+    list.count[k] = list.listed[k].record.count = kCount;
+    list.listed[k].ctas = 1, list.listed[k].threads = 64;
+    for (int r = 0; r < 2; ++r) {
+      list.input[k * 2 + r] = peers.input(r) + k * kCount;
+      list.output[k * 2 + r] = peers.output(r) + k * kCount;
+    }
+  }
+  return list;
+}
+
+// How many elements of its own output a rank has written, of the calls from `first` on.
+std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t first) {
+  const std::int32_t* const output = machine.on_host(peers.output(0));
+  return 2 * kCount - first -
+         static_cast<std::uint64_t>(std::count(output + first, output + 2 * kCount, 0));
+}
+
+TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
+  for (const std::uint64_t met : {0, 1, 2}) {  // barriers that the peer comes to
+    TestMachine machine({.seed = 3, .devices = kMostPeers});
+    Peers peers(machine, 2, 2 * kCount, 2 * kCount, false);
+    peers.tell(0, 1, met);
+    const auto given_up = peers.launch_alone<Kernel>(0, two_calls(peers));
+    peers.launch_alone<Kernel>(0, two_calls(peers), given_up);
+    constexpr int kMostRuns = 1000;
+    for (int i = 0; i < kMostRuns && !machine.run();) ++i;
+    const cuda::Control& control = peers.control(0);
+    EXPECT_EQ(control.gave_up, 1u) << met;
+    EXPECT_EQ(control.peer, 1) << met;
+    EXPECT_EQ(control.step, met + 1);
+    // A call meets twice: the first is over with its second barrier.
+    EXPECT_EQ(control.progress[0].done, met / 2) << met;
+    EXPECT_EQ(written(machine, peers, 0) > 0, met > 0) << met;
+    EXPECT_EQ(written(machine, peers, kCount), 0u) << met;
+  }
+}
+
+// A kernel with its arguments in memory meets once, at its end.
+TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
+  TestMachine machine({.seed = 3, .devices = kMostPeers});
+  Peers peers(machine, 2, kCount, kCount, false);
+  cuda::ReduceArgs nothing{};
+  nothing.sources = nothing.targets = nothing.ranks = 2;
+  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, nothing);
+  constexpr int kMostRuns = 1000;
+  for (int i = 0; i < kMostRuns && !machine.run();) ++i;
+  EXPECT_EQ(peers.control(0).gave_up, 1u);
+  EXPECT_EQ(peers.control(0).progress[0].done, 0u);
+}
+
+}  // namespace
+}  // namespace rondo::simt

@@ -1,0 +1,44 @@
+// The kernels of a led call: they serve each rank once a step, and one says that it is the last.
+#include "collectives/gpu/led_kernels.h"
+
+#include <gtest/gtest.h>
+
+namespace rondo::gpu {
+namespace {
+
+TEST(LedKernels, ServeEachRankOnceAStepAndTheVeryLastSaysSo) {
+  for (const int ranks : {1, 2, 9, 64})
+    for (const int at_once : {1, 7, 64})
+      for (const std::uint64_t steps : {1, 3}) {
+        int kernels = 0, last = -1, lasts = 0;
+        for (std::uint64_t step = 0; step < steps; ++step) {
+          int served = 0;
+          const auto launch = [&](const LedKernel& kernel) {
+            EXPECT_EQ(kernel.first_source, served);
+            EXPECT_GT(kernel.end_source, served);
+            EXPECT_LE(kernel.end_source - kernel.first_source, at_once);
+            served = kernel.end_source;
+            if (kernel.last) last = kernels, ++lasts;
+            ++kernels;
+            return done();
+          };
+          EXPECT_TRUE(for_each_led_kernel(step, steps, ranks, at_once, launch).ok());
+          EXPECT_EQ(served, ranks);
+        }
+        EXPECT_EQ(lasts, 1) << ranks << " ranks, " << at_once << " at once, " << steps << " steps";
+        EXPECT_EQ(last, kernels - 1);
+      }
+}
+
+TEST(LedKernels, EndWithTheFirstThatFails) {
+  int kernels = 0;
+  const auto launch = [&](const LedKernel&) -> Done {
+    if (++kernels == 2) return fail(Status::kSystemError, "no");
+    return done();
+  };
+  EXPECT_FALSE(for_each_led_kernel(0, 1, 9, 2, launch).ok());
+  EXPECT_EQ(kernels, 2);
+}
+
+}  // namespace
+}  // namespace rondo::gpu

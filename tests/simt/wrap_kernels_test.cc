@@ -22,7 +22,7 @@ TEST(WrapOfFlags, LeavesNoOldLineToALargeCallByLLPush) {
   for (const std::uint64_t turn : kTurns) {
     constexpr std::uint64_t kSlotLines = cuda::kMostLLPush * cuda::kLLPushLines;
     TestMachine machine({.seed = 7, .devices = kMostPeers});
-    Peers peers(machine, 2, kLarge, kLarge, true);
+    Peers peers(machine, 2, kLarge, kLarge);
     // The large call is the first one that comes to slots with new flags.
     const std::uint64_t large = turn + cuda::kLLPushSlots;
     peers.begin_rounds(turn - 2);

@@ -5,7 +5,7 @@
 namespace rondo::simt {
 namespace {
 
-constexpr std::uint64_t kCount = 40;  // of each of two calls
+constexpr std::uint64_t kCount = 40;          // of each of two calls
 constexpr std::uint64_t kLimit = 50'000'000;  // ns
 using Kernel = MetSum;
 

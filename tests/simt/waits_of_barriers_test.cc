@@ -56,10 +56,11 @@ TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
 // A kernel with its arguments in memory meets once, at its end.
 TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
   TestMachine machine({.seed = 3, .devices = kMostPeers});
-  Peers peers(machine, 2, kCount, kCount, kLimit);
-  cuda::ReduceArgs nothing{};
-  nothing.sources = nothing.targets = nothing.ranks = 2;
-  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, nothing);
+  Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
+  cuda::ReduceArgs call = two_calls(peers);
+  call.calls = 1;
+  call.one_by_one = false;
+  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, call);
   constexpr int kMostRuns = 1000;
   for (int i = 0; i < kMostRuns && !machine.run();) ++i;
   EXPECT_EQ(peers.control(0).gave_up, 1u);

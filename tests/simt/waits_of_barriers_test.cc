@@ -5,7 +5,8 @@
 namespace rondo::simt {
 namespace {
 
-constexpr std::uint64_t kCount = 40;  // of each of two calls
+constexpr std::uint64_t kCount = 40;          // of each of two calls
+constexpr std::uint64_t kLimit = 50'000'000;  // ns
 using Kernel = MetSum;
 
 cuda::ReduceArgs two_calls(const Peers& peers) {
@@ -35,7 +36,7 @@ std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t fi
 TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
   for (const std::uint64_t met : {0, 1, 2}) {  // barriers that the peer comes to
     TestMachine machine({.seed = 3, .devices = kMostPeers});
-    Peers peers(machine, 2, 2 * kCount, 2 * kCount, false);
+    Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
     peers.tell(0, 1, met);
     const auto given_up = peers.launch_alone<Kernel>(0, two_calls(peers));
     peers.launch_alone<Kernel>(0, two_calls(peers), given_up);
@@ -55,10 +56,11 @@ TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
 // A kernel with its arguments in memory meets once, at its end.
 TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
   TestMachine machine({.seed = 3, .devices = kMostPeers});
-  Peers peers(machine, 2, kCount, kCount, false);
-  cuda::ReduceArgs nothing{};
-  nothing.sources = nothing.targets = nothing.ranks = 2;
-  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, nothing);
+  Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
+  cuda::ReduceArgs call = two_calls(peers);
+  call.calls = 1;
+  call.one_by_one = false;
+  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, call);
   constexpr int kMostRuns = 1000;
   for (int i = 0; i < kMostRuns && !machine.run();) ++i;
   EXPECT_EQ(peers.control(0).gave_up, 1u);

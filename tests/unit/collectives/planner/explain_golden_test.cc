@@ -124,9 +124,13 @@ std::string row_of(const Layout& layout, const CallRecord& call) {
   std::string predicted = cell(answer, "predicted"), next = cell(answer, "next best", true);
   if (predicted.empty() && answer.predicted_ns > 0) predicted = time_text(answer.predicted_ns);
   if (const auto at = next.find("predicted "); at != std::string::npos) next.erase(at, 10);
-  const std::string rounds = cell(answer, "rounds") +
-                             (cell(answer, "buffers").starts_with("in place") ? " in place" : "") +
-                             (cell(answer, "stores").empty() ? "" : " streamed");
+  std::string rounds = cell(answer, "rounds", true);
+  if (const auto size = rounds.find(" of up to "); size != std::string::npos) {
+    // Of hosts how many there are, of devices how large each is.
+    rounds = size > 0 ? rounds.substr(0, size) : rounds.substr(10, rounds.find(" elements") - 10);
+  }
+  if (cell(answer, "buffers").starts_with("in place")) rounds += " in place";
+  if (!cell(answer, "stores").empty()) rounds += " streamed";
   return fmt::format("{},{},{},{},{},{},{},{},{},{}", layout.name, name(call.collective),
                      bytes_text(call.count * size_of(call.type)), cell(answer, "algorithm"),
                      cell(answer, "protocol"), channels, rounds, predicted, next,

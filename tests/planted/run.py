@@ -77,8 +77,8 @@ def make_copy(patches):
     """The names of patches that do not apply, with why. Files that stay the same keep their time,
     so that a second build is quick."""
     shutil.rmtree(NEW, ignore_errors=True)
-    listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
-    for path in filter(os.path.lexists, listing.stdout.split("\n")[:-1]):
+    listing = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True)
+    for path in filter(os.path.lexists, listing.stdout.split("\0")[:-1]):
         os.makedirs(os.path.dirname(os.path.join(NEW, path)), exist_ok=True)
         shutil.copy2(path, os.path.join(NEW, path), follow_symlinks=False)
     refused, touched = {}, set()

@@ -6,7 +6,7 @@ Counted are methods that a source defines at the beginning of a line, by the cla
 import collections
 import re
 
-MOST_METHODS = 30
+MAX_METHODS = 30
 METHOD = re.compile(
     r"^(?![\s#/])(?:[\w:<>*&,\s\[\]]+?[\s&*])?((?:\w+::)*)(\w+)::~?\w+\([^;{}]*\)[^;{}]*\{", re.M)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
@@ -32,5 +32,5 @@ def class_findings(paths):
         first = next(iter(sources))
         if len(sources) > 1:
             yield first, f"{name} lives in {len(sources)} sources, at most 1"
-        if methods > MOST_METHODS:
-            yield first, f"{name} has {methods} methods, at most {MOST_METHODS}"
+        if methods > MAX_METHODS:
+            yield first, f"{name} has {methods} methods, at most {MAX_METHODS}"

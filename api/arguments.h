@@ -30,10 +30,10 @@ inline Done root_in_range(int root, int ranks, const char* function) {
 }
 
 inline Done ranks_in_range(int ranks) {
-  if (ranks <= bootstrap::kMostRanks) return done();
+  if (ranks <= bootstrap::kMaxRanks) return done();
   return fail(Status::kInvalidArgument,
               "Invalid number of ranks requested : {} : a communicator has at most {}", ranks,
-              bootstrap::kMostRanks);
+              bootstrap::kMaxRanks);
 }
 
 inline Done rank_in_range(int rank, int ranks) {

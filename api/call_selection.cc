@@ -9,8 +9,8 @@ namespace {
 CallLimits limits_of(const CallConfig& options) {
   CallLimits limits;
   const auto ctas = [](int value) { return value == NCCL_CONFIG_UNDEF_INT ? 0 : value; };
-  limits.fewest_ctas = ctas(options.min_ctas);
-  limits.most_ctas = ctas(options.max_ctas);
+  limits.min_ctas = ctas(options.min_ctas);
+  limits.max_ctas = ctas(options.max_ctas);
   if (options.cta_policy != NCCL_CONFIG_UNDEF_INT)
     limits.mover = (options.cta_policy & NCCL_CTA_POLICY_ZERO) != 0
                        ? CallLimits::Mover::kCopyEngines

@@ -208,7 +208,7 @@ RONDO_FUNCTION(ncclResult_t, rondoCommSetTimeout, ncclComm_t comm, double second
   if (!pin.ok()) return report(pin.error());
   if (auto checked = seconds_above_zero(seconds, "CommSetTimeout", "seconds"); !checked.ok())
     return report(checked);
-  (*pin)->engine()->set_timeout(std::min(seconds, kMostSeconds));
+  (*pin)->engine()->set_timeout(std::min(seconds, kMaxSeconds));
   return ncclSuccess;
 }
 RONDO_CATCH

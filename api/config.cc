@@ -15,7 +15,7 @@ namespace rondo::api {
 namespace {
 
 constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
-constexpr int kMost = INT_MAX;
+constexpr int kMax = INT_MAX;
 constexpr int kMaxCtas = 64;
 
 struct IntField {
@@ -31,27 +31,27 @@ struct IntField {
 #define FIELD(name) #name, offsetof(ncclConfig_t, name)
 constexpr IntField kIntFields[] = {
     {FIELD(blocking), NCCL_VERSION(2, 14, 0), 0, 1, 1, "NCCL_COMM_BLOCKING"},
-    {FIELD(cgaClusterSize), NCCL_VERSION(2, 17, 0), 0, kMost, 4},
-    {FIELD(minCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, 1, "NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"},
-    {FIELD(maxCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, kMaxCtas, "NCCL_MAX_CTAS",
+    {FIELD(cgaClusterSize), NCCL_VERSION(2, 17, 0), 0, kMax, 4},
+    {FIELD(minCTAs), NCCL_VERSION(2, 17, 0), 1, kMax, 1, "NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"},
+    {FIELD(maxCTAs), NCCL_VERSION(2, 17, 0), 1, kMax, kMaxCtas, "NCCL_MAX_CTAS",
      "NCCL_MAX_NCHANNELS"},
     {FIELD(splitShare), 0, 0, 1, 0},
-    {FIELD(trafficClass), NCCL_VERSION(2, 25, 0), 0, kMost, kUndefined},
+    {FIELD(trafficClass), NCCL_VERSION(2, 25, 0), 0, kMax, kUndefined},
     {FIELD(collnetEnable), NCCL_VERSION(2, 27, 0), 0, 1, 0},
     {FIELD(CTAPolicy), NCCL_VERSION(2, 27, 0), 0, 3, NCCL_CTA_POLICY_DEFAULT},
     {FIELD(shrinkShare), NCCL_VERSION(2, 27, 0), 0, 1, 0},
-    {FIELD(nvlsCTAs), NCCL_VERSION(2, 27, 0), 1, kMost, kUndefined},
+    {FIELD(nvlsCTAs), NCCL_VERSION(2, 27, 0), 1, kMax, kUndefined},
     {FIELD(nChannelsPerNetPeer), NCCL_VERSION(2, 28, 0), 1, 64, kUndefined},
     {FIELD(nvlinkCentricSched), NCCL_VERSION(2, 28, 0), 0, 1, 0},
     {FIELD(graphUsageMode), NCCL_VERSION(2, 29, 0), 0, 2, 2},
-    {FIELD(numRmaCtx), NCCL_VERSION(2, 29, 0), 0, kMost, 1},
-    {FIELD(maxP2pPeers), NCCL_VERSION(2, 30, 0), 1, kMost, kUndefined},
+    {FIELD(numRmaCtx), NCCL_VERSION(2, 29, 0), 0, kMax, 1},
+    {FIELD(maxP2pPeers), NCCL_VERSION(2, 30, 0), 1, kMax, kUndefined},
     {FIELD(graphStreamOrdering), NCCL_VERSION(2, 30, 5), 0, 1, 1},
     {FIELD(launchOrderImplicit), NCCL_VERSION(2, 31, 0), 0, 1, kUndefined},
-    {FIELD(numRmaSig), NCCL_VERSION(2, 31, 0), 0, kMost, kUndefined},
+    {FIELD(numRmaSig), NCCL_VERSION(2, 31, 0), 0, kMax, kUndefined},
     {FIELD(rmaEagerInit), NCCL_VERSION(2, 31, 0), 0, 1, kUndefined},
     {FIELD(hostCftMode), NCCL_VERSION(2, 31, 0), 1, 3, kUndefined},
-    {FIELD(nvlsHostMode), NCCL_VERSION(2, 31, 0), 0, kMost, kUndefined},
+    {FIELD(nvlsHostMode), NCCL_VERSION(2, 31, 0), 0, kMax, kUndefined},
 };
 #undef FIELD
 
@@ -174,10 +174,10 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
     const char* name;
     int value, least, most;
   };
-  for (Row row : {Row{"minCTAs", config.minCTAs, 1, kMost},
+  for (Row row : {Row{"minCTAs", config.minCTAs, 1, kMax},
                   Row{"maxCTAs", config.maxCTAs, 1, comm.fields.maxCTAs},
-                  Row{"nvlsCTAs", config.nvlsCTAs, 1, kMost},
-                  Row{"cgaClusterSize", config.cgaClusterSize, 0, kMost},
+                  Row{"nvlsCTAs", config.nvlsCTAs, 1, kMax},
+                  Row{"cgaClusterSize", config.cgaClusterSize, 0, kMax},
                   Row{"forceAlgSelection", config.forceAlgSelection, 0, 1},
                   Row{"CTAPolicy", config.CTAPolicy, 0, 3}})
     if (row.value != kUndefined && (row.value < row.least || row.value > row.most))

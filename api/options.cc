@@ -14,7 +14,7 @@ namespace {
 Done set_seconds(double seconds, const char* field, double* into) {
   if (seconds == RONDO_UNDEF_SECONDS) return done();
   RONDO_CHECK_OK(seconds_above_zero(seconds, "rondoCommOptions_t", field));
-  *into = std::min(seconds, kMostSeconds);
+  *into = std::min(seconds, kMaxSeconds);
   return done();
 }
 
@@ -25,8 +25,8 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   result.name = config.comm_name;
   result.network = config.net_name;
   RONDO_TRY(result.device, gpu::device_for_new_rank());
-  result.fewest_ctas = config.fields.minCTAs;
-  result.most_ctas = config.fields.maxCTAs;
+  result.min_ctas = config.fields.minCTAs;
+  result.max_ctas = config.fields.maxCTAs;
   result.copy_engines = (config.fields.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
   // A kernel may wait for a rank that still prepares its data: a limit only where one is asked for.
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;

@@ -100,8 +100,8 @@ void agree_on(const Sizes& counts, CallRecord* record) {
     digest = (digest ^ count) * 0x100000001b3;
     digest ^= digest >> 29;
   }
-  constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - 2;
-  record->root = -2 - static_cast<std::int32_t>(digest % kMost);
+  constexpr std::uint64_t kMax = (std::uint64_t{1} << 31) - 2;
+  record->root = -2 - static_cast<std::int32_t>(digest % kMax);
 }
 
 // What this rank sends itself; nobody else could notice that the two sides differ.

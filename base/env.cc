@@ -79,7 +79,7 @@ std::optional<double> parse_double(const std::string& text) {
 std::optional<double> parse_seconds(const std::string& text) {
   const auto value = parse_double(text);
   if (!value || *value <= 0) return std::nullopt;
-  return std::min(*value, kMostSeconds);
+  return std::min(*value, kMaxSeconds);
 }
 
 std::optional<bool> parse_bool(std::string_view text) {

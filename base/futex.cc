@@ -25,7 +25,7 @@ struct WaitVector {
   std::uint32_t reserved;
 };
 constexpr std::uint32_t kFutex32 = 2;
-constexpr std::size_t kMostWords = 128;
+constexpr std::size_t kMaxWords = 128;
 
 timespec relative(std::int64_t nanoseconds) {
   return {static_cast<time_t>(nanoseconds / 1'000'000'000),
@@ -53,8 +53,8 @@ void futex_wait_any(std::span<const FutexWait> words, std::int64_t nanoseconds) 
   static std::atomic<bool> supported{true};
   if (words.empty()) return;
   if (words.size() > 1 && supported.load(std::memory_order_relaxed)) {
-    WaitVector vector[kMostWords];
-    const std::size_t count = std::min(words.size(), kMostWords);
+    WaitVector vector[kMaxWords];
+    const std::size_t count = std::min(words.size(), kMaxWords);
     for (std::size_t i = 0; i < count; ++i)
       vector[i] = {words[i].expected, reinterpret_cast<std::uintptr_t>(words[i].word), kFutex32, 0};
     const timespec limit = deadline_after(nanoseconds);

@@ -133,7 +133,7 @@ struct GpuKernelInfo {
   int registers = 0;
   std::size_t local_bytes = 0;  // stack and spills
   std::size_t static_shared_bytes = 0;
-  int most_threads = 0;
+  int max_threads = 0;
 };
 
 struct GpuApi {

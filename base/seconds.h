@@ -8,12 +8,12 @@
 
 namespace rondo {
 
-inline constexpr double kMostSeconds = 366 * 86400.0;  // a year: in practice no limit
+inline constexpr double kMaxSeconds = 366 * 86400.0;  // a year: in practice no limit
 
 // At most a year; 0 for what is negative or not a number.
 inline std::chrono::nanoseconds to_nanoseconds(double seconds) {
   if (!(seconds > 0)) return {};
-  const double bounded = seconds < kMostSeconds ? seconds : kMostSeconds;
+  const double bounded = seconds < kMaxSeconds ? seconds : kMaxSeconds;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9));
 }
 

@@ -78,8 +78,8 @@ class BasicWaiter {
   static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
   static constexpr int kYieldsPerCheck = 32;
   static constexpr int kEagerSpins = 16;  // without a pause: what is on its way is seen at once
-  static constexpr int kFewestSpins = 32;
-  static constexpr int kFewestYields = 8;
+  static constexpr int kMinSpins = 32;
+  static constexpr int kMinYields = 8;
   static constexpr int kPromptYields = 2;  // so soon only the peer can have had the core
 
   static int grown(int turns, int most) { return std::min(most, 2 * turns); }
@@ -89,11 +89,11 @@ class BasicWaiter {
   void learn(int turn) {
     if (supervisor_.suspend != nullptr) return;
     if (turn >= now_.yields) {
-      now_.yields = cut(now_.yields, kFewestYields);
+      now_.yields = cut(now_.yields, kMinYields);
     } else {
       now_.yields = grown(now_.yields, budget_.yields);
       now_.spins =
-          turn < kPromptYields ? cut(now_.spins, kFewestSpins) : grown(now_.spins, budget_.spins);
+          turn < kPromptYields ? cut(now_.spins, kMinSpins) : grown(now_.spins, budget_.spins);
     }
   }
 

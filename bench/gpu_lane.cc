@@ -16,7 +16,7 @@ Done check(GpuError error, const char* what) {
   return fail(Status::kUnhandledCudaError, "{}: {}", what, gpu_api()->error_text(error));
 }
 
-constexpr std::size_t kMostCopied = std::size_t{512} << 20;
+constexpr std::size_t kMaxCopied = std::size_t{512} << 20;
 constexpr int kCopies = 7;
 
 }  // namespace
@@ -189,7 +189,7 @@ Result<double> copied_gbs(GpuLane& lane, GpuLane& to_lane) {
   RONDO_CHECK_OK(lane.bind());
   RONDO_CHECK_OK(check(gpu_api()->memory_info(&free_bytes, &total), "cudaMemGetInfo"));
   // Of a device that is nearly full, or an emulated one, less is taken.
-  const std::size_t bytes = std::min(kMostCopied, total / 128) / 4096 * 4096;
+  const std::size_t bytes = std::min(kMaxCopied, total / 128) / 4096 * 4096;
   if (2 * bytes > free_bytes)
     return fail(Status::kUnhandledCudaError, "CUDA device {} has {} bytes free, {} are needed",
                 lane.device(), free_bytes, 2 * bytes);

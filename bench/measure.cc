@@ -11,8 +11,8 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kMostSamples = 100'000;  // that travel to rank 0, of one measurement
-constexpr int kMostIterations = 10'000'000;
+constexpr std::size_t kMaxSamples = 100'000;  // that travel to rank 0, of one measurement
+constexpr int kMaxIterations = 10'000'000;
 
 double now_us(clockid_t clock) {
   timespec now;
@@ -150,7 +150,7 @@ class Measurement {
       const double each = warmup_us / options_.warmup;
       const double needed = std::ceil(options_.min_time * 1e6 / each);
       iterations = static_cast<int>(
-          std::clamp(needed, static_cast<double>(iterations), double{kMostIterations}));
+          std::clamp(needed, static_cast<double>(iterations), double{kMaxIterations}));
     }
     const std::string mine(reinterpret_cast<const char*>(&iterations), sizeof iterations);
     RONDO_TRY(auto all, bench_.team.all_gather(bench_.thread, mine));
@@ -278,7 +278,7 @@ class Measurement {
   }
 
   void keep_samples(std::vector<RankReport>& reports) const {
-    const std::size_t step = samples_.size() / kMostSamples + 1;
+    const std::size_t step = samples_.size() / kMaxSamples + 1;
     for (RankReport& report : reports)
       for (std::size_t i = 0; i < samples_.size(); i += step)
         report.samples_us.push_back(static_cast<float>(samples_[i] / options_.aggregate));

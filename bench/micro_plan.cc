@@ -48,7 +48,7 @@ void plan_on_gpus(benchmark::State& state, Collective collective) {
   facts.ranks = facts.devices = static_cast<int>(state.range(0));
   facts.hosts = static_cast<int>(state.range(1));
   facts.processes = facts.messages = true;
-  facts.most_channels = 16;
+  facts.max_channels = 16;
   facts.slot_bytes = 64 << 10;
   CallRecord record{1, collective, DataType::kFloat32, RedOp::kSum, 0, -1};
   for (auto _ : state) {

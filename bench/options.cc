@@ -144,11 +144,11 @@ void judge(Options& o, const Texts& t) {
   if (o.step_factor < 1) refuse("-f must be 1 or more");
   if (o.step_factor == 1 && o.step_bytes == 0 && o.min_bytes < o.max_bytes)
     refuse("-i 0 would never get from -b to -e");
-  constexpr std::size_t kMostSizes = 1'000'000;
+  constexpr std::size_t kMaxSizes = 1'000'000;
   if (o.step_factor == 1 && o.min_bytes < o.max_bytes &&
-      (o.max_bytes - o.min_bytes) / o.step_bytes >= kMostSizes)
+      (o.max_bytes - o.min_bytes) / o.step_bytes >= kMaxSizes)
     refuse(fmt::format("-b {} to -e {} by -i {} are more than {} sizes: take a larger -i, or -f",
-                       o.min_bytes, o.max_bytes, o.step_bytes, kMostSizes));
+                       o.min_bytes, o.max_bytes, o.step_bytes, kMaxSizes));
   const auto at_least = [&](const char* flag, int value, int least) {
     if (value < least) refuse(fmt::format("{} {} is less than {}", flag, value, least));
   };

@@ -10,7 +10,7 @@
 namespace rondo::bench {
 namespace {
 
-constexpr int kMostNumber = 1 << 24;
+constexpr int kMaxNumber = 1 << 24;
 
 std::optional<int> parse_number(std::string_view text) {
   int base = 10;
@@ -21,7 +21,7 @@ std::optional<int> parse_number(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (number < 0 || number > kMostNumber) return std::nullopt;
+  if (number < 0 || number > kMaxNumber) return std::nullopt;
   return number;
 }
 

@@ -20,8 +20,8 @@ namespace rondo {
 struct CallLimits {
   enum class Mover : std::uint8_t { kUnsaid, kKernels, kCopyEngines };
 
-  int fewest_ctas = 0, most_ctas = 0;  // of a rank; 0: unsaid
-  Mover mover = Mover::kUnsaid;        // of calls that only copy
+  int min_ctas = 0, max_ctas = 0;  // of a rank; 0: unsaid
+  Mover mover = Mover::kUnsaid;    // of calls that only copy
 };
 
 struct Call {

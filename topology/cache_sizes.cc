@@ -12,11 +12,11 @@ namespace rondo::topology {
 namespace {
 
 CacheSizes read_caches_of(int cpu, const std::string& root) {
-  constexpr int kMostCaches = 8;
+  constexpr int kMaxCaches = 8;
   const std::string folder =
       root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index";
   CacheSizes sizes;
-  for (int index = 0; index < kMostCaches; ++index) {
+  for (int index = 0; index < kMaxCaches; ++index) {
     const std::string cache = folder + std::to_string(index);
     const auto level = read_number(cache + "/level");
     if (!level) break;

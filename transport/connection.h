@@ -20,7 +20,7 @@ inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run a
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
 inline constexpr std::size_t kBesideBytes = 512;  // data that lies beside it
 inline constexpr int kSignals = 8;                // that a rank can raise at every other one
-inline constexpr int kMostGrouped = 253;          // calls of a group that may run as one
+inline constexpr int kMaxGrouped = 253;           // calls of a group that may run as one
 inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
 
 // One call as one rank announced it. `sequence` is written last (it publishes the rest): call
@@ -76,7 +76,7 @@ static_assert(sizeof(Exposure) <= kPayloadBytes);
 struct alignas(kLineBytes) GroupList {
   std::uint64_t sequence;
   std::uint32_t calls;
-  std::uint32_t counts[kMostGrouped];  // elements of each
+  std::uint32_t counts[kMaxGrouped];  // elements of each
 };
 static_assert(sizeof(GroupList) == 1024);
 

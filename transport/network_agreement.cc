@@ -9,9 +9,9 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostOffers = 16;
-constexpr std::size_t kMostReason = 512;
-constexpr std::size_t kMostAddress = 4096;
+constexpr std::size_t kMaxOffers = 16;
+constexpr std::size_t kMaxReason = 512;
+constexpr std::size_t kMaxAddress = 4096;
 
 const NetworkOffer* find(const NetworkOffers& offers, const std::string& name) {
   const auto it = std::find_if(offers.begin(), offers.end(), [&](const NetworkOffer& one) {
@@ -27,7 +27,7 @@ struct Opened {
 
   void add(const NetworkChoice& choice, Result<std::unique_ptr<net::Network>> network) {
     NetworkOffer offer{choice.name, {}, {}, choice.by_plugin_variable};
-    offer.name.resize(std::min(offer.name.size(), kMostNetworkName));
+    offer.name.resize(std::min(offer.name.size(), kMaxNetworkName));
     std::unique_ptr<net::Network> usable;
     if (network.ok()) {
       auto address = (*network)->listen();
@@ -42,7 +42,7 @@ struct Opened {
     }
     if (!offer.why_not.empty())
       RONDO_INFO(kNet, "network {} cannot be used here: {}", printable(choice.name), offer.why_not);
-    offer.why_not.resize(std::min(offer.why_not.size(), kMostReason));
+    offer.why_not.resize(std::min(offer.why_not.size(), kMaxReason));
     offers.push_back(std::move(offer));
     networks.push_back(std::move(usable));
   }
@@ -121,7 +121,7 @@ Result<NetworkOffers> decode_offers(std::span<const std::byte> bytes, int rank) 
   ByteReader in(bytes);
   NetworkOffers offers;
   const auto count = in.get<std::uint8_t>();
-  if (count > kMostOffers) in.refuse();
+  if (count > kMaxOffers) in.refuse();
   for (int i = 0; i < count && in.ok(); ++i) {
     NetworkOffer offer;
     offer.name = in.get_string();
@@ -129,8 +129,8 @@ Result<NetworkOffers> decode_offers(std::span<const std::byte> bytes, int rank) 
     offer.address = in.get_bytes();
     const auto flag = in.get<std::uint8_t>();
     offer.by_plugin_variable = flag != 0;
-    if (flag > 1 || offer.name.empty() || offer.name.size() > kMostNetworkName ||
-        offer.why_not.size() > kMostReason || offer.address.size() > kMostAddress ||
+    if (flag > 1 || offer.name.empty() || offer.name.size() > kMaxNetworkName ||
+        offer.why_not.size() > kMaxReason || offer.address.size() > kMaxAddress ||
         offer.why_not.empty() == offer.address.empty())
       in.refuse();
     offers.push_back(std::move(offer));

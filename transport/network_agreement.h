@@ -27,7 +27,7 @@ struct AskedNetwork {
   int rank = -1;
   const char* by = "NCCL_NET or netName";
 };
-inline constexpr std::size_t kMostNetworkName = 64;
+inline constexpr std::size_t kMaxNetworkName = 64;
 // kInvalidUsage: two ranks ask for different ones.
 Result<AskedNetwork> asked_network(std::span<const std::string> by_rank);
 bool needs_agreement(const AskedNetwork& asked, int hosts);

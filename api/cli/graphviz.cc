@@ -21,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kNoProgram = 127;
-constexpr std::size_t kMostBytes = 256 << 20;  // of a picture
-constexpr std::size_t kMostSaid = 2000;        // of what it complains
+constexpr std::size_t kMaxBytes = 256 << 20;  // of a picture
+constexpr std::size_t kMaxSaid = 2000;        // of what it complains
 
 // A file in memory, not a pipe: a write to a pipe waits for the reader.
 Result<Fd> file_of(const std::string& text) {
@@ -80,14 +80,14 @@ bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& 
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0 || picture.size() > kMostBytes) return false;
+    if (left <= 0 || picture.size() > kMaxBytes) return false;
     poll(ends.data(), ends.size(), static_cast<int>(std::min<std::int64_t>(left, 1000)));
     for (std::size_t i = 0; i < ends.size(); ++i) {
       if (ends[i].fd < 0 || ends[i].revents == 0) continue;
       const ssize_t got = read(ends[i].fd, buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) ends[i].fd = -1;
-      if (got > 0 && (i == 0 || said.size() < kMostSaid))
+      if (got > 0 && (i == 0 || said.size() < kMaxSaid))
         texts[i]->append(buffer.data(), static_cast<std::size_t>(got));
     }
   }
@@ -125,7 +125,7 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   }
   if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0 || picture.empty()) {
     return fail(Status::kSystemError, "graphviz ({} -Tsvg) failed: {}", limits.program,
-                printable_lines(said.substr(0, kMostSaid)));
+                printable_lines(said.substr(0, kMaxSaid)));
   }
   return picture;
 }

@@ -11,7 +11,7 @@ namespace rondo::cli {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;
-constexpr std::size_t kMostWaiting = 1 << 20;
+constexpr std::size_t kMaxWaiting = 1 << 20;
 constexpr std::size_t kAtomicWrite = 4096;  // PIPE_BUF: a pipe that polls writable takes that much
 
 }  // namespace
@@ -34,7 +34,7 @@ void JobOutput::close_sources() {
 
 void JobOutput::ask(std::vector<pollfd>& polls) const {
   for (const Source& source : sources_)
-    if (source.pipe && waiting(source.target).size() < kMostWaiting)
+    if (source.pipe && waiting(source.target).size() < kMaxWaiting)
       polls.push_back({source.pipe.get(), POLLIN, 0});
   for (int target : {1, 2})
     if (!waiting(target).empty()) polls.push_back({target, POLLOUT, 0});

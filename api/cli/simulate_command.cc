@@ -182,13 +182,13 @@ Done run_simulation(const SimulateOptions& wanted) {
 }
 
 // Ranks that a call of more would take minutes.
-constexpr int kMostHostRanks = 256;
+constexpr int kMaxHostRanks = 256;
 
 void add_places(CommandLine& line, SimulateOptions& wanted) {
   const CommandOption ranks =
       line.option("--ranks", wanted.host.ranks,
                   "number of ranks in the memory of one host, in place of GPUs")
-          .within(2, kMostHostRanks);
+          .within(2, kMaxHostRanks);
   line.option("--cores", wanted.host.cores,
               "which these ranks share; as many as this process may use")
       .within(1, 1 << 12)

@@ -132,7 +132,7 @@ void add_options(CommandLine& line, TuneOptions& options) {
   line.option("--min-time", options.sizes.seconds, "seconds for each size of each way")
       .within(0.001, 0.1)
       .show_default();
-  line.option("--most", options.sizes.most_bytes, "the largest call, in bytes (64K, 8M)")
+  line.option("--most", options.sizes.max_bytes, "the largest call, in bytes (64K, 8M)")
       .sizes()
       .within(std::uint64_t{1} << 10, std::uint64_t{1} << 30)
       .show_default();
@@ -164,7 +164,7 @@ int tune_command(int argc, char** argv) {
   add_options(line, options);
   if (const auto ended = line.parse()) return *ended;
   if (!options.rank.collective.empty()) {
-    options.rank.most_bytes = options.sizes.most_bytes;
+    options.rank.max_bytes = options.sizes.max_bytes;
     options.rank.seconds = options.sizes.seconds;
     options.rank.file = options.file;
     return tune_rank(options.rank);

@@ -41,8 +41,8 @@ struct DeviceTuneLayout {
   int processes, lanes, devices;
 };
 std::vector<DeviceTuneLayout> layouts(int devices) {
-  constexpr int kMostGpus = 8;
-  const int all = std::min(devices, kMostGpus);
+  constexpr int kMaxGpus = 8;
+  const int all = std::min(devices, kMaxGpus);
   std::vector<DeviceTuneLayout> found{{1, 2, 1}, {1, 4, 1}};
   if (all < 2) return found;
   found.push_back({1, all, all});
@@ -87,7 +87,7 @@ Result<std::optional<gpu::DeviceSample>> device_sample_of(const MeasuredCall& ca
     sample.facts = gpu::usual_facts(run.ranks, run.devices, reach, run.lanes == 1);
     RONDO_TRY(sample.facts.algorithms, parse_algorithms(run.algorithm, "rondo tune"));
     RONDO_TRY(sample.facts.protocols, gpu::parse_gpu_protocols(run.protocol));
-    if (run.ctas > 0) sample.facts.fewest_channels = sample.facts.most_channels = run.ctas;
+    if (run.ctas > 0) sample.facts.min_channels = sample.facts.max_channels = run.ctas;
     const Result<gpu::DevicePlan> plan = gpu::make_device_plan(sample.facts, sample.record);
     if (!plan.ok()) continue;
     sample.plan = *plan;

@@ -24,7 +24,7 @@ struct Introduction {
   std::uint32_t layout = kLayoutVersion;  // of one build both are
   std::uint64_t host = topology::host_id();
   std::string name{}, master{}, only{};
-  std::uint64_t most_bytes = 0;
+  std::uint64_t max_bytes = 0;
   double seconds = 0;
 
   Bytes encode() const {
@@ -32,7 +32,7 @@ struct Introduction {
     out.put(layout);
     out.put(host);
     for (const std::string* text : {&name, &master, &only}) out.put_string(*text);
-    out.put(most_bytes);
+    out.put(max_bytes);
     out.put(seconds);
     return out.take();
   }
@@ -47,7 +47,7 @@ struct Introduction {
     told.host = in.get<std::uint64_t>();
     for (std::string* text : {&told.name, &told.master, &told.only})
       *text = printable(in.get_string());
-    told.most_bytes = in.get<std::uint64_t>();
+    told.max_bytes = in.get<std::uint64_t>();
     told.seconds = in.get<double>();
     if (!in.finished() || !(told.seconds > 0 && told.seconds <= 1))
       return fail(Status::kRemoteError, "the peer sent what cannot be read");
@@ -118,7 +118,7 @@ Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TunePlace& place, TuneSiz
   mine.name = host_name();
   if (!place.listens()) mine.master = without_port(addresses[0]);
   mine.only = *only;
-  mine.most_bytes = sizes->most_bytes;
+  mine.max_bytes = sizes->max_bytes;
   mine.seconds = sizes->seconds;
   RONDO_TRY(const auto blobs, peer->session_->all_gather(mine.encode()));
   Introduction told[2];
@@ -136,7 +136,7 @@ Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TunePlace& place, TuneSiz
   peer->master_ = told[1].master;
   peer->name_ = told[place.listens() ? 1 : 0].name;
   *only = told[0].only;
-  *sizes = {told[0].most_bytes, told[0].seconds};
+  *sizes = {told[0].max_bytes, told[0].seconds};
   return peer;
 }
 

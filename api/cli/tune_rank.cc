@@ -19,7 +19,7 @@ namespace rondo::cli {
 namespace {
 
 constexpr int kBlocks = 9;
-constexpr int kMostCalls = 1 << 16;  // of a block
+constexpr int kMaxCalls = 1 << 16;  // of a block
 constexpr std::uint64_t kSizeFactor = 8;
 constexpr double kMeetSeconds = 60;
 
@@ -40,7 +40,7 @@ class TuneProcess {
   Result<std::string> run() {
     RONDO_CHECK_OK(join());
     std::string lines;
-    for (std::uint64_t bytes = 4; bytes <= options_.most_bytes; bytes *= kSizeFactor) {
+    for (std::uint64_t bytes = 4; bytes <= options_.max_bytes; bytes *= kSizeFactor) {
       RONDO_TRY(const bool any, prepare(bytes));
       if (!any) continue;
       RONDO_TRY(const double us, measure());
@@ -123,7 +123,7 @@ class TuneProcess {
   Result<double> measure() {
     int calls = 1;
     RONDO_TRY(double each, agreed(calls));
-    while (each * calls < options_.seconds * 1e6 / kBlocks / 4 && calls < kMostCalls) {
+    while (each * calls < options_.seconds * 1e6 / kBlocks / 4 && calls < kMaxCalls) {
       calls *= 4;
       RONDO_TRY(each, agreed(calls));
     }

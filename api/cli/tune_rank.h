@@ -14,7 +14,7 @@ struct TuneRankOptions {
   std::string collective;  // by bench's name
   int lanes = 1;           // ranks of this process, which one thread drives by groups
   int devices = 0;         // GPUs that ranks live on, dealt out in turn; 0: host memory
-  std::uint64_t most_bytes = 0;
+  std::uint64_t max_bytes = 0;
   double seconds = 0;  // for each size
   std::string file;    // where a line "bytes count us predicted" for each size goes
 };

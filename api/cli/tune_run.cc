@@ -119,7 +119,7 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
               fmt::format("{}exec '{}' tune --rank {} --lanes {} --devices {} --most {} --min-time "
                           "{} '{}'",
                           words, own_program(), run.collective, run.lanes, run.devices,
-                          sizes.most_bytes, sizes.seconds, scratch.file())};
+                          sizes.max_bytes, sizes.seconds, scratch.file())};
   if (const int status = run_job(job); status != 0)
     return fail(Status::kSystemError, "measuring {} ended with status {}", run.name(), status);
   const auto text = topology::read_small_file(scratch.file());

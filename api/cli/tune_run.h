@@ -34,7 +34,7 @@ struct MeasuredCall {
 };
 
 struct TuneSizes {
-  std::uint64_t most_bytes = 8 << 20;
+  std::uint64_t max_bytes = 8 << 20;
   double seconds = 0.01;  // each
 };
 

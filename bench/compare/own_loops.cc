@@ -25,7 +25,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using compare::Task;
-constexpr int kMostRanks = 64;
+constexpr int kMaxRanks = 64;
 constexpr std::size_t kChunk = 32 << 10;                 // elements
 constexpr std::size_t kShared = std::size_t{160} << 20;  // bytes of shared buffers a rank
 
@@ -34,7 +34,7 @@ struct alignas(64) Line {
 };
 
 struct Shared {
-  Line lines[kMostRanks];
+  Line lines[kMaxRanks];
   float* buffers;  // kShared bytes a rank
   float* staging;  // two chunks a rank
   float* results;  // two chunks
@@ -126,7 +126,7 @@ struct Loops {
       std::memcpy(staged(rank) + half, t.send + at, count * sizeof(float));
       meet();
       const std::size_t begin = slice(count, rank), end = slice_end(count, rank);
-      const float* sources[kMostRanks];
+      const float* sources[kMaxRanks];
       for (int r = 0; r < ranks; ++r) sources[r] = staged(r) + half + begin;
       float* result = shared->results + half;
       float* out = result + begin;
@@ -148,7 +148,7 @@ struct Loops {
       const std::size_t count = std::min(kChunk, t.count - at), half = round++ % 2 * kChunk;
       std::memcpy(staged(rank) + half, t.send + at, count * sizeof(float));
       meet();
-      const float* sources[kMostRanks];
+      const float* sources[kMaxRanks];
       for (int r = 0; r < ranks; ++r) sources[r] = r == rank ? t.send + at : staged(r) + half;
       float* to = t.receive + at;
       sum(&to, 1, sources, count);
@@ -159,8 +159,8 @@ struct Loops {
   void direct(const Task& t) {
     meet();
     const std::size_t begin = slice(t.count, rank), end = slice_end(t.count, rank);
-    const float* sources[kMostRanks];
-    float* outs[kMostRanks];
+    const float* sources[kMaxRanks];
+    float* outs[kMaxRanks];
     for (int r = 0; r < ranks; ++r) {
       sources[r] = of(r, t.send) + begin;
       outs[r] = of(r, t.receive) + begin;
@@ -201,7 +201,7 @@ void* map_shared(std::size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  const int ranks = std::min(std::atoi(argv[2]), kMostRanks);
+  const int ranks = std::min(std::atoi(argv[2]), kMaxRanks);
   auto* shared = static_cast<Shared*>(map_shared(sizeof(Shared)));
   shared->buffers = static_cast<float*>(map_shared(kShared * static_cast<std::size_t>(ranks)));
   shared->staging =

@@ -15,7 +15,7 @@ std::uint64_t smaller_known(std::uint64_t one, std::uint64_t other) {
 }
 
 // Ranks per core, maximum over the sets of cores; 1: each rank has a core of its own.
-double most_ranks_of_a_core(std::span<const InitRecord> records) {
+double max_ranks_of_a_core(std::span<const InitRecord> records) {
   const auto cores_of = [](const InitRecord& record) {
     return std::pair(record.machine, record.cpu_set);
   };
@@ -45,7 +45,7 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
     facts->reproducible |= record.reproducible;
     facts->one_process &= record.facts.process == records[0].facts.process;
   }
-  facts->core_share = most_ranks_of_a_core(records);
+  facts->core_share = max_ranks_of_a_core(records);
   facts->hosts = shape.hosts();
   facts->rails = shape.rails;
   facts->largest_host = shape.largest;

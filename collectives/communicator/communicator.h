@@ -38,8 +38,8 @@ struct CommOptions {
   std::string name;                  // for logs
   std::string network;               // between hosts, where one is asked for; NCCL_NET
   int device = -1;                   // the CUDA device that the rank lives on, or -1: the host
-  int fewest_ctas = 1;               // of a rank, where kernels wait for each other
-  int most_ctas = 64;                // fewer than 64: also where they do not
+  int min_ctas = 1;                  // of a rank, where kernels wait for each other
+  int max_ctas = 64;                 // fewer than 64: also where they do not
   bool copy_engines = false;         // calls that only copy are done by cudaMemcpyAsync
   double kernel_seconds = 0;         // without progress, until such a kernel gives up; 0: never
   // From the environment.

@@ -120,13 +120,13 @@ void CommunicatorState::end_calls(const char* what) {
   // A thread that is inside a call leaves at its next check: at most 100 ms from now, after its
   // current copy. If it never runs again (it was cancelled, or this signal handler or fiber
   // interrupted it), it must not delay the end of the communicator.
-  constexpr double kMostSeconds = 10;
+  constexpr double kMaxSeconds = 10;
   heavy_fence();
   const auto is_within = [this] {
     return pthread_equal(inside_thread_.load(std::memory_order_relaxed), pthread_self());
   };
   const auto has_left = [&] { return !inside_.load(std::memory_order_seq_cst) || is_within(); };
-  if (!poll_until(has_left, seconds_from_now(kMostSeconds))) {
+  if (!poll_until(has_left, seconds_from_now(kMaxSeconds))) {
     RONDO_WARN("rank {} {} the communicator, but a thread is still inside a call of it",
                members.rank, what);
     return;

@@ -144,7 +144,7 @@ class Creation {
     const topology::CacheSizes caches = topology::cache_sizes();
     mine.core_cache = caches.core_bytes;
     mine.shared_cache = caches.shared_bytes;
-    mine.network = request_.options.network.substr(0, kMostNetworkName);
+    mine.network = request_.options.network.substr(0, kMaxNetworkName);
     mine.device = request_.options.device;
     if (mine.device >= 0) mine.bus_id = gpu::bus_id_of(mine.device);
     const TunedCosts tuned =

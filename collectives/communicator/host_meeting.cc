@@ -36,7 +36,7 @@ struct Report {
     report.socket = reader.get_string();
     report.why = reader.get_string();
     if (!reader.ok() || reader.left() != 0 || report.outcome > HostMeeting::kRefused ||
-        report.socket.size() > shm::kMostSocketName)
+        report.socket.size() > shm::kMaxSocketName)
       return fail(Status::kRemoteError, "rank {} sent a report that cannot be read", rank);
     return report;
   }

@@ -92,8 +92,8 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
       measured > 1 || !record.costs.plausible() || !record.device_costs.plausible() ||
-      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName ||
-      record.network.size() > kMostNetworkName ||
+      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMaxSocketName ||
+      record.network.size() > kMaxNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;

@@ -21,7 +21,7 @@ namespace {
 using SharedGraph = std::shared_ptr<const topology::Graph>;
 
 // Of all graphs together, so that gatherings stay far below what a session carries.
-constexpr std::uint64_t kMostBytes = 16u << 20;
+constexpr std::uint64_t kMaxBytes = 16u << 20;
 
 int numa_node_here() {
   unsigned node = 0;
@@ -41,14 +41,14 @@ class Finding {
   Result<std::shared_ptr<const Places>> run() {
     auto places = std::make_shared<Places>();
     PlaceRecord mine{numa_node_here()};
-    mine.tuner = request_.tuner.substr(0, PlaceRecord::kMostTunerBytes);
+    mine.tuner = request_.tuner.substr(0, PlaceRecord::kMaxTunerBytes);
     Bytes blob;
     if (leads()) {
       own_ = request_.known ? request_.known : read_graph();
       blob = topology::serialise(*own_);
       mine.digest = own_->digest();
       mine.graph_bytes = static_cast<std::uint32_t>(blob.size());
-      mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlaceRecord::kMostHcaBytes);
+      mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlaceRecord::kMaxHcaBytes);
     }
     RONDO_TRY(const auto told, request_.session.all_gather(mine.encode()));
     std::vector<PlaceRecord> records;
@@ -147,16 +147,16 @@ class Finding {
       ranks.push_back(rank);
       links.push_back(topology::links_of(graph, node));
     }
-    constexpr std::size_t kMostNamed = 8;
+    constexpr std::size_t kMaxNamed = 8;
     const auto slow = topology::slower_than_peers(links);
     std::string text;
-    for (std::size_t i = 0; i < std::min(slow.size(), kMostNamed); ++i) {
+    for (std::size_t i = 0; i < std::min(slow.size(), kMaxNamed); ++i) {
       const auto rank = static_cast<std::size_t>(ranks[slow[i].place]);
       text +=
           fmt::format("{}rank {} (GPU {} of {}) has {}", i == 0 ? "" : "; ", rank,
                       places.spots[rank].gpu, request_.records[rank].facts.hostname, slow[i].text);
     }
-    if (slow.size() > kMostNamed) text += fmt::format("; {} more", slow.size() - kMostNamed);
+    if (slow.size() > kMaxNamed) text += fmt::format("; {} more", slow.size() - kMaxNamed);
     if (!slow.empty())
       RONDO_WARN(
           "{}: rings over such a GPU are as slow; nvidia-smi nvlink -s and lspci -vv show "
@@ -190,8 +190,8 @@ Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
   record.graph_bytes = in.get<std::uint32_t>();
   record.hca = in.get_string();
   record.tuner = in.get_string();
-  if (!in.finished() || record.numa < -1 || record.hca.size() > kMostHcaBytes ||
-      record.tuner.size() > kMostTunerBytes)
+  if (!in.finished() || record.numa < -1 || record.hca.size() > kMaxHcaBytes ||
+      record.tuner.size() > kMaxTunerBytes)
     return fail(Status::kRemoteError, "rank {} sent a place that cannot be read", rank);
   return record;
 }
@@ -214,7 +214,7 @@ std::vector<int> graph_senders(std::span<const int> leaders, std::span<const Pla
   for (const int leader : leaders) {
     const PlaceRecord& record = records[static_cast<std::size_t>(leader)];
     auto [known, is_new] = of_digest.try_emplace(record.digest, leader);
-    if (is_new && bytes + record.graph_bytes > kMostBytes) known->second = -1;
+    if (is_new && bytes + record.graph_bytes > kMaxBytes) known->second = -1;
     if (is_new && known->second >= 0) bytes += record.graph_bytes;
     senders.push_back(known->second);
   }

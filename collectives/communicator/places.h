@@ -54,7 +54,7 @@ struct PlaceRecord {
   std::uint32_t graph_bytes = 0;
   std::string hca{};    // of leaders: NCCL_IB_HCA
   std::string tuner{};  // of each rank: PlacesRequest's
-  static constexpr std::size_t kMostHcaBytes = 4096, kMostTunerBytes = 128;
+  static constexpr std::size_t kMaxHcaBytes = 4096, kMaxTunerBytes = 128;
   Bytes encode() const;
   static Result<PlaceRecord> decode(ByteSpan blob, int rank);
 };

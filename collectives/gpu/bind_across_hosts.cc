@@ -57,14 +57,14 @@ class AcrossHosts {
   };
 
   Done agree() {
-    Facts mine{HostProxy::wanted_bytes(),
-               static_cast<std::uint64_t>(
-                   std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastMessageBytes)),
-               span_facts_of(device_, request_.create.options.fewest_ctas,
-                             request_.create.options.most_ctas)};
+    Facts mine{
+        HostProxy::wanted_bytes(),
+        static_cast<std::uint64_t>(
+            std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastMessageBytes)),
+        span_facts_of(device_, request_.create.options.min_ctas, request_.create.options.max_ctas)};
     SpanRecords records;
     records.orders = find_orders(state_.members.places.get(), state_.members.shape,
-                                 request_.create.options.most_ctas, rank_);
+                                 request_.create.options.max_ctas, rank_);
     mine.span.gpu.orders = records.orders.digest();
     Blob blob(sizeof(mine));
     std::memcpy(blob.data(), &mine, sizeof(mine));

@@ -60,14 +60,14 @@ class Binding {
     options.reproducible = state_.facts.reproducible;
     options.algorithms = state_.facts.algorithms;
     options.costs = agree_on_device_costs(records_);
-    options.fewest_ctas = create_.options.fewest_ctas;
-    options.most_ctas = create_.options.most_ctas;
+    options.min_ctas = create_.options.min_ctas;
+    options.max_ctas = create_.options.max_ctas;
     options.kernel_seconds = create_.options.kernel_seconds;
     options.graph = state_.members.places->own;
     return options;
   }
   ChannelOrders orders(int rank) const {
-    return find_orders(state_.members.places.get(), state_.members.shape, create_.options.most_ctas,
+    return find_orders(state_.members.places.get(), state_.members.shape, create_.options.max_ctas,
                        rank);
   }
 
@@ -92,7 +92,7 @@ class Binding {
     }
     const int device = create_.options.device;
     RONDO_TRY(GpuFacts mine,
-              facts_of_device(device, create_.options.fewest_ctas, create_.options.most_ctas));
+              facts_of_device(device, create_.options.min_ctas, create_.options.max_ctas));
     known.orders = orders(create_.rank);
     mine.orders = known.orders.digest();
     Blob blob(sizeof(mine));

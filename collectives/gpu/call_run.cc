@@ -12,13 +12,13 @@ namespace rondo::gpu {
 bool CallRun::takes(const JointCall& call, const PlannedCall& planned) const {
   if (calls_.empty()) return true;
   if (planned.plan.in_place || calls_.front().plan.in_place) return false;
-  return planned.plan.strategy == calls_.front().plan.strategy && calls_.size() < kMostCalls &&
+  return planned.plan.strategy == calls_.front().plan.strategy && calls_.size() < kMaxCalls &&
          on_the_same_streams(call) && fits(call, planned);
 }
 
 void CallRun::add(const JointCall& call, PlannedCall planned) {
   joint_.push_back(&call);
-  most_ctas_ = std::min(most_ctas_, call.most_ctas());
+  max_ctas_ = std::min(max_ctas_, call.max_ctas());
   calls_.push_back(std::move(planned));
 }
 
@@ -26,7 +26,7 @@ void CallRun::clear() {
   for (PlannedCall& call : calls_) spares_.push_back(std::move(call.buffers));
   joint_.clear();
   calls_.clear();
-  most_ctas_ = kNoCtaLimit;
+  max_ctas_ = kNoCtaLimit;
 }
 
 std::vector<Buffers> CallRun::spare_buffers() {
@@ -56,10 +56,10 @@ bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
              has_room_connected(stations, calls_.size() + 1) && !overlaps(call, stations > 1);
     }
     case Strategy::kLLPush:
-      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostLLPushCalls &&
+      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMaxLLPushCalls &&
              !overlaps(call, false);
     case Strategy::kMulticast:
-      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostMulticastCalls &&
+      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMaxMulticastCalls &&
              !overlaps(call, planned.in_multicast_windows || first.in_multicast_windows);
     case Strategy::kShared:
       return !overlaps(call, false);

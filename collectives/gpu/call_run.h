@@ -42,12 +42,12 @@ class CallRun {
   std::vector<Buffers> spare_buffers();
 
   // Fewer than a rank may run ahead of others that announce calls.
-  static constexpr std::size_t kMostCalls = 64;
+  static constexpr std::size_t kMaxCalls = 64;
 
   bool empty() const { return calls_.empty(); }
   std::span<const PlannedCall> calls() const { return calls_; }
   const JointCall& first() const { return *joint_.front(); }  // streams are the same for all
-  int most_ctas() const { return most_ctas_; }                // that all ranks of all calls allow
+  int max_ctas() const { return max_ctas_; }                  // that all ranks of all calls allow
 
  private:
   // Memory that a rank's part of a call touches; none where begin is end.
@@ -68,7 +68,7 @@ class CallRun {
   std::vector<const JointCall*> joint_;
   std::vector<PlannedCall> calls_;
   std::vector<std::vector<Buffers>> spares_;
-  int most_ctas_ = kNoCtaLimit;
+  int max_ctas_ = kNoCtaLimit;
 };
 
 }  // namespace rondo::gpu

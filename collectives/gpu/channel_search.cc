@@ -72,7 +72,7 @@ ChannelOrders find_orders(const OrdersRequest& request) {
   if (request.places == nullptr) return {};
   const auto hosts = hosts_of(request);
   if (hosts.empty()) return {};
-  const auto plan = topology::find_channels(hosts, request.cross_nic, request.most_channels);
+  const auto plan = topology::find_channels(hosts, request.cross_nic, request.max_channels);
   if (!plan.ok()) return {};
   std::vector<const topology::Graph*> graphs;
   for (const topology::ClusterHost& host : hosts) graphs.push_back(host.graph);
@@ -92,13 +92,13 @@ ChannelOrders orders_of(const topology::ClusterPlan& plan,
   return orders;
 }
 
-ChannelOrders find_orders(const Places* places, const HostShape& shape, int most_ctas, int rank) {
+ChannelOrders find_orders(const Places* places, const HostShape& shape, int max_ctas, int rank) {
   std::int64_t cross_nic = env::get_int("NCCL_CROSS_NIC");
   if (cross_nic < 0 || cross_nic > 2) {
     RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: it counts as 2", cross_nic);
     cross_nic = 2;
   }
-  ChannelOrders orders = find_orders({places, shape, most_ctas, static_cast<int>(cross_nic)});
+  ChannelOrders orders = find_orders({places, shape, max_ctas, static_cast<int>(cross_nic)});
   const std::string path = env::get_string("NCCL_GRAPH_DUMP_FILE");
   if (!path.empty() && (rank < 0 || env::get_int("NCCL_GRAPH_DUMP_FILE_RANK") == rank)) {
     const Done written = write_output(path, json_of(orders));

@@ -19,16 +19,16 @@ namespace rondo::gpu {
 struct OrdersRequest {
   const Places* places = nullptr;  // null: not known
   const HostShape& shape;
-  int most_channels = 1;  // that the ranks may have
-  int cross_nic = 2;      // NCCL_CROSS_NIC
+  int max_channels = 1;  // that the ranks may have
+  int cross_nic = 2;     // NCCL_CROSS_NIC
 };
 ChannelOrders find_orders(const OrdersRequest& request);
 // What kernels take of a plan of channels; graphs: by host.
 ChannelOrders orders_of(const topology::ClusterPlan& plan,
                         std::span<const topology::Graph* const> graphs);
 // By the environment: rank 0 logs what was found, NCCL_GRAPH_DUMP_FILE_RANK writes it.
-// most_ctas: of a rank. rank: -1: the first rank finds it for all ranks, and does both.
-ChannelOrders find_orders(const Places* places, const HostShape& shape, int most_ctas, int rank);
+// max_ctas: of a rank. rank: -1: the first rank finds it for all ranks, and does both.
+ChannelOrders find_orders(const Places* places, const HostShape& shape, int max_ctas, int rank);
 
 // The ports of this rank's host, those by which rings leave or enter it at this rank first: what
 // its network takes. `near`: without regard to rings.

@@ -117,7 +117,7 @@ class ComposedCalls::Running {
     RONDO_TRY(std::byte* const at, address(rank, step.send));
     const DeviceScope scope(team_.devices.of(rank).device);
     RONDO_CHECK_OK(scope.entered());
-    DirectLaunches launches(*gpu_api(), team_.devices.of(rank).most_ctas,
+    DirectLaunches launches(*gpu_api(), team_.devices.of(rank).max_ctas,
                             launch_.sites()[team_.devices.place_of(rank)].stream);
     return launches.divide(step.record, at, team_.devices.ranks());
   }

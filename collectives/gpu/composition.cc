@@ -134,7 +134,7 @@ class Composer {
       add(true, By::kGpu, part(Collective::kAllGather, record_.count), kSend,
           kReceive + static_cast<std::uint64_t>(own_.front()) * block);
     } else {
-      for (std::size_t k = 0; k < most_members(); ++k) {
+      for (std::size_t k = 0; k < max_members(); ++k) {
         const bool is_there = k < own_.size();
         const auto from = static_cast<std::uint64_t>(is_there ? own_[k] : 0);
         add(is_there, By::kGpu,
@@ -201,7 +201,7 @@ class Composer {
     }
   }
 
-  std::size_t most_members() const {
+  std::size_t max_members() const {
     std::size_t most = 0;
     for (const auto& members : groups_.members) most = std::max(most, members.size());
     return most;

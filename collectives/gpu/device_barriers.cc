@@ -7,7 +7,7 @@ namespace {
 
 // Words of a device's memory: how often its CTAs have met, and what the others told them.
 constexpr int kToldAt = cuda::kBarrierCtas;
-constexpr int kWords = kToldAt + cuda::kBarrierCtas * cuda::kMostBarrierDevices;
+constexpr int kWords = kToldAt + cuda::kBarrierCtas * cuda::kMaxBarrierDevices;
 
 }  // namespace
 

@@ -18,7 +18,7 @@ namespace rondo::gpu {
 
 class DeviceBarriers {
  public:
-  // Different devices, at most kMostBarrierDevices, whose access to each other is enabled; places
+  // Different devices, at most kMaxBarrierDevices, whose access to each other is enabled; places
   // are their indexes.
   static Result<std::unique_ptr<DeviceBarriers>> make(std::vector<int> devices);
   DeviceBarriers(const DeviceBarriers&) = delete;

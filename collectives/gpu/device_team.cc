@@ -12,10 +12,10 @@ namespace rondo::gpu {
 
 Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<ProcessTeam> processes) {
-  if (options.devices.size() > cuda::kMostDirectRanks)
+  if (options.devices.size() > cuda::kMaxDirectRanks)
     return fail(Status::kInvalidUsage,
                 "{} ranks on CUDA devices of one host are too many: at most {}",
-                options.devices.size(), cuda::kMostDirectRanks);
+                options.devices.size(), cuda::kMaxDirectRanks);
   std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
   RONDO_CHECK_OK(team->open());
   return team;

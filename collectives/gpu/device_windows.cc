@@ -19,15 +19,15 @@ namespace rondo::gpu {
 
 // What a rank tells the others of its window; as it travels.
 struct DeviceWindows::Offer {
-  std::uint64_t pointer = 0;                // in its own process; 0: no device memory
-  std::uint64_t bytes = 0;                  // of the window
-  std::uint64_t symmetric = 0;              // 1: collectives may use it
-  PlainHandle handle;                       // of the allocation in which it lies
-  PlainHandle object;                       // rank 0's: of multicast memory for all
-  std::int64_t object_file = -1;            // and its descriptor in rank 0's process
-  char socket[shm::kMostSocketName + 1]{};  // where files are handed out
-  WindowKeys keys;                          // of the network between hosts,
-  char why_not[240]{};                      // or why it does not write there
+  std::uint64_t pointer = 0;               // in its own process; 0: no device memory
+  std::uint64_t bytes = 0;                 // of the window
+  std::uint64_t symmetric = 0;             // 1: collectives may use it
+  PlainHandle handle;                      // of the allocation in which it lies
+  PlainHandle object;                      // rank 0's: of multicast memory for all
+  std::int64_t object_file = -1;           // and its descriptor in rank 0's process
+  char socket[shm::kMaxSocketName + 1]{};  // where files are handed out
+  WindowKeys keys;                         // of the network between hosts,
+  char why_not[240]{};                     // or why it does not write there
 };
 
 struct DeviceWindows::Offers {
@@ -359,7 +359,7 @@ Done DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, bo
   shm::UnixListener listener;
   if (own.file) {
     RONDO_TRY(listener, shm::open_unix_listener());
-    listener.name.copy(mine.socket, shm::kMostSocketName);
+    listener.name.copy(mine.socket, shm::kMaxSocketName);
   }
   RONDO_TRY(const auto told,
             self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));

@@ -21,8 +21,8 @@ Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses
   resolved.send = nullptr;
   resolved.receive = nullptr;
   CallLimits& limits = resolved.limits;
-  if (limits.fewest_ctas == 0) limits.fewest_ctas = options.fewest_ctas;
-  if (limits.most_ctas == 0) limits.most_ctas = options.most_ctas;
+  if (limits.min_ctas == 0) limits.min_ctas = options.min_ctas;
+  if (limits.max_ctas == 0) limits.max_ctas = options.max_ctas;
   if (limits.mover == CallLimits::Mover::kUnsaid && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
   if (uses_send(call, rank)) {

@@ -50,16 +50,16 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
   facts.may_meet =
-      facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMostBarrierDevices;
+      facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMaxBarrierDevices;
   facts.may_ll_push = facts.may_meet && facts.devices == ranks;
-  facts.most_channels = kUsualChannels;
+  facts.max_channels = kUsualChannels;
   facts.processes = processes && ranks > 1;
   if (facts.processes) {
     facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
     facts.may_meet = false;
     facts.composes = facts.devices > 1 && facts.devices < ranks;
     facts.messages = facts.devices > 1 && !facts.composes;
-    if (facts.devices < ranks) facts.most_channels = 0;
+    if (facts.devices < ranks) facts.max_channels = 0;
   }
   facts.slot_bytes = kUsualSlotBytes;
   return facts;

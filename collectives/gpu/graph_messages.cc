@@ -44,10 +44,10 @@ Done GraphMessages::launch(std::span<const MatchedMessage> messages) {
   }
   if (!can(pair, all)) return unlike_captures();
   RONDO_TRY(const DeviceBarriers* const words, words_of(pair));
-  int most = team_.options.most_ctas;
-  for (const PostedCall& one : all) most = std::min(most, most_ctas_of(one.call));
+  int most = team_.options.max_ctas;
+  for (const PostedCall& one : all) most = std::min(most, max_ctas_of(one.call));
   for (const int rank : {pair.first, pair.second})
-    most = std::min(most, team_.devices.of(rank).most_ctas);
+    most = std::min(most, team_.devices.of(rank).max_ctas);
   for (const int rank : {pair.first, pair.second}) {
     const int place = rank == pair.first ? 0 : 1;
     const PostedCall& on = own[place].front();

@@ -16,9 +16,9 @@ namespace {
 int sources_at_once(Collective which, int ranks) {
   switch (which) {
     case Collective::kAllGather:
-      return std::min(cuda::kMostCopies, cuda::kMostCopyTargets / ranks);
+      return std::min(cuda::kMaxCopies, cuda::kMaxCopyTargets / ranks);
     case Collective::kAllToAll:
-      return std::max(1, cuda::kMostCopies / ranks);
+      return std::max(1, cuda::kMaxCopies / ranks);
     default:
       return ranks;
   }
@@ -107,7 +107,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
 
 // A factor that lies in this process's device memory, to where the leader's kernel reads it.
 Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
-  DirectLaunches copies(context_.api, context_.facts.most_ctas, call.stream);
+  DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
   RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
                              staging_ + context_.memory->scalar_at(rank),
                              size_of(call.record.type)));
@@ -140,7 +140,7 @@ Done LedCalls::follow(const Enqueued& call) {
 Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
-  DirectLaunches copies(context_.api, context_.facts.most_ctas, call.stream);
+  DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     const int rank = context_.local[i];
     if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;
@@ -199,13 +199,13 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     resolve.last = kernel.last;
     GpuLaunch launch;
     launch.kernel = cuda::kResolveKernel;
-    launch.block = cuda::kMostDirectRanks;
+    launch.block = cuda::kMaxDirectRanks;
     launch.shared_bytes = cuda::kResolveShared;
     launch.arguments = &resolve;
     launch.argument_bytes = sizeof(resolve);
     RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
     if (!moves) return done();
-    DirectLaunches launches(context_.api, context_.facts.most_ctas, call.stream);
+    DirectLaunches launches(context_.api, context_.facts.max_ctas, call.stream);
     return reduction ? launches.stored_reduce(record, arguments_.get(), kinds)
                      : launches.stored_copy(bytes, arguments_.get(), kinds);
   };

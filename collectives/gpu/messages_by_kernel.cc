@@ -76,7 +76,7 @@ Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
     }
   }
   const DeviceConnections& connections = *terms_.connections;
-  Launches launches = plan_message_launches(moves, connections.layout().ranks(), terms_.most_ctas);
+  Launches launches = plan_message_launches(moves, connections.layout().ranks(), terms_.max_ctas);
   for (MessageLaunch& launch : launches) {
     launch.args.call = messages.front().record;
     for (std::size_t s = 0; s < launch.ranks.size(); ++s)

@@ -23,7 +23,7 @@ class MessagesByKernel {
  public:
   struct Terms {
     DeviceConnections* connections;  // with words for messages
-    int most_ctas;                   // of a launch
+    int max_ctas;                    // of a launch
     std::function<bool(int rank)> is_here;
     // Made with the first message of the pair. sends: whether those of the sender are asked for.
     std::function<Result<MessageSlots::Slots>(const ProcessMessage&, bool sends)> slots_for;

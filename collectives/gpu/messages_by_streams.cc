@@ -68,7 +68,7 @@ Done MessagesByStreams::enqueue_piece(const PairPieces& pair, std::size_t piece,
   RONDO_CHECK_OK(
       context_.await(stream, words.slot[slot], pair.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
-  DirectLaunches copies(context_.api, context_.facts.most_ctas, stream);
+  DirectLaunches copies(context_.api, context_.facts.max_ctas, stream);
   if (user.by_driver) copies.copy_by_driver();
   RONDO_CHECK_OK(pair.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));

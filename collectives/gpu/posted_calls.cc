@@ -12,8 +12,8 @@ std::vector<Buffers> JointCall::buffers(std::vector<Buffers> all) const {
   return all;
 }
 
-int most_ctas_of(const Call& call) {
-  return call.limits.most_ctas > 0 ? call.limits.most_ctas : kNoCtaLimit;
+int max_ctas_of(const Call& call) {
+  return call.limits.max_ctas > 0 ? call.limits.max_ctas : kNoCtaLimit;
 }
 
 bool by_engines(std::span<const PostedCall> posted) {
@@ -22,9 +22,9 @@ bool by_engines(std::span<const PostedCall> posted) {
   });
 }
 
-int JointCall::most_ctas() const {
+int JointCall::max_ctas() const {
   int most = kNoCtaLimit;
-  for (const PostedCall& one : posted) most = std::min(most, most_ctas_of(one.call));
+  for (const PostedCall& one : posted) most = std::min(most, max_ctas_of(one.call));
   return most;
 }
 

@@ -35,9 +35,9 @@ struct JointCall {
   int arrived = 0;
 
   std::vector<Buffers> buffers(std::vector<Buffers> all = {}) const;  // in memory of `all`
-  int most_ctas() const;                                              // that all of its ranks allow
+  int max_ctas() const;                                               // that all of its ranks allow
 };
-int most_ctas_of(const Call& call);  // kNoCtaLimit where nothing is said
+int max_ctas_of(const Call& call);  // kNoCtaLimit where nothing is said
 // Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
 // takes a multiprocessor from the program), as soon as one of its ranks asks for it.
 bool by_engines(std::span<const PostedCall> posted);

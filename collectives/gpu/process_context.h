@@ -22,7 +22,7 @@ namespace rondo::gpu {
 
 struct ProcessFacts {
   int device = 0;  // of its first rank
-  int most_ctas = 1;
+  int max_ctas = 1;
   int process = 0;           // this process; 0 leads
   std::vector<int> devices;  // by rank; -1: in another process
   Reachability around;

@@ -106,7 +106,7 @@ Done ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
   const std::vector<PostedCall> here = calls_here(call);
   RONDO_CHECK_OK(team_.begin_launch(site, here));
   const TeamDevices& devices = team_.devices;
-  DirectLaunches copies(*gpu_api(), devices.of(devices.here()[0]).most_ctas, site.stream);
+  DirectLaunches copies(*gpu_api(), devices.of(devices.here()[0]).max_ctas, site.stream);
   const bool reach = team_.kernels_reach(here);
   if (!reach) copies.copy_by_driver();
   std::vector<ProcessMessage> messages;

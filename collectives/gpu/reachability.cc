@@ -50,15 +50,15 @@ Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Rea
 
 }  // namespace
 
-Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas) {
+Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   const GpuApi& api = *gpu_api();
   GpuFacts facts;
   RONDO_CHECK_OK(check(api.device_uuid(facts.uuid.data(), device), "cuDeviceGetUuid"));
   RONDO_TRY(facts.resident_ctas, resident_connected_ctas(api, device));
-  facts.fewest_ctas = fewest_ctas;
-  facts.most_ctas = most_ctas;
+  facts.min_ctas = min_ctas;
+  facts.max_ctas = max_ctas;
   int major = 0, minor = 0;
   RONDO_CHECK_OK(
       check(api.attribute(&major, GpuAttribute::kMajor, device), "cuDeviceGetAttribute"));
@@ -102,11 +102,11 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
   shape.slots = slots;
   shape.slot_bytes = kUsualSlotBytes;
   std::uint64_t asked = 0;
-  int fewest = 1, most = cuda::kMostChannels;
+  int fewest = 1, most = cuda::kMaxChannels;
   for (const GpuFacts& one : all) {
     if (one.buffer_bytes > 0 && (asked == 0 || one.buffer_bytes < asked)) asked = one.buffer_bytes;
-    fewest = std::max(fewest, one.fewest_ctas);
-    most = std::min(most, one.most_ctas);
+    fewest = std::max(fewest, one.min_ctas);
+    most = std::min(most, one.max_ctas);
   }
   if (asked > 0)
     shape.slot_bytes = std::max(
@@ -153,9 +153,9 @@ void forget_wires_out_of_reach(const P2pReach& near, std::span<const int> host_o
 
 Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   const std::size_t n = records.facts.size();
-  if (n > cuda::kMostDirectRanks)
+  if (n > cuda::kMaxDirectRanks)
     return fail(Status::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}", n,
-                cuda::kMostDirectRanks);
+                cuda::kMaxDirectRanks);
   Reachability found;
   Numbers<ProcessId> processes;
   Numbers<GpuId> gpus;
@@ -190,7 +190,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   if (!found.plan.composes) found.through_host = find_ranks_apart(found);
   if (!found.through_host.empty()) return found;
   for (const GpuFacts& one : records.facts)
-    found.most_ctas = std::min(found.most_ctas, static_cast<int>(one.most_ctas));
+    found.max_ctas = std::min(found.max_ctas, static_cast<int>(one.max_ctas));
 
   DevicePlanFacts& plan = found.plan;
   plan.ranks = static_cast<int>(n);
@@ -207,18 +207,18 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   found.shape = shape_of_connections(records.facts, stations, kUsualSlots, found.orders.rates);
   found.shape.protocols = plan.protocols;
   found.shape.ll_push = found.shape.channels > 0 && found.gpus == plan.ranks &&
-                        plan.ranks <= cuda::kMostLLPush && found.near.all() &&
+                        plan.ranks <= cuda::kMaxLLPush && found.near.all() &&
                         (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   found.shape.meets = found.shape.channels > 0 && found.processes > 1 && found.gpus == plan.ranks &&
-                      plan.ranks <= cuda::kMostBarrierDevices && found.near.all();
+                      plan.ranks <= cuda::kMaxBarrierDevices && found.near.all();
   found.shape.messages = found.shape.channels > 0 && found.processes > 1;
   plan.may_ll_push = found.shape.ll_push;
   plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;
-  plan.fewest_channels = 1;
+  plan.min_channels = 1;
   for (const GpuFacts& one : records.facts)
-    plan.fewest_channels = std::max(plan.fewest_channels, static_cast<int>(one.fewest_ctas));
-  plan.fewest_channels = std::min(plan.fewest_channels, found.shape.channels);
-  plan.most_channels = found.shape.channels;
+    plan.min_channels = std::max(plan.min_channels, static_cast<int>(one.min_ctas));
+  plan.min_channels = std::min(plan.min_channels, found.shape.channels);
+  plan.max_channels = found.shape.channels;
   plan.slots = found.shape.slots;
   plan.slot_bytes = found.shape.slot_bytes;
   found.orders.tell(&plan);

@@ -25,14 +25,14 @@ using GpuId = std::array<unsigned char, 16>;  // its UUID
 struct GpuFacts {
   GpuId uuid{};
   std::int32_t resident_ctas = 0;  // of any connected kernel, on the whole device
-  std::int32_t fewest_ctas = 1, most_ctas = kNoCtaLimit;
+  std::int32_t min_ctas = 1, max_ctas = kNoCtaLimit;
   // Protocols, as bits: allowed by NCCL_PROTO, or by what is known of this kind of device where all
   // ranks are on one, and on several.
   std::uint8_t protocols_within = 0, protocols_between = 0;
   std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
   std::uint64_t orders = 0;        // ChannelOrders::digest()
 };
-Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas);
+Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas);
 
 // Whether this rank's device may use the memory of each rank's. What it does not see, it does not
 // reach. `graph`: of this host, by which NCCL_P2P_LEVEL counts; may be null.
@@ -47,14 +47,14 @@ struct Reachability {
   std::vector<int> process_of;  // by rank: its process, numbered in the order of first ranks
   std::vector<int> gpu_of;      // by rank, numbered in the same way
   int processes = 1, gpus = 1;
-  P2pReach near;                // by ranks
-  bool one_owner = false;       // no GPU is used by two processes
-  bool leader_reaches = true;   // rank 0's GPU and all others use each other's memory
-  std::string through_host;     // why all calls pass through the host; empty: they do not
-  int most_ctas = kNoCtaLimit;  // of a rank, that all of them allow
+  P2pReach near;               // by ranks
+  bool one_owner = false;      // no GPU is used by two processes
+  bool leader_reaches = true;  // rank 0's GPU and all others use each other's memory
+  std::string through_host;    // why all calls pass through the host; empty: they do not
+  int max_ctas = kNoCtaLimit;  // of a rank, that all of them allow
   ConnectionShape shape;
   ChannelOrders orders;
-  DevicePlanFacts plan;  // most_channels is 0 where there are no connections
+  DevicePlanFacts plan;  // max_channels is 0 where there are no connections
 };
 
 // The ranks' records, by rank.

@@ -45,9 +45,9 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
             "cuDeviceGetAttribute"));
   const int ranks = static_cast<int>(request.processes.size());
   const int processes = request.around.processes;
-  facts.most_ctas = multiprocessors * cuda::kDirectCtas;
-  if (request.around.most_ctas < kNoCtaLimit)
-    facts.most_ctas = std::min(facts.most_ctas, request.around.most_ctas * ranks);
+  facts.max_ctas = multiprocessors * cuda::kDirectCtas;
+  if (request.around.max_ctas < kNoCtaLimit)
+    facts.max_ctas = std::min(facts.max_ctas, request.around.max_ctas * ranks);
   std::vector<std::string> listeners(static_cast<std::size_t>(processes));
   for (int r = ranks; r-- > 0;) listeners[facts.around.process_of[r]] = request.sockets[r];
   RONDO_TRY(auto met,
@@ -58,7 +58,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
                              request.deadline};
   TeamMemory memory;
   DevicePlanFacts& plan = facts.around.plan;
-  if (plan.most_channels > 0) {
+  if (plan.max_channels > 0) {
     RONDO_TRY(memory.connections, share_connections({circle, request.devices, request.around.shape,
                                                      &facts.around.near, facts.around.orders}));
     // Some may not have been able to map another one's memory.

@@ -72,9 +72,9 @@ P2pReach reach_of(const SpanRecords& records, const Span& found) {
 
 }  // namespace
 
-SpanFacts span_facts_of(int device, int fewest_ctas, int most_ctas) {
+SpanFacts span_facts_of(int device, int min_ctas, int max_ctas) {
   SpanFacts facts;
-  auto gpu = facts_of_device(device, fewest_ctas, most_ctas);
+  auto gpu = facts_of_device(device, min_ctas, max_ctas);
   if (gpu.ok()) {
     facts.gpu = *gpu;
   } else {
@@ -98,7 +98,7 @@ Span agree_on_span(const SpanRecords& records) {
   int fewest = 1;
   for (const SpanFacts& one : records.facts) {
     gpus.push_back(one.gpu);
-    fewest = std::max(fewest, static_cast<int>(one.gpu.fewest_ctas));
+    fewest = std::max(fewest, static_cast<int>(one.gpu.min_ctas));
     found.from_bytes = std::max(found.from_bytes, one.from_bytes);
   }
   const std::vector<int> alone(n, 1);
@@ -111,7 +111,7 @@ Span agree_on_span(const SpanRecords& records) {
   const int rings = static_cast<int>(found.orders.rings.size());
   found.plan =
       usual_span_facts(static_cast<int>(n), static_cast<int>(found.processes.size()), rings);
-  found.shape.channels = std::min(found.shape.channels, std::max(fewest, found.plan.most_channels));
+  found.shape.channels = std::min(found.shape.channels, std::max(fewest, found.plan.max_channels));
   found.shape.protocols = bit_of(cuda::Protocol::kSimple);
   found.shape.messages = true;
   if (found.shape.channels < 1) {
@@ -121,8 +121,8 @@ Span agree_on_span(const SpanRecords& records) {
   found.plan.reproducible = records.reproducible;
   found.plan.algorithms = records.algorithms;
   found.plan.costs = records.costs;
-  found.plan.most_channels = found.shape.channels;
-  found.plan.fewest_channels = std::min(fewest, found.shape.channels);
+  found.plan.max_channels = found.shape.channels;
+  found.plan.min_channels = std::min(fewest, found.shape.channels);
   found.plan.slots = found.shape.slots;
   found.plan.slot_bytes = found.shape.slot_bytes;
   found.orders.tell(&found.plan);
@@ -157,9 +157,9 @@ DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings) {
   facts.hosts = hosts;
   facts.messages = true;
   facts.protocols = bit_of(cuda::Protocol::kSimple);
-  facts.fewest_channels = 1;
+  facts.min_channels = 1;
   facts.rings = std::max(rings, 1);
-  facts.most_channels = std::max(kChannels, 2 * rings);
+  facts.max_channels = std::max(kChannels, 2 * rings);
   facts.slots = kSlots;
   facts.slot_bytes = kSlotBytes;
   return facts;

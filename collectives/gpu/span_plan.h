@@ -25,7 +25,7 @@ struct SpanFacts {
   std::uint64_t from_bytes = 0;  // RONDO_GPU_RELAY
   std::uint32_t blocking = 0;    // 1: launches return when their kernel is over
 };
-SpanFacts span_facts_of(int device, int fewest_ctas, int most_ctas);
+SpanFacts span_facts_of(int device, int min_ctas, int max_ctas);
 
 struct SpanRecords {
   std::vector<ProcessId> processes;

@@ -49,7 +49,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   std::vector<GpuFacts> facts;
   for (const TeamDevices::Device& device : devices) {
     RONDO_TRY(facts.emplace_back(),
-              facts_of_device(device.device, options.fewest_ctas, options.most_ctas));
+              facts_of_device(device.device, options.min_ctas, options.max_ctas));
   }
   for (int r = 0; r < devices.ranks(); ++r)
     records.facts.push_back(facts[static_cast<std::size_t>(devices.place_of(r))]);
@@ -62,7 +62,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   if (options.orders) records.orders = options.orders();
   RONDO_TRY(const Reachability found, agree_on_reachability(records));
   facts_ = found.plan;
-  if (facts_.most_channels == 0) return done();  // calls that need connections will say so
+  if (facts_.max_channels == 0) return done();  // calls that need connections will say so
   RONDO_TRY(own_,
             DeviceConnections::make(devices.by_rank(), found.near, found.shape, found.orders));
   connections_ = own_.get();
@@ -71,7 +71,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
 }
 
 Done TeamConnections::make_barriers(const TeamDevices& devices) {
-  if (devices.size() < 2 || devices.size() > cuda::kMostBarrierDevices || !facts_.all_reach)
+  if (devices.size() < 2 || devices.size() > cuda::kMaxBarrierDevices || !facts_.all_reach)
     return done();
   RONDO_TRY(barriers_, DeviceBarriers::make(devices.numbers()));
   facts_.may_meet = true;

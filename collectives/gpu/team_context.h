@@ -23,9 +23,9 @@ struct TeamOptions {
   std::vector<int> devices;  // [r]: where rank r lives; -1: in another process
   bool reproducible = false;
   AlgorithmFilter algorithms;
-  DeviceCosts costs;                             // of the slowest rank, each
-  int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // of a rank, over connections
-  double kernel_seconds = 0;  // that a kernel may wait without progress; 0: no limit
+  DeviceCosts costs;                         // of the slowest rank, each
+  int min_ctas = 1, max_ctas = kNoCtaLimit;  // of a rank, over connections
+  double kernel_seconds = 0;                 // that a kernel may wait without progress; 0: no limit
   std::shared_ptr<const topology::Graph> graph;  // of the host; null: not known
   // Of the channels, where all ranks are of this process; empty: rank after rank. While the team is
   // made.

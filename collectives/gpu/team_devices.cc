@@ -60,7 +60,7 @@ Done TeamDevices::open() {
     RONDO_CHECK_OK(
         check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device.device),
               "cuDeviceGetAttribute"));
-    device.most_ctas = multiprocessors * cuda::kDirectCtas;
+    device.max_ctas = multiprocessors * cuda::kDirectCtas;
   }
   return done();
 }

@@ -20,7 +20,7 @@ class TeamDevices {
   struct Device {
     int device = -1;
     std::vector<int> ranks;  // that live there
-    int most_ctas = 1;       // of a direct launch
+    int max_ctas = 1;        // of a direct launch
   };
 
   // by_rank: -1 in another process. graph: of the host, by which NCCL_P2P_LEVEL counts; or null.

@@ -78,16 +78,16 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   }
   int fewest = 1;
   for (const PostedCall& posted : call.posted)
-    fewest = std::max(fewest, posted.call.limits.fewest_ctas);
-  facts.most_channels = std::min(facts.most_channels, call.most_ctas());
-  facts.fewest_channels = std::min(fewest, facts.most_channels);
+    fewest = std::max(fewest, posted.call.limits.min_ctas);
+  facts.max_channels = std::min(facts.max_channels, call.max_ctas());
+  facts.min_channels = std::min(fewest, facts.max_channels);
   facts.copy_engines = by_engines(call.posted);
   if (!team_.kernels_reach(call.posted)) facts.all_reach = facts.may_meet = false;
   return facts;
 }
 
 int TeamLaunches::direct_ctas(int rank, int most, std::size_t calls) const {
-  const int of_device = team_.devices.of(rank).most_ctas;
+  const int of_device = team_.devices.of(rank).max_ctas;
   // A message is posted twice.
   const auto served = static_cast<int>(std::min(calls, team_.devices.here().size()));
   return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
@@ -104,7 +104,7 @@ Done TeamLaunches::direct(int rank, const CallRun& run) {
   const PostedCall& last = posted[rank];
   const LaunchSite site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
   RONDO_CHECK_OK(team_.begin_launch(site, posted));
-  DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.most_ctas(), posted.size()),
+  DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.max_ctas(), posted.size()),
                           site.stream);
   presume_current(site, launches);
   const bool is_a_copy = posted.size() == 1 && run.calls().size() == 1;  // of one rank
@@ -128,7 +128,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
   }
   RONDO_CHECK_OK(team_.begin_messages(site, all, places));
   int most = kNoCtaLimit;
-  for (const PostedCall& one : all) most = std::min(most, most_ctas_of(one.call));
+  for (const PostedCall& one : all) most = std::min(most, max_ctas_of(one.call));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);
   presume_current(site, launches);
   if (!team_.kernels_reach(all) || by_engines(all)) launches.copy_by_driver();
@@ -175,9 +175,9 @@ std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const CallRun& run) const 
 
 Done TeamLaunches::on_every_device(const CallRun& run) {
   const std::vector<int> firsts = team_.devices.first_ranks();
-  int most_ctas = std::min(team_.options.most_ctas, run.most_ctas());
+  int max_ctas = std::min(team_.options.max_ctas, run.max_ctas());
   for (const TeamDevices::Device& device : team_.devices)
-    most_ctas = std::min(most_ctas, device.most_ctas);
+    max_ctas = std::min(max_ctas, device.max_ctas);
   const std::vector<InPlaceCalls::Says> says = says_of(run);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(run.first(), MultiDeviceLaunch::Touches::kItsRanks));
@@ -193,7 +193,7 @@ Done TeamLaunches::on_every_device(const CallRun& run) {
     part.multicast = team_.connections.multicast();
     part.place = site.place;
     part.firsts = firsts;
-    part.most_ctas = most_ctas;
+    part.max_ctas = max_ctas;
     return launch_strategy(part);
   }));
   RONDO_CHECK_OK(launch.pass_on(turn));

@@ -18,8 +18,8 @@ tuner::About about(const CommunicatorState& state) {
   std::memcpy(&about.communicator, digest.data(), sizeof(about.communicator));
   about.ranks = members.size;
   about.hosts = members.shape.hosts();
-  about.fewest_ranks_of_host = members.shape.rails;
-  about.most_ranks_of_host = members.shape.largest;
+  about.min_ranks_of_host = members.shape.rails;
+  about.max_ranks_of_host = members.shape.largest;
   return about;
 }
 
@@ -43,7 +43,7 @@ Result<std::string> refusal(const TunedWays& own, int other, const Membership& m
 Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin) {
   const DevicePlanFacts* const facts = DeviceRank::of(state).plan_facts();
-  if (facts == nullptr || facts->most_channels == 0) return std::string();  // there are no rings
+  if (facts == nullptr || facts->max_channels == 0) return std::string();  // there are no rings
   RONDO_TRY(auto tuner, tuner::Tuner::open(plugin, about(state)));
   const tuner::Asked asked = tuner::ask_tuner(*tuner, *facts);
   const std::uint64_t digest = asked.ways.digest();

@@ -24,7 +24,7 @@ std::size_t FusedCalls::collect(std::span<const Call> calls) {
   if (calls.size() < 2 || !is_fusable(facts_, calls[0].record)) return 1;
   std::uint64_t total = 0;
   std::size_t covered = 0;
-  for (std::size_t i = 0; i < calls.size() && segments_.size() < kMostGrouped; ++i) {
+  for (std::size_t i = 0; i < calls.size() && segments_.size() < kMaxGrouped; ++i) {
     const Call& call = calls[i];
     if (is_point_to_point(call) || is_one_sided(call)) continue;
     if (!may_join(calls[0].record, call.record) || !is_fusable(facts_, call.record)) break;

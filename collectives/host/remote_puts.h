@@ -38,7 +38,7 @@ struct WindowSide {
 struct WindowKeys {
   std::uint32_t memory_bytes = 0, signals_bytes = 0;
   std::uint64_t begin = 0;  // of the window, in the memory of the key
-  std::array<std::byte, net::Network::kMostPackedKey> memory{}, signals{};
+  std::array<std::byte, net::Network::kMaxPackedKey> memory{}, signals{};
 };
 
 class RemotePuts : RankPart {

@@ -38,7 +38,7 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
     hosts.push_back({&own, gpus, nics, std::move(ranks)});
   }
   RONDO_TRY(topology::ClusterPlan plan,
-            topology::find_channels(hosts, shape.cross_nic, topology::kMostRings));
+            topology::find_channels(hosts, shape.cross_nic, topology::kMaxRings));
   if (plan.rings.empty())
     return fail(Status::kInvalidArgument, "no ring joins the {} GPUs of these hosts",
                 cluster.ranks());

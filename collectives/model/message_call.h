@@ -17,7 +17,7 @@ constexpr bool is_of_messages(Collective which) {
          which == Collective::kScatter || which == Collective::kSend;
 }
 // Ranks up to which messages are played.
-inline constexpr int kMostMessageRanks = 512;
+inline constexpr int kMaxMessageRanks = 512;
 
 // bytes: of each message.
 sim::SimMessageCall message_call(const GpuCluster& cluster, Collective which, int root,

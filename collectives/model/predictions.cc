@@ -26,7 +26,7 @@ constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLa
 // too much to play; else some of a ring are one, which then wait and send in step.
 int streams_of(const GpuCluster& cluster, int channels) {
   const int rings = static_cast<int>(cluster.channels().rings.size());
-  const int most = std::max(rings, kMostPlayed / cluster.ranks());
+  const int most = std::max(rings, kMaxPlayed / cluster.ranks());
   return std::min(channels, most);
 }
 
@@ -107,7 +107,7 @@ Prediction told(const GpuCluster& cluster, const sim::SimResult& result, double 
 Result<Prediction> predict_messages(const GpuCluster& cluster, const CallRecord& record,
                                     const DevicePlan& plan) {
   Prediction prediction;
-  if (cluster.ranks() > kMostMessageRanks) {
+  if (cluster.ranks() > kMaxMessageRanks) {
     prediction.by = Prediction::By::kClosedForm;
     prediction.us = gpu::device_ns(facts_of(cluster), record, plan) / 1000;
     return prediction;
@@ -146,7 +146,7 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
     return told(cluster, result, launch_ns());
   }
   const sim::SimCall call = call_of(cluster, record, way);
-  const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMostPlayed;
+  const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMaxPlayed;
   if (large && call.algorithm == Algorithm::kRing) {
     Prediction prediction;
     prediction.by = Prediction::By::kClosedForm;

@@ -27,6 +27,6 @@ sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const 
 double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call);
 
 // Ranks times rings, up to which rings are played; beyond, they have the closed form.
-inline constexpr int kMostPlayed = 4096;
+inline constexpr int kMaxPlayed = 4096;
 
 }  // namespace rondo::model

@@ -21,7 +21,7 @@ DevicePlanFacts facts_of(const GpuCluster& cluster) {
                                              /*processes=*/true);
   facts.multicast = cluster.has_multicast();
   facts.wires = cluster.rates();
-  if (cluster.hosts() == 1) facts.most_channels = gpu::usual_channels(facts.wires);
+  if (cluster.hosts() == 1) facts.max_channels = gpu::usual_channels(facts.wires);
   return facts;
 }
 

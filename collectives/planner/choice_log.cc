@@ -76,7 +76,7 @@ std::string choice_text(const gpu::DevicePlanFacts& facts, const CallRecord& rec
 
 bool ChoiceLog::is_due(const CallRecord& record) {
   if (!log::wanted(log::Level::kInfo, log::kTuning)) return false;
-  if (told_.size() >= kMostSizes) return false;
+  if (told_.size() >= kMaxSizes) return false;
   return told_.emplace(record.collective, record.count * size_of(record.type)).second;
 }
 

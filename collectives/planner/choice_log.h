@@ -3,7 +3,7 @@
 //
 // Called after a plan was made, on one rank of a communicator and by one thread at a time; calls
 // whose plan is cached never come here. Where the line is not wanted, the cost is a check of the
-// log level. The first kMostSizes sizes of a communicator are logged.
+// log level. The first kMaxSizes sizes of a communicator are logged.
 //
 //   choices_.tell(facts, record, plan);
 #pragma once
@@ -26,7 +26,7 @@ std::string choice_text(const gpu::DevicePlanFacts& facts, const CallRecord& rec
 
 class ChoiceLog {
  public:
-  static constexpr std::size_t kMostSizes = 1000;
+  static constexpr std::size_t kMaxSizes = 1000;
 
   void tell(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
     if (is_due(record)) write(choice_text(facts, record, plan));

@@ -14,7 +14,7 @@ constexpr double kFirstStep = 4, kLastStep = 1.005;
 constexpr int kSweeps = 200;
 constexpr double kPullToPrior = 0.001;  // a sample, of a rate that is wrong by e
 // How far from its prior a rate may be. Emulated GPUs take a thousand times as long.
-constexpr double kLeastOfPrior = 0.01, kMostOfPrior = 1e6;
+constexpr double kLeastOfPrior = 0.01, kMaxOfPrior = 1e6;
 // A rate counts as measured if doubling it changes kTellingSamples predictions by kTellingChange.
 constexpr int kTellingSamples = 2;
 constexpr double kTellingChange = 1.1;
@@ -44,7 +44,7 @@ bool improve(std::span<const DeviceSample> samples, std::span<const DeviceRateIn
       double& rate = costs->ns[static_cast<std::size_t>(info.rate)];
       const double before = rate;
       rate = std::clamp(before * factor, kLeastOfPrior * info.prior,
-                        std::min(kMostOfPrior * info.prior, DeviceCosts::kMostNs));
+                        std::min(kMaxOfPrior * info.prior, DeviceCosts::kMaxNs));
       const double now = error_of(samples, *costs);
       if (now >= *error) {
         rate = before;

@@ -26,7 +26,7 @@ Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
               facts.reproducible ? " RONDO_REPRODUCIBLE=1 needs devices that reach each other's "
                                    "memory, and an NCCL_ALGO that allows direct."
                                  : "",
-              facts.most_channels == 0 ? " The devices have no room for connections." : "");
+              facts.max_channels == 0 ? " The devices have no room for connections." : "");
 }
 }  // namespace
 

@@ -49,7 +49,7 @@ inline constexpr int kNoCtaLimit = 64;
 // Unless the program says otherwise: channels that connections are made for, slots of each, bytes
 // of a slot.
 inline constexpr int kUsualChannels = 16;
-inline constexpr int kMostUsualChannels = 32;  // where wires are fast
+inline constexpr int kMaxUsualChannels = 32;  // where wires are fast
 inline constexpr int kUsualSlots = std::max(4, 2 * cuda::shapes::kSimpleSlices);
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 
@@ -72,9 +72,9 @@ struct DevicePlanFacts {
   bool all_reach = true;      // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
-  std::uint8_t protocols = kUsualProtocols;    // allowed by NCCL_PROTO: bit cuda::Protocol
-  int fewest_channels = 1, most_channels = 0;  // 0: no connections
-  bool permuted = false;         // ranks stand in orders of their own on channels: then
+  std::uint8_t protocols = kUsualProtocols;  // allowed by NCCL_PROTO: bit cuda::Protocol
+  int min_channels = 1, max_channels = 0;    // 0: no connections
+  bool permuted = false;                     // ranks stand in orders of their own on channels: then
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   int slots = kUsualSlots;       // of a connection
   std::uint64_t slot_bytes = 0;  // of Simple

@@ -97,10 +97,10 @@ struct DeviceCosts {
     measured |= bit_of(rate);
   }
 
-  static constexpr double kMostNs = 1e9;
+  static constexpr double kMaxNs = 1e9;
   bool plausible() const {
     for (const double rate : ns)
-      if (!(rate > 0 && rate <= kMostNs)) return false;
+      if (!(rate > 0 && rate <= kMaxNs)) return false;
     return measured >> kDeviceRates == 0;
   }
   // Of two ranks: the slower one's, each.

@@ -93,7 +93,7 @@ bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
 
 DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
-  const int most = std::clamp(facts.most_channels, 1, cuda::shapes::kMulticastCtas);
+  const int most = std::clamp(facts.max_channels, 1, cuda::shapes::kMulticastCtas);
   DevicePlan plan;
   plan.algorithm = Algorithm::kNvls;
   plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
@@ -175,7 +175,7 @@ DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) 
         std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kLLPushThreads));
     return plan;
   };
-  return with_channels(facts, record, 1, std::clamp(facts.most_channels, 1, cuda::kLLPushCtas),
+  return with_channels(facts, record, 1, std::clamp(facts.max_channels, 1, cuda::kLLPushCtas),
                        plan_of);
 }
 
@@ -192,7 +192,7 @@ unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int gr
 }
 
 bool has_room(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.most_channels > 0 && has_ring(record.collective) && !is_ordered(facts, record);
+  return facts.max_channels > 0 && has_ring(record.collective) && !is_ordered(facts, record);
 }
 template <Algorithm algorithm, Protocol protocol>
 bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -237,7 +237,7 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
 template <Algorithm algorithm, Protocol protocol>
 DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   DevicePlan plan = with_channels(
-      facts, record, facts.fewest_channels, facts.most_channels,
+      facts, record, facts.min_channels, facts.max_channels,
       [&](int channels) { return connected_on(channels, algorithm, protocol, facts, record); });
   // Worth its barrier and its launches where staging has no room.
   plan.in_place = may_share_buffers(facts, record) && !may_share(facts, record);

@@ -29,9 +29,9 @@ std::string_view name_of(const HostCandidate& candidate) {
 
 // The next size, by factors of two, at which another algorithm runs.
 ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, Algorithm now) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // bytes
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 40;  // bytes
   CallRecord other = record;
-  for (other.count *= 2; other.count * size_of(other.type) <= kMost; other.count *= 2) {
+  for (other.count *= 2; other.count * size_of(other.type) <= kMax; other.count *= 2) {
     const auto next = choose(host_strategies(), facts, other);
     if (next.row != nullptr && next.plan.algorithm != now)
       return {"changes at", bytes_text(other.count * size_of(other.type)),

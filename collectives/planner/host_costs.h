@@ -59,10 +59,10 @@ struct HostCosts {
 
   double of(HostRate rate) const { return ns[static_cast<std::size_t>(rate)]; }
 
-  static constexpr double kMostNs = 1e9;
+  static constexpr double kMaxNs = 1e9;
   bool plausible() const {
     for (const double rate : ns)
-      if (!(rate > 0 && rate <= kMostNs)) return false;
+      if (!(rate > 0 && rate <= kMaxNs)) return false;
     return true;
   }
   // Of two ranks: the slower one's, each.

@@ -5,7 +5,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kMostPinned = 8 << 20;   // of a receiver
+constexpr std::uint64_t kMaxPinned = 8 << 20;    // of a receiver
 constexpr std::uint64_t kLeastOfPair = 8 << 10;  // however many ranks there are
 constexpr std::uint64_t kPairAlignment = 512;    // the two halves that streams use are aligned
 constexpr std::uint64_t kAlignment = 128;
@@ -27,7 +27,7 @@ MessageShape message_shape(std::uint64_t bytes, bool over_network) {
 }
 
 std::uint64_t message_bytes_of_pair(std::uint64_t staging_bytes, std::size_t ranks, bool pinned) {
-  const std::uint64_t of_rank = pinned ? std::min(staging_bytes, kMostPinned) : staging_bytes;
+  const std::uint64_t of_rank = pinned ? std::min(staging_bytes, kMaxPinned) : staging_bytes;
   return std::max(of_rank / ranks / kPairAlignment * kPairAlignment, kLeastOfPair);
 }
 

@@ -88,7 +88,7 @@ double messages_ns(const DevicePlanFacts& facts, const CallRecord& record) {
   const Side& slowest = sides.across.peers > 0 ? sides.across : sides.within;
   const DeviceCosts& costs = facts.costs;
   const double hop = hop_ns(cuda::Protocol::kSimple, slowest.link, costs);
-  const double launches = ways * parts / cuda::kMostMessageItems;
+  const double launches = ways * parts / cuda::kMaxMessageItems;
   const double again =
       launches > 1 ? (launches - 1) * (costs.of(DeviceRate::kNextLaunch) + hop) : 0;
   return 2 * slot_ns(slowest, bytes, costs) + hop + again +

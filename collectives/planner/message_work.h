@@ -17,7 +17,7 @@ double messages_ns(const DevicePlanFacts& facts, const CallRecord& record);
 // CTAs of a launch of messages, where the program says nothing: those of connections where there
 // are several hosts.
 inline constexpr int message_ctas(int hosts) {
-  return hosts > 1 ? kUsualChannels : cuda::kMostMessageCtas;
+  return hosts > 1 ? kUsualChannels : cuda::kMaxMessageCtas;
 }
 
 }  // namespace rondo::gpu

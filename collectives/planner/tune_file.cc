@@ -98,9 +98,8 @@ class TuneParser {
     if ((*known >> at & 1) != 0) return wrong(fmt::format("'{}' is there twice", name));
     double ns = 0;
     if (space == line.size() || !parse_whole(line.substr(space + 1), &ns) ||
-        !(ns > 0 && ns <= HostCosts::kMostNs))
-      return wrong(
-          fmt::format("'{}' is to be above 0 and at most {} ns", name, HostCosts::kMostNs));
+        !(ns > 0 && ns <= HostCosts::kMaxNs))
+      return wrong(fmt::format("'{}' is to be above 0 and at most {} ns", name, HostCosts::kMaxNs));
     *known |= std::uint64_t{1} << at;
     return Rate{at, ns};
   }

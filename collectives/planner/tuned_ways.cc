@@ -25,9 +25,9 @@ std::string to_string(const TunedWay& way) {
   const std::string what = way.chosen
                                ? fmt::format("{} by {}", name(way.algorithm), name(way.protocol))
                                : std::string("Rondo's own choice");
-  return way.most_channels == 0 ? what
-                                : fmt::format("{} on at most {} channel{}", what, way.most_channels,
-                                              way.most_channels == 1 ? "" : "s");
+  return way.max_channels == 0 ? what
+                               : fmt::format("{} on at most {} channel{}", what, way.max_channels,
+                                             way.max_channels == 1 ? "" : "s");
 }
 
 std::uint64_t TunedWays::bytes_of(const CallRecord& record, int ranks) {
@@ -61,7 +61,7 @@ Bytes TunedWays::encode() const {
       out.put(static_cast<std::uint8_t>(way.chosen));
       out.put(way.algorithm);
       out.put(way.protocol);
-      out.put(way.most_channels);
+      out.put(way.max_channels);
     }
   return out.take();
 }
@@ -75,7 +75,7 @@ std::optional<TunedWays> TunedWays::decode(ByteSpan blob) {
       way.chosen = chosen == 1;
       way.algorithm = in.get<Algorithm>();
       way.protocol = in.get<cuda::Protocol>();
-      way.most_channels = in.get<std::uint8_t>();
+      way.max_channels = in.get<std::uint8_t>();
       const bool known = way.algorithm == Algorithm::kRing || way.algorithm == Algorithm::kTree;
       if (chosen > 1 || !known || static_cast<int>(way.protocol) >= cuda::kProtocols)
         return std::nullopt;
@@ -113,10 +113,9 @@ Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts
   if (way == TunedWay{}) return choose(device_strategies(), facts, record);
   DevicePlanFacts bounded = facts;
   // Within what the program asks for; where there are no connections there is nothing to bound.
-  if (way.most_channels > 0 && facts.most_channels > 0)
-    bounded.most_channels =
-        std::clamp<int>(way.most_channels, std::min(facts.fewest_channels, facts.most_channels),
-                        facts.most_channels);
+  if (way.max_channels > 0 && facts.max_channels > 0)
+    bounded.max_channels = std::clamp<int>(
+        way.max_channels, std::min(facts.min_channels, facts.max_channels), facts.max_channels);
   const auto own = choose(device_strategies(), bounded, record);
   if (!way.chosen || own.row == nullptr || !gives_way(own.row->strategy)) return own;
   for (const DeviceStrategyRow& row : device_strategies()) {

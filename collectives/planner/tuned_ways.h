@@ -27,7 +27,7 @@ struct TunedWay {
   bool chosen = false;  // by the plugin: these two
   Algorithm algorithm = Algorithm::kRing;
   cuda::Protocol protocol = cuda::Protocol::kSimple;
-  std::uint8_t most_channels = 0;  // 0: as the planner thinks best
+  std::uint8_t max_channels = 0;  // 0: as the planner thinks best
   friend bool operator==(const TunedWay&, const TunedWay&) = default;
 };
 // "tree by LL on at most 2 channels"

@@ -43,7 +43,7 @@ class Load {
 };
 
 // Hosts whose part in the trees is looked at: each costs all edges.
-constexpr std::size_t kMostTreeHosts = 4;
+constexpr std::size_t kMaxTreeHosts = 4;
 
 void lower(double* least, double gbs) {
   if (gbs > 0 && (*least == 0 || gbs < *least)) *least = gbs;
@@ -172,7 +172,7 @@ WireRates wire_rates(std::span<const ClusterHost> hosts, const topology::Cluster
     kinds.back().add_rings(plan, h, &rates);
     kinds.back().add_direct(&rates);
   }
-  for (std::size_t h = 0; h < std::min(hosts.size(), kMostTreeHosts); ++h)
+  for (std::size_t h = 0; h < std::min(hosts.size(), kMaxTreeHosts); ++h)
     for (const HostWires& kind : kinds)
       if (same_kind(kind.host(), hosts[h]))
         kind.add_trees(plan, static_cast<int>(h), host_of, place_of, &rates);
@@ -201,7 +201,7 @@ double network_gbs(const topology::Graph& graph, std::span<const int> nics) {
 
 int usual_channels(const WireRates& rates) {
   int channels = kUsualChannels;
-  while (channels < kMostUsualChannels && channels * kRingCtaGbs < rates.rings * rates.ring_gbs)
+  while (channels < kMaxUsualChannels && channels * kRingCtaGbs < rates.rings * rates.ring_gbs)
     ++channels;
   return channels;
 }

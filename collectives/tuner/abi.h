@@ -42,7 +42,7 @@ enum Function : int { kBroadcast, kReduce, kAllGather, kReduceScatter, kAllReduc
 // Of version 5 and 6.
 struct NvlDomains {
   int count;
-  int fewest_ranks, most_ranks;  // of a domain
+  int min_ranks, max_ranks;  // of a domain
 };
 // What NCCL's own model goes by; a plugin may change it there.
 struct Constants {

@@ -121,8 +121,8 @@ class Grid {
     TunedWay way =
         same(costs, given) ? TunedWay{} : chosen(which, size, given, costs, own.row->strategy);
     // More than there are is no bound.
-    if (answer.channels > 0 && answer.channels < facts_.most_channels)
-      way.most_channels = static_cast<std::uint8_t>(answer.channels);
+    if (answer.channels > 0 && answer.channels < facts_.max_channels)
+      way.max_channels = static_cast<std::uint8_t>(answer.channels);
     return way;
   }
 

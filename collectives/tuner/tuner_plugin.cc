@@ -135,7 +135,7 @@ Result<std::unique_ptr<Tuner>> Tuner::open(const TunerPlugin& plugin, const Abou
   {
     std::lock_guard lock(plugin.mutex_);
     if (plugin.version_ >= 5) {
-      abi::NvlDomains domains{about.hosts, about.fewest_ranks_of_host, about.most_ranks_of_host};
+      abi::NvlDomains domains{about.hosts, about.min_ranks_of_host, about.max_ranks_of_host};
       abi::Constants its_own = constants();
       result = as<abi::Init5>(plugin.table_.init)(&context, about.communicator, ranks, hosts,
                                                   plugin::kLogger, &domains, &its_own);

@@ -52,7 +52,7 @@ Result<const TunerPlugin*> find_tuner();
 struct About {
   std::uint64_t communicator = 0;  // alike on its ranks
   int ranks = 1, hosts = 1;
-  int fewest_ranks_of_host = 1, most_ranks_of_host = 1;
+  int min_ranks_of_host = 1, max_ranks_of_host = 1;
 };
 
 struct Answer {

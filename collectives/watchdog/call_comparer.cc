@@ -15,7 +15,7 @@ std::vector<std::uint64_t> counts_of(const CallRecord& record, const GroupList& 
   std::vector<std::uint64_t> counts;
   if (HostAtomics::load_acquire(list.sequence) != sequence) return counts;
   const std::uint32_t calls =
-      std::min<std::uint32_t>(HostAtomics::load_relaxed(list.calls), kMostGrouped);
+      std::min<std::uint32_t>(HostAtomics::load_relaxed(list.calls), kMaxGrouped);
   for (std::uint32_t i = 0; i < calls; ++i)
     counts.push_back(HostAtomics::load_relaxed(list.counts[i]));
   HostAtomics::fence_seq_cst();

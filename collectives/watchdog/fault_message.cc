@@ -6,7 +6,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostText = 3500;
+constexpr std::size_t kMaxText = 3500;
 
 bool is_error(Status status) {
   return status > Status::kSuccess && status <= Status::kTimeout && status != Status::kInProgress;
@@ -22,7 +22,7 @@ std::vector<std::byte> encode_fault(const Fault& fault) {
   writer.put(fault.sequence);
   writer.put(fault.own);
   writer.put(fault.other);
-  writer.put_string(fault.text.substr(0, kMostText));
+  writer.put_string(fault.text.substr(0, kMaxText));
   return writer.take();
 }
 
@@ -38,7 +38,7 @@ Fault decode_fault(std::span<const std::byte> message, int ranks) {
   fault.text = reader.get_string();
   const auto is_rank = [&](int rank) { return rank >= -1 && rank < ranks; };
   if (reader.ok() && is_error(fault.status) && is_rank(fault.rank) && is_rank(fault.culprit) &&
-      fault.text.size() <= kMostText) {
+      fault.text.size() <= kMaxText) {
     fault.text = printable_lines(fault.text);
     return fault;
   }

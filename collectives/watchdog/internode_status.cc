@@ -18,7 +18,7 @@ constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // news of a launch 
 // That a verdict of rank 0 may take, where a rank between it and this one is passed over.
 constexpr std::int64_t kVerdictNs = 2 * StatusTree::kSilentNs;
 constexpr std::int64_t kOnTheWayNs = 3'000'000'000;  // that a network may stand still
-constexpr std::size_t kMostUntold = FailureDetector::kWindow / 2;
+constexpr std::size_t kMaxUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
 constexpr auto kFaultFlush = std::chrono::milliseconds(200);
 constexpr auto kLook = std::chrono::milliseconds(5);  // for an end that nobody told of here
@@ -49,7 +49,7 @@ Done InternodeStatus::begin() {
 
 Done InternodeStatus::announce(const CallRecord& record) {
   std::unique_lock lock(mutex_);
-  const auto is_over = [this] { return has_ended() || calls_.size() < kMostUntold; };
+  const auto is_over = [this] { return has_ended() || calls_.size() < kMaxUntold; };
   while (!told_some_.wait_for(lock, kLook, is_over)) {
   }
   if (has_ended()) return done();  // the reason is reported elsewhere
@@ -120,7 +120,7 @@ void InternodeStatus::report(const Progress& own) {
   detector_.hear(terms_.rank, own);
   detector_.hear_wait(terms_.rank, wait);
   std::uint64_t first = 0;
-  const std::vector<CallRecord> calls = take_calls(kMostUntold, &first);
+  const std::vector<CallRecord> calls = take_calls(kMaxUntold, &first);
   if (judges()) detector_.hear_calls(0, first, calls);
   tree_.put(own, std::move(wait), first, calls);
 }
@@ -153,7 +153,7 @@ bool InternodeStatus::progress() {
 void InternodeStatus::tell_of_messages() {
   if (now_ns_ - notes_at_ < kNotesNs) return;
   notes_at_ = now_ns_;
-  while (const auto next = notes_.take(RemoteLinks::kMostControlBytes))
+  while (const auto next = notes_.take(RemoteLinks::kMaxControlBytes))
     send(next->peer, next->message);
   if (const auto mismatch = notes_.take_mismatch()) raise(*mismatch);
 }
@@ -162,7 +162,7 @@ void InternodeStatus::finish() {
   const auto until = std::chrono::steady_clock::now() + kLastWords;
   terms_.links.progress();
   std::uint64_t first = 0;
-  const std::vector<CallRecord> calls = take_calls(kMostUntold, &first);
+  const std::vector<CallRecord> calls = take_calls(kMaxUntold, &first);
   tree_.put(terms_.progress(), {}, first, calls);
   tree_.leave();
   (void)terms_.links.flush(until).ok();

@@ -33,13 +33,13 @@ void MessageNotes::announce(int from, int to, const CallRecord& record, bool cap
   compare(from, number);
 }
 
-std::optional<MessageNotes::ToTell> MessageNotes::take(std::size_t most_bytes) {
+std::optional<MessageNotes::ToTell> MessageNotes::take(std::size_t max_bytes) {
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(untold_.begin(), untold_.end(),
                                   [](const auto& one) { return !one.second.records.empty(); });
   if (found == untold_.end()) return std::nullopt;
   auto& [peer, untold] = *found;
-  const std::size_t most = (most_bytes - sizeof(NotesHead)) / sizeof(CallRecord);
+  const std::size_t most = (max_bytes - sizeof(NotesHead)) / sizeof(CallRecord);
   const std::size_t count = std::min(most, untold.records.size());
   const NotesHead head{kMessagesNote, untold.told + 1};
   ToTell made{peer, std::vector<std::byte>(sizeof(head) + count * sizeof(CallRecord))};

@@ -30,12 +30,12 @@ class MessageNotes {
   // One of them is this rank.
   void announce(int from, int to, const CallRecord& record, bool captured);
 
-  // A message that is to be sent to a peer, if there is one; at most `most_bytes` bytes.
+  // A message that is to be sent to a peer, if there is one; at most `max_bytes` bytes.
   struct ToTell {
     int peer;
     std::vector<std::byte> message;
   };
-  std::optional<ToTell> take(std::size_t most_bytes);
+  std::optional<ToTell> take(std::size_t max_bytes);
   void hear(int peer, std::span<const std::byte> message);
   // Once: the first two that differ.
   std::optional<Fault> take_mismatch();

@@ -96,7 +96,7 @@ std::optional<HostReport> decode_host_report(std::span<const std::byte> message,
     lane.full = reader.get<std::uint8_t>();
   }
   const auto count = reader.get<std::uint32_t>();
-  if (!reader.ok() || is_question > 1 || is_last > 1 || count > HostReport::kMostRanks)
+  if (!reader.ok() || is_question > 1 || is_last > 1 || count > HostReport::kMaxRanks)
     return std::nullopt;
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto rank = reader.get<RankReport>();

@@ -56,7 +56,7 @@ struct HostReport {
   RemoteLinks::Traffic traffic{};
   std::vector<RankReport> ranks;
 
-  static constexpr std::size_t kMostRanks = 32;  // in one message
+  static constexpr std::size_t kMaxRanks = 32;  // in one message
 };
 
 std::vector<std::byte> encode_host_report(const HostReport& report);

@@ -15,7 +15,7 @@ namespace {
 // A wait of this length asks the other hosts what they are doing.
 constexpr double kFirstQuestion = 200'000'000;
 constexpr std::int64_t kNextQuestion = 300'000'000;
-constexpr int kMostAsked = 128;
+constexpr int kMaxAsked = 128;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void StatusExchange::prepare() {
 
 void StatusExchange::ask(int awaited) {
   prepare();
-  const int stride = (members_.size - host_.size + kMostAsked - 1) / kMostAsked;
+  const int stride = (members_.size - host_.size + kMaxAsked - 1) / kMaxAsked;
   for (int place = 0; place < members_.size; ++place) {
     const int peer = members_.shape.ranks[place];
     if (members_.local_of(peer) >= 0) continue;
@@ -75,7 +75,7 @@ void StatusExchange::tell(int peer, bool is_question, std::uint64_t wanted) {
     if (report.ranks.back().waits != waits_now_[r]) report.ranks.back().state = kOutside;
     if (r != host_.rank) report.ranks.back().condition = condition_of(members_, host_, r);
     report.is_last = r + 1 == host_.size;
-    if (!report.is_last && report.ranks.size() < HostReport::kMostRanks) continue;
+    if (!report.is_last && report.ranks.size() < HostReport::kMaxRanks) continue;
     std::vector<std::byte> message = encode_host_report(report);
     message.insert(message.begin(), std::byte{kReportMessage});
     if (!remote_.links()->send_control(peer, message).ok()) {

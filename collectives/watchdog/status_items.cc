@@ -9,7 +9,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::size_t kMostAwaitedRanks = 8;  // that an item names: the others wait, too
+constexpr std::size_t kMaxAwaitedRanks = 8;  // that an item names: the others wait, too
 
 struct ItemOnWire {
   std::int32_t rank = -1;
@@ -18,7 +18,7 @@ struct ItemOnWire {
   std::uint32_t calls = 0;
   std::uint32_t has_progress = 0;
   double limit_seconds = 0;
-  std::int32_t awaited[kMostAwaitedRanks] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  std::int32_t awaited[kMaxAwaitedRanks] = {-1, -1, -1, -1, -1, -1, -1, -1};
   Progress progress;
 };
 static_assert(sizeof(ItemOnWire) == 168);
@@ -43,11 +43,11 @@ void number_status_message(std::uint64_t number, std::vector<std::byte>* message
   std::memcpy(message->data() + offsetof(StatusHead, number), &number, sizeof(number));
 }
 
-std::size_t append_status_item(const StatusItem& item, std::size_t most_bytes,
+std::size_t append_status_item(const StatusItem& item, std::size_t max_bytes,
                                std::vector<std::byte>* message) {
   const std::size_t used = message->size() + sizeof(ItemOnWire);
-  if (most_bytes != 0 && used > most_bytes) return kNoRoomForItem;
-  const std::size_t room = most_bytes == 0 ? 0 : (most_bytes - used) / sizeof(StatusItem::Call);
+  if (max_bytes != 0 && used > max_bytes) return kNoRoomForItem;
+  const std::size_t room = max_bytes == 0 ? 0 : (max_bytes - used) / sizeof(StatusItem::Call);
   const std::size_t calls = std::min(room, item.calls.size());
   ItemOnWire wire;
   wire.rank = item.rank;
@@ -61,7 +61,7 @@ std::size_t append_status_item(const StatusItem& item, std::size_t most_bytes,
   if (item.wait) {
     wire.limit_seconds = item.wait->limit_seconds;
     const auto& awaited = item.wait->awaited;
-    std::copy_n(awaited.begin(), std::min(kMostAwaitedRanks, awaited.size()), wire.awaited);
+    std::copy_n(awaited.begin(), std::min(kMaxAwaitedRanks, awaited.size()), wire.awaited);
   }
   const auto append = [&](const void* from, std::size_t bytes) {
     const auto* const begin = static_cast<const std::byte*>(from);

@@ -18,15 +18,15 @@ struct StatusHead {
   std::uint64_t number = 0;  // of the sender's messages; 0: it wants no answer
 };
 
-inline constexpr std::size_t kMostStatusBytes = RemoteLinks::kMostControlBytes;
+inline constexpr std::size_t kMaxStatusBytes = RemoteLinks::kMaxControlBytes;
 inline constexpr std::size_t kNoRoomForItem = ~std::size_t{0};
 
 std::vector<std::byte> status_message(std::uint8_t kind, std::uint64_t number);
 void number_status_message(std::uint64_t number, std::vector<std::byte>* message);
 
 // As many of its calls as there is room for: how many these were; kNoRoomForItem: the item itself
-// has none. most_bytes: of the message; 0: the item and no calls, whatever that takes.
-std::size_t append_status_item(const StatusItem& item, std::size_t most_bytes,
+// has none. max_bytes: of the message; 0: the item and no calls, whatever that takes.
+std::size_t append_status_item(const StatusItem& item, std::size_t max_bytes,
                                std::vector<std::byte>* message);
 
 std::optional<StatusHead> status_head_of(std::span<const std::byte> message);

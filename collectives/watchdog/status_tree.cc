@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kAskNs = 100'000'000;  // while a rank waits
 constexpr std::int64_t kLongestTickNs = 50'000'000;
-constexpr std::size_t kMostUnderWay = 8;
-constexpr std::size_t kMostUntoldCalls = 1024;  // of a rank, that its parent has not heard of
+constexpr std::size_t kMaxUnderWay = 8;
+constexpr std::size_t kMaxUntoldCalls = 1024;  // of a rank, that its parent has not heard of
 
 void merge_news(StatusItem news, StatusItem* known) {
   known->rank = news.rank;
@@ -24,7 +24,7 @@ void merge_news(StatusItem news, StatusItem* known) {
   }
   auto& calls = known->calls;
   calls.insert(calls.end(), news.calls.begin(), news.calls.end());
-  if (calls.size() > kMostUntoldCalls) calls.erase(calls.begin(), calls.end() - kMostUntoldCalls);
+  if (calls.size() > kMaxUntoldCalls) calls.erase(calls.begin(), calls.end() - kMaxUntoldCalls);
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ void StatusTree::tick(std::int64_t now_ns, bool waits) {
   look_for_silence();
   answer();
   if (is_orphan() || (has_begun_ && now_ns_ - sent_at_ns_ < kReportNs)) return;
-  send_news(kMostUnderWay);
+  send_news(kMaxUnderWay);
   if (waits && under_way_.empty() && now_ns_ - sent_at_ns_ >= kAskNs)
     send_up(status_message(kStandingMessage, 0));
 }
@@ -209,7 +209,7 @@ void StatusTree::answer() {
   unanswered_.clear();
 }
 
-void StatusTree::send_news(std::size_t most_under_way) {
+void StatusTree::send_news(std::size_t max_under_way) {
   std::vector<std::byte> message = status_message(kStandingMessage, 0);
   const std::size_t empty = message.size();
   const auto flush = [&] {
@@ -218,9 +218,9 @@ void StatusTree::send_news(std::size_t most_under_way) {
     message = status_message(kStandingMessage, 0);
   };
   for (auto& [rank, below] : below_) {
-    while (below.is_new && under_way_.size() < most_under_way) {
+    while (below.is_new && under_way_.size() < max_under_way) {
       StatusItem& item = below.item;
-      const std::size_t sent = append_status_item(item, kMostStatusBytes, &message);
+      const std::size_t sent = append_status_item(item, kMaxStatusBytes, &message);
       if (sent == kNoRoomForItem) {
         flush();
         continue;

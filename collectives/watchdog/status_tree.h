@@ -109,7 +109,7 @@ class StatusTree {
   void turn_to_next_parent();
   void announce_end_of_rank_0(const StatusItem& item);
   void answer();
-  void send_news(std::size_t most_under_way);
+  void send_news(std::size_t max_under_way);
   void send_up(std::vector<std::byte> message);
 
   const Terms terms_;

@@ -74,13 +74,13 @@ struct HungEnds {
 // Calls visit(ends, chunk) for both trees, round after round. It begins with the tree in which the
 // rank has fewer children, or with the one in which it has more; if the rank is a leaf of one tree,
 // the first tree is kTreeLead rounds ahead (as TreePair, tree.h).
-enum class First : std::uint8_t { kFewestChildren, kMostChildren };
+enum class First : std::uint8_t { kMinChildren, kMaxChildren };
 
 template <First kFirst, Links C, class Visit>
 RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
   const auto links = [&](int tree) { return hung_double_tree(c.rank(), root, c.size(), tree); };
   const int fewest = links(0).children() <= links(1).children() ? 0 : 1;
-  const int first = kFirst == First::kFewestChildren ? fewest : 1 - fewest;
+  const int first = kFirst == First::kMinChildren ? fewest : 1 - fewest;
   // Found anew for each chunk: of a GPU's registers both trees would take too many.
   const std::uint64_t later = links(fewest).children() == 0 ? kTreeLead : 0;
   const std::uint64_t turns = 2 * (rounds.size() + later);
@@ -95,7 +95,7 @@ RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit
 
 template <Links C>
 RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
-  for_hung_trees<First::kMostChildren>(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
+  for_hung_trees<First::kMaxChildren>(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
     if (c.rank() == root) {
       c.between({}, tree.children, tree.number).copy_send(chunk);
       if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
@@ -107,14 +107,13 @@ RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
 
 template <Links C>
 RONDO_FN void hung_tree_reduce(C& c, int root, const Rounds& rounds) {
-  for_hung_trees<First::kFewestChildren>(
-      c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
-        if (c.rank() == root) {
-          c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
-        } else {
-          c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
-        }
-      });
+  for_hung_trees<First::kMinChildren>(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
+    if (c.rank() == root) {
+      c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
+    } else {
+      c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
+    }
+  });
 }
 
 }  // namespace rondo

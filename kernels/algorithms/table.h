@@ -52,7 +52,7 @@ struct RowTraits {
   Where where = Where::kHost;
   // Peers may read a rank's input in place although it is also the output that it and they write.
   bool in_place_safe = true;
-  int fewest_slots = 1;        // of every connection, for the text not to deadlock
+  int min_slots = 1;           // of every connection, for the text not to deadlock
   Who inputs = Who::kAll;      // whose input holds data that peers read
   Who outputs = Who::kNobody;  // into whose output peers may deliver
   Fill fill = Fill::kRound;

@@ -18,7 +18,7 @@ namespace rondo::cuda {
 
 struct Agree {
   using Args = AgreeArgs;
-  static constexpr int kThreads = kMostDirectRanks;
+  static constexpr int kThreads = kMaxDirectRanks;
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {

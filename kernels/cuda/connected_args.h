@@ -62,7 +62,7 @@ constexpr std::uint64_t slot_data_of(Protocol protocol, std::uint64_t simple) {
                                         : simple;
 }
 
-inline constexpr int kMostChannels = 64;
+inline constexpr int kMaxChannels = 64;
 
 // In which order the ranks stand on a channel, in its ring and in trees over its positions: this
 // rank's own position, then the rank at every position. One behind the other, by channel.
@@ -87,10 +87,10 @@ struct alignas(128) Control {
   std::int32_t channel, peer;
   std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
   BegunLaunch newest[2];     // call n of channel 0: [n % 2]
-  ChannelProgress progress[kMostChannels];
+  ChannelProgress progress[kMaxChannels];
 };
 
-inline constexpr int kMostStations = 64;  // ranks of one launch
+inline constexpr int kMaxStations = 64;  // ranks of one launch
 
 // A launch plays a list of calls, one after the other: call after call, what a CTA does of each is
 // what it would do were the call alone in its launch. So ranks whose lists are cut in other ways,
@@ -159,7 +159,7 @@ struct ConnectedArgs {
                sizeof(lists);
   }
 };
-static_assert(sizeof(ConnectedArgs) == 3656 && ConnectedArgs::has_room(kMostStations, 1));
+static_assert(sizeof(ConnectedArgs) == 3656 && ConnectedArgs::has_room(kMaxStations, 1));
 
 // A group of threads: one warp runs the text, one tells the peers, the others move data.
 inline constexpr unsigned kServiceWarps = 2;

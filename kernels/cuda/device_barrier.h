@@ -27,7 +27,7 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
   device::barrier();
   if (tells) say_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
-    const std::uint64_t at = cta * kMostBarrierDevices;
+    const std::uint64_t at = cta * kMaxBarrierDevices;
     device::fence<Scope::kSystem>();
     device::store_relaxed<Scope::kSystem>(
         barrier.told[me] + at + static_cast<unsigned>(barrier.place), number);

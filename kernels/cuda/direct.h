@@ -49,7 +49,7 @@ RONDO_FN inline Deal deal_part(int kinds, Crew crew, const DeviceBarrier& barrie
 
 // Sources that are read as vectors; above, element by element. 8-bit floats with factors would need
 // more registers for 8 than there are, and so would float16 where the arguments are in memory.
-constexpr int most_vectors(DataType type, RedOp op, bool stored) {
+constexpr int max_vectors(DataType type, RedOp op, bool stored) {
   const bool narrow = is_float(type) && size_of(type) == 1;
   return op == RedOp::kPreMulSum && (narrow || (stored && type == DataType::kFloat16)) ? 4 : 8;
 }
@@ -68,7 +68,7 @@ struct DirectReduce {
   static constexpr int kCtas = kDirectCtas;
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
-  static constexpr int kMostVectors = most_vectors(type, op, stored);
+  static constexpr int kMaxVectors = max_vectors(type, op, stored);
   // Whose arithmetic over 8 inputs at once would not stay in registers beside a barrier.
   static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
   // Sums of floats are worth code of their own for 2 inputs, and for several rows of 2 and of 4.
@@ -172,7 +172,7 @@ struct DirectReduce {
   }
 
   RONDO_FN bool vectors_fit(unsigned misaligned) const {
-    bool fit = args.sources <= kMostVectors && misaligned % sizeof(T) == 0;
+    bool fit = args.sources <= kMaxVectors && misaligned % sizeof(T) == 0;
     for (int s = 0; s < args.sources; ++s) fit = fit && misalignment(input(s)) == misaligned;
     for (int t = first_target(); t < end_target(); ++t)
       fit = fit && misalignment(output(t)) == misaligned;
@@ -190,7 +190,7 @@ struct DirectReduce {
       if constexpr (kUsual) run_vectors<2, kRows / 2>(head, vectors, deal);
     } else if (args.sources <= 4) {
       run_vectors<4, kUsual ? (kRows + 3) / 4 : 1>(head, vectors, deal);
-    } else if constexpr (kMostVectors == 8) {
+    } else if constexpr (kMaxVectors == 8) {
       run_vectors<8, 1>(head, vectors, deal);
     }
     run_elements(head, head + vectors * kPerVector, deal);

@@ -13,7 +13,7 @@
 
 namespace rondo::cuda {
 
-inline constexpr int kMostDirectRanks = 64;
+inline constexpr int kMaxDirectRanks = 64;
 // Most threads a CTA, and CTAs that a multiprocessor shall hold: 96 registers a thread.
 inline constexpr int kDirectThreads = 320;
 // Conversions and scalars need registers of their own: 128 a thread.
@@ -27,17 +27,17 @@ struct Control;  // connected_args.h
 
 // Where CTA c of a kernel meets CTA c of the same kernel on other devices: before it touches any
 // buffer and after it has. All launches of a call have equally many CTAs, resident at once.
-inline constexpr int kMostBarrierDevices = 8;  // devices
-inline constexpr int kBarrierCtas = 64;        // most of a launch
+inline constexpr int kMaxBarrierDevices = 8;  // devices
+inline constexpr int kBarrierCtas = 64;       // most of a launch
 struct DeviceBarrier {
-  std::int32_t devices = 1;                  // that meet; 1: there is nobody to meet
-  std::int32_t place = 0;                    // of this device
-  std::uint64_t* barriers;                   // by CTA: how often it has met, ever
-  std::uint64_t* told[kMostBarrierDevices];  // in each device's memory: [CTA][place] said so
+  std::int32_t devices = 1;                 // that meet; 1: there is nobody to meet
+  std::int32_t place = 0;                   // of this device
+  std::uint64_t* barriers;                  // by CTA: how often it has met, ever
+  std::uint64_t* told[kMaxBarrierDevices];  // in each device's memory: [CTA][place] said so
   Control* control;
-  std::uint64_t* launches;                 // by CTA, of any kind; null: no host wants to know
-  CallRecord call;                         // to report what a kernel waits for
-  std::int32_t rank[kMostBarrierDevices];  // one of each device
+  std::uint64_t* launches;                // by CTA, of any kind; null: no host wants to know
+  CallRecord call;                        // to report what a kernel waits for
+  std::int32_t rank[kMaxBarrierDevices];  // one of each device
 };
 // A call of a list whose calls meet one by one, each as if it were alone in its launch: ranks of
 // several processes may launch such a list, or parts of it, or call by call.
@@ -67,30 +67,30 @@ inline constexpr unsigned kBarrierShared = kWaitShared;
 // targets] on. Each position is read by the thread that writes it, inputs first: an output may be
 // an input. slice: inputs and outputs are staging, of which CTA c has `slice` elements from
 // c * slice on: its part of each segment, one after the other.
-inline constexpr int kMostReductions = 32;
+inline constexpr int kMaxReductions = 32;
 struct ReduceArgs {
   std::int32_t calls;  // with arguments in device memory: 1, whatever stands here
   std::int32_t sources, targets, segments;
   std::int32_t ranks;  // avg divides by it
   bool scattered;
   bool one_by_one;  // calls meet as `listed` says; else all of them together
-  const void* input[kMostDirectRanks];
-  void* output[kMostDirectRanks];
+  const void* input[kMaxDirectRanks];
+  void* output[kMaxDirectRanks];
   // PreMulSum: input i is multiplied by scalar[i], or by what is at that device address where bit
   // i of late_scalars is set (read when the kernel runs).
   std::uint64_t late_scalars;
-  std::uint64_t scalar[kMostDirectRanks];
-  std::uint64_t count[kMostReductions];  // of each call
-  ListedCall listed[kMostReductions];
+  std::uint64_t scalar[kMaxDirectRanks];
+  std::uint64_t count[kMaxReductions];  // of each call
+  ListedCall listed[kMaxReductions];
   std::uint64_t slice;  // 0: not staged
-  StagedCall staged[kMostReductions];
+  StagedCall staged[kMaxReductions];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(ReduceArgs) <= 4096);
 
-inline constexpr int kMostCopies = 64;
-inline constexpr int kMostCopyTargets = 256;
-inline constexpr int kMostListedCopies = 14;  // calls
+inline constexpr int kMaxCopies = 64;
+inline constexpr int kMaxCopyTargets = 256;
+inline constexpr int kMaxListedCopies = 14;  // calls
 
 // Copies item after item, each to one or several places. An item's target may be its source.
 struct CopyArgs {
@@ -100,24 +100,24 @@ struct CopyArgs {
     std::uint32_t first_target, targets;
   };
   std::int32_t items, all_targets;
-  Item item[kMostCopies];
-  void* target[kMostCopyTargets];
+  Item item[kMaxCopies];
+  void* target[kMaxCopyTargets];
   std::int64_t calls;  // that meet one by one; 0: all items together
-  ListedCall listed[kMostListedCopies];
+  ListedCall listed[kMaxListedCopies];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(CopyArgs) <= 4096);
 
 // Copies between ranks through staging (staged_copy.h). Place and rank are the same.
-inline constexpr int kMostStagedCopies = 64;  // calls
+inline constexpr int kMaxStagedCopies = 64;  // calls
 struct StagedCopyArgs {
-  std::byte* input[kMostBarrierDevices];  // staging of each rank
-  std::byte* output[kMostBarrierDevices];
+  std::byte* input[kMaxBarrierDevices];  // staging of each rank
+  std::byte* output[kMaxBarrierDevices];
   std::uint64_t slice;  // bytes of a CTA
   std::int64_t calls;
-  std::uint64_t bytes[kMostStagedCopies];  // of a block of each call
-  ListedCall listed[kMostStagedCopies];
-  StagedCall staged[kMostStagedCopies];
+  std::uint64_t bytes[kMaxStagedCopies];  // of a block of each call
+  ListedCall listed[kMaxStagedCopies];
+  StagedCall staged[kMaxStagedCopies];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(StagedCopyArgs) <= 4096);

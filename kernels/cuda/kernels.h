@@ -22,7 +22,7 @@ namespace rondo::cuda {
 struct KernelEntry {
   const char* name = nullptr;  // nullptr: there is no such kernel (a float's bitwise operations)
   std::size_t argument_bytes = 0;
-  int most_threads = 0;
+  int max_threads = 0;
   const void* function = nullptr;                 // under nvcc: for cudaLaunchKernelExC
   void (*body)(const void* arguments) = nullptr;  // under RONDO_SIMT: one thread of it
   const char* type = nullptr;                     // under RONDO_SIMT: as typeid names it

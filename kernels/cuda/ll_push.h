@@ -83,7 +83,7 @@ class LLPushMemory {
     RONDO_NO_UNROLL
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
          line += device::thread_count()) {
-      std::uint64_t operand[kMostLLPush];
+      std::uint64_t operand[kMaxLLPush];
       if (!take(line, read_input(piece.at, line, bytes), operand)) return;
       write_output(to.at, line, bytes, combine(operand));
     }
@@ -140,7 +140,7 @@ class LLPushMemory {
   RONDO_FN device::Pair* lines_at(int at, int from) const {
     const std::uint64_t slot = round_ % kLLPushSlots;
     const std::uint64_t block =
-        (device::cta_index() * kLLPushSlots + slot) * kMostLLPush + static_cast<unsigned>(from);
+        (device::cta_index() * kLLPushSlots + slot) * kMaxLLPush + static_cast<unsigned>(from);
     return reinterpret_cast<device::Pair*>(args_.staging[at]) + block * kLLPushLines;
   }
   RONDO_FN bool is_of_round(device::Pair pair) const {
@@ -172,7 +172,7 @@ class LLPushMemory {
   // The same line of all peers: every load is on its way before any is looked at. Written as one
   // loop, and not by wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
-                     std::uint64_t (&operand)[kMostLLPush]) const {
+                     std::uint64_t (&operand)[kMaxLLPush]) const {
     Wait wait;
     const device::Pair mine = pair_of(own);
     const device::Pair* const from_first = lines_at(args_.rank, 0) + line;
@@ -181,15 +181,15 @@ class LLPushMemory {
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
       bool come = true;
-      device::Pair pair[kMostLLPush];
+      device::Pair pair[kMaxLLPush];
       RONDO_UNROLL
-      for (int s = 0; s < kMostLLPush; ++s) {
+      for (int s = 0; s < kMaxLLPush; ++s) {
         pair[s] = mine;
         if ((device::opaque(peers) >> s & 1) != 0)
           pair[s] = device::load_pair(from_first + s * kLLPushLines);
       }
       RONDO_UNROLL
-      for (int s = 0; s < kMostLLPush; ++s) {
+      for (int s = 0; s < kMaxLLPush; ++s) {
         operand[s] = data_of(pair[s]);
         come = come && is_of_round(pair[s]);
       }
@@ -201,7 +201,7 @@ class LLPushMemory {
       if (turns % kTurnsBetweenLooks != 0) continue;
       int late = args_.rank;
       RONDO_UNROLL
-      for (int s = 0; s < kMostLLPush; ++s)
+      for (int s = 0; s < kMaxLLPush; ++s)
         if (!is_of_round(pair[s])) late = s;
       if (!wait.goes_on(args_.control, call().record, awaited(late))) return false;
     }
@@ -230,9 +230,9 @@ class LLPushMemory {
     write_own<T>(place_in(call().output, at) + line * kLineData, valid_of(line, bytes), data);
   }
 
-  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMostLLPush]) const {
+  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMaxLLPush]) const {
     if constexpr (Math::kReduces)
-      return math_.template combine_ranks<kMostLLPush>(args_.ranks, operand);
+      return math_.template combine_ranks<kMaxLLPush>(args_.ranks, operand);
     return 0;
   }
 

@@ -13,16 +13,16 @@
 
 namespace rondo::cuda {
 
-inline constexpr int kMostLLPush = 8;  // ranks, one a device
+inline constexpr int kMaxLLPush = 8;  // ranks, one a device
 inline constexpr int kLLPushCtas = 16;
 inline constexpr int kLLPushSlots = 2;
 inline constexpr std::uint64_t kLLPushLines = 512;  // of a slot, from one sender: 4 KiB of data
 inline constexpr int kLLPushThreads = 512;
 inline constexpr unsigned kLLPushShared = kWaitShared + 24;  // shared memory of a launch
 inline constexpr std::uint64_t kLLPushStaging =
-    kLLPushCtas * kLLPushSlots * kMostLLPush * kLLPushLines * kLineSize;
+    kLLPushCtas * kLLPushSlots * kMaxLLPush * kLLPushLines * kLineSize;
 
-inline constexpr int kMostLLPushCalls = 8;  // of one launch
+inline constexpr int kMaxLLPushCalls = 8;  // of one launch
 
 // A list of calls, one after the other, each as if it were alone in its launch (ConnectedArgs).
 struct LLPushArgs {
@@ -38,12 +38,12 @@ struct LLPushArgs {
   std::int32_t calls;
   std::int32_t rank, ranks;
   std::uint32_t grain;
-  std::uint64_t per_round;          // of a CTA
-  std::uint64_t* rounds;            // by CTA: how many it has done, ever
-  std::uint64_t* launches;          // by CTA, calls of any kind; null: no host wants to know
-  std::byte* staging[kMostLLPush];  // of every rank, as this device sees it
+  std::uint64_t per_round;         // of a CTA
+  std::uint64_t* rounds;           // by CTA: how many it has done, ever
+  std::uint64_t* launches;         // by CTA, calls of any kind; null: no host wants to know
+  std::byte* staging[kMaxLLPush];  // of every rank, as this device sees it
   Control* control;
-  Call call[kMostLLPushCalls];
+  Call call[kMaxLLPushCalls];
 };
 
 }  // namespace rondo::cuda

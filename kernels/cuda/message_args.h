@@ -25,9 +25,9 @@ inline constexpr int kMessageChannelSlots = 8;
 inline constexpr std::uint64_t kMessageSlotBytes = 64 << 10;  // most
 
 // Of a launch. 4 hosts of 8 exchange by 7 peers on 8 channels and 24 on one, both ways, and a copy.
-inline constexpr int kMostMessageItems = 196;
-inline constexpr int kMostMessageStations = 8;
-inline constexpr int kMostMessageCtas = 32;
+inline constexpr int kMaxMessageItems = 196;
+inline constexpr int kMaxMessageStations = 8;
+inline constexpr int kMaxMessageCtas = 32;
 inline constexpr int kMessageWindow = kDirections * kEnds;  // that shared memory has room for
 
 // Where an end stands among those of its rank. Its wait word has the same place.
@@ -56,18 +56,18 @@ struct MessageArgs {
   // An item: what one channel moves of a message, at one of its ends, which says whether it sends.
   // A copy within the device is two: from where, with the bytes, and, behind it, to where.
   static constexpr std::uint16_t kCopy = 0xffff;  // in place of an end
-  const void* at[kMostMessageItems];              // in the rank's buffer
-  std::uint64_t bytes[kMostMessageItems];         // read by one function of the kernel: a count in
+  const void* at[kMaxMessageItems];               // in the rank's buffer
+  std::uint64_t bytes[kMaxMessageItems];          // read by one function of the kernel: a count in
                                                   // device memory would need no other change there
   struct Station {
     DeviceEnd* ends;
     const MessageLink* links;  // in host memory: [peer * kDirections + direction]
     std::uint32_t* waits;      // in host memory, by end: a slot's number + 1, while it waits for it
     Control* control;
-  } station[kMostMessageStations];
-  std::uint16_t end[kMostMessageItems];      // of the item's station
-  std::uint8_t stations[kMostMessageItems];  // which one that is
-  std::uint8_t first[kMostMessageCtas + 1];  // CTA b: items from first[b] to first[b + 1]
+  } station[kMaxMessageStations];
+  std::uint16_t end[kMaxMessageItems];      // of the item's station
+  std::uint8_t stations[kMaxMessageItems];  // which one that is
+  std::uint8_t first[kMaxMessageCtas + 1];  // CTA b: items from first[b] to first[b + 1]
 
   RONDO_FN bool copies(unsigned item) const { return end[item] == kCopy; }
   RONDO_FN bool sends(unsigned item) const {  // of no copy
@@ -75,7 +75,7 @@ struct MessageArgs {
   }
 };
 static_assert(sizeof(MessageArgs) <= 4096);
-static_assert(kMostMessageItems <= 255);
+static_assert(kMaxMessageItems <= 255);
 
 // Most threads a CTA, of which kServiceWarps warps move no data; shared memory as kConnectedShared.
 inline constexpr int kMessageThreads = kConnectedThreads;

@@ -27,7 +27,7 @@ constexpr std::uint64_t multicast_round(std::uint64_t parts, std::uint64_t width
   return shapes::kMulticastSlot / parts / 16 * 16 / width;
 }
 
-inline constexpr int kMostMulticastCalls = 16;  // of one launch
+inline constexpr int kMaxMulticastCalls = 16;  // of one launch
 
 // A list of calls, one after the other, each as if it were alone in its launch (ListedCall).
 struct MulticastArgs {
@@ -42,7 +42,7 @@ struct MulticastArgs {
     // and each rank's output, for elements that make no whole vector.
     const std::byte* all_input;
     std::byte* all_output;
-    void* outputs[kMostBarrierDevices];
+    void* outputs[kMaxBarrierDevices];
     std::uint32_t grain;
     std::int32_t channels;  // CTAs that do it: the first of the launch's
   };
@@ -51,7 +51,7 @@ struct MulticastArgs {
   std::byte* own;            // this device's staging: [CTA][slot]
   std::byte* all;            // that of all devices at once
   DeviceBarrier barrier;
-  Call call[kMostMulticastCalls];
+  Call call[kMaxMulticastCalls];
 };
 static_assert(sizeof(MulticastArgs) <= 4096);
 

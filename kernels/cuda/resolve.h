@@ -15,13 +15,13 @@ namespace rondo::cuda {
 
 struct Resolve {
   using Args = ResolveArgs;
-  static constexpr int kThreads = kMostDirectRanks;
+  static constexpr int kThreads = kMaxDirectRanks;
   static constexpr int kCtas = 1;
   // A rank's descriptor in shared memory; behind all ranks', the words of the device.
   enum : std::uint32_t { kSend = 0, kReceive = 8, kScalar = 16, kFlags = 24, kWrong = 28 };
   enum : std::uint32_t { kStaging = 0, kHeartbeat = 8, kAborted = 16 };
   static constexpr std::uint32_t kSharedBytes = 32;
-  static constexpr std::uint32_t kWordsAt = kWaitShared + kMostDirectRanks * kSharedBytes;
+  static constexpr std::uint32_t kWordsAt = kWaitShared + kMaxDirectRanks * kSharedBytes;
   static RONDO_FN std::uint32_t place_of(int rank) {
     return kWaitShared + static_cast<std::uint32_t>(rank) * kSharedBytes;
   }

@@ -69,7 +69,7 @@ constexpr bool output_is_shared(Collective which) {
 
 // Shared memory of the resolve kernel, and of the one of agree.h: the words of waits, 32 bytes a
 // rank, and as much for words of the device.
-inline constexpr unsigned kResolveShared = kWaitShared + (kMostDirectRanks + 1) * 32;
+inline constexpr unsigned kResolveShared = kWaitShared + (kMaxDirectRanks + 1) * 32;
 
 struct ResolveArgs {
   const CallSlot* call_slots;         // by rank
@@ -95,7 +95,7 @@ struct InPlaceWords {
     std::uint64_t mapped;  // 1: the teller's buffers are, by all others
     std::uint64_t unused;
   };
-  Said said[2][kMostBarrierDevices];
+  Said said[2][kMaxBarrierDevices];
   std::uint64_t done;  // 1: there is nothing left to do of the newest call that has been tried
   alignas(64) std::byte arguments[4096];  // ReduceArgs or CopyArgs of the kernel that follows
 };
@@ -103,8 +103,8 @@ struct InPlaceWords {
 struct AgreeArgs {
   ResolveArgs call;       // but for what is about descriptors
   DeviceBarrier barrier;  // of one CTA
-  InPlaceWords* words[kMostBarrierDevices];
-  InPlaceWords::Said says[kMostBarrierDevices];  // this rank, to each
+  InPlaceWords* words[kMaxBarrierDevices];
+  InPlaceWords::Said says[kMaxBarrierDevices];  // this rank, to each
 };
 
 // A kernel whose arguments lie in device memory.

@@ -59,7 +59,7 @@ class LineMemory {
     // Only texts that reduce exactly what they exposed, or nothing that they exposed, run here.
     const bool own_is_staged = exposed_.count == piece.count && exposed_.at == piece.at;
     alignas(kLineBytes) std::byte scratch[kBesideBytes];
-    const void* sources[kMostRanks];
+    const void* sources[kMaxRanks];
     for (int r = 0; r < rank_.size; ++r) sources[r] = payload_of(r) + piece.window * element_;
     if (!own_is_staged) {
       sources[rank_.rank] = input() + piece.at * element_;
@@ -88,7 +88,7 @@ class LineMemory {
 
   void release() {}
 
-  static constexpr int kMostRanks = 64;  // above, the planner takes the staged path
+  static constexpr int kMaxRanks = 64;  // above, the planner takes the staged path
 
  private:
   const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }

@@ -15,7 +15,7 @@ namespace rondo::sim {
 
 class SimConnection {
  public:
-  static constexpr int kMostSlots = 8;
+  static constexpr int kMaxSlots = 8;
 
   SimConnection(VirtualTime& time, Traffic& traffic, Route route, int slots)
       : time_(time), traffic_(traffic), route_(std::move(route)), slots_(slots) {}
@@ -54,7 +54,7 @@ class SimConnection {
   const Route route_;
   const int slots_;
   std::uint64_t claimed_ = 0, sent_ = 0, released_ = 0;
-  std::array<Turned, kMostSlots> turned_{};
+  std::array<Turned, kMaxSlots> turned_{};
   VirtualTime::Task reader_ = VirtualTime::kNone, writer_ = VirtualTime::kNone;
 };
 

@@ -152,9 +152,9 @@ Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall
   if (call.launches.size() < 2)
     return fail(Status::kInvalidArgument, "{} ranks have no messages to simulate",
                 call.launches.size());
-  if (call.slots < 1 || call.slots > SimConnection::kMostSlots)
+  if (call.slots < 1 || call.slots > SimConnection::kMaxSlots)
     return fail(Status::kInvalidArgument, "{} slots of a channel: 1 to {} can be simulated",
-                call.slots, SimConnection::kMostSlots);
+                call.slots, SimConnection::kMaxSlots);
   if (call.window < 1)
     return fail(Status::kInvalidArgument, "{} messages open on a CTA: 1 is the least", call.window);
   return MessageRun(machine, call).play();

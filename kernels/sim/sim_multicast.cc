@@ -19,10 +19,10 @@ struct Meeting {
 
 class MulticastRun {
  public:
-  // The first `most_rounds` of every CTA.
-  MulticastRun(const Machine& machine, const SimMulticastCall& call, std::uint64_t most_rounds)
+  // The first `max_rounds` of every CTA.
+  MulticastRun(const Machine& machine, const SimMulticastCall& call, std::uint64_t max_rounds)
       : call_(call),
-        most_rounds_(most_rounds),
+        max_rounds_(max_rounds),
         time_(static_cast<std::size_t>(call.ranks) * static_cast<std::size_t>(call.ctas)),
         traffic_(machine),
         meetings_(static_cast<std::size_t>(call.ctas)) {
@@ -53,7 +53,7 @@ class MulticastRun {
   void play_cta(int rank, int number) {
     const Slice part = part_of({0, call_.count}, number, call_.ctas, call_.grain);
     const Rounds rounds{part.count, call_.per_round, call_.grain};
-    const Cta cta{rank, number, rounds, std::min(rounds.size(), most_rounds_)};
+    const Cta cta{rank, number, rounds, std::min(rounds.size(), max_rounds_)};
     if (part.count == 0) return;
     switch (call_.collective) {
       case Collective::kAllReduce:
@@ -155,7 +155,7 @@ class MulticastRun {
   }
 
   const SimMulticastCall& call_;
-  const std::uint64_t most_rounds_;
+  const std::uint64_t max_rounds_;
   VirtualTime time_;
   Traffic traffic_;
   std::vector<Meeting> meetings_;

@@ -134,9 +134,9 @@ Done check(const SimCall& call) {
       return fail(Status::kInvalidArgument,
                   "rank {} has three neighbours in a tree, and is no root of reductions there",
                   call.root);
-  if (call.slots < row->fewest_slots || call.slots > SimConnection::kMostSlots)
+  if (call.slots < row->min_slots || call.slots > SimConnection::kMaxSlots)
     return fail(Status::kInvalidArgument, "{} slots of a connection: {} to {} can be simulated",
-                call.slots, row->fewest_slots, SimConnection::kMostSlots);
+                call.slots, row->min_slots, SimConnection::kMaxSlots);
   return done();
 }
 

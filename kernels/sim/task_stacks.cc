@@ -13,11 +13,11 @@ constexpr std::size_t kStackBytes = 16 << 10;
 
 }  // namespace
 
-TaskStacks::TaskStacks(std::size_t most) : most_(most) {
+TaskStacks::TaskStacks(std::size_t most) : max_(most) {
   void* const base = mmap(nullptr, most * kStackBytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    most_ = 0;
+    max_ = 0;
     return;
   }
   // Huge pages would take 2 MiB for the first bytes of a stack.
@@ -26,7 +26,7 @@ TaskStacks::TaskStacks(std::size_t most) : most_(most) {
 }
 
 TaskStacks::~TaskStacks() {
-  if (base_ != nullptr) munmap(base_, most_ * kStackBytes);
+  if (base_ != nullptr) munmap(base_, max_ * kStackBytes);
 }
 
 boost::context::stack_context TaskStacks::take() {

@@ -17,12 +17,12 @@ class TaskStacks {
   TaskStacks(const TaskStacks&) = delete;
   TaskStacks& operator=(const TaskStacks&) = delete;
 
-  bool full() const { return free_.empty() && used_ == most_; }
+  bool full() const { return free_.empty() && used_ == max_; }
   boost::context::stack_context take();
   void give_back(const boost::context::stack_context& stack) { free_.push_back(stack); }
 
  private:
-  std::size_t most_;
+  std::size_t max_;
   std::size_t used_ = 0;
   std::byte* base_ = nullptr;
   std::vector<boost::context::stack_context> free_;

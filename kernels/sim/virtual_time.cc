@@ -60,7 +60,7 @@ struct VirtualTime::State {
   FiberSwitch thread_switch;
 };
 
-VirtualTime::VirtualTime(std::size_t most_tasks) : state_(std::make_unique<State>(most_tasks)) {}
+VirtualTime::VirtualTime(std::size_t max_tasks) : state_(std::make_unique<State>(max_tasks)) {}
 VirtualTime::~VirtualTime() = default;
 
 VirtualTime::Task VirtualTime::spawn(std::function<void()> run) {

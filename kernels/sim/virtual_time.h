@@ -23,8 +23,8 @@ class VirtualTime {
   using Task = std::uint32_t;
   static constexpr Task kNone = ~Task{0};
 
-  // At most `most_tasks` tasks are alive at once.
-  explicit VirtualTime(std::size_t most_tasks);
+  // At most `max_tasks` tasks are alive at once.
+  explicit VirtualTime(std::size_t max_tasks);
   ~VirtualTime();
   VirtualTime(const VirtualTime&) = delete;
   VirtualTime& operator=(const VirtualTime&) = delete;

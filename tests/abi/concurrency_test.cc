@@ -47,10 +47,10 @@ void exchange(ncclComm_t comm, int rounds) {
   OK(ncclCommUserRank(comm, &me));
   OK(ncclCommCount(comm, &n));
   const auto all = static_cast<std::size_t>(n);
-  constexpr std::size_t kMost = 20'000;
-  std::vector<int> in(kMost), sum(kMost), gathered(kMost * all), from_left(kMost);
+  constexpr std::size_t kMax = 20'000;
+  std::vector<int> in(kMax), sum(kMax), gathered(kMax * all), from_left(kMax);
   for (int round = 0; round < rounds; ++round) {
-    const std::size_t count = 1 + static_cast<std::size_t>(round) * 7919 % kMost;
+    const std::size_t count = 1 + static_cast<std::size_t>(round) * 7919 % kMax;
     for (std::size_t i = 0; i < count; ++i) in[i] = me + round + static_cast<int>(i % 100);
     const bool grouped = round % 3 == 0;
     if (grouped) {

@@ -165,21 +165,21 @@ TEST(Groups, HoldMessagesBesideCollectives) {
   });
 }
 
-// A fused call lists kMostGrouped calls at most, beside words of other things.
+// A fused call lists kMaxGrouped calls at most, beside words of other things.
 TEST(Groups, OfLengthsAroundTheLongestFusedCallAreCutThere) {
   const Communicators comms = make_communicators(2);
   std::shared_ptr<TaggedMessages> boxes[2];
   run_ranks(comms, [&](Communicator& comm) {
     boxes[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
   });
-  for (const int calls : {kMostGrouped - 1, kMostGrouped, kMostGrouped + 1, kMostGrouped + 2,
-                          kMostGrouped + 3, 300, 2 * kMostGrouped, 2 * kMostGrouped + 1}) {
+  for (const int calls : {kMaxGrouped - 1, kMaxGrouped, kMaxGrouped + 1, kMaxGrouped + 2,
+                          kMaxGrouped + 3, 300, 2 * kMaxGrouped, 2 * kMaxGrouped + 1}) {
     SCOPED_TRACE(fmt::format("{} calls", calls));
     run_ranks(comms, [&](Communicator& comm) {
       const host::HostRank& view = TaggedMessagesSeam::state(*boxes[comm.rank()]).host;
       const std::uint64_t before = view.sequence;
       EXPECT_EQ(run_group(comm, small_all_reduces(2, calls, 5)), "");
-      const int fused = (calls + kMostGrouped - 1) / kMostGrouped;
+      const int fused = (calls + kMaxGrouped - 1) / kMaxGrouped;
       EXPECT_EQ(view.sequence - before, static_cast<std::uint64_t>(fused));
       EXPECT_EQ(view.self().identity->pid, getpid()) << "words behind the list were written";
     });
@@ -238,9 +238,9 @@ TEST(Groups, MadeDifferentlyAreNamed) {
 // The last call of a group differs: it is named by its place in the fused call that it is part of.
 TEST(Groups, MadeDifferentlyNearTheLongestFusedCallAreNamed) {
   const std::pair<int, const char*> ends[] = {
-      {kMostGrouped, " as number 253 of 253 grouped calls"},
-      {kMostGrouped + 1, ""},
-      {kMostGrouped + 2, " as number 2 of 2 grouped calls"},
+      {kMaxGrouped, " as number 253 of 253 grouped calls"},
+      {kMaxGrouped + 1, ""},
+      {kMaxGrouped + 2, " as number 2 of 2 grouped calls"},
       {300, " as number 47 of 47 grouped calls"},
   };
   for (const auto& [calls, place] : ends) {
@@ -258,7 +258,7 @@ TEST(Groups, MadeDifferentlyNearTheLongestFusedCallAreNamed) {
       const std::string wanted = fmt::format(
           "in call {}, rank {} called AllReduce(count {}, int32, sum){} and rank {} called "
           "AllReduce(count {}, int32, sum){}; all ranks",
-          calls > kMostGrouped ? 2 : 1, 0, 7, place, 1, 8, place);
+          calls > kMaxGrouped ? 2 : 1, 0, 7, place, 1, 8, place);
       EXPECT_NE(ran.error().text.find(wanted), std::string::npos)
           << calls << " calls: " << ran.error().text << "\nwanted: " << wanted;
       for (const auto& sample : samples) EXPECT_TRUE(sample->guards_intact());

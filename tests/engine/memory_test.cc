@@ -14,7 +14,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr std::size_t kMostBytes = 4 << 20;
+constexpr std::size_t kMaxBytes = 4 << 20;
 
 // Everything that commits: all staging slots of a rank, a connection to every other one.
 void use_all(EngineRank& seat) {
@@ -49,7 +49,7 @@ TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
         std::min<std::uint64_t>(tuning::kStagingBytes / kStagingSlots,
                                 tuning::round_bytes(topology::cache_sizes().core_bytes));
     seat.expect(used >= kStagingSlots * round + slots, fmt::format("only {} bytes", used));
-    seat.expect(used <= kMostBytes, fmt::format("{} bytes", used));
+    seat.expect(used <= kMaxBytes, fmt::format("{} bytes", used));
   });
   ASSERT_TRUE(ranks.wait_exits(100));
   ranks.check_expectations();
@@ -62,14 +62,14 @@ TEST(ConnectionSlots, ShrinkOnlyWhereManyRanksShareAHost) {
   EXPECT_EQ(tuning::connection_slot_bytes(1), tuning::kConnectionSlotBytes);
   EXPECT_EQ(tuning::connection_slot_bytes(4), tuning::kConnectionSlotBytes);
   EXPECT_EQ(tuning::connection_slot_bytes(8), std::size_t{64} << 10);
-  EXPECT_EQ(tuning::connection_slot_bytes(1 << 16), tuning::kFewestSlotBytes);
+  EXPECT_EQ(tuning::connection_slot_bytes(1 << 16), tuning::kMinSlotBytes);
 }
 
 TEST(ConnectionSlots, AreOfTheSizeThatIsAskedFor) {
   EXPECT_EQ(tuning::connection_slot_bytes(8, 1 << 20), std::size_t{256} << 10);
   EXPECT_EQ(tuning::link_slot_bytes(1 << 20), std::size_t{256} << 10);
-  EXPECT_EQ(tuning::connection_slot_bytes(2, 1), tuning::kFewestSlotBytes);
-  EXPECT_EQ(tuning::connection_slot_bytes(2, std::uint64_t{1} << 40), tuning::kMostSlotBytes);
+  EXPECT_EQ(tuning::connection_slot_bytes(2, 1), tuning::kMinSlotBytes);
+  EXPECT_EQ(tuning::connection_slot_bytes(2, std::uint64_t{1} << 40), tuning::kMaxSlotBytes);
 }
 
 // All ranks use the least that any of them asks for, also between hosts.

@@ -40,9 +40,9 @@ inline void expect_passes(Scenario& scenario, Model model, const Limits& limits 
   EXPECT_TRUE(outcome.failed || outcome.complete) << "too many states";
   std::cout << fmt::format("  {}: {} states, {} executions, {} steps{}\n", name(model),
                            outcome.states, outcome.executions, outcome.steps,
-                           limits.most_delays == Limits::kUnlimited
+                           limits.max_delays == Limits::kUnlimited
                                ? ""
-                               : fmt::format(" (at most {} delays)", limits.most_delays));
+                               : fmt::format(" (at most {} delays)", limits.max_delays));
 }
 
 // The mutant fails, with `what` in its failure, and does so again under its schedule.

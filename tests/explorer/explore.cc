@@ -8,8 +8,8 @@
 namespace rondo::explorer {
 namespace {
 
-constexpr int kMostSteps = 5000;  // of one execution: none of the scenarios needs nearly as many
-constexpr std::uint64_t kMostStates = 4'000'000;
+constexpr int kMaxSteps = 5000;  // of one execution: none of the scenarios needs nearly as many
+constexpr std::uint64_t kMaxStates = 4'000'000;
 constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 struct Choice {
@@ -30,8 +30,8 @@ class Search {
       execute();
       ++outcome_.executions;
       if (outcome_.failed) return outcome_;
-    } while (outcome_.states < kMostStates && next_path());
-    outcome_.complete = outcome_.states < kMostStates;
+    } while (outcome_.states < kMaxStates && next_path());
+    outcome_.complete = outcome_.states < kMaxStates;
     return outcome_;
   }
 
@@ -54,7 +54,7 @@ class Search {
       if (machine_.failed()) return fail(machine_.failure(), depth);
       if (enabled_.empty()) break;
       keep_within_limits();
-      if (count == kMostSteps) return fail("never ends", depth);
+      if (count == kMaxSteps) return fail("never ends", depth);
       int taken = 0;
       if (enabled_.size() > 1) {
         if (depth == path_.size()) {
@@ -80,20 +80,20 @@ class Search {
   // With a limit, the first choice is the actor that ran last, then stores in flight, then the next
   // actor in turn; once the limit is reached there is no other.
   void keep_within_limits() {
-    if (limits_.most_delays == Limits::kUnlimited) return;
+    if (limits_.max_delays == Limits::kUnlimited) return;
     const auto turn = [&](const Step& step) {
       if (step.kind == Step::Kind::kDrain) return 1;
-      const int behind = (step.actor - running_ + kMostActors) % kMostActors;
+      const int behind = (step.actor - running_ + kMaxActors) % kMaxActors;
       return behind == 0 ? 0 : 1 + behind;
     };
     std::stable_sort(enabled_.begin(), enabled_.end(),
                      [&](const Step& a, const Step& b) { return turn(a) < turn(b); });
-    if (delays_ == limits_.most_delays) enabled_.resize(1);
+    if (delays_ == limits_.max_delays) enabled_.resize(1);
   }
 
   std::uint64_t state() const {
-    if (limits_.most_delays == Limits::kUnlimited) return machine_.state();
-    const int place = delays_ * kMostActors + running_;
+    if (limits_.max_delays == Limits::kUnlimited) return machine_.state();
+    const int place = delays_ * kMaxActors + running_;
     return machine_.state() + static_cast<std::uint64_t>(place) * 0x9e3779b97f4a7c15u;
   }
 

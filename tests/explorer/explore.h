@@ -1,7 +1,7 @@
 // explore: runs a scenario through every interleaving of its steps, store buffers included.
 //
 // Depth first: an execution is cut off only where it arrives at a state from which everything has
-// been tried. Nothing is left out unless the limits say so (most_delays). States are compared by a
+// been tried. Nothing is left out unless the limits say so (max_delays). States are compared by a
 // hash of 64 bits (with ten million states the chance that two different ones look alike is 3 in a
 // million). Going back means running again from the start, so a state costs about as much as the
 // steps that lead to it. Failures come with a schedule, one character a choice;
@@ -33,7 +33,7 @@ struct Limits {
   // deadlock is a failure even where time-outs are left.
   int time_outs = 0;
   // How often an execution may depart from "who runs goes on, then stores drain, then the next".
-  int most_delays = kUnlimited;
+  int max_delays = kUnlimited;
   static constexpr int kUnlimited = 1 << 30;
 };
 

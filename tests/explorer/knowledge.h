@@ -12,11 +12,11 @@
 
 namespace rondo::explorer {
 
-inline constexpr int kMostActors = 3;
-inline constexpr int kMostPlainWords = 64;
-inline constexpr int kEventsPerWord = 1 + kMostActors;
+inline constexpr int kMaxActors = 3;
+inline constexpr int kMaxPlainWords = 64;
+inline constexpr int kEventsPerWord = 1 + kMaxActors;
 
-using Knowledge = std::bitset<kMostPlainWords * kEventsPerWord>;
+using Knowledge = std::bitset<kMaxPlainWords * kEventsPerWord>;
 
 constexpr std::size_t write_event(int plain_word) {
   return static_cast<std::size_t>(plain_word) * kEventsPerWord;

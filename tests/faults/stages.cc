@@ -83,7 +83,7 @@ bool Rank::sums(ncclComm_t comm, std::size_t count, cudaStream_t stream) {
 }
 
 bool Rank::call(ncclComm_t comm) {
-  if (!sums(comm, 1, nullptr) || !sums(comm, kMostFloats, nullptr)) return false;
+  if (!sums(comm, 1, nullptr) || !sums(comm, kMaxFloats, nullptr)) return false;
   const int peer = 1 - rank_;
   constexpr std::size_t kCount = 20'000;
   ncclGroupStart();
@@ -124,7 +124,7 @@ bool Rank::message() {
   if (!succeeded(rondoCommOpenMessages(comm_), "rondoCommOpenMessages")) return false;
   const int peer = 1 - rank_;
   bool done = true;
-  for (const std::size_t count : {std::size_t{10}, std::size_t{10'000}, kMostFloats}) {
+  for (const std::size_t count : {std::size_t{10}, std::size_t{10'000}, kMaxFloats}) {
     rondoRequest_t request = nullptr;
     done = done && succeeded(rondoIsend(in_.data(), count, ncclFloat, peer, 7, comm_, &request),
                              "rondoIsend");

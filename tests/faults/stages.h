@@ -44,9 +44,9 @@ class Rank {
   ncclComm_t comm_ = nullptr;
   std::vector<rondoRequest_t> requests_;
   // Messages may still be under way into these when a stage has failed.
-  std::vector<float> in_ = std::vector<float>(kMostFloats, 1.0f);
-  std::vector<float> out_ = std::vector<float>(kMostFloats);
-  static constexpr std::size_t kMostFloats = 1 << 18;
+  std::vector<float> in_ = std::vector<float>(kMaxFloats, 1.0f);
+  std::vector<float> out_ = std::vector<float>(kMaxFloats);
+  static constexpr std::size_t kMaxFloats = 1 << 18;
 };
 
 // One thread for each; they exist before go() and have ended after it.

@@ -22,7 +22,7 @@ void feed(Handshake& to, ByteSpan bytes, std::size_t at_once) {
     if (to.state() == State::kTurn) to.challenge({});
     if (!to.unsent().empty()) to.sent(to.unsent().size());
     const auto room = to.room();
-    require(room.size() <= Handshake::kMostBytes);
+    require(room.size() <= Handshake::kMaxBytes);
     if (room.empty()) return;
     const std::size_t count = std::min({room.size(), bytes.size(), at_once});
     std::copy_n(bytes.begin(), count, room.begin());

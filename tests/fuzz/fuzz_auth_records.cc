@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ByteSpan rest = stream;
   for (bool verified = true; verified && !rest.empty();) {
     const auto room = opening.room();
-    require(room.size() <= 2 * Records::kMostBytes);
+    require(room.size() <= 2 * Records::kMaxBytes);
     const std::size_t count = std::min(room.size(), rest.size());
     std::copy_n(rest.begin(), count, room.begin());
     opening.received(count);

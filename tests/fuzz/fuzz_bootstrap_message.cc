@@ -31,15 +31,15 @@ void round_trip(ByteSpan bytes) {
 void frames(ByteSpan bytes) {
   if (bytes.empty()) return;
   const std::size_t cut = std::to_integer<std::size_t>(bytes[0]) % bytes.size();
-  constexpr std::size_t kMostBytes = 512;
-  rondo::net::FrameParser parser(kMostBytes);
+  constexpr std::size_t kMaxBytes = 512;
+  rondo::net::FrameParser parser(kMaxBytes);
   for (const ByteSpan piece : {bytes.first(cut), bytes.subspan(cut)}) {
     parser.feed(piece);
     for (;;) {
       const auto frame = parser.next();
       if (!frame.ok()) return;
       if (!frame.value()) break;
-      require(frame.value()->payload.size() <= kMostBytes);
+      require(frame.value()->payload.size() <= kMaxBytes);
     }
   }
 }
@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       round_trip<Table>(bytes);
       break;
     case 2:
-      if (const auto error = decode_error(bytes)) require(error->text.size() <= kMostErrorText);
+      if (const auto error = decode_error(bytes)) require(error->text.size() <= kMaxErrorText);
       break;
     case 3:
       frames(bytes);

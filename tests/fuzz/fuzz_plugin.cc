@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::copy_n(bytes.begin(), std::min(size, properties.size()), properties.begin());
     std::fill_n(properties.begin(), 2 * sizeof(char*), std::byte{});  // its texts
     devices.push_back(plugin::read_device(version, version, properties.data()));
-    const std::uint64_t most = devices.back().most_bytes;
+    const std::uint64_t most = devices.back().max_bytes;
     if (most == 0 || most > std::numeric_limits<int>::max()) std::abort();
   }
   for (int rank = 0; rank < 7; ++rank) {

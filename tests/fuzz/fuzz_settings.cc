@@ -52,7 +52,7 @@ void every_variable(const std::string& value) {
         require(!std::isnan(env::get_double(name)));
         break;
       case env::Type::kSeconds:
-        require(env::get_seconds(name) > 0 && env::get_seconds(name) <= kMostSeconds);
+        require(env::get_seconds(name) > 0 && env::get_seconds(name) <= kMaxSeconds);
         require(to_nanoseconds(env::get_seconds(name)).count() >= 0);
         break;
       case env::Type::kString:

@@ -1,5 +1,5 @@
 // Any bytes on a side channel, from a peer that has proved itself: it ends, or has the blob that
-// they frame; never more than kMostBlob bytes of it, and nothing after its end.
+// they frame; never more than kMaxBlob bytes of it, and nothing after its end.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   using State = SideChannel::State;
   if (channel.state() == State::kOpen) {
-    require(channel.blob().size() <= SideChannel::kMostBlob);
+    require(channel.blob().size() <= SideChannel::kMaxBlob);
     require(std::ranges::equal(SideChannel::frame(channel.blob()), bytes));
   }
   require((channel.state() == State::kEnded) == !channel.why().empty());

@@ -115,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (;;) {
       auto heard = receive_fds(here.get(), Deadline::of(std::chrono::milliseconds(1)));
       if (!heard.ok()) break;
-      require(heard->fds.size() <= kMostDescriptors);
+      require(heard->fds.size() <= kMaxDescriptors);
       if (heard->fds.size() == 1) {
         (void)HostSegment::map(std::move(heard->fds[0]), kShape).ok();
       } else if (heard->fds.size() == 2) {

@@ -22,13 +22,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto end = verbs::parse_link_end(bytes); end.ok()) {
     const auto again = verbs::serialize(*end);
     if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
-    if (end->rails.empty() || end->rails.size() > verbs::kMostRails) std::abort();
+    if (end->rails.empty() || end->rails.size() > verbs::kMaxRails) std::abort();
     std::size_t pairs = 0;
     for (const verbs::RailEnd& rail : end->rails) {
-      if (rail.rings == 0 || rail.pairs.empty() || rail.port >= verbs::kMostRails) std::abort();
+      if (rail.rings == 0 || rail.pairs.empty() || rail.port >= verbs::kMaxRails) std::abort();
       pairs += rail.pairs.size();
     }
-    if (pairs > verbs::kMostPairs) std::abort();
+    if (pairs > verbs::kMaxPairs) std::abort();
   }
   if (const auto key = verbs::parse_packed_key(bytes); key.ok()) {
     const auto again = verbs::serialize(*key);

@@ -78,7 +78,7 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
                   ? done()
                   : Done(Error{static_cast<Status>(result), ncclGetLastError(self.comm)}));
   // A rank that leaves now would cause one more fault at the others.
-  wait_until([&] { return all_told(seat.board, kind); }, kMostSeconds);
+  wait_until([&] { return all_told(seat.board, kind); }, kMaxSeconds);
   if (self.comm != nullptr) ncclCommAbort(self.comm);
 }
 
@@ -91,11 +91,11 @@ std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) 
   RankProcesses ranks(job, [&](NcclRank& seat) { run_rank(seat, kind); });
   const int last = kFaultRanks - 1;
   if (kind.kills_last) {
-    ranks.wait_stage(kInCall, kMostSeconds);
+    ranks.wait_stage(kInCall, kMaxSeconds);
     nap(0.3);  // the others are in their calls
     ranks.send(last, SIGKILL);
   }
-  ranks.wait_reports(kMostSeconds, kind.last_leaves ? std::set<int>{last} : std::set<int>{});
+  ranks.wait_reports(kMaxSeconds, kind.last_leaves ? std::set<int>{last} : std::set<int>{});
   // Chance decides whether a rank is told in this call or would be in its next one.
   std::vector<std::string> blocks;
   for (int rank = 0; rank < kFaultRanks; ++rank)

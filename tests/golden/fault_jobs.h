@@ -3,7 +3,7 @@
 //
 // Three ranks make one all-reduce together; then the last rank does something else than the others.
 // A rank's outcome is the error of its call, or for calls on a GPU the communicator's asynchronous
-// error, with ncclGetLastError's text. No wait is longer than kMostSeconds.
+// error, with ncclGetLastError's text. No wait is longer than kMaxSeconds.
 #pragma once
 
 #include "tests/support/layout.h"

@@ -55,7 +55,7 @@ FaultRank::FaultRank(NcclRank& seat) : seat(seat), rank(seat.rank) {
 
 void FaultRank::wait_for(int other) const {
   const auto& told = seat.board.seats[other].reported;
-  wait_until([&] { return told.load() != 0; }, kMostSeconds);
+  wait_until([&] { return told.load() != 0; }, kMaxSeconds);
 }
 
 ncclResult_t FaultRank::settled(ncclResult_t called) const {

@@ -10,7 +10,7 @@
 namespace rondo::test {
 
 inline constexpr std::size_t kFaultBytes = 1 << 20;
-inline constexpr double kMostSeconds = 60;  // of any wait
+inline constexpr double kMaxSeconds = 60;  // of any wait
 
 // A rank's calls. Every function makes a call, waits for its end and gives its result.
 struct FaultRank {

@@ -46,8 +46,8 @@ struct Machines {
     }
     places.graphs.assign(gpus.size(), graph);
   }
-  ChannelOrders orders(int most_channels = 16, int cross_nic = 2) const {
-    return find_orders({&places, shape, most_channels, cross_nic});
+  ChannelOrders orders(int max_channels = 16, int cross_nic = 2) const {
+    return find_orders({&places, shape, max_channels, cross_nic});
   }
   Places places;
   HostShape shape;

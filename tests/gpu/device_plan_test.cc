@@ -16,7 +16,7 @@ DevicePlanFacts facts_of(int ranks, int devices) {
   DevicePlanFacts facts;
   facts.ranks = ranks;
   facts.devices = devices;
-  facts.most_channels = 8;
+  facts.max_channels = 8;
   facts.slot_bytes = 64 << 10;
   return facts;
 }
@@ -126,7 +126,7 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnections) {
 }
 
 TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
-  const auto most_bytes = [](int ranks, bool may_meet) {
+  const auto max_bytes = [](int ranks, bool may_meet) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
     facts.may_ll_push = true;
     facts.may_meet = may_meet;
@@ -142,11 +142,11 @@ TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
     return most;
   };
   for (const bool may_meet : {false, true}) {
-    EXPECT_GE(most_bytes(8, may_meet), 4096u);
-    EXPECT_LE(most_bytes(8, may_meet), most_bytes(2, may_meet));
-    EXPECT_LT(most_bytes(2, may_meet), kLarge);
+    EXPECT_GE(max_bytes(8, may_meet), 4096u);
+    EXPECT_LE(max_bytes(8, may_meet), max_bytes(2, may_meet));
+    EXPECT_LT(max_bytes(2, may_meet), kLarge);
   }
-  EXPECT_LE(most_bytes(2, true), most_bytes(2, false)) << "where kernels can share the work";
+  EXPECT_LE(max_bytes(2, true), max_bytes(2, false)) << "where kernels can share the work";
 }
 
 TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
@@ -283,7 +283,7 @@ TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
     }
   }
   DevicePlanFacts none = all;
-  none.most_channels = 0;
+  none.max_channels = 0;
   none.algorithms = only("ring");
   EXPECT_FALSE(newest.of(none, record_of(Collective::kAllReduce, 10)).ok());
   EXPECT_TRUE(newest.of(all, record_of(Collective::kAllReduce, 10)).ok());

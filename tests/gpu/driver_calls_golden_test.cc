@@ -11,8 +11,8 @@ namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr int kRepeats = 8;      // of every call; counts are of all of them
-constexpr int kMostCounts = 96;  // calls of the table, and threads
+constexpr int kRepeats = 8;     // of every call; counts are of all of them
+constexpr int kMaxCounts = 96;  // calls of the table, and threads
 constexpr std::size_t kBytes = 8 << 20;
 
 using Counts = std::map<std::string, std::uint64_t>;
@@ -89,7 +89,7 @@ struct Counted {
   struct {
     char name[32];
     std::uint64_t count;
-  } of[kRanks][kStepCount][kMostCounts];
+  } of[kRanks][kStepCount][kMaxCounts];
 };
 
 const NamedLayout kCountedLayouts[] = {
@@ -122,7 +122,7 @@ class DriverCalls : public testing::TestWithParam<NamedLayout> {
     auto& to = counted_->of[first][step];
     const auto put = [&](const std::string& name, std::uint64_t count) {
       if (count == 0) return;
-      ASSERT_LT(at, kMostCounts);
+      ASSERT_LT(at, kMaxCounts);
       std::strncpy(to[at].name, name.c_str(), sizeof(to[at].name) - 1);
       to[at++].count = count;
     };

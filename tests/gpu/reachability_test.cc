@@ -34,18 +34,18 @@ TEST(Reachability, RingsJoinProcessesWithGpusOfTheirOwn) {
   EXPECT_EQ(found->process_of, (std::vector<int>{0, 0, 1, 2}));
   EXPECT_TRUE(found->one_owner);
   EXPECT_EQ(found->plan.devices, 4);
-  EXPECT_EQ(found->plan.most_channels, 16);
+  EXPECT_EQ(found->plan.max_channels, 16);
 }
 
 TEST(Reachability, TheSmallestOfferCounts) {
   auto all = records({0, 1, 2}, {0, 1, 2});
-  all.facts[1].most_ctas = 5;
+  all.facts[1].max_ctas = 5;
   all.facts[2].buffer_bytes = 4096;
   all.facts[0].buffer_bytes = 8192;
   all.facts[0].protocols_between = bit_of(cuda::Protocol::kLL);
   const auto found = agree_on_reachability(all);
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found->plan.most_channels, 5);
+  EXPECT_EQ(found->plan.max_channels, 5);
   EXPECT_EQ(found->shape.slot_bytes, 1024u);
   EXPECT_EQ(found->plan.protocols, bit_of(cuda::Protocol::kLL));
 }
@@ -55,14 +55,14 @@ TEST(Reachability, RanksOfOneGpuShareItsRoom) {
   all.facts[0].resident_ctas = all.facts[1].resident_ctas = 20;
   const auto found = agree_on_reachability(all);
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found->plan.most_channels, 10);
+  EXPECT_EQ(found->plan.max_channels, 10);
 }
 
 TEST(Reachability, NoKernelWaitsForAnotherProcessOfItsGpu) {
   const auto found = agree_on_reachability(records({0, 1, 2}, {0, 0, 1}));
   ASSERT_TRUE(found.ok());
   EXPECT_FALSE(found->one_owner);
-  EXPECT_EQ(found->plan.most_channels, 0);
+  EXPECT_EQ(found->plan.max_channels, 0);
   EXPECT_TRUE(found->plan.all_reach);
 }
 

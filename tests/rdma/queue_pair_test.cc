@@ -98,7 +98,7 @@ TEST_F(QueuePairs, ABodyAndAnInlinedHeaderGoByOnePost) {
   RegionPool here(*devices_[0], 4 << 20), there(*devices_[1], 4 << 20);
   const Slice body = taken(here, 100000), room = taken(there, 100000), ring = taken(there, 64);
   fill(body.bytes, 3);
-  std::byte header[QueuePair::kMostInlined];
+  std::byte header[QueuePair::kMaxInlined];
   fill(header, 4);
   ASSERT_TRUE(pairs_[1]->post_receives(1).ok());
   const Write writes[] = {{.from = body.bytes,

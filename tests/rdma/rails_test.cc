@@ -54,8 +54,8 @@ class Stream {
  public:
   Stream(net::Network& from, net::Network& to, unsigned seed) : seed_(seed) {
     for (std::size_t i = 0; i < kRooms; ++i) {
-      bodies_.push_back(std::make_unique<Registered>(from, Bytes(kMost)));
-      rooms_.push_back(std::make_unique<Registered>(to, Bytes(kMost)));
+      bodies_.push_back(std::make_unique<Registered>(from, Bytes(kMax)));
+      rooms_.push_back(std::make_unique<Registered>(to, Bytes(kMax)));
     }
   }
   void turn(net::Link& from, net::Link& to) {
@@ -88,13 +88,13 @@ class Stream {
   bool right() const { return right_; }
 
  private:
-  static constexpr std::size_t kRooms = 16, kMost = 300'000;
+  static constexpr std::size_t kRooms = 16, kMax = 300'000;
   std::uint32_t tag_of(std::uint64_t number) const {
     return static_cast<std::uint32_t>(number * 7 + seed_);
   }
   Bytes of(std::uint64_t number) const {
     std::mt19937 random(static_cast<unsigned>(number) * 131 + seed_);
-    const std::size_t sizes[] = {0, 8, 4096, 65'536, 131'072, random() % kMost};
+    const std::size_t sizes[] = {0, 8, 4096, 65'536, 131'072, random() % kMax};
     return pattern(sizes[random() % std::size(sizes)] / 8 * 8, random());
   }
   const unsigned seed_;

@@ -13,7 +13,7 @@ using cuda::AgreeArgs;
 using cuda::InPlaceWords;
 using cuda::ReduceArgs;
 
-constexpr int kMostRanks = 8;
+constexpr int kMaxRanks = 8;
 constexpr int kCalls = 4;
 constexpr unsigned kShared = cuda::kResolveShared;
 
@@ -40,7 +40,7 @@ class InPlace {
       otherwise_.push_back(machine_.allocate<std::uint32_t>(kCalls, r));
       barriers_.push_back(machine_.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
       told_.push_back(
-          machine_.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMostBarrierDevices, r));
+          machine_.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMaxBarrierDevices, r));
       launches_.push_back(machine_.allocate<std::uint64_t>(cuda::kBarrierCtas + 1, r) + 1);
       for (int c = 0; c < kCalls; ++c)
         for (std::uint64_t i = 0; i < count; ++i)
@@ -138,7 +138,7 @@ TEST(AgreeKernels, AllRanksDecideAlike) {
       int refuser[kCalls];
       for (int& one : refuser)
         one = random.one_in(2) ? -1 : static_cast<int>(random.below(static_cast<unsigned>(n)));
-      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostRanks};
+      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMaxRanks};
       InPlace calls(options, n, 1 + random.below(60));
       EXPECT_TRUE(calls.run([&](int call) { return refuser[call]; })) << n << " devices";
     }
@@ -146,7 +146,7 @@ TEST(AgreeKernels, AllRanksDecideAlike) {
 }
 
 TEST(AgreeKernels, TellHostsOfTheirLaunches) {
-  InPlace calls({.seed = 3, .weak = true, .devices = kMostRanks}, 3, 50);
+  InPlace calls({.seed = 3, .weak = true, .devices = kMaxRanks}, 3, 50);
   ASSERT_TRUE(calls.run([](int call) { return call == 1 ? 2 : -1; }));
   for (int r = 0; r < 3; ++r) {
     // Two where the call is done in place, one elsewhere.
@@ -160,7 +160,7 @@ TEST(AgreeKernels, TellHostsOfTheirLaunches) {
 TEST(AgreeKernels, AreSoundForEverySeed) {
   for (const bool weak : {false, true})
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-      InPlace calls({.seed = seed, .weak = weak, .devices = kMostRanks}, 3, 40);
+      InPlace calls({.seed = seed, .weak = weak, .devices = kMaxRanks}, 3, 40);
       ASSERT_TRUE(calls.run([](int call) { return call % 2 == 0 ? 1 : -1; })) << "seed " << seed;
     }
 }

@@ -76,8 +76,8 @@ bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
 struct Way {
   Algorithm algorithm;
   Protocol protocol;
-  int fewest_slots() const {
-    return find_row(algorithm, Collective::kAllReduce, Where::kGpu)->fewest_slots;
+  int min_slots() const {
+    return find_row(algorithm, Collective::kAllReduce, Where::kGpu)->min_slots;
   }
 };
 constexpr Way kWays[] = {
@@ -93,7 +93,7 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
         ConnectedShape shape;
         shape.ranks = n;
         shape.channels = 1 + static_cast<int>(random.below(2));
-        shape.slots = way.fewest_slots() + static_cast<int>(random.below(2));
+        shape.slots = way.min_slots() + static_cast<int>(random.below(2));
         shape.one_device = random.one_in(2);
         ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol};
         call.count = 1 + random.below(random.one_in(3) ? 3000 : 100);
@@ -114,7 +114,7 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
 // More chunks than four times the slots, so that every slot is used again and again.
 TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   for (const Way& way : kWays) {
-    ConnectedShape shape{.ranks = 3, .slots = way.fewest_slots()};
+    ConnectedShape shape{.ranks = 3, .slots = way.min_slots()};
     ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol, .count = 64 * 3 * 9};
     if (way.protocol != Protocol::kSimple) call.per_round = 64 * 3;
     for (const bool weak : {false, true})
@@ -194,7 +194,7 @@ TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
     for (int root = 0; root < n; ++root) {
       const ConnectedShape shape{
           .ranks = n,
-          .slots = find_row(Algorithm::kTree, Collective::kBroadcast, Where::kGpu)->fewest_slots};
+          .slots = find_row(Algorithm::kTree, Collective::kBroadcast, Where::kGpu)->min_slots};
       const ConnectedCall call{.collective = Collective::kBroadcast,
                                .algorithm = Algorithm::kTree,
                                .protocol = root % 2 == 0 ? Protocol::kLL : Protocol::kSimple,

@@ -91,8 +91,7 @@ bool play(const MachineOptions& options, const ConnectedShape& shape,
 
 // As many as trees need, and no more.
 constexpr int kSlots = 3;
-static_assert(find_row(Algorithm::kTree, Collective::kAllReduce, Where::kGpu)->fewest_slots ==
-              kSlots);
+static_assert(find_row(Algorithm::kTree, Collective::kAllReduce, Where::kGpu)->min_slots == kSlots);
 
 std::vector<ConnectedCall> some_calls(Random& random, const ConnectedShape& shape) {
   const bool trees = random.one_in(2);

@@ -71,7 +71,7 @@ TEST(Limits, KernelsHaveTheRegistersThatPtxasGaveThem) {
     EXPECT_CUDA(api.kernel_info(&info, k));
     EXPECT_EQ(info.registers, registers);
     int each = 0;
-    EXPECT_CUDA(api.resident_ctas(&each, k, info.most_threads, 0));
+    EXPECT_CUDA(api.resident_ctas(&each, k, info.max_threads, 0));
     EXPECT_GT(each, 0) << entry.name << " does not fit its launch bounds";
   }
 }
@@ -98,8 +98,8 @@ TEST(Limits, OnlyAsManyCtasRunAtOnceAsFit) {
 }
 
 // Two kernels of one device that wait for each other.
-bool two_meet(bool cooperative, int most_cooperative, std::uint64_t seed) {
-  TestMachine machine({.seed = seed, .most_cooperative = most_cooperative});
+bool two_meet(bool cooperative, int max_cooperative, std::uint64_t seed) {
+  TestMachine machine({.seed = seed, .max_cooperative = max_cooperative});
   auto* const arrived = machine.allocate<std::uint32_t>(1);
   for (const char* const name : {"one", "other"})
     machine.launch(name, {.threads = 1, .cooperative = cooperative}, [=] {

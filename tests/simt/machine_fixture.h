@@ -32,7 +32,7 @@ struct MachineOptions {
   bool whole_lines = false;
   int threads = 0;  // 0: seed mode
   int devices = 2;
-  int most_cooperative = 0;
+  int max_cooperative = 0;
   bool faulty = false;  // a fault is planted: a violation makes run() fail and does no more
   DeviceLimits limits = {.multiprocessors = 8};
 };
@@ -138,7 +138,7 @@ class TestMachine {
     gang.worker.whole_lines = options.whole_lines;
     gang.threads = options.threads;
     gang.devices = options.devices;
-    gang.most_cooperative = options.most_cooperative;
+    gang.max_cooperative = options.max_cooperative;
     gang.limits = options.limits;
     return gang;
   }

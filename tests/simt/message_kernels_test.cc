@@ -17,7 +17,7 @@ using cuda::MessageArgs;
 using gpu::MessageLaunch;
 using gpu::MessageMove;
 
-constexpr int kMostMessageRanks = 8;
+constexpr int kMaxMessageRanks = 8;
 
 struct Message {
   int from, to;
@@ -26,7 +26,7 @@ struct Message {
 };
 
 struct Terms {
-  int ranks = 2, most_ctas = 4, slots = 2;
+  int ranks = 2, max_ctas = 4, slots = 2;
   gpu::MessageShape shape{2, 128};
 };
 
@@ -56,7 +56,7 @@ class MessageRanks {
     place(messages);
     std::vector<std::vector<MessageLaunch>> launches;
     for (int r = 0; r < terms_.ranks; ++r)
-      launches.push_back(plan_message_launches(moves_of(r), terms_.ranks, terms_.most_ctas));
+      launches.push_back(plan_message_launches(moves_of(r), terms_.ranks, terms_.max_ctas));
     std::size_t most = 0;
     for (const auto& of_rank : launches) most = std::max(most, of_rank.size());
     const auto queue = [this](int r, const std::vector<MessageLaunch>& of_rank) {
@@ -73,7 +73,7 @@ class MessageRanks {
   }
   void join(int rank) {
     for (const MessageLaunch& one :
-         plan_message_launches(moves_of(rank), terms_.ranks, terms_.most_ctas))
+         plan_message_launches(moves_of(rank), terms_.ranks, terms_.max_ctas))
       queues_[rank].push_back(one);
     launch_next(rank);
   }
@@ -182,15 +182,15 @@ class MessageRanks {
   std::vector<std::uint32_t*> waits_;
   std::map<std::pair<int, int>, std::uint64_t*> used_;  // by sender and receiver
   std::vector<Placed> placed_;
-  std::deque<MessageLaunch> queues_[kMostMessageRanks];
+  std::deque<MessageLaunch> queues_[kMaxMessageRanks];
 };
 
 std::vector<Message> random_messages(Random& random, int ranks, std::uint64_t number,
-                                     std::uint64_t most_bytes) {
+                                     std::uint64_t max_bytes) {
   std::vector<Message> messages;
   const auto rank = [&] { return static_cast<int>(random.below(static_cast<unsigned>(ranks))); };
   for (std::uint64_t m = 0; m < number; ++m)
-    messages.push_back({rank(), rank(), random.one_in(6) ? 0 : random.below(most_bytes),
+    messages.push_back({rank(), rank(), random.one_in(6) ? 0 : random.below(max_bytes),
                         static_cast<unsigned>(random.below(17)),
                         random.one_in(2) ? 0 : static_cast<unsigned>(random.below(17))});
   return messages;
@@ -202,15 +202,15 @@ TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
     Random random(seed);
     for (const int n : {2, 3, 5, 8}) {
       const bool weak = random.one_in(3);
-      TestMachine machine({.seed = seed, .weak = weak, .devices = kMostMessageRanks});
-      Terms terms{.ranks = n, .most_ctas = 1 + static_cast<int>(random.below(6))};
+      TestMachine machine({.seed = seed, .weak = weak, .devices = kMaxMessageRanks});
+      Terms terms{.ranks = n, .max_ctas = 1 + static_cast<int>(random.below(6))};
       terms.shape.channels = 1 + static_cast<int>(random.below(3));
       MessageRanks ranks(machine, terms);
       for (int group = 0; group < 2; ++group) {
         const auto messages =
             random_messages(random, n, 1 + random.below(3 * n), weak ? 300 : 3000);
         ASSERT_TRUE(ranks.exchange(messages))
-            << n << " ranks, group " << group << ", " << terms.most_ctas << " CTAs";
+            << n << " ranks, group " << group << ", " << terms.max_ctas << " CTAs";
       }
       EXPECT_TRUE(ranks.nobody_waits());
     }
@@ -221,13 +221,13 @@ TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
 // receives in turns.
 TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
   for_each_round(2, [](std::uint64_t seed) {
-    for (const int most_ctas : {1, 2, 3}) {
-      TestMachine machine({.seed = seed, .devices = kMostMessageRanks});
-      MessageRanks ranks(machine, {.ranks = 5, .most_ctas = most_ctas});
+    for (const int max_ctas : {1, 2, 3}) {
+      TestMachine machine({.seed = seed, .devices = kMaxMessageRanks});
+      MessageRanks ranks(machine, {.ranks = 5, .max_ctas = max_ctas});
       std::vector<Message> messages;
       for (int from = 0; from < 5; ++from)
         for (int to = 0; to < 5; ++to) messages.push_back({from, to, 1500});
-      EXPECT_TRUE(ranks.exchange(messages)) << most_ctas << " CTAs";
+      EXPECT_TRUE(ranks.exchange(messages)) << max_ctas << " CTAs";
     }
   });
 }
@@ -236,14 +236,14 @@ TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
 TEST(MessageKernels, MoveGroupsOfSeveralLaunches) {
   for_each_round(1, [](std::uint64_t seed) {
     Random random(seed);
-    TestMachine machine({.seed = seed, .devices = kMostMessageRanks});
-    MessageRanks ranks(machine, {.ranks = 3, .most_ctas = 4});
+    TestMachine machine({.seed = seed, .devices = kMaxMessageRanks});
+    MessageRanks ranks(machine, {.ranks = 3, .max_ctas = 4});
     EXPECT_TRUE(ranks.exchange(random_messages(random, 3, 600, 200)));
   });
 }
 
 TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
-  TestMachine machine({.seed = 3, .devices = kMostMessageRanks});
+  TestMachine machine({.seed = 3, .devices = kMaxMessageRanks});
   MessageRanks ranks(machine, {.ranks = 3});
   ranks.begin({0}, {{2, 0, 100}, {0, 1, 5000}});
   for (int turn = 0; turn < 40000; ++turn) machine.gang().turn();
@@ -256,7 +256,7 @@ TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
 
 // Two channels, of two slots of 128 bytes: 640 bytes go through the first, 460 through the other.
 TEST(MessageKernels, SayHowManyBytesEachSlotHolds) {
-  TestMachine machine({.seed = 1, .devices = kMostMessageRanks});
+  TestMachine machine({.seed = 1, .devices = kMaxMessageRanks});
   MessageRanks ranks(machine, {.ranks = 2});
   ASSERT_TRUE(ranks.exchange({{0, 1, 1100}, {1, 0, 5}}));
   EXPECT_EQ(ranks.used(0, 1, 0, 0), 128u);
@@ -281,30 +281,30 @@ TEST(MessageLaunches, KeepMessagesOverANetworkApart) {
       move.bytes = 1000;
       move.shape = {1, 1024, peer >= 4};
     }
-  for (const int most_ctas : {1, 2, 3, 4, 5, 8, 14, 32}) {
-    const auto launches = plan_message_launches(moves, 8, most_ctas);
+  for (const int max_ctas : {1, 2, 3, 4, 5, 8, 14, 32}) {
+    const auto launches = plan_message_launches(moves, 8, max_ctas);
     ASSERT_EQ(launches.size(), 1u);
     const MessageLaunch& launch = launches[0];
-    EXPECT_EQ(launch.ctas, std::min(most_ctas, 14));
+    EXPECT_EQ(launch.ctas, std::min(max_ctas, 14));
     EXPECT_EQ(launch.args.first[launch.ctas], 14);
     int kinds_met = 0;
     for (int cta = 0; cta < launch.ctas; ++cta) {
       std::set<std::pair<bool, bool>> kinds;
       for (unsigned i = launch.args.first[cta]; i < launch.args.first[cta + 1]; ++i) {
         const int peer = launch.args.end[i] / cuda::kMessageChannels / cuda::kDirections;
-        kinds.insert({launch.args.sends(i), most_ctas >= 4 && peer >= 4});
+        kinds.insert({launch.args.sends(i), max_ctas >= 4 && peer >= 4});
       }
       kinds_met = std::max(kinds_met, static_cast<int>(kinds.size()));
     }
-    EXPECT_EQ(kinds_met, most_ctas == 1 ? 2 : 1) << most_ctas << " CTAs";
+    EXPECT_EQ(kinds_met, max_ctas == 1 ? 2 : 1) << max_ctas << " CTAs";
   }
 }
 
 // Of two messages to and from others by a CTA each way the first ones' peer is late; the others are
 // more than slots hold.
 int passed_a_late_peer(std::uint64_t seed) {
-  TestMachine machine({.seed = seed, .devices = kMostMessageRanks});
-  MessageRanks ranks(machine, {.ranks = 4, .most_ctas = 2});
+  TestMachine machine({.seed = seed, .devices = kMaxMessageRanks});
+  MessageRanks ranks(machine, {.ranks = 4, .max_ctas = 2});
   ranks.begin({0, 2}, {{0, 1, 1000}, {3, 0, 1000}, {0, 2, 1000}, {2, 0, 1000}});
   for (int turn = 0; turn < 400000; ++turn) machine.gang().turn();
   const int passed = (ranks.has_arrived(2) ? 1 : 0) + (ranks.has_arrived(3) ? 1 : 0);
@@ -323,7 +323,7 @@ TEST(MessageKernels, AreSoundForEverySeed) {
   const std::vector<Message> two_each_way{{0, 1, 1000}, {1, 0, 1000}, {0, 1, 400}, {1, 0, 400}};
   for (const bool weak : {false, true})
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-      TestMachine machine({.seed = seed, .weak = weak, .devices = kMostMessageRanks});
+      TestMachine machine({.seed = seed, .weak = weak, .devices = kMaxMessageRanks});
       MessageRanks ranks(machine, {.ranks = 2});
       ASSERT_TRUE(ranks.exchange(two_each_way)) << "seed " << seed << ", weak " << weak;
     }

@@ -12,7 +12,7 @@
 
 namespace rondo::simt {
 
-inline constexpr int kMostPeers = 8;
+inline constexpr int kMaxPeers = 8;
 
 inline std::int32_t peer_value(int rank, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
@@ -31,7 +31,7 @@ class Peers {
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
       epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
       told_.push_back(
-          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMostBarrierDevices, r));
+          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMaxBarrierDevices, r));
       launches_.push_back(machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, r) + 1);
       staging_.push_back(machine.allocate<std::byte>(cuda::kLLPushStaging, r));
       for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = peer_value(r, i);
@@ -56,7 +56,7 @@ class Peers {
       args.barrier = barrier_of(r);
       args.barrier.launches = launches_[r];
       if ((fuses >> r & 1) != 0) {
-        launch<Kernel>(args, kMostListedCtas, r, cuda::kBarrierShared);
+        launch<Kernel>(args, kMaxListedCtas, r, cuda::kBarrierShared);
         continue;
       }
       std::shared_ptr<Grid> before;
@@ -71,7 +71,7 @@ class Peers {
       }
     }
   }
-  static constexpr unsigned kMostListedCtas = 3;
+  static constexpr unsigned kMaxListedCtas = 3;
   // On one device alone, of one CTA, for which peers come to barriers as tell() says.
   template <class Kernel>
   std::shared_ptr<Grid> launch_alone(int place, cuda::ReduceArgs args,

@@ -47,7 +47,7 @@ TEST(PeerKernels, SumBetweenBarriersForEveryNumberOfDevices) {
     Random random(seed);
     for (const int n : {2, 3, 5, 8}) {
       const std::uint64_t count = 1 + random.below(random.one_in(3) ? 3000 : 100);
-      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostPeers};
+      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMaxPeers};
       EXPECT_TRUE(sum_between_barriers(
           options, n, count, 1 + static_cast<unsigned>(random.below(3)), random.one_in(2)))
           << n << " devices, " << count << " elements";
@@ -61,7 +61,7 @@ TEST(PeerKernels, SumByLLPushForEveryNumberOfDevices) {
     for (const int n : {2, 3, 5, 8}) {
       const bool weak = random.one_in(2);
       const std::uint64_t count = 1 + random.below(!weak && random.one_in(2) ? 1000 : 60);
-      const MachineOptions options{.seed = seed, .weak = weak, .devices = kMostPeers};
+      const MachineOptions options{.seed = seed, .weak = weak, .devices = kMaxPeers};
       EXPECT_TRUE(ll_push_sums(options, n, count, 64, 2, 3))
           << n << " devices, " << count << " elements";
     }
@@ -72,7 +72,7 @@ TEST(PeerKernels, GatherByLLPush) {
   for (const bool weak : {false, true}) {
     constexpr int kRanks = 3;
     const std::uint64_t bytes = weak ? 256 : 301;
-    TestMachine machine({.seed = 4, .weak = weak, .devices = kMostPeers});
+    TestMachine machine({.seed = 4, .weak = weak, .devices = kMaxPeers});
     Peers peers(machine, kRanks, bytes / 4 + 1, kRanks * (bytes / 4 + 1));
     peers.launch_ll_push<cuda::LLPush<CopyMath>>(bytes, 64, 1, 2);
     ASSERT_TRUE(machine.run());
@@ -86,7 +86,7 @@ TEST(PeerKernels, GatherByLLPush) {
 }
 
 TEST(PeerKernels, TellHostsOfLLPushLaunches) {
-  TestMachine machine({.seed = 5, .weak = true, .devices = kMostPeers});
+  TestMachine machine({.seed = 5, .weak = true, .devices = kMaxPeers});
   Peers peers(machine, 3, 200, 200);
   unsigned number = 0;
   for (const std::uint64_t count : {200, 3, 90}) {  // 3 elements are one CTA's
@@ -108,11 +108,11 @@ TEST(PeerKernels, TellHostsOfLLPushLaunches) {
 }
 
 TEST(PeerKernels, AnLLPushThatGivesUpIsNeverOver) {
-  TestMachine machine({.seed = 6, .devices = kMostPeers});
+  TestMachine machine({.seed = 6, .devices = kMaxPeers});
   Peers peers(machine, 2, 50, 50, 50'000'000);
   peers.launch_ll_push_on<LLPushSum>(0, 50, 64, 4, 1);
-  constexpr int kMostRuns = 1000;
-  for (int i = 0; i < kMostRuns && peers.control(0).gave_up == 0; ++i) machine.run();
+  constexpr int kMaxRuns = 1000;
+  for (int i = 0; i < kMaxRuns && peers.control(0).gave_up == 0; ++i) machine.run();
   machine.run();
   EXPECT_EQ(peers.control(0).gave_up, 1u);
   EXPECT_EQ(peers.control(0).peer, 1);
@@ -174,7 +174,7 @@ bool meets(const MachineOptions& options) {
 TEST(PeerKernels, MeetSoundlyForEverySeed) {
   for (const bool weak : {false, true})
     for (std::uint64_t seed = 1; seed <= 40; ++seed)
-      ASSERT_TRUE(meets({.seed = seed, .weak = weak, .devices = kMostPeers}))
+      ASSERT_TRUE(meets({.seed = seed, .weak = weak, .devices = kMaxPeers}))
           << "seed " << seed << ", weak " << weak;
 }
 
@@ -182,7 +182,7 @@ TEST(PeerKernels, DoLLPushSoundlyForEverySeed) {
   for (const bool weak : {false, true})
     for (std::uint64_t seed = 1; seed <= 40; ++seed)
       ASSERT_TRUE(
-          ll_push_sums({.seed = seed, .weak = weak, .devices = kMostPeers}, 3, 100, 64, 1, 2))
+          ll_push_sums({.seed = seed, .weak = weak, .devices = kMaxPeers}, 3, 100, 64, 1, 2))
           << "seed " << seed << ", weak " << weak;
 }
 

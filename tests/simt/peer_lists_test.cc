@@ -16,7 +16,7 @@ bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count
   list.calls = calls;
   list.sources = list.targets = list.ranks = ranks;
   list.segments = 1;
-  std::vector<unsigned> played(Peers::kMostListedCtas);
+  std::vector<unsigned> played(Peers::kMaxListedCtas);
   for (int k = 0; k < calls; ++k) {
     const std::uint64_t each = count / static_cast<unsigned>(calls);
     const std::uint64_t at = static_cast<unsigned>(k) * each;
@@ -25,7 +25,7 @@ bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count
       list.input[k * ranks + r] = peers.input(r) + at;
       list.output[k * ranks + r] = peers.output(r) + at;
     }
-    const auto ctas = 1 + static_cast<unsigned>(random.below(Peers::kMostListedCtas));
+    const auto ctas = 1 + static_cast<unsigned>(random.below(Peers::kMaxListedCtas));
     list.listed[k].record.count = list.count[k];
     list.listed[k].ctas = static_cast<std::uint16_t>(ctas);
     list.listed[k].threads = random.one_in(2) ? 32 : 64;
@@ -34,7 +34,7 @@ bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count
   peers.launch_listed<MetSum>(list, fuses);
   if (!machine.run() || !peers.have_sums(count)) return false;
   for (int r = 0; r < ranks; ++r)
-    for (unsigned c = 0; c < Peers::kMostListedCtas; ++c)
+    for (unsigned c = 0; c < Peers::kMaxListedCtas; ++c)
       if (peers.control(r).progress[c].begun != played[c] ||
           peers.control(r).progress[c].done != played[c])
         return false;
@@ -48,7 +48,7 @@ TEST(PeerLists, AreSummedBetweenBarriers) {
       const std::uint64_t count = 20 + random.below(1500);
       const int calls = 2 + static_cast<int>(random.below(6));
       const std::uint64_t fuses = random.one_in(2) ? ~std::uint64_t{0} : random.below(1u << n);
-      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostPeers};
+      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMaxPeers};
       EXPECT_TRUE(sums_of_lists(options, n, count, calls, fuses, random))
           << n << " devices, " << calls << " calls of " << count << " elements, " << fuses
           << " fuse";
@@ -59,7 +59,7 @@ TEST(PeerLists, AreSummedBetweenBarriers) {
 TEST(PeerLists, WaitBetweenCallsForEverySeed) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
-    ASSERT_TRUE(sums_of_lists({.seed = seed, .devices = kMostPeers}, 3, 300, 5, 7, random))
+    ASSERT_TRUE(sums_of_lists({.seed = seed, .devices = kMaxPeers}, 3, 300, 5, 7, random))
         << "seed " << seed;
   }
 }
@@ -70,8 +70,8 @@ TEST(PeerLists, AreSummedByLLPush) {
     Random random(seed);
     for (const int n : {2, 3, 5}) {
       const std::uint64_t count = 8 + random.below(400);
-      const int calls = 2 + static_cast<int>(random.below(cuda::kMostLLPushCalls - 1));
-      TestMachine machine({.seed = seed, .weak = random.one_in(2), .devices = kMostPeers});
+      const int calls = 2 + static_cast<int>(random.below(cuda::kMaxLLPushCalls - 1));
+      TestMachine machine({.seed = seed, .weak = random.one_in(2), .devices = kMaxPeers});
       Peers peers(machine, n, count, count);
       const std::uint64_t fuses = random.below(1u << n);
       for (int again = 0; again < 2; ++again) {

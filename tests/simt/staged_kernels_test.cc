@@ -9,7 +9,7 @@
 namespace rondo::simt {
 namespace {
 
-constexpr unsigned kMostCtas = 3;
+constexpr unsigned kMaxCtas = 3;
 constexpr std::uint64_t kWidth = sizeof(std::int32_t);
 
 struct StagedTestCall {
@@ -72,7 +72,7 @@ class StagedJob {
         peers_(machine_, ranks, 1, 1, narrow ? 50'000'000 : 0) {
     for (const StagedTestCall& call : calls_)
       slice_ = std::max(slice_, call.part() * static_cast<unsigned>(ranks));
-    const std::uint64_t staging = slice_ * kMostCtas;
+    const std::uint64_t staging = slice_ * kMaxCtas;
     if (narrow) slice_ = calls_[0].part();
     for (int r = 0; r < ranks; ++r) {
       input_.push_back(machine_.allocate<std::int32_t>(staging, r));
@@ -172,7 +172,7 @@ class StagedJob {
   template <class Kernel>
   std::shared_ptr<Grid> launch(const typename Kernel::Args& args, int rank,
                                const std::shared_ptr<Grid>& before) {
-    const MachineShape shape{.ctas = kMostCtas,
+    const MachineShape shape{.ctas = kMaxCtas,
                              .threads = 64,
                              .shared_bytes = cuda::kBarrierShared,
                              .device = rank,
@@ -217,7 +217,7 @@ std::vector<StagedTestCall> some_calls(Random& random, int ranks, std::uint64_t 
     call.which = reduces ? kind : kCopies[random.below(std::size(kCopies))];
     call.count = 1 + random.below(most);
     call.root = static_cast<int>(random.below(static_cast<unsigned>(ranks)));
-    call.ctas = 1 + static_cast<unsigned>(random.below(kMostCtas));
+    call.ctas = 1 + static_cast<unsigned>(random.below(kMaxCtas));
     call.threads = random.one_in(2) ? 32 : 64;
   }
   return calls;
@@ -230,7 +230,7 @@ TEST(StagedKernels, DoEveryCollectiveInLists) {
       const bool weak = random.one_in(2);
       const std::uint64_t fuses = random.one_in(2) ? ~std::uint64_t{0} : random.below(1u << n);
       const auto calls = some_calls(random, n, random.one_in(3) ? 300 : 40);
-      StagedJob job({.seed = seed, .weak = weak, .devices = kMostPeers}, n, calls, false);
+      StagedJob job({.seed = seed, .weak = weak, .devices = kMaxPeers}, n, calls, false);
       EXPECT_TRUE(job.run(fuses)) << n << " devices, " << calls.size() << " calls of "
                                   << name(calls[0].which) << ", " << fuses << " fuse";
     }
@@ -241,7 +241,7 @@ TEST(StagedKernels, DoEveryCollectiveInLists) {
 int failures(Collective which, bool weak, bool narrow = false) {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    StagedJob job({.seed = seed, .weak = weak, .devices = kMostPeers}, 3,
+    StagedJob job({.seed = seed, .weak = weak, .devices = kMaxPeers}, 3,
                   {{which, 12, 0, 3, 64}, {which, 40, 0, 1, 64}, {which, 120, 0, 3, 64}}, narrow);
     failed += job.run(7) ? 0 : 1;
   }

@@ -35,13 +35,13 @@ std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t fi
 
 TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
   for (const std::uint64_t met : {0, 1, 2}) {  // barriers that the peer comes to
-    TestMachine machine({.seed = 3, .devices = kMostPeers});
+    TestMachine machine({.seed = 3, .devices = kMaxPeers});
     Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
     peers.tell(0, 1, met);
     const auto given_up = peers.launch_alone<Kernel>(0, two_calls(peers));
     peers.launch_alone<Kernel>(0, two_calls(peers), given_up);
-    constexpr int kMostRuns = 1000;
-    for (int i = 0; i < kMostRuns && !machine.run();) ++i;
+    constexpr int kMaxRuns = 1000;
+    for (int i = 0; i < kMaxRuns && !machine.run();) ++i;
     const cuda::Control& control = peers.control(0);
     EXPECT_EQ(control.gave_up, 1u) << met;
     EXPECT_EQ(control.peer, 1) << met;
@@ -55,14 +55,14 @@ TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
 
 // A kernel with its arguments in memory meets once, at its end.
 TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
-  TestMachine machine({.seed = 3, .devices = kMostPeers});
+  TestMachine machine({.seed = 3, .devices = kMaxPeers});
   Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
   cuda::ReduceArgs call = two_calls(peers);
   call.calls = 1;
   call.one_by_one = false;
   peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, call);
-  constexpr int kMostRuns = 1000;
-  for (int i = 0; i < kMostRuns && !machine.run();) ++i;
+  constexpr int kMaxRuns = 1000;
+  for (int i = 0; i < kMaxRuns && !machine.run();) ++i;
   EXPECT_EQ(peers.control(0).gave_up, 1u);
   EXPECT_EQ(peers.control(0).progress[0].done, 0u);
 }

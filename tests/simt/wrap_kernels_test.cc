@@ -25,8 +25,8 @@ void turn_alone(TestMachine& machine) {
 
 TEST(WrapOfFlags, LeavesNoOldLineToALargeCallByLLPush) {
   for (const std::uint64_t turn : kTurns) {
-    constexpr std::uint64_t kSlotLines = cuda::kMostLLPush * cuda::kLLPushLines;
-    TestMachine machine({.seed = 7, .devices = kMostPeers});
+    constexpr std::uint64_t kSlotLines = cuda::kMaxLLPush * cuda::kLLPushLines;
+    TestMachine machine({.seed = 7, .devices = kMaxPeers});
     Peers peers(machine, 2, kLarge, kLarge);
     // The large call is the first one that comes to slots with new flags.
     const std::uint64_t large = turn + cuda::kLLPushSlots;

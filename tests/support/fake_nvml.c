@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { kOk = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6, kNotLoaded = 9 };
-enum { kMost = 16, kLinks = 36, kMostInstances = 7 };
+enum { kMax = 16, kLinks = 36, kMaxInstances = 7 };
 
 struct pci {
   char old_bus_id[16];
@@ -35,7 +35,7 @@ struct gpu {
   int c2c[kLinks];
 };
 
-static struct gpu gpus[kMost];
+static struct gpu gpus[kMax];
 static unsigned count;
 
 static void read_word(struct gpu* gpu, char* word) {
@@ -59,7 +59,7 @@ int nvmlInit_v2(void) {
   if (script == NULL || strncmp(script, "dead", 4) == 0) return kNotLoaded;
   char* text = strdup(script);
   char *lines = NULL, *words = NULL;
-  for (char* line = strtok_r(text, "\n", &lines); line != NULL && count < kMost;
+  for (char* line = strtok_r(text, "\n", &lines); line != NULL && count < kMax;
        line = strtok_r(NULL, "\n", &lines)) {
     struct gpu* gpu = &gpus[count++];
     char* word = strtok_r(line, " ", &words);
@@ -126,7 +126,7 @@ int nvmlDeviceGetMigMode(struct gpu* gpu, unsigned* now, unsigned* pending) {
 }
 
 int nvmlDeviceGetMaxMigDeviceCount(struct gpu* gpu, unsigned* most) {
-  *most = gpu->major < 8 ? 0 : kMostInstances;
+  *most = gpu->major < 8 ? 0 : kMaxInstances;
   return kOk;
 }
 

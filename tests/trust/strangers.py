@@ -150,8 +150,8 @@ def batch(options, row, visits, only_port):
 
 def play(row, options, nobody):
     """All batches of a row, until the visits have been made."""
-    result = {"row": name_of(row), "visits": 0, "bytes": 0, "most_bytes": 0, "descriptors": 0}
-    beside, alone_times, most, most_alone, failures = [], [], 0, 0, []
+    result = {"row": name_of(row), "visits": 0, "bytes": 0, "max_bytes": 0, "descriptors": 0}
+    beside, alone_times, most, max_alone, failures = [], [], 0, 0, []
     for _ in range(60):
         left = options.visits - result["visits"]
         if left <= 0:
@@ -161,14 +161,14 @@ def play(row, options, nobody):
         there = batch(options, (same, "tcp", *row[2:]), min(left, 1000), nobody)
         for key in ("visits", "bytes", "descriptors"):
             result[key] += here.get(key, 0)
-        result["most_bytes"] = max(result["most_bytes"], here.get("most_bytes", 0))
+        result["max_bytes"] = max(result["max_bytes"], here.get("max_bytes", 0))
         beside += here["times"]
         alone_times += there["times"]
-        most, most_alone = max(most, here["descriptors"]), max(most_alone, there["descriptors"])
+        most, max_alone = max(most, here["descriptors"]), max(max_alone, there["descriptors"])
         if here["status"] != 0:
             failures.append(f"the job ended with {here['status']}: {' '.join(here['complaint'])}")
             break
-    result["more_descriptors_of_the_job"] = most - most_alone
+    result["more_descriptors_of_the_job"] = most - max_alone
     if beside and alone_times:
         result["init_s"] = statistics.median(beside)
         result["init_beside_nobody_s"] = statistics.median(alone_times)
@@ -177,10 +177,10 @@ def play(row, options, nobody):
         failures.append("no visitor found a door")
     if result["descriptors"]:
         failures.append(f"visitors were given {result['descriptors']} descriptors")
-    if result["most_bytes"] > MOST_BYTES_A_VISIT:
-        failures.append(f"a visitor was told {result['most_bytes']} bytes")
-    if most - most_alone > MOST_MORE_DESCRIPTORS:
-        failures.append(f"a process held {most - most_alone} descriptors more")
+    if result["max_bytes"] > MOST_BYTES_A_VISIT:
+        failures.append(f"a visitor was told {result['max_bytes']} bytes")
+    if most - max_alone > MOST_MORE_DESCRIPTORS:
+        failures.append(f"a process held {most - max_alone} descriptors more")
     result["failures"] = failures
     return result
 
@@ -213,7 +213,7 @@ def main():
         results.append(one)
         print(
             f"| {one['row']} | {one['visits']} | {'?' if one['failures'] else 0} | "
-            f"{one['most_bytes']} | {one['descriptors']} | {one['more_descriptors_of_the_job']} | "
+            f"{one['max_bytes']} | {one['descriptors']} | {one['more_descriptors_of_the_job']} | "
             f"{one.get('init_ratio', '?')} |",
             flush=True,
         )

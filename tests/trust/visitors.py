@@ -172,7 +172,7 @@ def visit(kind, where, visits, seconds, results, only_port=None):
         os.setgid(uid)
         os.setuid(uid)
     end = time.monotonic() + seconds
-    live, done, received, most_received, descriptors = [], 0, 0, 0, 0
+    live, done, received, max_received, descriptors = [], 0, 0, 0, 0
     while done < visits and time.monotonic() < end:
         if recorder:
             recorder.listen()
@@ -203,7 +203,7 @@ def visit(kind, where, visits, seconds, results, only_port=None):
             one.socket.close()
             done += 1
             received += one.received
-            most_received = max(most_received, one.received)
+            max_received = max(max_received, one.received)
             descriptors += one.descriptors
         live = left
     for one in live:
@@ -212,7 +212,7 @@ def visit(kind, where, visits, seconds, results, only_port=None):
         {
             "visits": done + len(live),
             "bytes": received,
-            "most_bytes": most_received,
+            "max_bytes": max_received,
             "descriptors": descriptors,
         }
     )

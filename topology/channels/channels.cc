@@ -23,7 +23,7 @@ struct Speed {
 };
 
 // A best plan fills a wire, or it could be faster: its speed is a wire's rate over a whole number.
-std::vector<Speed> speeds_of(const Wires& wires, double bound, int most_channels) {
+std::vector<Speed> speeds_of(const Wires& wires, double bound, int max_channels) {
   std::vector<double> rates;
   for (int w = 0; w < wires.count(); ++w) rates.push_back(wires.gbs(w));
   std::sort(rates.begin(), rates.end());
@@ -32,12 +32,12 @@ std::vector<Speed> speeds_of(const Wires& wires, double bound, int most_channels
               rates.end());
   std::vector<Speed> speeds;
   // A channel has at most one hop more than GPUs, and a hop passes a wire once.
-  const int most_uses = most_channels * (wires.gpus() + 1);
+  const int max_uses = max_channels * (wires.gpus() + 1);
   for (const double rate : rates) {
-    for (int uses = 1; uses <= most_uses; ++uses) {
+    for (int uses = 1; uses <= max_uses; ++uses) {
       const double gbs = rate / uses;
       const int fit = static_cast<int>(std::min(bound * (1 + kSame) / gbs, 1e6));
-      if (fit >= 1) speeds.push_back({gbs, std::min(fit, most_channels)});
+      if (fit >= 1) speeds.push_back({gbs, std::min(fit, max_channels)});
     }
   }
   // Of equal totals the one with fewer channels first: it wins.
@@ -97,9 +97,9 @@ Done check(const Graph& graph, const ChannelRequest& request) {
   if (!all_are(request.gpus, NodeKind::kGpu) || !all_are(request.nics, NodeKind::kNic)) {
     return fail(Status::kInvalidArgument, "channels over nodes that are no GPU or no port");
   }
-  if (request.most_channels < 1) {
+  if (request.max_channels < 1) {
     return fail(Status::kInvalidArgument, "at most {} channels: 1 at least is needed",
-                request.most_channels);
+                request.max_channels);
   }
   return done();
 }
@@ -114,7 +114,7 @@ Result<ChannelPlan> find_channels(const Graph& graph, const ChannelRequest& requ
   const Wires wires(graph, request.gpus, request.nics);
   plan.bound_gbs = bound_gbs(wires, request.ports);
   std::int64_t left = kSearchSteps;
-  for (const Speed& speed : speeds_of(wires, plan.bound_gbs, request.most_channels)) {
+  for (const Speed& speed : speeds_of(wires, plan.bound_gbs, request.max_channels)) {
     if (speed.total() <= plan.gbs() * (1 + kSame)) break;
     Packing packing(wires, request.ports, speed.gbs);
     const int enough = static_cast<int>(plan.gbs() * (1 + kSame) / speed.gbs) + 1;

@@ -7,7 +7,7 @@
 //
 // Guarantees: no wire carries more than it can, by the routes of wires.h; equal hosts have equal
 // plans on all machines, as the search's budget counts steps and no time. Where the budget did not
-// end the search, no other number of channels up to `most_channels` gives more in total.
+// end the search, no other number of channels up to `max_channels` gives more in total.
 // Cost: at most kSearchSteps steps of nanoseconds each; plans that reach the bound end at once.
 //
 //   RONDO_TRY(const ChannelPlan plan, find_channels(graph, {.gpus = graph.gpus()}));
@@ -35,7 +35,7 @@ struct ChannelRequest {
   std::span<const int> gpus;    // nodes
   std::span<const int> nics{};  // nodes; empty: the ranks have one host
   PortUse ports = PortUse::kPairs;
-  int most_channels = 16;
+  int max_channels = 16;
 };
 
 struct ChannelPlan {

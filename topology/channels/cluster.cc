@@ -89,7 +89,7 @@ Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, const Clus
     if (found == searched.end()) {
       RONDO_TRY(ChannelPlan plan,
                 find_channels(*host.graph,
-                              ChannelRequest{host.gpus, nics, limits.ports, limits.most_channels}));
+                              ChannelRequest{host.gpus, nics, limits.ports, limits.max_channels}));
       found = searched.emplace(kind, std::move(plan)).first;
     }
     plans.push_back(&found->second);
@@ -100,8 +100,8 @@ Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, const Clus
 }
 
 Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, int cross_nic,
-                                  int most_channels) {
-  ClusterLimits limits{PortUse::kSame, std::clamp(most_channels, 1, kMostRings)};
+                                  int max_channels) {
+  ClusterLimits limits{PortUse::kSame, std::clamp(max_channels, 1, kMaxRings)};
   if (hosts.size() == 1 || cross_nic == 0) return find_channels(hosts, limits);
   limits.ports = PortUse::kPairs;
   RONDO_TRY(ClusterPlan any, find_channels(hosts, limits));

@@ -54,16 +54,16 @@ struct ClusterPlan {
 
 struct ClusterLimits {
   PortUse ports = PortUse::kPairs;
-  int most_channels = 16;
+  int max_channels = 16;
 };
-inline constexpr int kMostRings = 16;  // that are worth a search
+inline constexpr int kMaxRings = 16;  // that are worth a search
 
 // kInvalidArgument: several hosts, and one has no port; numbers of ranks and GPUs that differ.
 Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, const ClusterLimits& limits);
 
 // As NCCL_CROSS_NIC asks: 0 keeps each ring to ports of one number, 1 takes any, 2 leaves them only
-// where that is faster. most_channels: up to kMostRings count.
+// where that is faster. max_channels: up to kMaxRings count.
 Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, int cross_nic,
-                                  int most_channels);
+                                  int max_channels);
 
 }  // namespace rondo::topology

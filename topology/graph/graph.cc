@@ -233,8 +233,8 @@ void GraphBuilder::link(GraphLink link) {
     for (GraphLink& other : links_) {
       const bool same = other.from == link.from && other.to == link.to;
       if (!same || other.kind != link.kind) continue;
-      other.gbs = std::min(other.gbs + link.gbs, GraphLink::kMostGbs);
-      other.count = std::min(other.count + link.count, GraphLink::kMostCount);
+      other.gbs = std::min(other.gbs + link.gbs, GraphLink::kMaxGbs);
+      other.count = std::min(other.count + link.count, GraphLink::kMaxCount);
       return;
     }
   }
@@ -267,9 +267,9 @@ int GraphBuilder::numa_of(int node) const {
 }
 
 Result<Graph> GraphBuilder::build() && {
-  if (nodes_.size() > kMostNodes) {
+  if (nodes_.size() > kMaxNodes) {
     return fail(Status::kInvalidArgument, "a host of {} devices; at most {} are understood",
-                nodes_.size(), kMostNodes);
+                nodes_.size(), kMaxNodes);
   }
   RONDO_CHECK_OK(check_forest(nodes_, links_));
   put_in_order(nodes_, links_);

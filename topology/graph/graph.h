@@ -60,8 +60,8 @@ std::string_view name(GraphLinkKind kind);
 
 struct GraphLink {
   // What is beyond them is no machine: readers refuse it, and links that add up stop there.
-  static constexpr double kMostGbs = 1e9;
-  static constexpr int kMostCount = 1 << 20;
+  static constexpr double kMaxGbs = 1e9;
+  static constexpr int kMaxCount = 1 << 20;
 
   int from = -1;  // index of a node; kPci: what hangs from `to`
   int to = -1;
@@ -117,7 +117,7 @@ class Graph {
 
 class GraphBuilder {
  public:
-  static constexpr std::size_t kMostNodes = 4096;
+  static constexpr std::size_t kMaxNodes = 4096;
 
   GraphBuilder() = default;
   explicit GraphBuilder(const Graph& graph);  // to add to it; indices stay as they are
@@ -133,7 +133,7 @@ class GraphBuilder {
   int numa_of(int node) const;              // the root above it; -1: none yet
 
   // Adds what nobody said: links between all NUMA nodes, at the CPU's prior. kInvalidArgument: two
-  // devices with one bus id, a device that hangs from nothing or from itself, more than kMostNodes.
+  // devices with one bus id, a device that hangs from nothing or from itself, more than kMaxNodes.
   Result<Graph> build() &&;
 
  private:

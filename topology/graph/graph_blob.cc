@@ -3,7 +3,7 @@
 namespace rondo::topology {
 namespace {
 
-bool is_rate(double gbs) { return gbs >= 0 && gbs <= GraphLink::kMostGbs; }  // NaN is none
+bool is_rate(double gbs) { return gbs >= 0 && gbs <= GraphLink::kMaxGbs; }  // NaN is none
 
 void put_node(ByteWriter& out, const GraphNode& node) {
   out.put(node.kind);
@@ -58,7 +58,7 @@ GraphLink get_link(ByteReader& in, int nodes) {
   const auto is_node = [&](int index) { return index >= 0 && index < nodes; };
   const bool sound = is_node(link.from) && is_node(link.to) && link.from != link.to &&
                      link.kind <= GraphLinkKind::kSockets && link.source <= Source::kFile &&
-                     is_rate(link.gbs) && link.count >= 0 && link.count <= GraphLink::kMostCount;
+                     is_rate(link.gbs) && link.count >= 0 && link.count <= GraphLink::kMaxCount;
   if (!sound) in.refuse();
   return link;
 }
@@ -88,7 +88,7 @@ Result<Graph> parse_graph(ByteSpan blob) {
   cpu.model = in.get<int>();
   builder.cpu(std::move(cpu));
   const auto nodes = in.get<std::uint32_t>();
-  if (nodes > GraphBuilder::kMostNodes) in.refuse();
+  if (nodes > GraphBuilder::kMaxNodes) in.refuse();
   for (std::uint32_t i = 0; i < nodes && in.ok(); ++i) builder.add(get_node(in));
   const auto links = in.get<std::uint32_t>();
   // Every pair of NUMA nodes and of GPUs may have one. A cut blob ends the loop.

@@ -166,7 +166,7 @@ class HwlocReader {
     for (const std::string& port : {below, above}) {
       const auto found = gbs_.find(port);
       const bool known =
-          found != gbs_.end() && found->second > 0 && found->second < GraphLink::kMostGbs;
+          found != gbs_.end() && found->second > 0 && found->second < GraphLink::kMaxGbs;
       if (known && link.gbs <= 0) link.gbs = found->second;
     }
     return link;

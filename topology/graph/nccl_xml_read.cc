@@ -16,7 +16,7 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::size_t kMaxBytes = 4 << 20;
-constexpr int kMostBridges = 32;  // above one another
+constexpr int kMaxBridges = 32;  // above one another
 constexpr std::uint32_t kClassBridge = 0x060400, kClassNvSwitch = 0x068000, kClassCpu = 0x068001;
 
 // What NCCL writes beside what a graph holds; to be passed over in silence.
@@ -181,7 +181,7 @@ Done NcclXmlReader::read_inside(Xml element, int above, int depth) {
 }
 
 Done NcclXmlReader::read_device(Xml pci, int above, int depth) {
-  if (depth > kMostBridges) return refuse(pci, "more than {} bridges in a row", kMostBridges);
+  if (depth > kMaxBridges) return refuse(pci, "more than {} bridges in a row", kMaxBridges);
   note_unknown_attributes(pci);
   RONDO_TRY(std::string id, bus_id(pci, "busid"));
   RONDO_TRY(const int code, number(pci, "class", kClassBridge, 0xffffff, 16));

@@ -15,8 +15,8 @@ namespace {
 
 // NVML's C interface, as far as it is called here.
 constexpr int kOk = 0;
-constexpr unsigned kMostLinks = 36;
-constexpr unsigned kMostInstances = 64;  // of a GPU; today's have 7 at most
+constexpr unsigned kMaxLinks = 36;
+constexpr unsigned kMaxInstances = 64;  // of a GPU; today's have 7 at most
 constexpr unsigned kC2cCount = 170, kC2cStatus = 171, kC2cMegabytes = 172;
 constexpr int kRemoteGpu = 0, kRemoteCpu = 1, kRemoteSwitch = 2;
 
@@ -58,7 +58,7 @@ struct NvmlTable {
   int (*link_kind)(NvmlDevice device, unsigned link, int* kind);
   int (*fields)(NvmlDevice device, int count, NvmlField* fields);
   int (*mig_mode)(NvmlDevice device, unsigned* current, unsigned* pending);
-  int (*mig_most)(NvmlDevice device, unsigned* count);
+  int (*mig_max)(NvmlDevice device, unsigned* count);
   int (*mig_handle)(NvmlDevice device, unsigned index, NvmlDevice* instance);
 };
 
@@ -86,7 +86,7 @@ Result<NvmlTable> table_of(const NvmlLibrary& library, const char* name) {
   look_up(library, nvml.link_kind, "nvmlDeviceGetNvLinkRemoteDeviceType");
   look_up(library, nvml.fields, "nvmlDeviceGetFieldValues");
   look_up(library, nvml.mig_mode, "nvmlDeviceGetMigMode");
-  look_up(library, nvml.mig_most, "nvmlDeviceGetMaxMigDeviceCount");
+  look_up(library, nvml.mig_max, "nvmlDeviceGetMaxMigDeviceCount");
   look_up(library, nvml.mig_handle, "nvmlDeviceGetMigDeviceHandleByIndex");
   const bool complete = nvml.init != nullptr && nvml.shutdown != nullptr &&
                         nvml.error_string != nullptr && nvml.count != nullptr &&
@@ -145,7 +145,7 @@ class NvmlReader {
 
   void read_links(NvmlDevice device, NvmlGpu& gpu) const {
     if (nvml_.link_state == nullptr) return;
-    for (unsigned link = 0; link < kMostLinks; ++link) {
+    for (unsigned link = 0; link < kMaxLinks; ++link) {
       int up = 0;
       if (nvml_.link_state(device, link, &up) != kOk) return;  // no such link
       if (up == 0) {
@@ -173,11 +173,11 @@ class NvmlReader {
     unsigned now = 0, pending = 0, most = 0;
     const bool cut = nvml_.mig_mode != nullptr && nvml_.mig_mode(device, &now, &pending) == kOk;
     if (!cut || now == 0) return -1;
-    if (nvml_.mig_most == nullptr || nvml_.mig_handle == nullptr ||
-        nvml_.mig_most(device, &most) != kOk)
+    if (nvml_.mig_max == nullptr || nvml_.mig_handle == nullptr ||
+        nvml_.mig_max(device, &most) != kOk)
       return 0;
     int instances = 0;
-    for (unsigned index = 0; index < std::min(most, kMostInstances); ++index) {
+    for (unsigned index = 0; index < std::min(most, kMaxInstances); ++index) {
       NvmlDevice instance = nullptr;
       if (nvml_.mig_handle(device, index, &instance) == kOk) ++instances;
     }
@@ -190,7 +190,7 @@ class NvmlReader {
       return 0;
     }
     double gbs = 0;
-    for (unsigned link = 0; link < std::min<std::uint64_t>(number_in(count), kMostLinks); ++link) {
+    for (unsigned link = 0; link < std::min<std::uint64_t>(number_in(count), kMaxLinks); ++link) {
       NvmlField fields[] = {{.field = kC2cStatus, .scope = link},
                             {.field = kC2cMegabytes, .scope = link}};
       if (nvml_.fields(device, 2, fields) != kOk) continue;

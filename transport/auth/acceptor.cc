@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kProveWithin = std::chrono::seconds(1);
 constexpr auto kPause = milliseconds(20);  // after the descriptors ran out
-constexpr int kMostAtOnce = 256;           // accepted by one call of serve()
+constexpr int kMaxAtOnce = 256;            // accepted by one call of serve()
 
 // How far a visitor has got, and how long it may stay there while somebody waits behind it. An
 // honest one has said Hello before it is accepted, and answers at once.
@@ -44,17 +44,17 @@ struct Acceptor::Visitor {
   std::string text() const { return from.valid() ? from.text() : "a process of this host"; }
 };
 
-std::size_t Acceptor::most_unproven() {
-  constexpr rlim_t kMost = 64;
+std::size_t Acceptor::max_unproven() {
+  constexpr rlim_t kMax = 64;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost;
-  return std::clamp<rlim_t>(limit.rlim_cur / 8, 1, kMost);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMax;
+  return std::clamp<rlim_t>(limit.rlim_cur / 8, 1, kMax);
 }
 
 Acceptor::Acceptor(std::vector<net::Socket> listeners, Options options, net::Socket events)
     : listeners_(std::move(listeners)),
       options_(std::move(options)),
-      most_(most_unproven()),
+      max_(max_unproven()),
       events_(std::move(events)) {}
 
 Acceptor::~Acceptor() = default;
@@ -102,7 +102,7 @@ std::vector<Arrival> Acceptor::serve(const SecretOf& secret_of) {
   if (waiting || (accept_again_ != Clock::time_point() && now >= accept_again_))
     accept(secret_of, arrivals);
   const bool paused = accept_again_ != Clock::time_point();
-  const bool room = visitors_.size() < most_ ||
+  const bool room = visitors_.size() < max_ ||
                     std::any_of(visitors_.begin(), visitors_.end(),
                                 [&](const auto& visitor) { return now >= visitor->may_go(); });
   listen(room && !paused);
@@ -114,7 +114,7 @@ Acceptor::Clock::time_point Acceptor::next_deadline() const {
   if (accept_again_ != Clock::time_point()) next = accept_again_;
   for (const auto& visitor : visitors_) {
     next = std::min(next, visitor->since + kProveWithin);
-    if (!listening_ && visitors_.size() >= most_) next = std::min(next, visitor->may_go());
+    if (!listening_ && visitors_.size() >= max_) next = std::min(next, visitor->may_go());
   }
   return next;
 }
@@ -183,9 +183,9 @@ void Acceptor::accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals)
   accept_again_ = {};
   int accepted_now = 0;
   for (const net::Socket& listener : listeners_) {
-    while (accepted_now < kMostAtOnce) {
+    while (accepted_now < kMaxAtOnce) {
       const auto now = Clock::now();
-      if (visitors_.size() >= most_ && !make_room(now)) return;
+      if (visitors_.size() >= max_ && !make_room(now)) return;
       auto accepted = net::accept_tcp(listener);
       if (!accepted.ok()) {
         RONDO_INFO(kBootstrap, "'{}' pauses: {}", options_.endpoint, accepted.error().text);

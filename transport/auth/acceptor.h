@@ -1,7 +1,7 @@
 // Acceptor: the accepting side of the handshake, for many visitors (unproven connections) at once.
 //
 // Guarantees: serve() returns only visitors that proved the secret; all others are dropped within a
-// second. At most most_unproven() visitors are unproven at a time; further ones wait in the
+// second. At most max_unproven() visitors are unproven at a time; further ones wait in the
 // kernel's backlog, from whatever address they come. While some wait there, the visitor with the
 // least progress is dropped, the oldest first; a dropped peer connects again. Running out of
 // descriptors is no error: a visitor is dropped, and accepting pauses. Never blocks, has no thread.
@@ -70,7 +70,7 @@ class Acceptor {
   void drop_visitors();
 
   // min(64, RLIMIT_NOFILE / 8), at least 1.
-  static std::size_t most_unproven();
+  static std::size_t max_unproven();
 
  private:
   struct Visitor;
@@ -83,7 +83,7 @@ class Acceptor {
 
   const std::vector<net::Socket> listeners_;
   const Options options_;
-  const std::size_t most_;
+  const std::size_t max_;
   net::Socket events_;          // epoll: the listeners and all visitors
   std::optional<Tag> doubted_;  // by the last one
   std::vector<std::unique_ptr<Visitor>> visitors_;

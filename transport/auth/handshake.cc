@@ -52,7 +52,7 @@ Handshake::Handshake(std::string_view endpoint, const Build& build, bool connect
   ByteWriter name;
   name.put_string(endpoint);
   said_ = name.take();
-  said_.reserve(said_.size() + 3 * kMostBytes);
+  said_.reserve(said_.size() + 3 * kMaxBytes);
 }
 
 Handshake Handshake::connector(const Key& key, std::string_view endpoint, const Build& build) {
@@ -151,7 +151,7 @@ void Handshake::take_header() {
   const auto type = in.get<std::uint8_t>();
   const auto bytes = in.get<std::uint16_t>();
   const std::size_t least = least_after_header();
-  const std::size_t most = message_ == kAnswer ? kMostPayload + kProof : least;
+  const std::size_t most = message_ == kAnswer ? kMaxPayload + kProof : least;
   if (magic != kMagic || type != message_ || bytes < least || bytes > most)
     return refuse("it does not speak Rondo's handshake");
   heard_header_ = true;
@@ -201,7 +201,7 @@ void Handshake::challenge(const Digest& secret) {
 }
 
 void Handshake::answer(ByteSpan payload) {
-  assert(connector_ && state_ == State::kTurn && payload.size() <= kMostPayload);
+  assert(connector_ && state_ == State::kTurn && payload.size() <= kMaxPayload);
   begin(kAnswer, payload, kProof);
   prove(kConnector);
   session_key_ = derive(secret_, kSession, said());

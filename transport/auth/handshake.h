@@ -62,8 +62,8 @@ class Handshake {
     kProven,   // the key is there, and the other side knows it too
     kRefused,  // why() says what was wrong
   };
-  static constexpr std::size_t kMostPayload = 512;
-  static constexpr std::size_t kMostBytes = 1024;  // no message is longer
+  static constexpr std::size_t kMaxPayload = 512;
+  static constexpr std::size_t kMaxBytes = 1024;  // no message is longer
 
   static Handshake connector(const Key& key, std::string_view endpoint, const Build& build = {});
   static Handshake acceptor(std::string_view endpoint, const Build& build = {});
@@ -83,7 +83,7 @@ class Handshake {
 
   // An acceptor's turn: the secret that tag() names.
   void challenge(const Digest& secret);
-  // A connector's turn: at most kMostPayload bytes, for the one who has proved itself.
+  // A connector's turn: at most kMaxPayload bytes, for the one who has proved itself.
   void answer(ByteSpan payload);
 
   bool said_hello() const { return said_hello_; }  // acceptor: tag() and peer_build() are known

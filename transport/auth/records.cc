@@ -37,11 +37,11 @@ const EVP_CIPHER* make_cipher() {
 const EVP_CIPHER* cipher() {
   static std::atomic<const EVP_CIPHER*> known{nullptr};
   static std::atomic<pid_t> maker{0};
-  constexpr int kMostWaits = 100'000;  // of 0.1 ms
+  constexpr int kMaxWaits = 100'000;  // of 0.1 ms
   for (int waits = 0;; ++waits) {
     if (const EVP_CIPHER* one = known.load(std::memory_order_acquire)) return one;
     pid_t by = maker.load(std::memory_order_acquire);
-    if (by == getpid() && waits < kMostWaits) {
+    if (by == getpid() && waits < kMaxWaits) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       continue;
     }
@@ -106,8 +106,8 @@ Result<Records> Records::make(const Digest& session_key, Side side) {
 Done Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
   std::size_t bytes = 0;
   for (const ByteSpan part : parts) bytes += part.size();
-  if (bytes == 0 || bytes > kMostBytes)
-    return fail(Status::kInternalError, "a record of {} bytes; 1 to {} fit", bytes, kMostBytes);
+  if (bytes == 0 || bytes > kMaxBytes)
+    return fail(Status::kInternalError, "a record of {} bytes; 1 to {} fit", bytes, kMaxBytes);
   const auto header = header_of(bytes);
   const Nonce nonce = nonce_of(out_.number++);
   const std::size_t begin = out.size();
@@ -136,7 +136,7 @@ Done Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
 
 Done Records::seal(ByteSpan bytes, Bytes& out) {
   while (!bytes.empty()) {
-    const ByteSpan some = bytes.first(std::min(bytes.size(), kMostBytes));
+    const ByteSpan some = bytes.first(std::min(bytes.size(), kMaxBytes));
     RONDO_CHECK_OK(seal({&some, 1}, out));
     bytes = bytes.subspan(some.size());
   }
@@ -148,7 +148,7 @@ std::size_t Records::missing() const {
   const std::size_t there = filled_ - taken_;
   if (there < kLength) return kLength - there;
   const std::size_t length = length_in(ByteSpan(buffer_).subspan(taken_, kLength));
-  const std::size_t whole = std::min(length, kMostBytes) + kOverhead;
+  const std::size_t whole = std::min(length, kMaxBytes) + kOverhead;
   return whole > there ? whole - there : 0;
 }
 
@@ -173,7 +173,7 @@ Result<std::optional<ByteSpan>> Records::next() {
                 "way",
                 in_.number);
   };
-  if (bytes == 0 || bytes > kMostBytes) return refuse();
+  if (bytes == 0 || bytes > kMaxBytes) return refuse();
   if (missing() != 0) return std::optional<ByteSpan>();
   const Nonce nonce = nonce_of(in_.number);
   std::byte* const content = buffer_.data() + taken_ + kLength;

@@ -28,7 +28,7 @@ namespace rondo::auth {
 class Records {
  public:
   enum class Side { kConnector, kAcceptor };
-  static constexpr std::size_t kMostBytes = 16 << 10;  // of a record's content
+  static constexpr std::size_t kMaxBytes = 16 << 10;  // of a record's content
   static constexpr std::size_t kOverhead = 4 + 16;
 
   static Result<Records> make(const Digest& session_key, Side side);
@@ -38,7 +38,7 @@ class Records {
   Records(Records&&) = default;
   Records& operator=(Records&&) = default;
 
-  // Appends one record with all parts, 1 to kMostBytes together, to `out`.
+  // Appends one record with all parts, 1 to kMaxBytes together, to `out`.
   Done seal(std::span<const ByteSpan> parts, Bytes& out);
   // The same for any number of bytes: as many records as they need.
   Done seal(ByteSpan bytes, Bytes& out);

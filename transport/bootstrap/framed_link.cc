@@ -31,7 +31,7 @@ Done FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload)
   if (!records_) return nobody_error();
   const auto header = net::frame_header(type, round, payload.size());
   const ByteSpan parts[] = {
-      header, payload.first(std::min(payload.size(), auth::Records::kMostBytes - header.size()))};
+      header, payload.first(std::min(payload.size(), auth::Records::kMaxBytes - header.size()))};
   RONDO_CHECK_OK(records_->seal(parts, outbox_));
   RONDO_CHECK_OK(records_->seal(payload.subspan(parts[1].size()), outbox_));
   ++traffic_.frames;

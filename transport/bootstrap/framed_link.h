@@ -65,7 +65,7 @@ class FramedLink {
  private:
   net::Socket socket_;
   std::optional<auth::Records> records_;
-  net::FrameParser parser_{net::kMostPayload};
+  net::FrameParser parser_{net::kMaxPayload};
   Bytes outbox_;
   std::size_t sent_ = 0;
   bool closed_ = false;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'R', 'o', 'n', 'd', 'o', 'I', 'D', 1};
 constexpr std::size_t kBody = sizeof(UniqueId::bytes) - 4;
-constexpr std::size_t kMostAddresses = 10;
+constexpr std::size_t kMaxAddresses = 10;
 constexpr std::uint8_t kServedByRankZero = 1;
 
 std::span<const std::byte> body_of(const UniqueId& id) {
@@ -25,7 +25,7 @@ UniqueId encode_id(const IdContents& contents) {
   constexpr std::size_t kRoom = kBody - 8 - 1 - 1 - 2 - 32;
   for (const auto& address : contents.addresses) {
     const auto ip = address.ip();
-    if (count == kMostAddresses || addresses.written().size() + 1 + ip.size() > kRoom) break;
+    if (count == kMaxAddresses || addresses.written().size() + 1 + ip.size() > kRoom) break;
     addresses.put<std::uint8_t>(ip.size() == 4 ? 4 : 6);
     addresses.put_raw(std::as_bytes(ip));
     ++count;
@@ -72,7 +72,7 @@ Result<IdContents> decode_id(const UniqueId& id) {
             ? net::SocketAddress::v4(std::span<const unsigned char, 4>(ip.data(), 4), contents.port)
             : net::SocketAddress::v6(ip, contents.port));
   }
-  if (!in.ok() || count > kMostAddresses || contents.addresses.empty() || contents.port == 0)
+  if (!in.ok() || count > kMaxAddresses || contents.addresses.empty() || contents.port == 0)
     return refuse();
   return contents;
 }

@@ -15,8 +15,8 @@
 namespace rondo::bootstrap {
 namespace {
 
-constexpr std::size_t kFewestCharacters = 16;
-constexpr std::size_t kMostCharacters = 4096;
+constexpr std::size_t kMinCharacters = 16;
+constexpr std::size_t kMaxCharacters = 4096;
 
 Result<std::string> secret_in(const std::string& path) {
   RONDO_TRY(const Fd file, open_regular_file("file of RONDO_SECRET", path));
@@ -28,7 +28,7 @@ Result<std::string> secret_in(const std::string& path) {
                 "RONDO_SECRET=@{} may be read by others (user {}, mode {:o}): it must be this "
                 "user's, with mode 0600",
                 path, about.st_uid, about.st_mode & 07777);
-  std::string text(kMostCharacters + 1, '\0');
+  std::string text(kMaxCharacters + 1, '\0');
   const ssize_t size = ::read(file.get(), text.data(), text.size());
   if (size < 0) return fail_errno(errno, "RONDO_SECRET=@{} cannot be read", path);
   text.resize(static_cast<std::size_t>(size));
@@ -41,11 +41,11 @@ Result<Secret> secret_of(const std::string& setting) {
   if (setting[0] == '@') {
     RONDO_TRY(text, secret_in(setting.substr(1)));
   }
-  if (text.size() < kFewestCharacters || text.size() > kMostCharacters)
+  if (text.size() < kMinCharacters || text.size() > kMaxCharacters)
     return fail(Status::kInvalidArgument,
                 "RONDO_SECRET has {} characters; {} to {} random ones keep strangers out (openssl "
                 "rand -hex 32)",
-                text.size(), kFewestCharacters, kMostCharacters);
+                text.size(), kMinCharacters, kMaxCharacters);
   return Secret(
       auth::sha256({std::as_bytes(std::span("RONDO_SECRET")), std::as_bytes(std::span(text))}));
 }

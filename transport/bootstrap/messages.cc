@@ -7,10 +7,10 @@
 namespace rondo::bootstrap {
 namespace {
 
-constexpr std::size_t kMostPlaces = 10;
+constexpr std::size_t kMaxPlaces = 10;
 
 void write(ByteWriter& out, const Place& place) {
-  const std::size_t count = std::min(place.addresses.size(), kMostPlaces);
+  const std::size_t count = std::min(place.addresses.size(), kMaxPlaces);
   out.put<std::uint16_t>(place.port);
   out.put<std::uint8_t>(static_cast<std::uint8_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
@@ -24,7 +24,7 @@ Place read_place(ByteReader& in) {
   Place place;
   place.port = in.get<std::uint16_t>();
   const auto count = in.get<std::uint8_t>();
-  if (count > kMostPlaces) in.refuse();
+  if (count > kMaxPlaces) in.refuse();
   for (int i = 0; i < count && in.ok(); ++i) {
     const auto length = in.get<std::uint8_t>();
     std::array<unsigned char, 16> ip{};
@@ -81,7 +81,7 @@ std::optional<Table> Table::decode(ByteSpan payload) {
 Bytes encode_error(const Error& error) {
   ByteWriter out;
   out.put<std::int32_t>(static_cast<int>(error.status));
-  out.put_string(std::string_view(error.text).substr(0, kMostErrorText));
+  out.put_string(std::string_view(error.text).substr(0, kMaxErrorText));
   return out.take();
 }
 
@@ -91,7 +91,7 @@ std::optional<Error> decode_error(ByteSpan payload) {
   Error error;
   error.text = in.get_string();
   if (status <= 0 || status > static_cast<int>(Status::kTimeout) ||
-      error.text.size() > kMostErrorText)
+      error.text.size() > kMaxErrorText)
     return std::nullopt;
   error.status = static_cast<Status>(status);
   error.text = printable_lines(error.text);

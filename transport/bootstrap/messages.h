@@ -26,8 +26,8 @@ enum Message : std::uint16_t {
   kResult = 8,
 };
 
-inline constexpr std::size_t kMostErrorText = 4096;
-inline constexpr int kMostRanks = 1 << 20;
+inline constexpr std::size_t kMaxErrorText = 4096;
+inline constexpr int kMaxRanks = 1 << 20;
 
 // Where a rank waits for its children of the tree.
 struct Place {

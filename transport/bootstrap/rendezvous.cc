@@ -7,16 +7,16 @@
 namespace rondo::bootstrap {
 namespace {
 
-constexpr std::size_t kMostNamed = 16;
+constexpr std::size_t kMaxNamed = 16;
 constexpr auto kLongestTimeout = std::chrono::hours(24 * 365);
 
 }  // namespace
 
 std::string name_ranks(std::span<const int> ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > kMostNamed) text += fmt::format(" and {} more", ranks.size() - kMostNamed);
+  if (ranks.size() > kMaxNamed) text += fmt::format(" and {} more", ranks.size() - kMaxNamed);
   return text;
 }
 
@@ -30,7 +30,7 @@ std::optional<Arrival> Arrival::from_proven(auth::Arrival proven) {
 
 std::optional<Error> Rendezvous::objection(const Arrival& arrival) const {
   const Join& join = arrival.join;
-  if (join.size < 1 || join.size > kMostRanks || join.rank < 0 || join.rank >= join.size)
+  if (join.size < 1 || join.size > kMaxRanks || join.rank < 0 || join.rank >= join.size)
     return fail(Status::kInvalidArgument, "rank {} of {} ranks is out of range (from {})",
                 join.rank, join.size, arrival.from.text());
   for (const Guest* other : members_) {
@@ -82,7 +82,7 @@ void Rendezvous::admit(Arrival arrival) {
 
 // The first rank that comes says how many there are.
 void Rendezvous::note_coming(const Join& join) {
-  if (came_.empty() && join.size > 0 && join.size <= kMostRanks)
+  if (came_.empty() && join.size > 0 && join.size <= kMaxRanks)
     came_.resize(static_cast<std::size_t>(join.size));
   if (join.rank >= 0 && static_cast<std::size_t>(join.rank) < came_.size())
     came_[static_cast<std::size_t>(join.rank)] = true;

@@ -184,7 +184,7 @@ class Joining {
 };
 
 Done check(const JoinRequest& request) {
-  if (request.size < 1 || request.size > kMostRanks || request.rank < 0 ||
+  if (request.size < 1 || request.size > kMaxRanks || request.rank < 0 ||
       request.rank >= request.size)
     return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
                 request.size);

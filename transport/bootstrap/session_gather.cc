@@ -13,7 +13,7 @@ constexpr auto kSlackPerLevel = std::chrono::milliseconds(300);
 Error too_large(std::size_t bytes) {
   return fail(Status::kInvalidArgument,
               "the ranks gave {} bytes to one exchange; at most {} go together", bytes,
-              net::kMostPayload);
+              net::kMaxPayload);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> 
 }
 
 Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte> mine) {
-  if (mine.size() > net::kMostPayload) return too_large(mine.size());
+  if (mine.size() > net::kMaxPayload) return too_large(mine.size());
   const auto deadline = net::Deadline::of(timeout, aborted);
   ByteWriter upward;
   append_entry(upward, tree.rank, mine);
@@ -71,12 +71,12 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
     while (child.inbox.empty())
       RONDO_CHECK_OK(pump(deadline.later(kSlackPerLevel * tree.height()), true));
     RONDO_TRY(const Bytes below, take(child, kGather));
-    if (upward.written().size() + below.size() > net::kMostPayload)
+    if (upward.written().size() + below.size() > net::kMaxPayload)
       return too_large(upward.written().size() + below.size());
     upward.put_raw(below);
   }
   Bytes result = upward.take();
-  if (result.size() > net::kMostPayload) return too_large(result.size());
+  if (result.size() > net::kMaxPayload) return too_large(result.size());
   if (Neighbour* up = parent()) {
     const int levels = Tree{0, tree.size}.height() + tree.depth() + 1;
     const auto longer = deadline.later(kSlackPerLevel * levels);

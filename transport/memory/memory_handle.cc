@@ -17,7 +17,7 @@ Done send_files(int socket, const std::vector<const MemoryHandle*>& handles,
     if (handle->file) files.push_back(handle->file.get());
   std::span<const int> left(files);
   do {
-    const auto some = left.first(std::min(shm::kMostDescriptors, left.size()));
+    const auto some = left.first(std::min(shm::kMaxDescriptors, left.size()));
     left = left.subspan(some.size());
     RONDO_CHECK_OK(shm::send_fds(socket, static_cast<int>(left.size()), some, deadline));
   } while (!left.empty());

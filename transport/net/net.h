@@ -42,7 +42,7 @@ inline constexpr int kControlLane = 3;  // small messages, read at once; a silen
 inline constexpr int kPutLane = 4;
 inline constexpr int kLanes = 5;
 // Lanes from kLanes on are what a network's owner makes of them (transport/proxy/net_proxy.h).
-inline constexpr int kMostLanes = 256;
+inline constexpr int kMaxLanes = 256;
 
 // Which link of a communicator: made by rank `from`, accepted by rank `to`.
 struct LinkName {
@@ -171,9 +171,9 @@ class Network : public WakeSource {
   virtual bool reads_back() const { return false; }  // Memory::read_back
   // Whether peers can write into memory of this rank while it does nothing (Link::iput).
   virtual bool puts() const { return false; }
-  // What a peer needs for that: at most kMostPackedKey bytes, as secret as what it names. Puts made
+  // What a peer needs for that: at most kMaxPackedKey bytes, as secret as what it names. Puts made
   // after deregister_memory() fail. Who has seen a put's word calls Memory::flush by itself.
-  static constexpr std::size_t kMostPackedKey = 256;
+  static constexpr std::size_t kMaxPackedKey = 256;
   virtual Result<std::vector<std::byte>> pack_key(MemoryKey) const {
     return fail(Status::kInternalError, "network {} has no puts", name());
   }

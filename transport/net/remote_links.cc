@@ -14,7 +14,7 @@ using net::Line;
 using net::RemotePeer;
 using Clock = std::chrono::steady_clock;
 
-constexpr net::SlotShape kControlSlots{RemoteLinks::kMostControlBytes, 16};
+constexpr net::SlotShape kControlSlots{RemoteLinks::kMaxControlBytes, 16};
 
 }  // namespace
 
@@ -282,9 +282,9 @@ bool RemoteLinks::reached(int peer) const {
 }
 
 Done RemoteLinks::send_control(int rank, std::span<const std::byte> message) {
-  if (message.size() > kMostControlBytes)
+  if (message.size() > kMaxControlBytes)
     return fail(Status::kInvalidArgument, "a control message of {} bytes; at most {} fit",
-                message.size(), kMostControlBytes);
+                message.size(), kMaxControlBytes);
   RONDO_TRY(RemotePeer * peer, state_->peer(rank));
   if (!peer->has_control()) RONDO_CHECK_OK(state_->open_control(*peer));
   Line* line = peer->control_line();

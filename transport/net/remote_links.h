@@ -50,7 +50,7 @@ struct RemoteLinksOptions {
 
 class RemoteLinks final : public net::WakeSource {
  public:
-  static constexpr std::size_t kMostControlBytes = 4096;
+  static constexpr std::size_t kMaxControlBytes = 4096;
 
   // Listens. Fails where no network interface may be used (NCCL_SOCKET_IFNAME).
   static Result<std::unique_ptr<RemoteLinks>> open(RemoteLinksOptions options);
@@ -83,7 +83,7 @@ class RemoteLinks final : public net::WakeSource {
   // False while the links to this peer are still being opened.
   bool reached(int peer) const;
 
-  // At most kMostControlBytes; kept until the link takes it, even where it has to be opened first.
+  // At most kMaxControlBytes; kept until the link takes it, even where it has to be opened first.
   // A peer that computes reads nothing: one that leaves more than about 64 KiB unread for
   // RONDO_NET_TIMEOUT counts as dead, so bound what is said to it without an answer.
   Done send_control(int peer, std::span<const std::byte> message);

@@ -10,7 +10,7 @@
 namespace rondo::net {
 
 Done WakeGroup::add(WakeSource& source) {
-  if (count_ == kMost) return fail(Status::kInternalError, "more than {} networks", kMost);
+  if (count_ == kMax) return fail(Status::kInternalError, "more than {} networks", kMax);
   sources_[count_++] = &source;
   if (count_ == 1) return done();
   if (events_ = Fd(::epoll_create1(EPOLL_CLOEXEC)); !events_)

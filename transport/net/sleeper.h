@@ -34,13 +34,13 @@ class WakeSource {
 // Several sources as one: the descriptor of the only one, or an epoll descriptor of all.
 class WakeGroup final : public WakeSource {
  public:
-  static constexpr std::size_t kMost = 2;
+  static constexpr std::size_t kMax = 2;
   Done add(WakeSource& source);
   bool arm() override;
   int poll_fd() const override;
 
  private:
-  std::array<WakeSource*, kMost> sources_{};
+  std::array<WakeSource*, kMax> sources_{};
   std::size_t count_ = 0;
   Fd events_;  // from the second one on
 };
@@ -53,16 +53,16 @@ class Sleeper {
     add_fd(source.poll_fd());
     return true;
   }
-  // What somebody else makes readable. Beyond kMost descriptors, the sleep's limit has to do.
+  // What somebody else makes readable. Beyond kMax descriptors, the sleep's limit has to do.
   void add_fd(int fd) {
-    if (fd >= 0 && count_ < kMost) entries_[count_++] = {fd, POLLIN, 0};
+    if (fd >= 0 && count_ < kMax) entries_[count_++] = {fd, POLLIN, 0};
   }
   // Until one of them is readable, no longer than that. True: the first one that was added is.
   bool sleep(std::chrono::nanoseconds at_most);
 
  private:
-  static constexpr std::size_t kMost = 10;
-  std::array<pollfd, kMost> entries_;
+  static constexpr std::size_t kMax = 10;
+  std::array<pollfd, kMax> entries_;
   std::size_t count_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace rondo::plugin::abi {
 inline constexpr int kOldest = 8, kNewest = 12;
 inline constexpr std::size_t kHandleBytes = 128;  // what listen() fills in, for the peer
 // Requests of one connection that a plugin must be able to have on their way.
-inline constexpr int kMostRequests = 32;
+inline constexpr int kMaxRequests = 32;
 
 // What memory is, and which kinds a device takes.
 enum MemoryKind : int { kHost = 1, kCuda = 2, kDmabuf = 4 };
@@ -43,9 +43,9 @@ struct PropertiesPort {
   int speed;  // Mb/s
   int port;
   float latency;
-  int most_connections;
-  int most_receives;  // of one irecv()
-  int offload_type;   // 0: none, the host moves everything
+  int max_connections;
+  int max_receives;  // of one irecv()
+  int offload_type;  // 0: none, the host moves everything
   int offload_version;
 };
 struct Properties8 {
@@ -59,16 +59,16 @@ struct PropertiesSince9 {
   PropertiesPort port;
   int device_count;
   int devices[kDevices];  // that a virtual one is made of
-  std::size_t most_bytes;
-  std::size_t most_collective_bytes;
-  int most_multi_requests;   // from version 11 on
+  std::size_t max_bytes;
+  std::size_t max_collective_bytes;
+  int max_multi_requests;    // from version 11 on
   std::int16_t rail, plane;  // from version 12 on
 };
 using Properties9 = PropertiesSince9<4>;  // and of versions 10 and 11
 using Properties12 = PropertiesSince9<8>;
 static_assert(sizeof(Properties8) == 64 && offsetof(Properties8, port.speed) == 32);
-static_assert(offsetof(Properties9, port.speed) == 36 && offsetof(Properties9, most_bytes) == 88);
-static_assert(offsetof(Properties12, most_bytes) == 104 && offsetof(Properties12, rail) == 124);
+static_assert(offsetof(Properties9, port.speed) == 36 && offsetof(Properties9, max_bytes) == 88);
+static_assert(offsetof(Properties12, max_bytes) == 104 && offsetof(Properties12, rail) == 124);
 
 // Functions whose arguments depend on the version.
 using Init8 = int (*)(Logger);  // and 9

@@ -9,27 +9,27 @@ namespace rondo::plugin {
 namespace {
 
 // Results of test() count bytes in an int.
-constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
+constexpr std::uint64_t kMax = std::numeric_limits<int>::max();
 
 std::string text_of(const char* from_plugin) {
   return from_plugin == nullptr ? "" : printable(from_plugin);
 }
 
 Device device_of(int number, const abi::PropertiesHead& head, const abi::PropertiesPort& port,
-                 std::uint64_t most_bytes) {
+                 std::uint64_t max_bytes) {
   return {number,
           text_of(head.name),
           head.pci_path == nullptr ? "" : head.pci_path,
           head.memory_kinds,
           head.registration_is_global != 0,
           port.offload_type != 0,
-          most_bytes == 0 ? kMost : std::min(most_bytes, kMost)};
+          max_bytes == 0 ? kMax : std::min(max_bytes, kMax)};
 }
 
 template <class Since9>
 Device device_since_9(int number, const void* properties) {
   const auto& read = *static_cast<const Since9*>(properties);
-  return device_of(number, read.head, read.port, read.most_bytes);
+  return device_of(number, read.head, read.port, read.max_bytes);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ Device read_device(int number, int version, const void* properties) {
   if (version >= 12) return device_since_9<abi::Properties12>(number, properties);
   if (version >= 9) return device_since_9<abi::Properties9>(number, properties);
   const auto& read = *static_cast<const abi::Properties8*>(properties);
-  return device_of(number, read.head, read.port, kMost);
+  return device_of(number, read.head, read.port, kMax);
 }
 
 topology::NicName nic_of(const Device& device) {

@@ -19,8 +19,8 @@ struct Device {
   std::string pci_path;  // in /sys; "": of no PCI device
   int memory_kinds = 0;  // abi::MemoryKind
   bool registration_is_global = false;
-  bool offloads = false;         // wants kernels of its own on the GPU
-  std::uint64_t most_bytes = 0;  // of a message
+  bool offloads = false;        // wants kernels of its own on the GPU
+  std::uint64_t max_bytes = 0;  // of a message
 
   bool takes(net::Memory::Kind kind) const;
 };

@@ -22,7 +22,7 @@ static_assert(sizeof(Header) == 48);
 
 // Messages that are with the plugin at once in one direction; each takes two requests, and one more
 // flushes.
-inline constexpr std::uint64_t kWindow = (abi::kMostRequests - 1) / 2;
+inline constexpr std::uint64_t kWindow = (abi::kMaxRequests - 1) / 2;
 using Headers = std::array<Header, kWindow>;
 
 // One of the plugin's requests.

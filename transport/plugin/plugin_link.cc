@@ -100,9 +100,9 @@ std::optional<net::Request> PluginLink::isend(const CallRecord& record,
                                               std::uint32_t tag) {
   if (!body.empty() && endpoint_.memory.find(key, body) == nullptr)
     fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
-  if (body.size() > endpoint_.device.most_bytes)
+  if (body.size() > endpoint_.device.max_bytes)
     fail_with(fmt::format("{} bytes are more than {} sends at once ({})", body.size(),
-                          endpoint_.plugin.text(), endpoint_.device.most_bytes));
+                          endpoint_.plugin.text(), endpoint_.device.max_bytes));
   return send_.push(record, body, key, tag);
 }
 

@@ -49,8 +49,8 @@ bool ReceiveSide::post_next(Message& message) {
     error_ = memory.error();
     return false;
   }
-  constexpr std::size_t kMost = std::numeric_limits<int>::max();
-  return submit(message.body, message.room.first(std::min(message.room.size(), kMost)), *memory);
+  constexpr std::size_t kMax = std::numeric_limits<int>::max();
+  return submit(message.body, message.room.first(std::min(message.room.size(), kMax)), *memory);
 }
 
 bool ReceiveSide::submit(Part& part, std::span<std::byte> room, void* memory) {

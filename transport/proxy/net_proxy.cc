@@ -12,9 +12,9 @@ namespace {
 
 // Lanes behind the rank's own: of connections by channel and lane, then of messages by channel.
 constexpr int kLanesOfATree = 2;
-constexpr int kFirstMessageLane = net::kLanes + kMostProxyChannels * kLanesOfATree;
-constexpr int kLastMessageLane = kFirstMessageLane + kMostProxyMessageChannels - 1;
-static_assert(kLastMessageLane < net::kMostLanes);
+constexpr int kFirstMessageLane = net::kLanes + kMaxProxyChannels * kLanesOfATree;
+constexpr int kLastMessageLane = kFirstMessageLane + kMaxProxyMessageChannels - 1;
+static_assert(kLastMessageLane < net::kMaxLanes);
 
 bool is_message(const net::LinkName& name) {
   return name.lane >= kFirstMessageLane && name.lane <= kLastMessageLane;

@@ -35,7 +35,7 @@
 namespace rondo::gpu {
 
 // Channels that there may be, of connections and of messages between two ranks.
-inline constexpr int kMostProxyChannels = 64, kMostProxyMessageChannels = 8;
+inline constexpr int kMaxProxyChannels = 64, kMaxProxyMessageChannels = 8;
 // The link for a connection on a channel and a lane of its own (trees have two); for a channel of
 // messages.
 net::LinkName net_proxy_link(int from, int to, int lane, int channel);

@@ -40,10 +40,10 @@ bool take_descriptors(msghdr& message, std::vector<Fd>& fds) {
 }  // namespace
 
 Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline) {
-  if (fds.size() > kMostDescriptors)
+  if (fds.size() > kMaxDescriptors)
     return fail(Status::kInternalError, "{} descriptors in one message, at most {}", fds.size(),
-                kMostDescriptors);
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
+                kMaxDescriptors);
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
   iovec data{&value, sizeof(value)};
   msghdr message{};
   message.msg_iov = &data;
@@ -69,9 +69,9 @@ Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& d
 // It looks before it takes: descriptors for which there is no room would be lost.
 Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
   for (;;) {
-    alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
     FdMessage received;
-    received.fds.reserve(kMostDescriptors);  // none may get lost
+    received.fds.reserve(kMaxDescriptors);  // none may get lost
     iovec data{&received.value, sizeof(received.value)};
     msghdr message{};
     message.msg_iov = &data;

@@ -16,7 +16,7 @@ namespace rondo::shm {
 using net::Deadline;
 
 // One message: an int and up to 32 descriptors.
-inline constexpr std::size_t kMostDescriptors = 32;
+inline constexpr std::size_t kMaxDescriptors = 32;
 struct FdMessage {
   int value = 0;
   std::vector<Fd> fds;

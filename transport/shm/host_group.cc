@@ -119,8 +119,8 @@ class Meeting {
     std::vector<int> fds{group_->segment->fd()};
     for (int about = 0; about < count(); ++about)
       if (about != to) fds.insert(fds.end(), processes[about].begin(), processes[about].end());
-    for (std::size_t at = 0; at < fds.size(); at += kMostDescriptors) {
-      const std::size_t some = std::min(kMostDescriptors, fds.size() - at);
+    for (std::size_t at = 0; at < fds.size(); at += kMaxDescriptors) {
+      const std::size_t some = std::min(kMaxDescriptors, fds.size() - at);
       RONDO_CHECK_OK(send_fds(socket, static_cast<int>(at), std::span(fds).subspan(at, some),
                               request_.deadline));
     }

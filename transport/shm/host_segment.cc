@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<int> shown{0};  // descriptors of this process that stay open
 
-int most_shown() {
+int max_shown() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return HostSegment::kShown;
   return static_cast<int>(std::min<rlim_t>(HostSegment::kShown, files.rlim_cur / 8));
@@ -28,7 +28,7 @@ HostSegment::~HostSegment() {
 }
 
 void HostSegment::settle() {
-  shown_ = shown.fetch_add(1, std::memory_order_relaxed) < most_shown();
+  shown_ = shown.fetch_add(1, std::memory_order_relaxed) < max_shown();
   if (shown_) return;
   shown.fetch_sub(1, std::memory_order_relaxed);
   fd_.reset();

@@ -13,7 +13,7 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::uint32_t kMostRanks = 1 << 20;
+constexpr std::uint32_t kMaxRanks = 1 << 20;
 
 SegmentShape shape_of(int ranks) { return {ranks, 0, 0, 0}; }
 
@@ -26,7 +26,7 @@ Result<SegmentView> SegmentView::open(const std::string& path) {
   struct stat info {};
   if (fstat(fd.get(), &info) != 0 ||
       pread(fd.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-      header.magic != kSegmentMagic || header.ranks == 0 || header.ranks > kMostRanks)
+      header.magic != kSegmentMagic || header.ranks == 0 || header.ranks > kMaxRanks)
     return fail(Status::kInvalidArgument, "{} is no memory of a communicator", path);
   if (header.version != kLayoutVersion)
     return fail(Status::kInvalidUsage,

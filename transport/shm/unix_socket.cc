@@ -73,7 +73,7 @@ Result<UnixListener> open_unix_listener() {
 }
 
 UnixConnection connect_unix(const std::string& name) {
-  if (name.empty() || name.size() > kMostSocketName) return {{}, EINVAL};
+  if (name.empty() || name.size() > kMaxSocketName) return {{}, EINVAL};
   net::Socket fd = make_socket();
   if (!fd) return {{}, errno};
   const AbstractAddress address(name);

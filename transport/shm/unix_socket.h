@@ -16,7 +16,7 @@ struct UnixListener {
   net::Socket fd;
   std::string name;  // hexadecimal digits, without the leading NUL
 };
-inline constexpr std::size_t kMostSocketName = 64;
+inline constexpr std::size_t kMaxSocketName = 64;
 Result<UnixListener> open_unix_listener();  // kInvalidUsage: it may have none (seccomp)
 
 // A connection, or the errno that says why there is none.

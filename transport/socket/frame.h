@@ -18,7 +18,7 @@
 namespace rondo::net {
 
 inline constexpr std::size_t kFrameHeader = 16;
-inline constexpr std::size_t kMostPayload = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxPayload = std::size_t{64} << 20;
 
 struct Frame {
   std::uint16_t type = 0;

@@ -18,7 +18,7 @@ std::span<const unsigned char, N> octets(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> encode_addresses(std::span<const SocketAddress> addresses) {
   ByteWriter out;
-  const auto some = addresses.first(std::min(addresses.size(), kMostAddresses));
+  const auto some = addresses.first(std::min(addresses.size(), kMaxAddresses));
   out.put<std::uint8_t>(static_cast<std::uint8_t>(some.size()));
   for (const SocketAddress& address : some) {
     out.put<std::uint8_t>(address.family() == AF_INET ? kIp4 : kIp6);
@@ -31,7 +31,7 @@ std::vector<std::byte> encode_addresses(std::span<const SocketAddress> addresses
 std::optional<std::vector<SocketAddress>> decode_addresses(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   const auto count = in.get<std::uint8_t>();
-  if (count == 0 || count > kMostAddresses) return std::nullopt;
+  if (count == 0 || count > kMaxAddresses) return std::nullopt;
   std::vector<SocketAddress> addresses;
   for (int i = 0; i < count; ++i) {
     const auto kind = in.get<std::uint8_t>();

@@ -9,7 +9,7 @@
 
 namespace rondo::net {
 
-inline constexpr std::size_t kMostAddresses = 16;
+inline constexpr std::size_t kMaxAddresses = 16;
 
 std::vector<std::byte> encode_addresses(std::span<const SocketAddress> addresses);
 // Nothing unless encode_addresses() can have written the bytes; never an empty list.

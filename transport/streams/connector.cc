@@ -13,7 +13,7 @@ using auth::Handshake;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPatience{3000};  // with a peer's address, where it has others
-constexpr milliseconds kMostPatience{60000};
+constexpr milliseconds kMaxPatience{60000};
 constexpr milliseconds kPause{200};            // before the first address is tried again
 constexpr milliseconds kWithoutSockets{5000};  // the process has no descriptors, or no network
 constexpr std::size_t kRounds = 2;             // of refusals at every address: nobody is there
@@ -138,7 +138,7 @@ bool Connector::progress() {
   // A peer that has been answered may take the link for made: if this side left now because a
   // Welcome is late, the peer would take it for dead.
   if (candidates_.size() > 1 && !met_ && Clock::now() > give_up_at_) {
-    deadline_ = std::min(deadline_ * 2, kMostPatience);
+    deadline_ = std::min(deadline_ * 2, kMaxPatience);
     give_up_candidate(false, "no answer");
   }
   return false;

@@ -40,7 +40,7 @@ Bytes SideChannel::frame(ByteSpan blob) {
 }
 
 bool SideChannel::answer(ByteSpan blob) {
-  if (blob.size() > kMostBlob) return false;
+  if (blob.size() > kMaxBlob) return false;
   unsaid_ = frame(blob);
   say();
   return true;
@@ -99,9 +99,9 @@ bool SideChannel::hear() {
     filled_ += outcome.bytes;
     if (filled_ < heard_.size()) continue;
     const std::size_t length = ByteReader(heard_).get<std::uint32_t>();
-    if (length > kMostBlob) {
+    if (length > kMaxBlob) {
       end(State::kEnded,
-          fmt::format("what it said of itself has {} bytes; at most {} fit", length, kMostBlob));
+          fmt::format("what it said of itself has {} bytes; at most {} fit", length, kMaxBlob));
       return true;
     }
     heard_.resize(kHeader + length);
@@ -171,10 +171,10 @@ Result<std::unique_ptr<SideChannels>> SideChannels::open(PortOptions options, bo
 
 Result<std::unique_ptr<SideChannel>> SideChannels::connect(const LinkName& name, ByteSpan address,
                                                            ByteSpan blob) {
-  if (blob.size() > SideChannel::kMostBlob)
+  if (blob.size() > SideChannel::kMaxBlob)
     return fail(Status::kInvalidArgument,
                 "{} bytes for rank {} on the side channel; at most {} fit", blob.size(), name.to,
-                SideChannel::kMostBlob);
+                SideChannel::kMaxBlob);
   RONDO_TRY(auto connector, port_->connect(name, 1, address, SideChannel::frame(blob)));
   return std::make_unique<SideChannel>(name, port_->options().vigilance, std::move(connector),
                                        farewells_);

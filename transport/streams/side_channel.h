@@ -6,7 +6,7 @@
 // side that leaves says how many it has sent (a farewell), as the last word before its close. So
 // every network inherits the proof of the secret, the door that strangers stand before, and the
 // notice of a host that died. Guarantees: a blob arrives whole or the channel ends; at most
-// kMostBlob bytes; anything beyond it ends the channel. The connector's blob leaves with its proof
+// kMaxBlob bytes; anything beyond it ends the channel. The connector's blob leaves with its proof
 // and has to arrive within Vigilance; the acceptor's is waited for as long as the caller likes, as
 // any peer that computes. Nothing here waits. Cost: a descriptor; an open channel that is silent
 // costs two loads.
@@ -29,7 +29,7 @@ namespace rondo::net {
 
 class SideChannel {
  public:
-  static constexpr std::size_t kMostBlob = 4096;
+  static constexpr std::size_t kMaxBlob = 4096;
   enum class State {
     kOpening,  // the peer's blob is not there
     kOpen,     // blob()
@@ -53,7 +53,7 @@ class SideChannel {
   ByteSpan blob() const { return ByteSpan(heard_).subspan(kHeader); }
   const std::string& why() const { return why_; }
   const std::string& address() const { return address_; }  // of the peer
-  // An acceptor's blob, once. False: it is longer than kMostBlob.
+  // An acceptor's blob, once. False: it is longer than kMaxBlob.
   bool answer(ByteSpan blob);
   void close();  // the peer sees the end, and whatever was said before
   // Says how many messages have left this side, as far as the socket takes it at once, and closes.
@@ -95,7 +95,7 @@ class SideChannels {
   static Result<std::unique_ptr<SideChannels>> open(PortOptions options, bool farewells = false);
 
   Result<std::vector<std::byte>> listen() { return port_->listen(); }
-  // kInvalidArgument: the blob is longer than SideChannel::kMostBlob.
+  // kInvalidArgument: the blob is longer than SideChannel::kMaxBlob.
   Result<std::unique_ptr<SideChannel>> connect(const LinkName& name, ByteSpan address,
                                                ByteSpan blob);
   // The next one that a peer opened, proved, and said its blob on; null: none now.

@@ -25,8 +25,8 @@ std::optional<SocketOfLink> decode_socket(ByteSpan bytes) {
   socket.count = in.get<std::uint16_t>();
   socket.link_id = in.get<std::uint64_t>();
   const bool sound = in.finished() && socket.name.from >= 0 && socket.name.to >= 0 &&
-                     socket.name.lane >= 0 && socket.name.lane < kMostLanes && socket.count >= 1 &&
-                     socket.count <= kMostSockets && socket.index < socket.count;
+                     socket.name.lane >= 0 && socket.name.lane < kMaxLanes && socket.count >= 1 &&
+                     socket.count <= kMaxSockets && socket.index < socket.count;
   return sound ? std::optional(socket) : std::nullopt;
 }
 

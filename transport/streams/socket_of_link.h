@@ -11,7 +11,7 @@
 
 namespace rondo::net {
 
-inline constexpr int kMostSockets = 16;
+inline constexpr int kMaxSockets = 16;
 
 struct SocketOfLink {
   LinkName name;

@@ -166,10 +166,10 @@ IoOutcome Stream::read_sealed(std::span<iovec> parts) {
 IoOutcome Stream::write_sealed(std::span<iovec> parts) {
   Sealing& out = *sealing_;
   if (out.bytes == 0) {
-    std::array<ByteSpan, kMostParts> taken;
+    std::array<ByteSpan, kMaxParts> taken;
     std::size_t count = 0;
     for (const iovec& part : parts) {
-      const std::size_t left = auth::Records::kMostBytes - out.bytes;
+      const std::size_t left = auth::Records::kMaxBytes - out.bytes;
       const auto* const bytes = static_cast<const std::byte*>(part.iov_base);
       taken[count] = {bytes, std::min<std::size_t>(part.iov_len, left)};
       out.bytes += taken[count++].size();

@@ -83,7 +83,7 @@ class Stream {
   bool readable() const { return state_.readable; }
   bool writable() const { return state_.writable; }
 
-  // At most kMostParts parts, none of them empty.
+  // At most kMaxParts parts, none of them empty.
   IoOutcome read(std::span<iovec> parts);
   IoOutcome write(std::span<iovec> parts);
   // From here on, what is written and read travels as records; a write counts its bytes when all
@@ -91,7 +91,7 @@ class Stream {
   void seal(auth::Records records);
   const Socket& socket() const { return socket_; }
 
-  static constexpr std::size_t kMostParts = 16;
+  static constexpr std::size_t kMaxParts = 16;
 
  private:
   struct Sealing {

@@ -25,10 +25,10 @@ void watch(const Stream& stream, const Vigilance& vigilance, bool few_bytes) {
 }
 
 void close_gently(const Stream& stream) {
-  constexpr int kMostReads = 64;
+  constexpr int kMaxReads = 64;
   ::shutdown(stream.socket().get(), SHUT_WR);
   std::byte waste[16 << 10];
-  for (int i = 0; i < kMostReads; ++i)
+  for (int i = 0; i < kMaxReads; ++i)
     if (::recv(stream.socket().get(), waste, sizeof(waste), MSG_DONTWAIT) <= 0) return;
 }
 

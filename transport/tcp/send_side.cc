@@ -59,7 +59,7 @@ bool SendSide::advance(int index, net::Stream& stream, int sockets) {
     while (cursor.message < pushed_ && share(cursor.message, index, sockets).bytes == 0)
       ++cursor.message;
     if (cursor.message == pushed_ || !stream.writable()) return moved;
-    std::array<iovec, net::Stream::kMostParts> parts;
+    std::array<iovec, net::Stream::kMaxParts> parts;
     const std::size_t count = gather(cursor, index, sockets, parts);
     const net::IoOutcome outcome = stream.write(std::span(parts).first(count));
     if (outcome.over()) {

@@ -15,8 +15,8 @@ NetworkOptions NetworkOptions::from_environment(const auth::Digest& secret) {
   NetworkOptions options{net::PortOptions::from_environment(secret)};
   std::int64_t sockets = 1;
   for (const char* factor : {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"})
-    sockets *= std::clamp<std::int64_t>(env::get_int(factor), 1, net::kMostSockets);
-  options.sockets = static_cast<int>(std::min<std::int64_t>(sockets, net::kMostSockets));
+    sockets *= std::clamp<std::int64_t>(env::get_int(factor), 1, net::kMaxSockets);
+  options.sockets = static_cast<int>(std::min<std::int64_t>(sockets, net::kMaxSockets));
   return options;
 }
 

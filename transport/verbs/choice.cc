@@ -17,7 +17,7 @@ constexpr Range kTrafficClass{"NCCL_IB_TC", 0, 255, "0, or what the fabric's adm
 constexpr Range kServiceLevel{"NCCL_IB_SL", 0, 15, "0, or what the fabric's administrator says"};
 constexpr Range kTimeout{"NCCL_IB_TIMEOUT", 0, 31, "20: 4.3 seconds; 0 waits without limit"};
 constexpr Range kRetries{"NCCL_IB_RETRY_CNT", 0, 7, "7"};
-constexpr Range kQueuePairs{"NCCL_IB_QPS_PER_CONNECTION", 1, kMostQueuePairs, "1 to 4"};
+constexpr Range kQueuePairs{"NCCL_IB_QPS_PER_CONNECTION", 1, kMaxQueuePairs, "1 to 4"};
 constexpr Range kGidIndex{"NCCL_IB_GID_INDEX", -1, 255, "-1: Rondo chooses"};
 constexpr Range kRelaxed{"NCCL_IB_PCI_RELAXED_ORDERING", 0, 2, "2: where the device can"};
 
@@ -123,7 +123,7 @@ std::vector<Port> nearest_ports(const std::vector<Port>& ports, const topology::
     return topology::is_same({.device = port.device, .port = port.number}, nic);
   };
   std::vector<Port> nearest = topology::nearest_of(ports, near, is_port);
-  nearest.resize(std::min(nearest.size(), kMostRails));
+  nearest.resize(std::min(nearest.size(), kMaxRails));
   return nearest;
 }
 

@@ -27,7 +27,7 @@ struct Options {
   int service_level = 0;  // NCCL_IB_SL, 0..15
   int timeout = 20;       // NCCL_IB_TIMEOUT: a lost packet is sent again after 4.096 us * 2^timeout
   int retries = 7;        // NCCL_IB_RETRY_CNT: so often, 0..7; then the peer counts as dead
-  int queue_pairs = 1;    // NCCL_IB_QPS_PER_CONNECTION: a link and port, 1..kMostQueuePairs
+  int queue_pairs = 1;    // NCCL_IB_QPS_PER_CONNECTION: a link and port, 1..kMaxQueuePairs
   bool relaxed_ordering = true;        // NCCL_IB_PCI_RELAXED_ORDERING: writes may pass each other
   const Ibverbs* functions = nullptr;  // in place of the library's (tests)
   std::string root = {};               // before /sys (tests)
@@ -35,7 +35,7 @@ struct Options {
   // A number out of its range is an error that names it, its range and what is usual.
   static Result<Options> from_environment();
 };
-inline constexpr int kMostQueuePairs = static_cast<int>(kMostPairs);
+inline constexpr int kMaxQueuePairs = static_cast<int>(kMaxPairs);
 
 // The ports of `all` that can carry data and that `hca` admits, with NCCL_IB_HCA's grammar
 // (topology/graph/nic_filter.h). A name that fits no device, and no port at all that is left, is an
@@ -54,7 +54,7 @@ inline constexpr std::uint64_t kLeastLocked = 64u << 20;  // buffers of some ten
 // before v1, IPv4 before routable IPv6; link-local ones only where there is no other.
 Result<Gid> choose_gid(const Port& port, int wanted_index);
 
-// Those of the nearest tier that has any, from the rank's turn on; at most kMostRails. `ports` must
+// Those of the nearest tier that has any, from the rank's turn on; at most kMaxRails. `ports` must
 // not be empty.
 std::vector<Port> nearest_ports(const std::vector<Port>& ports, const topology::NearNics& near);
 

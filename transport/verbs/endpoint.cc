@@ -10,19 +10,19 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x31465156;     // "VQF1": of another version is of another build
 constexpr std::uint32_t kKeyMagic = 0x314b5156;  // "VQK1"
-constexpr std::uint32_t kMost24 = (1u << 24) - 1;
-constexpr std::uint16_t kMostLid = 0xbfff;  // above are groups
-constexpr std::uint16_t kLeastMtu = 256, kMostMtu = 4096;
+constexpr std::uint32_t kMax24 = (1u << 24) - 1;
+constexpr std::uint16_t kMaxLid = 0xbfff;  // above are groups
+constexpr std::uint16_t kLeastMtu = 256, kMaxMtu = 4096;
 
 const char* what_is_wrong(const Endpoint& endpoint) {
   const bool no_gid = std::all_of(endpoint.gid.begin(), endpoint.gid.end(),
                                   [](std::uint8_t byte) { return byte == 0; });
   if (endpoint.ethernet && no_gid) return "no GID";
   if (endpoint.ethernet && endpoint.lid != 0) return "a LID on RoCE";
-  if (!endpoint.ethernet && (endpoint.lid == 0 || endpoint.lid > kMostLid)) return "no LID";
-  if (endpoint.queue_pair == 0 || endpoint.queue_pair > kMost24) return "no queue pair";
-  if (endpoint.packet > kMost24) return "a packet number of more than 24 bits";
-  if (!std::has_single_bit(endpoint.mtu) || endpoint.mtu < kLeastMtu || endpoint.mtu > kMostMtu)
+  if (!endpoint.ethernet && (endpoint.lid == 0 || endpoint.lid > kMaxLid)) return "no LID";
+  if (endpoint.queue_pair == 0 || endpoint.queue_pair > kMax24) return "no queue pair";
+  if (endpoint.packet > kMax24) return "a packet number of more than 24 bits";
+  if (!std::has_single_bit(endpoint.mtu) || endpoint.mtu < kLeastMtu || endpoint.mtu > kMaxMtu)
     return "an MTU that there is not";
   return nullptr;
 }
@@ -82,7 +82,7 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
   LinkEnd end;
   std::size_t pairs = 0;
   const auto rails = in.get<std::uint8_t>();
-  if (rails < 1 || rails > kMostRails) in.refuse();
+  if (rails < 1 || rails > kMaxRails) in.refuse();
   for (int i = 0; i < rails && in.ok(); ++i) {
     RailEnd rail;
     rail.number = in.get<std::uint8_t>();
@@ -94,7 +94,7 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
     const bool twice = std::any_of(end.rails.begin(), end.rails.end(), [&](const RailEnd& other) {
       return other.number == rail.number;
     });
-    if (rail.rings == 0 || count < 1 || pairs > kMostPairs || twice || rail.port >= kMostRails)
+    if (rail.rings == 0 || count < 1 || pairs > kMaxPairs || twice || rail.port >= kMaxRails)
       in.refuse();
     for (int k = 0; k < count && in.ok(); ++k) {
       const ByteSpan of_pair = in.raw(each);

@@ -30,8 +30,8 @@ struct Endpoint {
 Bytes serialize(const Endpoint& endpoint);
 Result<Endpoint> parse_endpoint(ByteSpan bytes);
 
-inline constexpr std::size_t kMostRails = 4;   // of a link
-inline constexpr std::size_t kMostPairs = 16;  // of all of them
+inline constexpr std::size_t kMaxRails = 4;   // of a link
+inline constexpr std::size_t kMaxPairs = 16;  // of all of them
 
 // One end of a rail: a port and its queue pairs.
 struct RailEnd {
@@ -44,7 +44,7 @@ struct RailEnd {
 };
 
 struct LinkEnd {
-  std::vector<RailEnd> rails{};  // 1..kMostRails, of different numbers; kMostPairs pairs in all
+  std::vector<RailEnd> rails{};  // 1..kMaxRails, of different numbers; kMaxPairs pairs in all
   friend bool operator==(const LinkEnd&, const LinkEnd&) = default;
 };
 
@@ -53,9 +53,9 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes);
 
 // Memory of a rank that peers may write, by any of its ports.
 struct PackedKey {
-  std::uint64_t address = 0;                     // not 0
-  std::uint64_t bytes = 0;                       // not 0
-  std::array<std::uint32_t, kMostRails> keys{};  // by RailEnd::port
+  std::uint64_t address = 0;                    // not 0
+  std::uint64_t bytes = 0;                      // not 0
+  std::array<std::uint32_t, kMaxRails> keys{};  // by RailEnd::port
   friend bool operator==(const PackedKey&, const PackedKey&) = default;
 };
 

@@ -13,7 +13,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr int kMostRoots = 64;  // of DevicePlanFacts::tree_roots
+constexpr int kMaxRoots = 64;  // of DevicePlanFacts::tree_roots
 
 bool is_by_number(const std::vector<int>& ranks) {
   return std::is_sorted(ranks.begin(), ranks.end());
@@ -47,7 +47,7 @@ std::string text_of(const topology::NicName& nic) {
 }
 
 // Of a ring, for people.
-constexpr std::size_t kMostNamedRanks = 64, kMostNamedHosts = 8;
+constexpr std::size_t kMaxNamedRanks = 64, kMaxNamedHosts = 8;
 
 std::string and_more(std::size_t all, std::size_t named) {
   return all > named ? fmt::format(" and {} more", all - named) : std::string();
@@ -80,7 +80,7 @@ void ChannelOrders::tell(DevicePlanFacts* facts) const {
   facts->permuted = permutes();
   facts->tree_roots = 0;
   if (!facts->permuted) return;
-  for (int root = 0; root < std::min(facts->ranks, kMostRoots); ++root) {
+  for (int root = 0; root < std::min(facts->ranks, kMaxRoots); ++root) {
     const bool all_take = std::all_of(rings.begin(), rings.end(), [&](const Ring& ring) {
       const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), root) - ring.ranks.begin();
       return hung_tree_takes(static_cast<int>(at), facts->ranks);
@@ -109,13 +109,13 @@ std::vector<std::string> describe(const ChannelOrders& orders) {
   for (std::size_t c = 0; c < orders.rings.size(); ++c) {
     const ChannelOrders::Ring& ring = orders.rings[c];
     const std::span<const int> named(ring.ranks.data(),
-                                     std::min(ring.ranks.size(), kMostNamedRanks));
+                                     std::min(ring.ranks.size(), kMaxNamedRanks));
     lines.push_back(fmt::format("channel {}: ranks {}{}", c, fmt::join(named, " > "),
-                                and_more(ring.ranks.size(), kMostNamedRanks)));
-    for (std::size_t h = 0; h < std::min(ring.ports.size(), kMostNamedHosts); ++h)
+                                and_more(ring.ranks.size(), kMaxNamedRanks)));
+    for (std::size_t h = 0; h < std::min(ring.ports.size(), kMaxNamedHosts); ++h)
       lines.back() += fmt::format("{}host {} {} in, {} out", h == 0 ? "; " : ", ", h,
                                   text_of(ring.ports[h].in), text_of(ring.ports[h].out));
-    lines.back() += and_more(ring.ports.size(), kMostNamedHosts);
+    lines.back() += and_more(ring.ports.size(), kMaxNamedHosts);
   }
   return lines;
 }

@@ -125,8 +125,7 @@ std::uint64_t ConnectionLayout::told_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
 }
 std::uint64_t ConnectionLayout::in_place_at() const {
-  return told_at() +
-         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMostBarrierDevices);
+  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
 }
 std::uint64_t ConnectionLayout::shared_at() const {
   return in_place_at() + rounded(sizeof(cuda::InPlaceWords));
@@ -134,7 +133,7 @@ std::uint64_t ConnectionLayout::shared_at() const {
 
 std::uint64_t ConnectionLayout::shared_slice() const {
   const auto ctas = static_cast<std::uint64_t>(shared_ctas());
-  return rounded((kSharedStaging + ctas - 1) / ctas) + kAlignment * cuda::kMostBarrierDevices;
+  return rounded((kSharedStaging + ctas - 1) / ctas) + kAlignment * cuda::kMaxBarrierDevices;
 }
 
 std::uint64_t ConnectionLayout::message_counters_at(int peer, int direction) const {

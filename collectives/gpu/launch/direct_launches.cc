@@ -33,12 +33,12 @@ Buffers buffers_of(const Call& call) {
   return buffers;
 }
 
-DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
-    : api_(api), most_ctas_(most_ctas), stream_(stream) {}
+DirectLaunches::DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream)
+    : api_(api), max_ctas_(max_ctas), stream_(stream) {}
 
-std::uint64_t DirectLaunches::most_ctas() const {
+std::uint64_t DirectLaunches::max_ctas() const {
   const bool meets = barrier_.devices > 1;
-  return static_cast<std::uint64_t>(meets ? std::min(most_ctas_, cuda::kBarrierCtas) : most_ctas_);
+  return static_cast<std::uint64_t>(meets ? std::min(max_ctas_, cuda::kBarrierCtas) : max_ctas_);
 }
 
 DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t bytes,
@@ -55,7 +55,7 @@ Done DirectLaunches::launch(int kernel, const Shape& shape, const void* argument
   GpuLaunch launch;
   launch.kernel = kernel;
   launch.block = shape.block;
-  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(shape.ctas, 1, most_ctas()));
+  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(shape.ctas, 1, max_ctas()));
   // Messages and composed calls copy to other devices, too: no fence of the program's kernels need
   // wait for that. Not cooperative: CTAs wait for those of other devices, never for each other.
   launch.remote_domain = true;
@@ -76,7 +76,7 @@ Done DirectLaunches::launch(int kernel, const Shape& shape, const void* argument
 // On the first CTAs and threads of the launch, which has as many as the widest of its calls.
 cuda::ListedCall DirectLaunches::listed(const CallRecord& record, const Shape& shape,
                                         int end_item) {
-  const std::uint64_t ctas = std::clamp<std::uint64_t>(shape.ctas, 1, most_ctas());
+  const std::uint64_t ctas = std::clamp<std::uint64_t>(shape.ctas, 1, max_ctas());
   widest_ = {std::max(widest_.block, shape.block), std::max(widest_.ctas, ctas)};
   return {record, static_cast<std::uint16_t>(ctas), static_cast<std::uint16_t>(shape.block),
           static_cast<std::uint16_t>(end_item)};
@@ -106,11 +106,11 @@ DirectLaunches::StagedShape DirectLaunches::staged_shape(const Slices& slices, u
 // lose most of it to shorter ones. Those that meet one by one are dealt to one after the other.
 bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   const int calls = reductions_.calls + 1;
-  if (calls == 1 || kind != kind_ || calls > cuda::kMostReductions) return false;
-  if (calls * std::max(kind.sources, kind.targets) > cuda::kMostDirectRanks) return false;
+  if (calls == 1 || kind != kind_ || calls > cuda::kMaxReductions) return false;
+  if (calls * std::max(kind.sources, kind.targets) > cuda::kMaxDirectRanks) return false;
   if (one_by_one_) return true;
   const std::uint64_t ctas = shape_of(kind.threads, std::max(longest_, bytes), 1).ctas;
-  return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= most_ctas();
+  return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= max_ctas();
 }
 
 Done DirectLaunches::staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
@@ -201,7 +201,7 @@ Done DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int
 }
 
 Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
-  if (copies_.items == cuda::kMostCopies) RONDO_CHECK_OK(flush());
+  if (copies_.items == cuda::kMaxCopies) RONDO_CHECK_OK(flush());
   if (copies_.items == 0) copies_.barrier = barrier_;
   copies_.item[copies_.items++] = {from, bytes, static_cast<std::uint32_t>(copies_.all_targets), 0};
   return done();
@@ -212,7 +212,7 @@ Done DirectLaunches::add_target(void* to) {
   if (item.from == to || item.bytes == 0) return done();
   if (by_driver_)
     return check(api_.copy(to, item.from, item.bytes, GpuCopy::kAny, stream_), "cudaMemcpyAsync");
-  if (copies_.all_targets == cuda::kMostCopyTargets) {
+  if (copies_.all_targets == cuda::kMaxCopyTargets) {
     RONDO_CHECK_OK(flush());
     RONDO_CHECK_OK(begin_item(item.from, item.bytes));
   }
@@ -242,9 +242,9 @@ std::uint64_t DirectLaunches::drop_empty_items(int first) {
 Done DirectLaunches::begin_listed_copy(const CallRecord& record, int ranks) {
   RONDO_CHECK_OK(flush_reductions());  // in the order of their meetings
   const int blocks = record.collective == Collective::kAllToAll ? ranks * ranks : ranks;
-  const bool has_room = copies_.calls < cuda::kMostListedCopies &&
-                        copies_.items + blocks <= cuda::kMostCopies &&
-                        copies_.all_targets + ranks * ranks <= cuda::kMostCopyTargets;
+  const bool has_room = copies_.calls < cuda::kMaxListedCopies &&
+                        copies_.items + blocks <= cuda::kMaxCopies &&
+                        copies_.all_targets + ranks * ranks <= cuda::kMaxCopyTargets;
   return has_room ? done() : flush();
 }
 

@@ -8,7 +8,7 @@
 // together, which do not fill the device. Where calls meet one by one: one for up to 14 calls that
 // copy, and one for reductions alike of any size, in the order in which they are asked for.
 //
-//   DirectLaunches launches(api, most_ctas, stream);
+//   DirectLaunches launches(api, max_ctas, stream);
 //   RONDO_CHECK_OK(launches.collective(record, buffers));
 //   RONDO_CHECK_OK(launches.flush());
 #pragma once
@@ -39,8 +39,8 @@ Buffers buffers_of(const Call& call);  // with addresses that the device can use
 
 class DirectLaunches {
  public:
-  // most_ctas: that a launch may use.
-  DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream);
+  // max_ctas: that a launch may use.
+  DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream);
 
   // The device of the stream may not be current: then it is made so for a launch. Where is_current,
   // nobody asks the driver for that, but the launch itself shows it: CUDA refuses one on a stream
@@ -127,11 +127,11 @@ class DirectLaunches {
   Done add_target(void* to);
   // parts: segments, or copies, of up to `bytes` each.
   Shape shape_of(unsigned threads, std::uint64_t bytes, int parts) const;
-  std::uint64_t most_ctas() const;
+  std::uint64_t max_ctas() const;
   Done launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
 
   const GpuApi& api_;
-  int most_ctas_;
+  int max_ctas_;
   GpuStream stream_;
   int device_ = -1;             // to make current; -1: it is
   bool* is_current_ = nullptr;  // null: not known

@@ -36,7 +36,7 @@ Done launch_in_place(const DeviceLaunch& call) {
   resolve.reduces = reduces(record.collective);
   GpuLaunch agree;
   agree.kernel = cuda::kAgreeKernel;
-  agree.block = cuda::kMostDirectRanks;
+  agree.block = cuda::kMaxDirectRanks;
   agree.shared_bytes = cuda::kResolveShared;
   agree.arguments = &args;
   agree.argument_bytes = sizeof(args);

@@ -58,9 +58,9 @@ std::vector<Part> cut(std::span<const MessageMove> moves, int ranks) {
 // With too few CTAs for all four kinds only the direction counts, with one nothing does.
 constexpr int kKinds = 4;
 using OfKinds = std::array<int, kKinds>;
-int kind_of(const Part& part, int most_ctas) {
-  if (most_ctas == 1) return 0;
-  const bool apart = most_ctas >= kKinds && part.of->shape.over_network;
+int kind_of(const Part& part, int max_ctas) {
+  if (max_ctas == 1) return 0;
+  const bool apart = max_ctas >= kKinds && part.of->shape.over_network;
   return (part.sends() ? 1 : 0) + (apart ? 2 : 0);
 }
 
@@ -80,10 +80,10 @@ OfKinds share_ctas(const OfKinds& lists, int most) {
 }
 
 // The parts of one launch, to CTAs. Those of an end stay together, in order.
-MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most_ctas) {
+MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int max_ctas) {
   MessageLaunch launch{};
   launch.ranks = std::move(ranks);
-  const int most = std::min(most_ctas, cuda::kMostMessageCtas);
+  const int most = std::min(max_ctas, cuda::kMaxMessageCtas);
   std::vector<int> list_of;  // by part: number of its end among those of its kind
   OfKinds lists{};
   std::uint64_t longest = 0;
@@ -134,27 +134,27 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most
 // A launch ends where a distance would not fit as a whole, if it fits into the next one: else one
 // direction of it would wait for the other.
 std::vector<MessageLaunch> plan_message_launches(std::span<const MessageMove> moves, int ranks,
-                                                 int most_ctas) {
+                                                 int max_ctas) {
   const std::vector<Part> parts = cut(moves, ranks);
   std::vector<MessageLaunch> launches;
   std::vector<int> stations;
   std::size_t first = 0, items = 0;
   const auto end_at = [&](std::size_t next) {
     if (next > first)
-      launches.push_back(deal({&parts[first], next - first}, std::move(stations), most_ctas));
+      launches.push_back(deal({&parts[first], next - first}, std::move(stations), max_ctas));
     stations.clear();
     first = next;
     items = 0;
   };
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    constexpr std::size_t kMost = cuda::kMostMessageItems;
+    constexpr std::size_t kMax = cuda::kMaxMessageItems;
     std::size_t whole = 0;
     if (i == 0 || parts[i].distance != parts[i - 1].distance)
       for (std::size_t j = i; j < parts.size() && parts[j].distance == parts[i].distance; ++j)
         whole += parts[j].items();
-    if (items + parts[i].items() > kMost || (whole <= kMost && items + whole > kMost)) end_at(i);
+    if (items + parts[i].items() > kMax || (whole <= kMax && items + whole > kMax)) end_at(i);
     if (std::find(stations.begin(), stations.end(), parts[i].rank()) == stations.end()) {
-      if (stations.size() == cuda::kMostMessageStations) end_at(i);
+      if (stations.size() == cuda::kMaxMessageStations) end_at(i);
       stations.push_back(parts[i].rank());
     }
     items += parts[i].items();

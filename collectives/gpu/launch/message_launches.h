@@ -37,6 +37,6 @@ struct MessageLaunch {
 };
 
 std::vector<MessageLaunch> plan_message_launches(std::span<const MessageMove> moves, int ranks,
-                                                 int most_ctas);
+                                                 int max_ctas);
 
 }  // namespace rondo::gpu

@@ -6,7 +6,7 @@ namespace rondo::gpu {
 // Every device has the same list, as all are of this process: copies of several calls are one
 // launch, between one pair of barriers.
 Done launch_met(const DeviceLaunch& call) {
-  DirectLaunches launches(call.api, call.most_ctas, call.stream);
+  DirectLaunches launches(call.api, call.max_ctas, call.stream);
   for (const PlannedCall& planned : call.calls) {
     launches.meet(call.barrier(planned.record));
     RONDO_CHECK_OK(launches.collective(planned.record, planned.buffers));

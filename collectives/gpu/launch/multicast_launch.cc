@@ -34,7 +34,7 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
 }  // namespace
 
 Done launch_multicast(const DeviceLaunch& launch) {
-  const int most = launch.told ? launch.ctas_of_processes() : launch.most_ctas;
+  const int most = launch.told ? launch.ctas_of_processes() : launch.max_ctas;
   cuda::MulticastArgs args{};
   int ctas = 0;
   for (const PlannedCall& call : launch.calls) {

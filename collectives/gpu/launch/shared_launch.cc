@@ -41,7 +41,7 @@ class StagedCopies {
   }
 
   Done add(const PlannedCall& call) {
-    if (args_.calls == cuda::kMostStagedCopies) RONDO_CHECK_OK(flush());
+    if (args_.calls == cuda::kMaxStagedCopies) RONDO_CHECK_OK(flush());
     const CallRecord& record = call.record;
     const Segments segments = segments_of(record.collective, launch_.connections.layout().ranks());
     const std::uint64_t bytes = record.count * size_of(record.type);
@@ -81,7 +81,7 @@ Done launch_shared(const DeviceLaunch& launch) {
   const ConnectionLayout& layout = connections.layout();
   const Slices slices{layout.shared_ctas(), layout.shared_slice(),
                       ConnectionLayout::kSharedStaging};
-  std::array<Buffers, cuda::kMostBarrierDevices> buffers;
+  std::array<Buffers, cuda::kMaxBarrierDevices> buffers;
   for (int r = 0; r < layout.ranks(); ++r) {
     const auto staging = connections.shared_staging(r);
     buffers[static_cast<std::size_t>(r)] = {staging.input, staging.output};

@@ -53,7 +53,7 @@ struct DeviceLaunch {
   const DeviceBarriers* barriers = nullptr;
   int place = 0;                     // of the device among them
   std::span<const int> firsts = {};  // the first rank of every device, by place
-  int most_ctas = 1;                 // the same on every device
+  int max_ctas = 1;                  // the same on every device
 
   const PlannedCall& first() const { return calls.front(); }
   int rank() const { return here.front(); }

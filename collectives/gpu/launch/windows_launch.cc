@@ -31,7 +31,7 @@ Done launch_windows(const DeviceLaunch& call) {
   DirectLaunches launches(call.api, call.ctas_of_processes(), call.stream);
   launches.meet_one_by_one(call.barrier_of_processes());
   const int n = call.connections.layout().ranks(), self = call.rank();
-  std::array<Buffers, cuda::kMostBarrierDevices> buffers;
+  std::array<Buffers, cuda::kMaxBarrierDevices> buffers;
   for (const PlannedCall& planned : call.calls) {
     const Buffers& own = call.own(planned);
     for (int r = 0; r < n; ++r)

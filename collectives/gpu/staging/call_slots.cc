@@ -6,7 +6,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::size_t kMostCaptured = 65536;  // different calls in graphs
+constexpr std::size_t kMaxCaptured = 65536;  // different calls in graphs
 constexpr double kWarnAheadSeconds = 60;
 constexpr auto kLook = std::chrono::milliseconds(5);  // at the limit and at the end
 
@@ -17,7 +17,7 @@ Result<std::uint32_t> CallSlots::place(HostedCall made, bool in_capture) {
   if (in_capture) {
     for (std::size_t i = kAhead; i < calls_.size(); ++i)
       if (calls_[i].same_as(made)) return static_cast<std::uint32_t>(i);
-    if (calls_.size() - kAhead >= kMostCaptured)
+    if (calls_.size() - kAhead >= kMaxCaptured)
       return fail(Status::kInvalidUsage,
                   "rank {} has captured {} different calls into graphs, the most that ranks whose "
                   "calls pass through the host can",

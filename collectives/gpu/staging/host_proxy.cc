@@ -17,7 +17,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kMostPinned = 16 << 20;
+constexpr std::uint64_t kMaxPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
 constexpr double kJoinSeconds = 10;  // then calls run all the same, and deaths may be told late
@@ -38,7 +38,7 @@ LaunchSite site_of(GpuStream stream, const GpuCaptureInfo& capture) {
 std::uint64_t HostProxy::wanted_bytes() {
   const auto asked = static_cast<std::uint64_t>(
       std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastPinned));
-  return std::min(asked, kMostPinned) / kLeastPinned * kLeastPinned;
+  return std::min(asked, kMaxPinned) / kLeastPinned * kLeastPinned;
 }
 
 Result<std::unique_ptr<HostProxy>> HostProxy::make(CommunicatorState& state, std::uint64_t bytes) {

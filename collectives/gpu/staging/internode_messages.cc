@@ -6,7 +6,7 @@
 
 namespace rondo::gpu {
 
-static_assert(cuda::kMessageChannels <= kMostProxyMessageChannels);
+static_assert(cuda::kMessageChannels <= kMaxProxyMessageChannels);
 
 InternodeMessages::InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy,
                                      Arenas& arenas)
@@ -14,7 +14,7 @@ InternodeMessages::InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& 
       memory_(memory),
       net_proxy_(net_proxy),
       by_kernel_({.connections = &memory.connections(),
-                  .most_ctas = terms_.most_ctas,
+                  .max_ctas = terms_.max_ctas,
                   .is_here = [rank = terms_.rank](int other) { return other == rank; },
                   .slots_for =
                       [this, &arenas](const ProcessMessage& message, bool sends) {

@@ -29,7 +29,7 @@ class InternodeMessages {
  public:
   struct Terms {
     int rank = 0;
-    int most_ctas = 1;                        // of a launch
+    int max_ctas = 1;                         // of a launch
     double limit_seconds = 0;                 // Wait::limit_seconds
     std::function<net::Deadline()> deadline;  // of a question for slots
   };

@@ -197,7 +197,7 @@ void ask_stream_memory_graphs() {
 
 // N streams wait for a flag; does another one still run a kernel within half a second?
 void ask_waiting_streams() {
-  constexpr int kMost = 64;
+  constexpr int kMax = 64;
   struct Said {
     int stuck_at;
   };
@@ -212,7 +212,7 @@ void ask_waiting_streams() {
       auto* const count = new_device<std::uint32_t>(1);
       add_one<<<1, 1>>>(count);
       PROBE(cudaDeviceSynchronize());
-      for (int waiting = 0; waiting < kMost && said->stuck_at == 0; ++waiting) {
+      for (int waiting = 0; waiting < kMax && said->stuck_at == 0; ++waiting) {
         const cudaStream_t stream = new_stream();
         add_one<<<1, 1, 0, stream>>>(count);
         if (!is_over(stream, 0.5)) said->stuck_at = waiting;
@@ -223,10 +223,10 @@ void ask_waiting_streams() {
     });
     const std::string name = connections == nullptr ? "default" : connections;
     put("waiting_streams_that_hold_up_another_" + name,
-        said->stuck_at == 0 ? print("more than %d", kMost) : std::to_string(said->stuck_at));
+        said->stuck_at == 0 ? print("more than %d", kMax) : std::to_string(said->stuck_at));
     if (connections == nullptr)
       judge("waiting_streams", said->stuck_at == 0 || said->stuck_at > 4,
-            said->stuck_at == 0 ? print("not even %d", kMost)
+            said->stuck_at == 0 ? print("not even %d", kMax)
                                 : print("%d waiting streams do", said->stuck_at));
   }
   say("how many streams may wait before another one stands still");

@@ -98,7 +98,7 @@ GpuError forget_graph(void* graph);  // no executable: also while a thread captu
 struct Kernel {
   const char* name;
   void (*body)(const void* arguments);
-  int most_threads;
+  int max_threads;
   unsigned registers = kUsualRegisters;
   bool lazy = false;  // loaded by load_kernel() or its first launch, on each device
 };

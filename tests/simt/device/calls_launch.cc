@@ -23,7 +23,7 @@ LaunchCounts& launch_counts() {
 namespace rondo::simt::calls {
 namespace {
 
-constexpr std::size_t kMostArgumentBytes = 4096;
+constexpr std::size_t kMaxArgumentBytes = 4096;
 
 struct Launched {
   Kernel kernel;
@@ -80,10 +80,10 @@ GpuError impossible(const Room& room, const Kernel& kernel, const GpuLaunch& lau
   constexpr GpuError kInvalidConfiguration = 9;
   if (launch.grid == 0 || launch.grid > limits.grid || launch.block == 0 ||
       launch.block > limits.threads_per_cta || launch.shared_bytes > limits.shared_per_cta ||
-      launch.argument_bytes > kMostArgumentBytes) {
+      launch.argument_bytes > kMaxArgumentBytes) {
     return kInvalidConfiguration;
   }
-  if (launch.block > static_cast<unsigned>(kernel.most_threads)) return kGpuLaunchOutOfResources;
+  if (launch.block > static_cast<unsigned>(kernel.max_threads)) return kGpuLaunchOutOfResources;
   const int capacity = room.capacity({launch.block, kernel.registers, launch.shared_bytes});
   if (capacity == 0) return kGpuLaunchOutOfResources;
   if (launch.cooperative && launch.grid > static_cast<unsigned>(capacity))

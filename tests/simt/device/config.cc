@@ -137,8 +137,8 @@ Config Config::from_environment() {
   Config config;
   if (const char* devices = std::getenv("RONDO_SIMT_DEVICES"))
     config.devices = static_cast<int>(number("RONDO_SIMT_DEVICES", devices));
-  if (config.devices > kMostDevices)
-    refuse(fmt::format("RONDO_SIMT_DEVICES is {}, at most {}", config.devices, kMostDevices));
+  if (config.devices > kMaxDevices)
+    refuse(fmt::format("RONDO_SIMT_DEVICES is {}, at most {}", config.devices, kMaxDevices));
   if (const char* seed = std::getenv("RONDO_SIMT_SEED"))
     config.seed = number("RONDO_SIMT_SEED", seed);
   if (const char* connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"))

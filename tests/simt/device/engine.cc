@@ -24,15 +24,15 @@ GangOptions gang_options(const Config& config) {
   options.worker.whole_lines = config.whole_lines;
   options.threads = config.threads;
   options.devices = config.devices;
-  options.most_cooperative = config.cooperative;
+  options.max_cooperative = config.cooperative;
   options.limits.multiprocessors = config.multiprocessors;
   return options;
 }
 
 int queue_count(const Config& config) {
-  constexpr std::uint64_t kMostQueues = 8;
+  constexpr std::uint64_t kMaxQueues = 8;
   if (config.queues > 0) return config.queues;
-  return 1 + static_cast<int>(Random(config.seed).below(kMostQueues));
+  return 1 + static_cast<int>(Random(config.seed).below(kMaxQueues));
 }
 
 }  // namespace

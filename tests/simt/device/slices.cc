@@ -19,7 +19,7 @@ constexpr auto kRest = std::chrono::microseconds(500);  // in which another proc
 
 }  // namespace
 
-Slices::Slices(const Config& config) : devices_(config.devices), most_wasted_(config.slices) {
+Slices::Slices(const Config& config) : devices_(config.devices), max_wasted_(config.slices) {
   const char* const machine = std::getenv("RONDO_SIMT_MACHINE");
   const std::string path =
       fmt::format("/tmp/rondo-simt-{}-{}", getuid(), machine == nullptr ? "0" : machine);
@@ -83,7 +83,7 @@ void Slices::used(Gang& gang, Worker::Turn turn) {
     lock(d, kRuns, F_UNLCK);
     turns.holds = false;
     turns.rests_until = Clock::now() + kRest;
-    if (turns.wasted <= most_wasted_) continue;
+    if (turns.wasted <= max_wasted_) continue;
     report(Violation::kForeignSpin,
            fmt::format("a kernel of process {} has spun for {} time slices on device {} while "
                        "another process waits for the device",

@@ -39,9 +39,9 @@ class Slices {
   bool others_want(int device) const;
 
   const int devices_;
-  const int most_wasted_;
+  const int max_wasted_;
   int file_ = -1;
-  std::array<Turns, kMostDevices> turns_;
+  std::array<Turns, kMaxDevices> turns_;
 };
 
 }  // namespace rondo::simt

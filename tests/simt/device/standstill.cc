@@ -5,7 +5,7 @@
 namespace rondo::simt {
 namespace {
 
-constexpr std::size_t kMostOfAQueue = 24;  // commands that are named
+constexpr std::size_t kMaxOfAQueue = 24;  // commands that are named
 
 std::string name_of(const Command& command) {
   return fmt::format("#{} {} (stream {})", command.number, command.what, command.stream);
@@ -21,8 +21,8 @@ std::string standstill_text(const std::vector<std::deque<CommandRef>>& queued, i
                         q % static_cast<std::size_t>(queues));
     std::size_t named = 0;
     for (const CommandRef& command : queued[q]) {
-      if (++named > kMostOfAQueue) {
-        text += fmt::format("    and {} more\n", queued[q].size() - kMostOfAQueue);
+      if (++named > kMaxOfAQueue) {
+        text += fmt::format("    and {} more\n", queued[q].size() - kMaxOfAQueue);
         break;
       }
       text += "    " + name_of(*command);

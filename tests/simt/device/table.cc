@@ -33,7 +33,7 @@ calls::Kernel kernel_of(int kernel) {
     const unsigned found = registers_of(entry);
     registers = found != 0 ? found : kUsualRegisters;
   }
-  return {entry.name, entry.body, entry.most_threads, registers, true};
+  return {entry.name, entry.body, entry.max_threads, registers, true};
 }
 GpuError load_kernel(int kernel) {
   return exists(kernel) ? calls::load_kernel(kernel_of(kernel)) : kGpuInvalidValue;
@@ -41,7 +41,7 @@ GpuError load_kernel(int kernel) {
 GpuError kernel_info(GpuKernelInfo* info, int kernel) {
   if (!exists(kernel)) return kGpuInvalidValue;
   const calls::Kernel found = kernel_of(kernel);
-  *info = {static_cast<int>(found.registers), 0, 0, found.most_threads};
+  *info = {static_cast<int>(found.registers), 0, 0, found.max_threads};
   return load_kernel(kernel);
 }
 GpuError resident_ctas(int* per_multiprocessor, int kernel, int block, std::size_t shared) {

@@ -26,7 +26,7 @@ constexpr std::size_t kStackBytes = 64 << 10;
 constexpr std::size_t kGuardBytes = 4096;
 // Each makes two mappings of one, of which a process may have 65,530: stacks beyond these have no
 // guard, and their mappings merge.
-constexpr int kMostGuards = 20'000;
+constexpr int kMaxGuards = 20'000;
 std::atomic<int> guards{0};
 }  // namespace
 
@@ -39,7 +39,7 @@ class FiberStack {
       std::perror("emulated GPU: mmap of a thread's stack");
       std::abort();
     }
-    if (guards.fetch_add(1, std::memory_order_relaxed) < kMostGuards)
+    if (guards.fetch_add(1, std::memory_order_relaxed) < kMaxGuards)
       mprotect(memory, kGuardBytes, PROT_NONE);
     base_ = static_cast<std::byte*>(memory);
     identity_ = FiberIdentity::of_stack(base_ + kGuardBytes, kStackBytes);

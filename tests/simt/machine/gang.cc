@@ -9,7 +9,7 @@ Gang::Gang(AddressSpace& memory, const GangOptions& options)
       worker_(memory, options.worker),
       rooms_(static_cast<std::size_t>(options.devices), Room(options.limits)),
       active_(static_cast<std::size_t>(options.devices)),
-      most_cooperative_(options.most_cooperative) {
+      max_cooperative_(options.max_cooperative) {
   for (int i = 0; i < options.threads; ++i) {
     Worker::Options parallel = options.worker;
     parallel.seed += static_cast<std::uint64_t>(i) + 1;
@@ -64,7 +64,7 @@ bool Gang::may_begin(const Grid& grid) {
   const auto beside = std::count_if(cooperative_.begin(), cooperative_.end(),
                                     [&](const auto& one) { return one->device == grid.device; });
   return rooms_[static_cast<std::size_t>(grid.device)].holds_now(grid) &&
-         (most_cooperative_ == 0 || beside < most_cooperative_);
+         (max_cooperative_ == 0 || beside < max_cooperative_);
 }
 
 void Gang::cancel(Grid& grid) {

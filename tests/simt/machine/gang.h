@@ -22,7 +22,7 @@ struct GangOptions {
   Worker::Options worker;
   int threads = 0;  // 0: seed mode
   int devices = 1;
-  int most_cooperative = 0;  // kernels at once on a device; 0: any number
+  int max_cooperative = 0;  // kernels at once on a device; 0: any number
   DeviceLimits limits;
 };
 
@@ -68,7 +68,7 @@ class Gang {
   std::vector<Room> rooms_;
   std::vector<std::shared_ptr<Grid>> grids_;  // with CTAs that are not resident
   std::vector<int> active_;                   // CTAs resident or waiting, by device
-  const int most_cooperative_;
+  const int max_cooperative_;
   std::vector<std::shared_ptr<Grid>> cooperative_;  // that have begun; some have ended
 };
 

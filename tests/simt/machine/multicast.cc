@@ -44,7 +44,7 @@ std::vector<std::byte*> places(const void* pointer, const char* verb) {
            fmt::format("{}, to which device {} was not added", access, device));
   const std::uint64_t at = address - found->begin;
   std::vector<std::byte*> all;
-  for (int d = 0; d < kMostDevices; ++d) {
+  for (int d = 0; d < kMaxDevices; ++d) {
     if ((added >> d & 1) == 0) continue;
     std::byte* const place = object.place(worker().memory(), d, at, kUnit);
     if (place == nullptr)

@@ -92,7 +92,7 @@ void check_domain(Thread& thread, std::uint64_t address) {
 
 Worker::Worker(AddressSpace& memory, const Options& options)
     : memory_(memory), options_(options), random_(options.seed), weak_(random_) {
-  for (int d = 0; d < kMostDevices; ++d) devices_[d].stores.owner = d;
+  for (int d = 0; d < kMaxDevices; ++d) devices_[d].stores.owner = d;
 }
 
 Worker::~Worker() = default;
@@ -143,13 +143,13 @@ Worker::Turn Worker::turn(std::uint32_t allowed) {
   // Where everybody waits, what they wait for is probably among the stores.
   if (options_.weak_memory && (spins_ > 0 || random_.one_in(4))) weak_.drain_one();
   std::size_t ready = 0, spinning = 0;
-  for (int d = 0; d < kMostDevices; ++d) {
+  for (int d = 0; d < kMaxDevices; ++d) {
     if ((allowed >> d & 1) == 0) continue;
     ready += devices_[d].ready.size();
     spinning += devices_[d].spinning;
   }
   if (ready == 0) {
-    for (int d = 0; options_.weak_memory && d < kMostDevices; ++d)
+    for (int d = 0; options_.weak_memory && d < kMaxDevices; ++d)
       weak_.drain_all(devices_[d].stores);
     return Turn::kIdle;
   }

@@ -16,7 +16,7 @@
 
 namespace rondo::simt {
 
-inline constexpr int kMostDevices = 16;
+inline constexpr int kMaxDevices = 16;
 
 class Worker {
  public:
@@ -76,7 +76,7 @@ class Worker {
   const Options options_;
   Random random_;
   WeakMemory weak_;
-  std::array<DevicePart, kMostDevices> devices_;
+  std::array<DevicePart, kMaxDevices> devices_;
   std::vector<std::unique_ptr<Cta>> resident_, ended_;
   std::uint64_t spins_ = 0;  // turns in a row that got nowhere
   unsigned until_jump_ = 1;

@@ -68,15 +68,15 @@ TEST(ReductionTable, WrapsIntegers) {
   EXPECT_EQ((reduce<DataType::kInt8, RedOp::kSum>({127, 1})), -128);
   EXPECT_EQ((reduce<DataType::kUint8, RedOp::kProd>({200, 200})), 200 * 200 % 256);
   EXPECT_EQ((reduce<DataType::kUint16, RedOp::kProd>({65535, 65535})), 1);
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ((reduce<DataType::kInt64, RedOp::kSum>({kMost, 1})),
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ((reduce<DataType::kInt64, RedOp::kSum>({kMax, 1})),
             std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ((reduce<DataType::kInt32, RedOp::kProd>({1 << 30, 4})), 0);
 }
 
 TEST(ReductionTable, OverflowsFloatsToInfinityAndEightBitFloatsToTheLargestNumber) {
-  constexpr float kMost = std::numeric_limits<float>::max();
-  EXPECT_EQ((reduce<DataType::kFloat32, RedOp::kSum>({kMost, kMost})), INFINITY);
+  constexpr float kMax = std::numeric_limits<float>::max();
+  EXPECT_EQ((reduce<DataType::kFloat32, RedOp::kSum>({kMax, kMax})), INFINITY);
   EXPECT_EQ((reduce<DataType::kFloat16, RedOp::kSum>({0x7bff, 0x7bff})), 0x7c00);
   EXPECT_EQ((reduce<DataType::kBfloat16, RedOp::kSum>({0xff7f, 0xff7f})), 0xff80);
   EXPECT_EQ((reduce<DataType::kFloat8e4m3, RedOp::kSum>({0x7e, 0x7e})), 0x7e);

@@ -6,8 +6,8 @@ namespace rondo::verbs {
 namespace {
 
 constexpr int kFirstCompletions = 1024;
-constexpr std::size_t kMostOwnMemory = 256u << 20;
-constexpr std::uint32_t kMostSlots = 1u << 24;
+constexpr std::size_t kMaxOwnMemory = 256u << 20;
+constexpr std::uint32_t kMaxSlots = 1u << 24;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Posted Posted::of(std::uint64_t id) {
 }
 
 Adapter::Adapter(std::unique_ptr<DeviceContext> device, double patience)
-    : device_(std::move(device)), patience_(patience), pool_(*device_, kMostOwnMemory) {}
+    : device_(std::move(device)), patience_(patience), pool_(*device_, kMaxOwnMemory) {}
 
 Result<std::unique_ptr<Adapter>> Adapter::open(const Port& port, const Options& options,
                                                double patience) {
@@ -76,9 +76,9 @@ std::optional<std::string> Adapter::trouble(bool at_once) const {
 }
 
 Result<std::uint32_t> Adapter::add_pair(PairOwner& owner, int pair) {
-  if (owners_.size() == kMostSlots)
+  if (owners_.size() == kMaxSlots)
     return fail(Status::kSystemError, "{} has had {} queue pairs in this communicator, the maximum",
-                device_->name(), kMostSlots);
+                device_->name(), kMaxSlots);
   RONDO_CHECK_OK(device_->reserve((pairs_ + 1) * (kSends + kReceives)));
   ++pairs_;
   owners_.push_back({&owner, pair});

@@ -43,9 +43,9 @@ std::vector<Port> Adapters::ports() const {
   return ports;
 }
 
-std::uint64_t Adapters::most_bytes() const {
+std::uint64_t Adapters::max_bytes() const {
   std::uint64_t most = ~std::uint64_t{0};
-  for (const auto& each : all_) most = std::min(most, each->device().most_bytes());
+  for (const auto& each : all_) most = std::min(most, each->device().max_bytes());
   return most;
 }
 

@@ -26,7 +26,7 @@ class Adapters {
   struct KeyPair {
     std::uint32_t local = 0, remote = 0;
   };
-  using Keys = std::array<KeyPair, kMostRails>;  // by adapter
+  using Keys = std::array<KeyPair, kMaxRails>;  // by adapter
 
   // An error says why there is none; ports that cannot be opened while others can are left out.
   static Result<std::unique_ptr<Adapters>> open(const std::vector<Port>& ports,
@@ -35,7 +35,7 @@ class Adapters {
   std::size_t size() const { return all_.size(); }
   Adapter& at(std::size_t index) const { return *all_[index]; }
   std::vector<Port> ports() const;
-  std::uint64_t most_bytes() const;  // of one write on any of them
+  std::uint64_t max_bytes() const;  // of one write on any of them
 
   bool poll();
   bool arm();
@@ -49,7 +49,7 @@ class Adapters {
   // Whether what comes into the memory of this key needs a flush; and one, of all that has come
   // there by now: some call, or a read by each adapter, which takes a while. Nothing: try again.
   struct Flush {
-    std::array<std::optional<std::uint64_t>, kMostRails> reads{};
+    std::array<std::optional<std::uint64_t>, kMaxRails> reads{};
   };
   bool needs_flush(net::MemoryKey key) const;
   Result<std::optional<Flush>> begin_flush(net::MemoryKey key, const std::byte* at) const;

@@ -72,7 +72,7 @@ Done DeviceContext::make(int completions) {
     return fail_errno(error, "the state of {} cannot be asked", name_);
   mtu_ = static_cast<std::uint16_t>(128u << attributes.active_mtu);  // IBV_MTU_256 is 1
   lid_ = attributes.lid;
-  most_bytes_ = attributes.max_msg_sz;
+  max_bytes_ = attributes.max_msg_sz;
   down_ = attributes.state != IBV_PORT_ACTIVE;
   domain_ = verbs_.alloc_pd(context_);
   if (domain_ == nullptr) return fail_errno(errno, "no protection domain on {}", name_);

@@ -53,7 +53,7 @@ class DeviceContext {
   const std::string& name() const { return name_; }  // "mlx5_0:1"
   ibv_pd* domain() const { return domain_; }
   ibv_cq* completions() const { return queue_; }
-  std::uint64_t most_bytes() const { return most_bytes_; }  // of one write
+  std::uint64_t max_bytes() const { return max_bytes_; }  // of one write
   int gid_index() const { return gid_.index; }
   // Where queue pairs of this port are; their numbers are to be filled in.
   Endpoint endpoint() const;
@@ -71,7 +71,7 @@ class DeviceContext {
   Gid gid_;
   std::uint16_t mtu_ = 0;
   std::uint16_t lid_ = 0;
-  std::uint64_t most_bytes_ = 0;
+  std::uint64_t max_bytes_ = 0;
   bool down_ = false;
   bool failed_ = false;
   ibv_context* context_ = nullptr;

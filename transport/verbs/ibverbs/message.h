@@ -17,9 +17,9 @@ namespace rondo::verbs {
 
 struct Credit {
   std::uint64_t address = 0;
-  std::uint64_t room = 0;               // bytes
-  std::uint32_t keys[kMostRails] = {};  // by rail of the link
-  std::uint32_t number = 0;             // of the message, its low 32 bits
+  std::uint64_t room = 0;              // bytes
+  std::uint32_t keys[kMaxRails] = {};  // by rail of the link
+  std::uint32_t number = 0;            // of the message, its low 32 bits
 };
 
 struct Header {
@@ -44,8 +44,8 @@ struct LossNote {
 // What the peer writes, by rail, and the notes that this end writes to the peer.
 struct Rings {
   Credit credits[net::Link::kDepth];
-  LossNote notes[kMostRails];  // each written once
-  LossNote own_notes[kMostRails];
+  LossNote notes[kMaxRails];  // each written once
+  LossNote own_notes[kMaxRails];
   alignas(64) std::uint64_t puts;  // of the peer's, those that took effect by this rail or before
   alignas(64) Header headers[][net::Link::kDepth];  // by queue pair of the rail
 
@@ -59,9 +59,9 @@ struct Rings {
     return net::Link::kDepth * sizeof(Credit) + index * sizeof(LossNote);
   }
   static constexpr std::uint64_t own_note_at(std::size_t index) {
-    return note_at(kMostRails + index);
+    return note_at(kMaxRails + index);
   }
-  static constexpr std::uint64_t puts_at() { return (own_note_at(kMostRails) + 63) / 64 * 64; }
+  static constexpr std::uint64_t puts_at() { return (own_note_at(kMaxRails) + 63) / 64 * 64; }
   static constexpr std::uint64_t header_at(std::size_t pair, std::uint64_t number) {
     return bytes(pair) + number % net::Link::kDepth * sizeof(Header);
   }
@@ -86,10 +86,10 @@ struct Ring {
   }
   static Ring of(std::uint32_t immediate) {
     return {static_cast<Kind>(immediate >> 30), immediate & kMask,
-            immediate >> kBits & static_cast<std::uint32_t>(kMostPairs - 1)};
+            immediate >> kBits & static_cast<std::uint32_t>(kMaxPairs - 1)};
   }
 };
-static_assert(kMostPairs == 1u << (30 - Ring::kBits));
+static_assert(kMaxPairs == 1u << (30 - Ring::kBits));
 
 // The number at or after `base`, at most `most` beyond it, whose low bits are these.
 inline std::optional<std::uint64_t> number_after(std::uint64_t base, std::uint32_t low,

@@ -5,7 +5,7 @@
 namespace rondo::verbs {
 namespace {
 
-constexpr std::size_t kMostWritesOfAPut = 3;  // the body, its word, the count
+constexpr std::size_t kMaxWritesOfAPut = 3;  // the body, its word, the count
 
 std::span<const std::byte> bytes_of(const std::uint64_t& word) {
   return std::as_bytes(std::span(&word, 1));
@@ -53,7 +53,7 @@ bool PutSide::send(std::span<const Way> ways) {
   if (!way_ || way_->rail->state() != Rail::State::kUp) return false;
   const std::uint64_t before = written_;
   while (written_ < pushed_ && !way_->rail->lost() &&
-         way_->rail->has_room(way_->pair, kMostWritesOfAPut))
+         way_->rail->has_room(way_->pair, kMaxWritesOfAPut))
     post(outgoing_[written_++ % kDepth], *way_);
   return written_ != before;
 }
@@ -62,7 +62,7 @@ bool PutSide::send(std::span<const Way> ways) {
 void PutSide::post(Outgoing& put, const Way& way) {
   Rail& rail = *way.rail;
   const std::size_t port = rail.peer().port;
-  Write writes[kMostWritesOfAPut];
+  Write writes[kMaxWritesOfAPut];
   std::size_t count = 0;
   if (!put.body.empty())
     writes[count++] = {.from = put.body,

@@ -64,7 +64,7 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(DeviceContext& device, Dept
   wanted.cap.max_send_wr = static_cast<std::uint32_t>(depth.sends);
   wanted.cap.max_recv_wr = static_cast<std::uint32_t>(depth.receives);
   wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
-  wanted.cap.max_inline_data = kMostInlined;
+  wanted.cap.max_inline_data = kMaxInlined;
   ibv_qp* const made = device.verbs().create_qp(device.domain(), &wanted);
   if (made == nullptr)
     return fail_errno(errno, "no queue pair of {} sends and {} receives on {}", depth.sends,
@@ -130,12 +130,12 @@ Done QueuePair::connect(const Endpoint& peer) {
 }
 
 Done QueuePair::post(std::span<const Write> writes) {
-  assert(!writes.empty() && writes.size() <= kMostWrites);
-  std::array<ibv_send_wr, kMostWrites> requests{};
-  std::array<ibv_sge, kMostWrites> pieces{};
+  assert(!writes.empty() && writes.size() <= kMaxWrites);
+  std::array<ibv_send_wr, kMaxWrites> requests{};
+  std::array<ibv_sge, kMaxWrites> pieces{};
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const Write& write = writes[i];
-    assert(!write.inlined || write.from.size() <= kMostInlined);
+    assert(!write.inlined || write.from.size() <= kMaxInlined);
     pieces[i] = {reinterpret_cast<std::uintptr_t>(write.from.data()),
                  static_cast<std::uint32_t>(write.from.size()), write.local_key};
     ibv_send_wr& request = requests[i];

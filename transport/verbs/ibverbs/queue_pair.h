@@ -33,7 +33,7 @@ struct Write {
   std::uint64_t to = 0;         // address in the peer's memory
   std::uint32_t remote_key = 0;
   std::optional<std::uint32_t> rings{};  // the peer gets a completion with this number
-  bool inlined = false;                  // copied during post(): at most kMostInlined bytes
+  bool inlined = false;                  // copied during post(): at most kMaxInlined bytes
   bool completes = false;                // a completion here, too, with `id`
   std::uint64_t id = 0;
 };
@@ -48,8 +48,8 @@ struct Read {
 
 class QueuePair {
  public:
-  static constexpr std::size_t kMostInlined = 64;
-  static constexpr std::size_t kMostWrites = 8;  // of one post()
+  static constexpr std::size_t kMaxInlined = 64;
+  static constexpr std::size_t kMaxWrites = 8;  // of one post()
 
   // How many may be posted and not completed yet.
   struct Depth {

@@ -14,7 +14,7 @@ namespace {
 // A device tells at once what it has flushed.
 constexpr std::chrono::seconds kDrainPatience{5};
 // Who was away, computing, has not seen anything rest meanwhile.
-constexpr std::chrono::duration<double> kMostBetweenLooks{1};
+constexpr std::chrono::duration<double> kMaxBetweenLooks{1};
 
 }  // namespace
 
@@ -151,7 +151,7 @@ void Rail::lose(std::string why) {
 bool Rail::rests() {
   if (posted_ == 0 || ++looks_ % 4 != 0) return false;
   const auto now = Clock::now();
-  const auto since = std::min<std::chrono::duration<double>>(now - looked_at_, kMostBetweenLooks);
+  const auto since = std::min<std::chrono::duration<double>>(now - looked_at_, kMaxBetweenLooks);
   looked_at_ = now;
   rested_ = std::exchange(moved_, false) ? std::chrono::duration<double>() : rested_ + since;
   return rested_.count() > adapter_.patience();

@@ -7,7 +7,7 @@ Result<std::unique_ptr<ReadBack>> ReadBack::make(Adapter& adapter) {
   RONDO_TRY(made->into_, adapter.pool().take(1));
   RONDO_TRY(made->pair_,
             QueuePair::create(adapter.device(),
-                              {.sends = static_cast<int>(kMost), .receives = 1, .is_read = true}));
+                              {.sends = static_cast<int>(kMax), .receives = 1, .is_read = true}));
   RONDO_TRY(made->slot_, adapter.add_pair(*made, 0));
   RONDO_CHECK_OK(made->pair_->connect(made->pair_->endpoint()));
   return made;
@@ -20,7 +20,7 @@ ReadBack::~ReadBack() {
 }
 
 std::optional<std::uint64_t> ReadBack::begin(std::uint64_t address, std::uint32_t key) {
-  if (begun_ - over_ == kMost || !trouble_.empty()) return std::nullopt;
+  if (begun_ - over_ == kMax || !trouble_.empty()) return std::nullopt;
   const Done posted = pair_->post_read({.into = into_.bytes,
                                         .local_key = into_.local_key,
                                         .from = address,

@@ -34,7 +34,7 @@ class ReadBack final : private PairOwner {
   const std::string& trouble() const { return trouble_; }
 
  private:
-  static constexpr std::uint64_t kMost = 32;  // under way
+  static constexpr std::uint64_t kMax = 32;  // under way
   explicit ReadBack(Adapter& adapter) : adapter_(adapter) {}
   void completed(int pair, const Posted& posted, const ibv_wc& completion) override;
 

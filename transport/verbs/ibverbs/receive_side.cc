@@ -28,9 +28,9 @@ void ReceiveSide::offer(std::span<const Way> ways, const Rails& rails) {
 
 // False: the queue is full.
 bool ReceiveSide::offer_some(Rail& rail, const Rails& rails) {
-  Write writes[QueuePair::kMostWrites];
-  Credit credits[QueuePair::kMostWrites];
-  const std::size_t count = std::min<std::size_t>(posted_ - offered_, QueuePair::kMostWrites);
+  Write writes[QueuePair::kMaxWrites];
+  Credit credits[QueuePair::kMaxWrites];
+  const std::size_t count = std::min<std::size_t>(posted_ - offered_, QueuePair::kMaxWrites);
   if (!rail.has_room(0, count)) return false;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t number = offered_ + i;
@@ -63,7 +63,7 @@ std::optional<std::string> ReceiveSide::arrived(const Rail& rail, std::size_t pa
   std::memcpy(&header, &rail.rings()[Rings::header_at(pair, *number)], sizeof(header));
   Incoming& message = incoming_[*number % kDepth];
   if (header.number != static_cast<std::uint16_t>(*number) || header.parts < 1 ||
-      header.parts > kMostPairs || ring.part >= header.parts ||
+      header.parts > kMaxPairs || ring.part >= header.parts ||
       (message.arrived >> ring.part & 1) != 0)
     return fmt::format("what it sent as slot {} is no slot", *number);
   if (header.bytes > message.room.size())

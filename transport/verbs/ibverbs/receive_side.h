@@ -4,7 +4,7 @@
 // all of its parts are, and messages are there in order. After the loss of the rail that carried
 // credits, those that the peer says it lacks go by another: verbs_link.h. What has come into memory
 // that needs it is flushed before it counts as there; a flush that takes a while goes on in
-// settle(). Cost: a store and a doorbell for up to kMostWrites credits, a flush for what is there
+// settle(). Cost: a store and a doorbell for up to kMaxWrites credits, a flush for what is there
 // at once; nothing is allocated.
 //
 //   const std::uint64_t number = side.push(record, room, keys, key);

@@ -73,7 +73,7 @@ class RegionPool {
   Done add_block(std::size_t least);
 
   DeviceContext& device_;
-  const std::size_t most_;
+  const std::size_t max_;
   std::size_t mapped_ = 0;
   std::list<Block> blocks_;
 };

@@ -51,10 +51,10 @@ class SendSide {
     std::span<const std::byte> body{};
     Adapters::Keys keys{};
     std::uint32_t tag = 0;
-    std::uint32_t parts = 0;                       // once it has left
-    std::size_t step = 0;                          // bytes of each but the last
-    std::uint32_t done = 0;                        // a bit for each part
-    std::array<std::uint8_t, kMostPairs> rails{};  // that carry the parts
+    std::uint32_t parts = 0;                      // once it has left
+    std::size_t step = 0;                         // bytes of each but the last
+    std::uint32_t done = 0;                       // a bit for each part
+    std::array<std::uint8_t, kMaxPairs> rails{};  // that carry the parts
 
     bool is_done() const { return done == (1u << parts) - 1; }
   };

@@ -16,7 +16,7 @@ using net::SideChannel;
 Result<std::unique_ptr<VerbsLink>> VerbsLink::connect(const net::LinkName& name, Adapters& adapters,
                                                       int pairs, const Connect& connect) {
   std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.from, name.to, adapters));
-  const auto most = kMostPairs / adapters.size();
+  const auto most = kMaxPairs / adapters.size();
   const auto each = std::min(static_cast<std::size_t>(pairs), most);
   LinkEnd own;
   for (std::size_t i = 0; i < adapters.size(); ++i) {
@@ -91,9 +91,9 @@ std::optional<net::Request> VerbsLink::isend(const CallRecord& record,
                                              std::uint32_t tag) {
   if (sending_.full()) return std::nullopt;
   const Adapters::Keys& keys = *keys_of(key, body, "the");
-  if (body.size() > adapters_.most_bytes())
+  if (body.size() > adapters_.max_bytes())
     fail_with(fmt::format("{} bytes are more than {} sends at once ({})", body.size(),
-                          list_ports(adapters_.ports()), adapters_.most_bytes()));
+                          list_ports(adapters_.ports()), adapters_.max_bytes()));
   return net::Request{sending_.push(record, body, keys, tag), true};
 }
 
@@ -111,9 +111,9 @@ Result<net::RemoteKey> VerbsLink::unpack_key(std::span<const std::byte> packed) 
 std::optional<net::Request> VerbsLink::iput(const net::Put& put) {
   if (putting_.full()) return std::nullopt;
   const Adapters::Keys& keys = *keys_of(put.key, put.body, "the");
-  if (put.body.size() > adapters_.most_bytes())
+  if (put.body.size() > adapters_.max_bytes())
     fail_with(fmt::format("{} bytes are more than {} writes at once ({})", put.body.size(),
-                          list_ports(adapters_.ports()), adapters_.most_bytes()));
+                          list_ports(adapters_.ports()), adapters_.max_bytes()));
   if (const auto wrong = putting_.check(put)) fail_with(*wrong);
   return net::Request{.number = putting_.push(put, keys), .sending = true, .putting = true};
 }
@@ -182,7 +182,7 @@ bool VerbsLink::follow_rails() {
 void VerbsLink::find_ways(std::uint32_t up) {
   up_ = up;
   ways_.clear();
-  for (std::size_t pair = 0; pair < kMostPairs; ++pair)
+  for (std::size_t pair = 0; pair < kMaxPairs; ++pair)
     for (const auto& rail : rails_)
       if ((up >> rail->index() & 1) != 0 && pair < rail->pairs())
         ways_.push_back({rail.get(), pair});
@@ -191,7 +191,7 @@ void VerbsLink::find_ways(std::uint32_t up) {
 void VerbsLink::say_loss() {
   if (ways_.empty()) return;
   const auto [rail, pair] = ways_.front();
-  if (rail->lost() || !rail->has_room(pair, 1) || notes_said_ == kMostRails) return;
+  if (rail->lost() || !rail->has_room(pair, 1) || notes_said_ == kMaxRails) return;
   LossNote note;
   note.lost = gone_;
   note.granted = sending_.granted();
@@ -212,7 +212,7 @@ void VerbsLink::say_loss() {
 }
 
 std::optional<std::string> VerbsLink::hear_loss(const Rail& by, std::uint32_t index) {
-  if (index >= kMostRails) return fmt::format("it says a note of number {}", index);
+  if (index >= kMaxRails) return fmt::format("it says a note of number {}", index);
   LossNote note;
   std::memcpy(&note, &by.rings()[Rings::note_at(index)], sizeof(note));
   const std::uint32_t all = (1u << rails_.size()) - 1;

@@ -91,9 +91,9 @@ std::vector<topology::NicName> VerbsNetwork::adapters() const {
 
 bool VerbsNetwork::poll() {
   bool moved = adapters_->poll();
-  constexpr int kMost = 1 + 2 * static_cast<int>(kMostRails);
-  epoll_event events[kMost];
-  const int count = ::epoll_wait(events_.get(), events, kMost, 0);
+  constexpr int kMax = 1 + 2 * static_cast<int>(kMaxRails);
+  epoll_event events[kMax];
+  const int count = ::epoll_wait(events_.get(), events, kMax, 0);
   for (int i = 0; i < count; ++i) {
     const std::uint32_t which = events[i].data.u32;
     if (which == kChannels) moved |= channels_->poll();

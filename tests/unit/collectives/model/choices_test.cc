@@ -54,7 +54,7 @@ TEST(WireRates, FastWiresGetMoreChannels) {
   const gpu::WireRates fast = known_cluster("dgx-b200", 1).rates();
   const int channels = gpu::usual_channels(fast);
   EXPECT_GT(channels, gpu::kUsualChannels);
-  EXPECT_LE(channels, gpu::kMostUsualChannels);
+  EXPECT_LE(channels, gpu::kMaxUsualChannels);
   EXPECT_EQ(gpu::usual_channels({}), gpu::kUsualChannels);
 }
 

@@ -30,7 +30,7 @@ constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGa
 // serve unequal numbers of ranks.
 struct Apart {
   double least = 1e9, most = 0;
-  std::string least_call, most_call;
+  std::string least_call, max_call;
 };
 void compare(Collective collective, int ranks, int cores, std::uint64_t from, Apart* apart) {
   const PlanFacts facts = facts_on(ranks, cores);
@@ -44,7 +44,7 @@ void compare(Collective collective, int ranks, int cores, std::uint64_t from, Ap
       const std::string call = way.name + ' ' + to_string(record) + ", " + std::to_string(ranks) +
                                " ranks on " + std::to_string(cores) + " cores";
       if (ratio < apart->least) apart->least = ratio, apart->least_call = call;
-      if (ratio > apart->most) apart->most = ratio, apart->most_call = call;
+      if (ratio > apart->most) apart->most = ratio, apart->max_call = call;
     }
   }
 }
@@ -65,7 +65,7 @@ void expect_between(Collectives collectives, const Places& places, std::uint64_t
   for (const Collective collective : collectives)
     for (const auto& [ranks, cores] : places) compare(collective, ranks, cores, from, &found);
   EXPECT_GE(found.least, least) << found.least_call;
-  EXPECT_LE(found.most, most) << found.most_call;
+  EXPECT_LE(found.most, most) << found.max_call;
 }
 
 TEST(HostPredictions, AreNearTheClosedFormWhereAllRanksDoTheSame) {

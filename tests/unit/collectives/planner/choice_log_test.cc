@@ -117,10 +117,10 @@ TEST_F(ChoiceLogTest, StopsAfterSoManySizes) {
   const Plan plan = make_plan(facts, sum_of(1)).value();
   const auto program = [&] {
     ChoiceLog choices;
-    for (std::uint64_t count = 1; count < 2 * ChoiceLog::kMostSizes; ++count)
+    for (std::uint64_t count = 1; count < 2 * ChoiceLog::kMaxSizes; ++count)
       choices.tell(facts, sum_of(count), plan);
   };
-  EXPECT_EQ(lines("INFO", "TUNING", program), static_cast<int>(ChoiceLog::kMostSizes));
+  EXPECT_EQ(lines("INFO", "TUNING", program), static_cast<int>(ChoiceLog::kMaxSizes));
 }
 
 }  // namespace

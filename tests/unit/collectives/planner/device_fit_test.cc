@@ -39,7 +39,7 @@ std::vector<DeviceSample> samples_of(int ranks, int devices, const DeviceCosts& 
         sample.facts = usual_facts(ranks, devices, true, devices > 1);
         sample.facts.algorithms = parse_algorithms(way.algorithm, "test").value();
         sample.facts.protocols = parse_gpu_protocols(way.protocol).value();
-        if (way.ctas > 0) sample.facts.fewest_channels = sample.facts.most_channels = way.ctas;
+        if (way.ctas > 0) sample.facts.min_channels = sample.facts.max_channels = way.ctas;
         const auto plan = make_device_plan(sample.facts, sample.record);
         if (!plan.ok()) continue;
         sample.plan = *plan;

@@ -98,7 +98,7 @@ TEST(AskTuner, ChannelsAreBoundedWithinWhatTheProgramAsksFor) {
   EXPECT_EQ(channels("channels=3 algorithm=1 protocol=2"), 3);
   EXPECT_EQ(channels("channels=1000"), gpu::make_device_plan(facts, large)->channels);
   EXPECT_EQ(channels("channels=-5"), gpu::make_device_plan(facts, large)->channels);
-  facts.fewest_channels = 5;
+  facts.min_channels = 5;
   EXPECT_EQ(channels("channels=3"), 5);
 }
 

@@ -78,11 +78,8 @@ class TunerVersions : public testing::TestWithParam<const char*> {
  protected:
   const TunerCounts counts_{GetParam()};
   const TunerPlugin& plugin_ = test_tuner(GetParam());
-  const About about_{.communicator = 7,
-                     .ranks = 8,
-                     .hosts = 2,
-                     .fewest_ranks_of_host = 4,
-                     .most_ranks_of_host = 4};
+  const About about_{
+      .communicator = 7, .ranks = 8, .hosts = 2, .min_ranks_of_host = 4, .max_ranks_of_host = 4};
 };
 
 TEST_P(TunerVersions, AnswersAndIsEndedWithTheCommunicator) {

@@ -7,7 +7,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMaxBytes = 4096;
 
 CallRecord message(bool sends, std::uint64_t count, DataType type = DataType::kFloat32) {
   return {count, sends ? Collective::kSend : Collective::kRecv, type, RedOp::kSum, 0, -1};
@@ -23,9 +23,9 @@ struct Pair {
     receiver.announce(0, 2, record, captured);
   }
   void tell() {
-    while (const auto next = sender.take(kMostBytes)) {
+    while (const auto next = sender.take(kMaxBytes)) {
       EXPECT_EQ(next->peer, 2);
-      EXPECT_LE(next->message.size(), kMostBytes);
+      EXPECT_LE(next->message.size(), kMaxBytes);
       receiver.hear(0, next->message);
     }
   }

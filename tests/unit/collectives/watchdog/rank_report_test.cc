@@ -27,15 +27,15 @@ HostReport sample(std::size_t ranks) {
 }
 
 TEST(HostReport, ArrivesAsItWasSentAndFitsAControlMessage) {
-  const auto bytes = encode_host_report(sample(HostReport::kMostRanks));
-  EXPECT_LT(bytes.size(), RemoteLinks::kMostControlBytes);  // one more byte tells its kind
+  const auto bytes = encode_host_report(sample(HostReport::kMaxRanks));
+  EXPECT_LT(bytes.size(), RemoteLinks::kMaxControlBytes);  // one more byte tells its kind
   const auto found = decode_host_report(bytes, 40);
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->is_question);
   EXPECT_FALSE(found->is_last);
   EXPECT_EQ(found->sequence, 12u);
   EXPECT_EQ(found->traffic[2].received, 7u);
-  ASSERT_EQ(found->ranks.size(), HostReport::kMostRanks);
+  ASSERT_EQ(found->ranks.size(), HostReport::kMaxRanks);
   EXPECT_EQ(describe(found->ranks[5], 12),
             "in call 12, AllGather(count 9, float32), step 0, waits for rank 3");
   EXPECT_EQ(describe(found->ranks[5], 13).substr(0, 20), "not entered call 13 ");
@@ -49,7 +49,7 @@ TEST(HostReport, IsNotReadWhereNoRankCanHaveSentIt) {
   auto longer = bytes;
   longer.push_back({});
   EXPECT_FALSE(decode_host_report(longer, 40));
-  EXPECT_FALSE(decode_host_report(encode_host_report(sample(HostReport::kMostRanks + 1)), 40));
+  EXPECT_FALSE(decode_host_report(encode_host_report(sample(HostReport::kMaxRanks + 1)), 40));
 }
 
 TEST(Traffic, IsQuietOnlyWhereNothingCanBeOnItsWay) {

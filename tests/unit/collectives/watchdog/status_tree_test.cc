@@ -361,7 +361,7 @@ TEST(StatusTree, LeavesAloneWhatNoRankSends) {
   Bytes sent = status_message(kStandingMessage, 9);
   StatusItem item{3, StatusItem::kThere, Progress{}, Wait{kMessageInWords, {1}, 2}, 4, {}};
   item.calls.resize(5);
-  append_status_item(item, kMostStatusBytes, &sent);
+  append_status_item(item, kMaxStatusBytes, &sent);
   for (int i = 0; i < 2000; ++i) {
     Bytes damaged(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(random() % sent.size()));
     for (std::size_t k = 16; k < damaged.size(); k += 1 + random() % 64)
@@ -370,7 +370,7 @@ TEST(StatusTree, LeavesAloneWhatNoRankSends) {
   }
   Bytes foreign = status_message(kStandingMessage, 1);
   item.rank = 4;
-  append_status_item(item, kMostStatusBytes, &foreign);
+  append_status_item(item, kMaxStatusBytes, &foreign);
   std::span<const std::byte> items(foreign);
   items = items.subspan(sizeof(StatusHead));
   EXPECT_FALSE(next_status_item(&items, 4)) << "there is no rank 4";

@@ -22,7 +22,7 @@ void PrintTo(const AlgorithmRow& row, std::ostream* out) {
 namespace rondo::check {
 namespace {
 
-constexpr int kMostRanks = 64;
+constexpr int kMaxRanks = 64;
 constexpr int kExhaustive = 8;  // ranks up to which all remainders and roots meet all modes
 
 bool has_blocks(Collective c) {
@@ -44,7 +44,7 @@ void set_mode(const AlgorithmRow& row, int mode, Case& c) {
   }
   c.scaled = mode % 4 == 0 && (mode / 8) % 2 != 0 &&
              (row.order == Order::kTree || row.order == Order::kHostTree);
-  c.slots = row.fewest_slots + mode % 2;
+  c.slots = row.min_slots + mode % 2;
 }
 constexpr int kModes = 16;
 
@@ -82,7 +82,7 @@ std::string label(const AlgorithmRow& row) {
 class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
  protected:
   const AlgorithmRow& row() const { return GetParam(); }
-  int fewest_ranks() const {
+  int min_ranks() const {
     return row().algorithm == Algorithm::kRing || row().verbs == Verbs::kViews ? 2 : 1;
   }
   int roots(int ranks) const { return is_rooted(row().collective) ? ranks : 1; }
@@ -101,7 +101,7 @@ class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
 
 TEST_P(EveryAlgorithm, IsRightForEveryRemainderAndRootOfFewRanks) {
   int mode = 0;
-  for (int n = fewest_ranks(); n <= kExhaustive; ++n) {
+  for (int n = min_ranks(); n <= kExhaustive; ++n) {
     forget();
     const std::uint64_t longest = 2 * static_cast<std::uint64_t>(n) + 1;
     for (const std::uint64_t per_round : {std::uint64_t{1}, std::uint64_t{3}, longest}) {
@@ -124,7 +124,7 @@ TEST_P(EveryAlgorithm, IsRightForEveryRemainderAndRootOfFewRanks) {
 }
 
 TEST_P(EveryAlgorithm, IsRightInEveryMode) {
-  for (int n = fewest_ranks(); n <= 5; ++n) {
+  for (int n = min_ranks(); n <= 5; ++n) {
     forget();
     for (int mode = 0; mode < kModes; ++mode) {
       for (const std::uint64_t count : {1, 5, 35}) {
@@ -139,7 +139,7 @@ TEST_P(EveryAlgorithm, IsRightInEveryMode) {
 }
 
 TEST_P(EveryAlgorithm, IsRightForEveryRootOfUpTo64Ranks) {
-  for (int n = kExhaustive + 1; n <= kMostRanks; ++n) {
+  for (int n = kExhaustive + 1; n <= kMaxRanks; ++n) {
     forget();
     const int trials = std::max(roots(n), 4);
     for (int trial = 0; trial < trials; ++trial) {
@@ -163,7 +163,7 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
     const std::uint64_t seed = first + k;
     std::mt19937_64 random(seed);
     const auto draw = [&](std::uint64_t below) { return random() % below; };
-    Case c{.ranks = fewest_ranks() + static_cast<int>(draw(kExhaustive - fewest_ranks() + 1))};
+    Case c{.ranks = min_ranks() + static_cast<int>(draw(kExhaustive - min_ranks() + 1))};
     c.root = static_cast<int>(draw(c.ranks));
     c.per_round = 1 + draw(2 * c.ranks);
     c.count = draw(12 * c.per_round);
@@ -187,7 +187,7 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
 // blocks of ranks, all of one power of two, the last perhaps fewer.
 TEST(HostTreeOrder, IsTheTreeOverRanksForAlignedHosts) {
   for (const int block : {1, 2, 4, 8}) {
-    for (int n = 1; n <= kMostRanks; ++n) {
+    for (int n = 1; n <= kMaxRanks; ++n) {
       std::vector<std::vector<int>> hosts((n + block - 1) / block);
       for (int r = 0; r < n; ++r) hosts[r / block].push_back(r);
       Expressions pool;
@@ -204,8 +204,8 @@ TEST(HostTreeOrder, IsTheTreeOverRanksForAlignedHosts) {
 
 TEST(AlgorithmTable, RowsThatAskForTwoSlotsDeadlockWithOne) {
   for (const AlgorithmRow& row : kAlgorithms) {
-    if (row.fewest_slots < 2) continue;
-    Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row.fewest_slots - 1};
+    if (row.min_slots < 2) continue;
+    Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row.min_slots - 1};
     set_hosts(row, 2, c);
     Expressions pool;
     EXPECT_NE(check_row(pool, row, c).finding.find("deadlock"), std::string::npos) << label(row);

@@ -129,11 +129,11 @@ TEST_P(RandomMachines, GetNoMoreThanTheirBoundAndAsMuchAsEverySetOfRings) {
     ASSERT_FALSE(plan->channels.empty());
 
     EverySet every(graph, request);
-    request.most_channels = every.kinds() <= 60 ? 3 : every.kinds() <= 800 ? 2 : 1;
+    request.max_channels = every.kinds() <= 60 ? 3 : every.kinds() <= 800 ? 2 : 1;
     const auto few = find_channels(graph, request);
     ASSERT_TRUE(few.ok()) << few.error().text;
-    EXPECT_NEAR(few->gbs(), every.most(request.most_channels), 1e-4)
-        << "of " << every.kinds() << " kinds of rings, at most " << request.most_channels;
+    EXPECT_NEAR(few->gbs(), every.most(request.max_channels), 1e-4)
+        << "of " << every.kinds() << " kinds of rings, at most " << request.max_channels;
     if (HasFailure()) return;
   }
 }

@@ -80,14 +80,14 @@ TEST(GraphBlobs, LinksThatAddUpStopAtTheMost) {
   const int gpu = builder.add({.kind = NodeKind::kGpu, .bus_id = "0000:17:00.0", .number = 0});
   builder.link({gpu, numa, GraphLinkKind::kPci, 1, 16, Source::kFile});
   for (int i = 0; i < 3; ++i) {
-    builder.link({gpu, numa, GraphLinkKind::kC2c, GraphLink::kMostGbs, GraphLink::kMostCount,
-                  Source::kFile});
+    builder.link(
+        {gpu, numa, GraphLinkKind::kC2c, GraphLink::kMaxGbs, GraphLink::kMaxCount, Source::kFile});
   }
   const Graph graph = std::move(builder).build().value();
   const auto c2c = std::ranges::find(graph.links(), GraphLinkKind::kC2c, &GraphLink::kind);
   ASSERT_NE(c2c, graph.links().end());
-  EXPECT_EQ(c2c->count, GraphLink::kMostCount);
-  EXPECT_EQ(c2c->gbs, GraphLink::kMostGbs);
+  EXPECT_EQ(c2c->count, GraphLink::kMaxCount);
+  EXPECT_EQ(c2c->gbs, GraphLink::kMaxGbs);
   EXPECT_EQ(parse_graph(serialise(graph)).value(), graph);
 }
 

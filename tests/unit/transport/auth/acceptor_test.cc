@@ -36,7 +36,7 @@ struct Host {
     ::poll(&entry, 1, static_cast<int>(at_most.count()));
     for (Arrival& arrival : acceptor->serve([&](const Tag& tag) { return secret_for(tag); }))
       arrivals.push_back(std::move(arrival));
-    most_seen = std::max(most_seen, acceptor->unproven());
+    max_seen = std::max(max_seen, acceptor->unproven());
   }
   template <class Ready>
   bool until(Ready&& ready) {
@@ -54,7 +54,7 @@ struct Host {
   bool known = true;
   bool may_come = false;
   std::vector<Arrival> arrivals;
-  std::size_t most_seen = 0;
+  std::size_t max_seen = 0;
 };
 
 net::Socket visit(const Host& host) {
@@ -151,8 +151,8 @@ TEST(Acceptor, BoundsItsCrowdOfSilentVisitorsAndStillLetsOthersIn) {
     return honest.in() && !host.arrivals.empty();
   };
   EXPECT_TRUE(host.until(step));
-  EXPECT_LE(host.most_seen, Acceptor::most_unproven());
-  EXPECT_GT(host.most_seen, 0u);
+  EXPECT_LE(host.max_seen, Acceptor::max_unproven());
+  EXPECT_GT(host.max_seen, 0u);
   EXPECT_TRUE(host.until([&] { return std::all_of(crowd.begin(), crowd.end(), closed); }));
   EXPECT_EQ(host.acceptor->unproven(), 0u);
 }
@@ -162,7 +162,7 @@ TEST(Acceptor, VisitorsThatStopHalfWayDoNotHoldTheOthersUp) {
   Host host;
   std::vector<net::Socket> crowd;
   Handshake heard = Handshake::connector(host.secret, "host");
-  for (std::size_t i = 0; i < 3 * Acceptor::most_unproven(); ++i) {
+  for (std::size_t i = 0; i < 3 * Acceptor::max_unproven(); ++i) {
     crowd.push_back(visit(host));
     const std::size_t bytes = i % 3 == 0 ? 1 : heard.unsent().size();
     ASSERT_GT(::send(crowd.back().get(), heard.unsent().data(), bytes, MSG_NOSIGNAL), 0);
@@ -174,7 +174,7 @@ TEST(Acceptor, VisitorsThatStopHalfWayDoNotHoldTheOthersUp) {
     return host.arrivals.size() == honest.size();
   };
   EXPECT_TRUE(host.until(step)) << host.arrivals.size();
-  EXPECT_LE(host.most_seen, Acceptor::most_unproven());
+  EXPECT_LE(host.max_seen, Acceptor::max_unproven());
 }
 
 // It has a second to go on, the others a moment: within that second, once it may go as all others
@@ -191,7 +191,7 @@ TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
     };
     while (honest.state() != Handshake::State::kTurn && turn()) continue;  // it is challenged
     std::vector<net::Socket> crowd;
-    while (crowd.size() + 1 < Acceptor::most_unproven()) crowd.push_back(visit(host));
+    while (crowd.size() + 1 < Acceptor::max_unproven()) crowd.push_back(visit(host));
     host.until([&] { return host.acceptor->unproven() > crowd.size(); });
     std::this_thread::sleep_until(began + 400ms);
     crowd.push_back(visit(host));
@@ -200,7 +200,7 @@ TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
     const bool stays = !closed(furthest);
     if (net::Clock::now() > began + 900ms) continue;
     EXPECT_TRUE(stays);
-    EXPECT_LE(host.most_seen, Acceptor::most_unproven());
+    EXPECT_LE(host.max_seen, Acceptor::max_unproven());
     return;
   }
   GTEST_SKIP() << "the machine is too busy";
@@ -225,7 +225,7 @@ TEST(Acceptor, LetsFourThousandInAmongSilentVisitors) {
     return in == kAll;
   };
   EXPECT_TRUE(host.until(step)) << in;
-  EXPECT_LE(host.most_seen, Acceptor::most_unproven());
+  EXPECT_LE(host.max_seen, Acceptor::max_unproven());
 }
 
 TEST(Acceptor, VisitorsWithAWrongSecretAreRefused) {

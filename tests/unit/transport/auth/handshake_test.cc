@@ -221,12 +221,12 @@ TEST(Handshake, RefusesGarbageAtItsHeaderAndLongMessages) {
   give(acceptor, bytes_of("GET / H"));  // as long as a header
   EXPECT_EQ(acceptor.state(), State::kRefused);
   Talk talk;
-  talk.payload.assign(Handshake::kMostPayload, std::byte{1});
+  talk.payload.assign(Handshake::kMaxPayload, std::byte{1});
   EXPECT_TRUE(talk.run().acceptor_proven());
   Talk longer;
   longer.run([](Bytes& said, int message) {
     if (message != 2) return;
-    const std::size_t length = Handshake::kMostPayload + sizeof(Digest) + 1;
+    const std::size_t length = Handshake::kMaxPayload + sizeof(Digest) + 1;
     said[5] = static_cast<std::byte>(length & 0xff);
     said[6] = static_cast<std::byte>(length >> 8);
     said.resize(7 + length);

@@ -73,7 +73,7 @@ TEST(Records, HoldPartsTogetherAndShowNothing) {
   EXPECT_EQ(std::search(out.begin(), out.end(), first.begin(), first.begin() + 8), out.end());
   EXPECT_EQ(open(two.acceptor, out).value(), Bytes(100, std::byte{1}));
   EXPECT_FALSE(two.connector.seal(std::span<const ByteSpan>(), out).ok());
-  const Bytes longer(Records::kMostBytes + 1);
+  const Bytes longer(Records::kMaxBytes + 1);
   const ByteSpan one[] = {longer};
   EXPECT_FALSE(two.connector.seal(one, out).ok());
 }

@@ -30,7 +30,7 @@ class NetworkPut : public NetworkSuite {
   }
   net::RemoteKey unpacked(net::MemoryKey key) {
     const auto packed = pair_->far_network->pack_key(key).value();
-    EXPECT_LE(packed.size(), net::Network::kMostPackedKey);
+    EXPECT_LE(packed.size(), net::Network::kMaxPackedKey);
     return pair_->near->unpack_key(packed).value();
   }
   // Only who puts turns, unless the network says that both have to.

@@ -182,7 +182,7 @@ TEST_P(NetworkRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData
     for (const auto& [peer, number] : one) ASSERT_EQ(number, next[peer]++);
   }
   EXPECT_TRUE(ranks[0]->flushed());
-  EXPECT_FALSE(ranks[0]->send_control(1, Bytes(RemoteLinks::kMostControlBytes + 1)).ok());
+  EXPECT_FALSE(ranks[0]->send_control(1, Bytes(RemoteLinks::kMaxControlBytes + 1)).ok());
 }
 
 // A handler speaks while slots are free again and older messages still wait for one.

@@ -38,7 +38,7 @@ TEST(PluginDevice, EveryVersionsPropertiesAreReadFromTheirPlaces) {
   for (const int version : {9, 10, 11}) {
     const Device read = read_device(0, version, &newer);
     EXPECT_TRUE(read.offloads) << version;
-    EXPECT_EQ(read.most_bytes, 4096u) << version;
+    EXPECT_EQ(read.max_bytes, 4096u) << version;
     EXPECT_FALSE(read.takes(net::Memory::Kind::kDevice)) << version;
   }
   const abi::Properties12 newest{{nullptr, nullptr, 7, abi::kHost, 0},
@@ -51,7 +51,7 @@ TEST(PluginDevice, EveryVersionsPropertiesAreReadFromTheirPlaces) {
                                  1,
                                  0,
                                  0};
-  EXPECT_EQ(read_device(0, 12, &newest).most_bytes, 0x7fffffffu);
+  EXPECT_EQ(read_device(0, 12, &newest).max_bytes, 0x7fffffffu);
 }
 
 TEST(PluginDevice, TheNearestIsTakenAndEquallyNearOnesAreDealtOut) {

@@ -20,13 +20,13 @@ class PluginVersions : public testing::TestWithParam<Way> {
   // 200 messages each way of sizes from 0 on, from memory that is registered once.
   static void exchange(LinkPair& pair, net::Memory::Kind memory) {
     ASSERT_TRUE(pair.connected);
-    constexpr std::size_t kMost = 100'000;
-    Registered sent(*pair.near_network, pattern(kMost, 1));
-    Registered back(*pair.far_network, pattern(kMost, 2));
-    Registered at_far(*pair.far_network, Bytes(kMost), memory);
-    Registered at_near(*pair.near_network, Bytes(kMost), memory);
+    constexpr std::size_t kMax = 100'000;
+    Registered sent(*pair.near_network, pattern(kMax, 1));
+    Registered back(*pair.far_network, pattern(kMax, 2));
+    Registered at_far(*pair.far_network, Bytes(kMax), memory);
+    Registered at_near(*pair.near_network, Bytes(kMax), memory);
     for (std::uint64_t i = 0; i < 200; ++i) {
-      const std::size_t bytes = i * 499 % kMost;
+      const std::size_t bytes = i * 499 % kMax;
       CallRecord there, here, record;
       record.count = i;
       const auto tag = static_cast<std::uint32_t>(i);

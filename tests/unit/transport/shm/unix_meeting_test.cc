@@ -78,7 +78,7 @@ void expect_turned_away(const net::Socket& visitor) {
     pollfd entry{visitor.get(), POLLIN, 0};
     ASSERT_GT(poll(&entry, 1, 30000), 0);
     char data[4096];
-    alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))];
+    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))];
     iovec part{data, sizeof(data)};
     msghdr message{};
     message.msg_iov = &part;

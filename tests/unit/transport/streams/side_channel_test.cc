@@ -91,8 +91,8 @@ struct Liar {
 
 TEST(SideChannel, CarriesABlobEachWay) {
   for (const std::size_t bytes :
-       {std::size_t{0}, std::size_t{1}, std::size_t{515}, SideChannel::kMostBlob}) {
-    const Bytes mine = pattern(bytes, 1), theirs = pattern(SideChannel::kMostBlob - bytes, 2);
+       {std::size_t{0}, std::size_t{1}, std::size_t{515}, SideChannel::kMaxBlob}) {
+    const Bytes mine = pattern(bytes, 1), theirs = pattern(SideChannel::kMaxBlob - bytes, 2);
     Pair pair;
     ASSERT_TRUE(pair.open(mine, theirs));
     EXPECT_EQ(pair.far->name(), (LinkName{0, 1, 7}));
@@ -104,7 +104,7 @@ TEST(SideChannel, CarriesABlobEachWay) {
 }
 
 TEST(SideChannel, RefusesALongerBlobBeforeAnythingIsSent) {
-  const Bytes long_one(SideChannel::kMostBlob + 1);
+  const Bytes long_one(SideChannel::kMaxBlob + 1);
   Pair pair;
   EXPECT_FALSE(pair.here->connect({0, 1, 7}, pair.address, long_one).ok());
   ASSERT_TRUE(pair.open({}, {}));
@@ -135,7 +135,7 @@ TEST(SideChannel, APeerThatSaysMoreIsEnded) {
 
 TEST(SideChannel, ABlobThatIsTooLongIsNotReadAndItsPeerIsDropped) {
   Pair pair;
-  const Liar liar(pair, SideChannel::frame(Bytes(SideChannel::kMostBlob + 1)));
+  const Liar liar(pair, SideChannel::frame(Bytes(SideChannel::kMaxBlob + 1)));
   EXPECT_TRUE(drive([&] { pair.accept({}); }, [&] { return liar.is_dropped(); }));
   EXPECT_EQ(pair.far, nullptr);
 }

@@ -32,9 +32,9 @@ TEST(SocketOfLinkBytes, RefusesWhatNoRankSays) {
     return !decode_socket(encode(socket));
   };
   EXPECT_TRUE(refused([](SocketOfLink& s) { s.count = 0; }));
-  EXPECT_TRUE(refused([](SocketOfLink& s) { s.count = kMostSockets + 1; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.count = kMaxSockets + 1; }));
   EXPECT_TRUE(refused([](SocketOfLink& s) { s.index = s.count; }));
-  EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.lane = kMostLanes; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.lane = kMaxLanes; }));
   EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.lane = -1; }));
   EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.from = -1; }));
 }

@@ -8,7 +8,7 @@
 namespace rondo::tcp {
 namespace {
 
-using net::kMostSockets;
+using net::kMaxSockets;
 
 TEST(TcpMessageHeader, IsReadBackForItsOwnNumberAlone) {
   MessageHeader header;
@@ -30,7 +30,7 @@ TEST(TcpMessageHeader, IsReadBackForItsOwnNumberAlone) {
 TEST(TcpMessageHeader, PartsCoverEveryBodyOnce) {
   for (const std::uint64_t bytes :
        {0ull, 1ull, 65535ull, 65536ull, 65537ull, 131072ull, 1000003ull, (4ull << 20) - 1}) {
-    for (int sockets = 1; sockets <= kMostSockets; ++sockets) {
+    for (int sockets = 1; sockets <= kMaxSockets; ++sockets) {
       std::uint64_t covered = 0;
       for (int i = 0; i < sockets; ++i) {
         const Part part = part_of_body(bytes, i, sockets);

@@ -84,13 +84,13 @@ TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
     change(changed);
     return parse_link_end(serialize(changed)).ok();
   };
-  EXPECT_TRUE(is_read([](LinkEnd& one) { one.rails[0].pairs.assign(kMostPairs - 1, roce()); }));
-  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[0].pairs.assign(kMostPairs, roce()); }));
+  EXPECT_TRUE(is_read([](LinkEnd& one) { one.rails[0].pairs.assign(kMaxPairs - 1, roce()); }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[0].pairs.assign(kMaxPairs, roce()); }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[0].pairs.clear(); }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].pairs[0].mtu = 0; }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].rings = 0; }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].number = 0; }));  // twice
-  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].port = kMostRails; }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].port = kMaxRails; }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails.clear(); }));
   const auto with_rails = [&](std::size_t count) {
     return is_read([&](LinkEnd& one) {
@@ -98,8 +98,8 @@ TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
       for (std::size_t i = 0; i < count; ++i) one.rails[i].number = static_cast<std::uint8_t>(i);
     });
   };
-  EXPECT_TRUE(with_rails(kMostRails));
-  EXPECT_FALSE(with_rails(kMostRails + 1));
+  EXPECT_TRUE(with_rails(kMaxRails));
+  EXPECT_FALSE(with_rails(kMaxRails + 1));
 }
 
 TEST(RdmaPackedKey, IsReadAsItWasWrittenAndNothingElseIs) {

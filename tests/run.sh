@@ -27,7 +27,7 @@ build() {
 }
 
 # Most tests mostly wait, so two cores take three at once. Those that share the machine badly run
-# alone; nothing asserts on a time. Only dev has been tried with many tests to a process.
+# alone; nothing asserts on a time.
 run_tests() {  # BUILD [options of tests/run_tests.py]
   python3 tests/run_tests.py "build/$1" -j "${RONDO_TEST_JOBS:-3}" --slowest 5 "${@:2}"
 }
@@ -43,7 +43,7 @@ stage_dev() {
 # The GPU path on an emulated GPU.
 stage_simt() {
   build simt "simt gpu_tests gpu_process_tests gpu_golden_tests bench_tests"
-  run_tests simt --batch 1 -R '^(Simt|Gpu)'
+  run_tests simt -R '^(Simt|Gpu)'
   many_seeds
 }
 
@@ -123,7 +123,7 @@ stage_asan() {
   build asan "unit_tests engine_tests abi_tests bench_tests"
   UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1 \
-    run_tests asan --batch 1 -E "$not_sanitized|$forks_beside_threads|$without_descriptors"
+    run_tests asan -E "$not_sanitized|$forks_beside_threads|$without_descriptors"
 }
 
 # TSan sees the threads of one process, so that the stage tsan leaves out ranks as processes, wide
@@ -141,7 +141,7 @@ slow_for_tsan+='|MismatchedCalls.*0000$'
 run_tsan() {
   build tsan "unit_tests engine_tests abi_tests"
   TSAN_OPTIONS=report_thread_leaks=0:second_deadlock_stack=1 \
-    run_tests tsan --batch 1 -E "$not_sanitized|$not_for_tsan$1"
+    run_tests tsan -E "$not_sanitized|$not_for_tsan$1"
 }
 stage_tsan() { run_tsan "|$slow_for_tsan"; }
 stage_tsan_all() { run_tsan ""; }
@@ -160,7 +160,7 @@ stage_fuzz() {
   done
 }
 # The emulated GPU and the kernels on it, with AddressSanitizer and UBSan.
-stage_simt_asan() { build simt-asan simt_tests && run_tests simt-asan --batch 1 -R '^Simt'; }
+stage_simt_asan() { build simt-asan simt_tests && run_tests simt-asan -R '^Simt'; }
 
 # In a unity build a source may live on what another one includes.
 stage_alone() {

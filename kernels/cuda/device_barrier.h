@@ -62,7 +62,8 @@ RONDO_FN inline bool barrier_once(const DeviceBarrier& barrier) {
 }
 
 RONDO_FN inline bool barrier_at_begin(const DeviceBarrier& barrier, const CallRecord& call) {
-  return barrier.devices == 1 || meet(barrier, call, 1);
+  if (barrier.devices == 1) return true;
+  return meet(barrier, call, 1);
 }
 RONDO_FN inline bool barrier_at_end(const DeviceBarrier& barrier, const CallRecord& call) {
   if (barrier.devices == 1) return true;

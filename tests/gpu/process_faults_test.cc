@@ -384,12 +384,14 @@ TEST_P(ProcessFaults, DeadlineNamesTheRankThatDidNotCome) {
 TEST(ProcessLeader, NamesTheOneOtherThatNeverMadeAStep) {
   RankProcesses ranks(as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "1"}}), [](NcclRank& seat) {
     Sums sums(seat, 10);
-    if (seat.rank == 0) NCCL_OK(sums.call());
+    if (seat.rank == 0) {
+      NCCL_OK(sums.call());
+    }
     report_fault_and_abort(seat);
   });
   ASSERT_TRUE(ranks.wait_reports(60));
   EXPECT_EQ(ranks.status(0), Status::kTimeout);
-  EXPECT_NE(ranks.text(0).find("for rank 1 (pid"), std::string::npos) << ranks.text(0);
+  EXPECT_NE(ranks.text(0).find("for rank 1 in call 1"), std::string::npos) << ranks.text(0);
   ranks.wait_exits(60);
   ranks.check_expectations();
 }

@@ -282,7 +282,8 @@ def main():
     parser.add_argument("--repeat", type=int, help="how often, beside a busy loop a core")
     parser.add_argument("--slowest", type=int, default=0, help="how many slow tests to show (0)")
     wishes = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGQUIT):  # a shell's background job ignores both
+    # A background job ignores the first two, nohup the third.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     listing = subprocess.run(["ctest", "--test-dir", wishes.build, "--show-only=json-v1"],
                              check=True, capture_output=True, text=True)

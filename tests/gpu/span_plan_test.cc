@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-SpanRecords records(const std::vector<int>& hosts, const std::vector<int>& processes) {
+SpanRecords span_records(const std::vector<int>& hosts, const std::vector<int>& processes) {
   SpanRecords made;
   for (std::size_t r = 0; r < hosts.size(); ++r) {
     made.hosts.push_back(static_cast<std::uint64_t>(100 + hosts[r]));
@@ -32,7 +32,7 @@ CallRecord call(Collective which, std::uint64_t floats) {
 }
 
 TEST(SpanPlan, NobodyIsNearAnotherHost) {
-  const Span found = agree_on_span(records({0, 0, 1}, {0, 1, 2}));
+  const Span found = agree_on_span(span_records({0, 0, 1}, {0, 1, 2}));
   EXPECT_EQ(found.why_not, "");
   EXPECT_TRUE(found.near(0, 1));
   EXPECT_FALSE(found.near(1, 2));
@@ -42,22 +42,22 @@ TEST(SpanPlan, NobodyIsNearAnotherHost) {
 }
 
 TEST(SpanPlan, EveryRankNeedsItsGpuAndSimple) {
-  SpanRecords all = records({0, 1}, {0, 1});
+  SpanRecords all = span_records({0, 1}, {0, 1});
   all.facts[1].gpu.uuid = all.facts[0].gpu.uuid;
   EXPECT_EQ(agree_on_span(all).why_not, "ranks 0 and 1 share a GPU");
-  all = records({0, 1}, {0, 1});
+  all = span_records({0, 1}, {0, 1});
   all.facts[1].gpu.protocols_between = bit_of(cuda::Protocol::kLL);
   EXPECT_NE(agree_on_span(all).why_not.find("rank 1"), std::string::npos);
-  all = records({0, 1}, {0, 1});
+  all = span_records({0, 1}, {0, 1});
   all.facts[0].gpu.resident_ctas = 0;
   EXPECT_NE(agree_on_span(all).why_not.find("rank 0"), std::string::npos);
-  all = records({0, 0, 1}, {3, 3, 4});
+  all = span_records({0, 0, 1}, {3, 3, 4});
   for (SpanFacts& one : all.facts) one.blocking = 1;
   EXPECT_NE(agree_on_span(all).why_not.find("CUDA_LAUNCH_BLOCKING"), std::string::npos);
 }
 
 TEST(SpanPlan, TheBytesThatMoveDecide) {
-  const Span found = agree_on_span(records({0, 1, 1, 2}, {0, 1, 2, 3}));
+  const Span found = agree_on_span(span_records({0, 1, 1, 2}, {0, 1, 2, 3}));
   const auto runs = [&](Collective which, std::uint64_t floats) {
     return plan_across_hosts(found.plan, found.from_bytes, call(which, floats)).has_value();
   };
@@ -78,7 +78,7 @@ TEST(SpanPlan, TheBytesThatMoveDecide) {
 }
 
 TEST(SpanPlan, TheMostOfAllThresholdsCounts) {
-  SpanRecords all = records({0, 1}, {0, 1});
+  SpanRecords all = span_records({0, 1}, {0, 1});
   all.facts[1].from_bytes = 1 << 20;
   EXPECT_EQ(agree_on_span(all).from_bytes, 1u << 20);
 }
@@ -106,7 +106,7 @@ TEST(SpanPlan, IsExplained) {
 // Both sides of a connection between hosts have slots of their own; what is between others costs
 // this host nothing.
 TEST(SpanPlan, LayoutsHoldOnlyWhatAHostNeeds) {
-  const Span found = agree_on_span(records({0, 0, 1, 1}, {0, 1, 2, 3}));
+  const Span found = agree_on_span(span_records({0, 0, 1, 1}, {0, 1, 2, 3}));
   const ConnectionLayout first(found.shape, found.near, {found.host_of, 0});
   const ConnectionLayout second(found.shape, found.near, {found.host_of, 1});
   bool any = false;

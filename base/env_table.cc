@@ -32,7 +32,8 @@ constexpr Variable kTable[] = {
     {"NCCL_DMABUF_ENABLE", Type::kBool, "1",
      "0: adapters are never given GPU memory as dmabuf files, only by nvidia_peermem"},
     {"NCCL_GRAPH_DUMP_FILE", Type::kFile, "",
-     "write there which rings the channels of ranks on GPUs are, as JSON (docs/topology.md)"},
+     "write there which rings the channels of ranks on GPUs are, as JSON "
+     "(docs/internals/topology.md)"},
     {"NCCL_GRAPH_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_GRAPH_DUMP_FILE"},
     {"NCCL_HOSTID", Type::kString, "", "stands for the host's identity (ranks on one host meet)"},
     {"NCCL_IB_DISABLE", Type::kBool, "0", "1: RDMA devices (InfiniBand, RoCE) are never used"},

@@ -3,8 +3,9 @@
 
   python3 bench/published.py [--program build/release/bin/rondo]
 
-Prints docs/simulator.md's table. Predictions are of Rondo on that machine, published figures mostly
-of NCCL, so a ratio far from 1 is a question: to the model, or to Rondo. Nothing is measured here.
+Prints the table of docs/plan/simulate.md. Predictions are of Rondo on that machine, published
+figures mostly of NCCL, so a ratio far from 1 is a question: to the model, or to Rondo. Nothing is
+measured here.
 """
 import argparse
 import csv

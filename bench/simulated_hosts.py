@@ -4,7 +4,8 @@
   python3 bench/simulated_hosts.py [--program build/release/bin/rondo] [--all]
 
 Reads a stored run of bench/compare.sh (bench/results/host/results.json: Rondo's processes and
-threads) and prints docs/simulator.md's table; --all prints every call. Nothing is measured here.
+threads) and prints the table of docs/plan/simulate.md; --all prints every call. Nothing is
+measured here.
 Both sides know this machine's caches, so ask on a machine like that of the run.
 """
 import argparse

@@ -12,6 +12,10 @@ install(FILES ${CMAKE_SOURCE_DIR}/api/nccl.h ${CMAKE_SOURCE_DIR}/api/rondo.h
               ${CMAKE_SOURCE_DIR}/api/launch_env.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+install(FILES ${CMAKE_SOURCE_DIR}/api/examples/hello_allreduce.c
+              ${CMAKE_SOURCE_DIR}/api/examples/survive.cc
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/rondo/examples)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 install(EXPORT rondoTargets NAMESPACE rondo:: DESTINATION ${package_dir})
 file(WRITE ${CMAKE_BINARY_DIR}/rondoConfig.cmake

@@ -3,7 +3,7 @@
 # and CuPy. Ends with how many tests passed, failed and were skipped, and how long it took.
 #   bash tests/run.sh                      stages dev and simt: proves a build
 #   bash tests/run.sh all                  and cuda, asan, tsan, torch, clients, rdma: all of CI's
-#   bash tests/run.sh dev asan             the stages that are named; docs/testing.md lists all
+#   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
 #   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
 #   bash tests/run.sh repeat NAME N        the tests of dev that match, N times beside busy loops

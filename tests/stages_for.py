@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which stages of tests/run.sh a change asks for, by the table of docs/testing.md.
+"""Which stages of tests/run.sh a change asks for, by the table of docs/internals/testing.md.
 
   tests/stages_for.py --for PATH...        prints the stages, in the order of tests/run.sh
   tests/stages_for.py --for-change BASE    of the files that differ from the commit BASE
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-PAGE = "docs/testing.md"
+PAGE = "docs/internals/testing.md"
 HEADING = "## What you changed, what to run"
 
 

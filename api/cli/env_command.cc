@@ -122,7 +122,7 @@ void print_unused(bool asks) {
     fmt::print("{}", wrapped(fmt::format("- {}: {}", fmt::join(names, ", "), why)));
 }
 
-// docs/environment.md, whole; nothing in it depends on what is set here.
+// docs/operate/environment.md, whole; nothing in it depends on what is set here.
 void print_page() {
   fmt::print("{}", R"(# Environment variables
 
@@ -131,7 +131,7 @@ CI runs this block, which fails where page and registry differ:
 
 ```bash
 cmake --preset release >/dev/null && cmake --build --preset release --target rondo | tail -n 1
-build/release/bin/rondo env --markdown | diff docs/environment.md -
+build/release/bin/rondo env --markdown | diff docs/operate/environment.md -
 ```
 
 `rondo env` prints the same list with the values that are set where it runs, and names every set
@@ -185,7 +185,7 @@ int env_command(int argc, char** argv) {
       "Values come from the environment, NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.",
       argc, argv, kUsageError);
   line.flag("--json", json, "as JSON; value is null where a variable is not set");
-  line.flag("--markdown", markdown, "the page docs/environment.md, without values of here");
+  line.flag("--markdown", markdown, "the page docs/operate/environment.md, without values of here");
   if (const auto ended = line.parse()) return *ended;
   if (json) return print_json(), 0;
   if (markdown) return print_page(), 0;

@@ -30,7 +30,7 @@ double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs 
 // Jobs of a channel that follow each other for a chunk of each of the two trees: of both ways of an
 // all-reduce, of a reduction, of a broadcast; the part of a round's time on the busiest wire that a
 // first chunk spends on each hop; slots that hold what a leaf of the other tree serves later.
-// Fitted to the simulator (docs/simulator.md).
+// Fitted to the simulator (docs/plan/simulate.md).
 inline constexpr double kTreeJobs = 4.2, kTreeSums = 3, kTreeCopies = 2;
 inline constexpr double kTreeFirst = 0.25;
 // Of a tree that is hung up at a root some ranks have children in both trees: half as much again.

@@ -2,8 +2,9 @@
 // planner, `rondo explain` and ncclGroupSimulateEnd predict by, and that `rondo tune` measures.
 //
 // A plan's work (host_work.h) is a number for each rate; its time is the sum of the products.
-// Priors were fitted to measurements on two cores of an AMD EPYC (docs/algorithms.md). Guarantees:
-// only + - * / on doubles, so that all ranks compute the same bits. Cost: a product a rate.
+// Priors were fitted to measurements on two cores of an AMD EPYC (docs/internals/algorithms.md).
+// Guarantees: only + - * / on doubles, so that all ranks compute the same bits. Cost: a product a
+// rate.
 //
 //   HostWork work;
 //   work[HostRate::kPeer] += ranks - 1;

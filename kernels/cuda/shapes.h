@@ -4,8 +4,8 @@
 // NCCL_BUFFSIZE.)
 //
 // Predictions are for one CTA of 576 workers, from bytes in flight, and from 0.9 us a load under
-// load, 0.2 us from a job to the next, 0.3 us to issue 64 KiB of stores. docs/gpu.md has what one
-// H200 said of them, before warps went from job to job by themselves (job_ring.h).
+// load, 0.2 us from a job to the next, 0.3 us to issue 64 KiB of stores. docs/start/gpus.md has
+// what one H200 said of them, before warps went from job to job by themselves (job_ring.h).
 //
 //   Simple, copy     8 vectors a thread, 72 KiB in flight: a slot of 64 KiB is one batch, 1.4 us a
 //                    job: 47 GB/s.

@@ -180,7 +180,7 @@ TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   };
   EXPECT_EQ(wire_of(100), Protocol::kLL);
   EXPECT_EQ(wire_of(kLarge), Protocol::kSimple);
-  // By the priors LL's hops or Simple's rate win at every size (docs/gpu.md).
+  // By the priors LL's hops or Simple's rate win at every size (docs/internals/gpu-choices.md).
   facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_EQ(wire_of(100), Protocol::kLL128);
   EXPECT_EQ(wire_of(kLarge), Protocol::kLL128);

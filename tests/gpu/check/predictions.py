@@ -1,6 +1,6 @@
-"""What is predicted of the kernels on a GPU, beside what a run measured: docs/gpu.md's table.
+"""Predictions of the kernels on a GPU beside what a run measured: the table of gpu-choices.md.
 
-  python3 tests/gpu/check/predictions.py docs/gpu.md    whether the page has this very table
+  python3 tests/gpu/check/predictions.py docs/internals/gpu-choices.md    compares the page's table
 
 kernels/cuda/shapes.h has the constants and how the first predictions follow from them. The end of
 roof.txt is the table with the measured column filled, to be put into the page.

@@ -51,7 +51,7 @@ int tree_crossings(const std::vector<std::uint64_t>& hosts) {
   return crossings;
 }
 
-// What docs/networks.md says of them.
+// What docs/internals/networks.md says of them.
 TEST(HostShape, RingsLeaveEachHostOnceAndTreesMoreOften) {
   for (const int count : {2, 4, 8})
     for (const int ranks : {2, 3, 8}) {

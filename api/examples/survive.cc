@@ -1,0 +1,65 @@
+// survive: all-reduces on a stream; when a rank dies, the others go on without it.
+//
+//   rondo run -n 4 --keep-going -- survive         the last rank kills itself at step 10
+#include <csignal>
+#include <cstdio>
+#include <vector>
+
+#include "launch_env.h"
+#include "rondo.h"
+
+namespace {
+
+constexpr int kSteps = 20;
+
+// Leaves the ranks out that have ended, and gives the communicator of the others. Without any that
+// have ended there is nobody to leave out: a call that was wrong would be wrong again.
+ncclComm_t without_the_ended(ncclComm_t comm) {
+  int size = 0, ended = 0;
+  if (ncclCommCount(comm, &size) != ncclSuccess) return nullptr;
+  std::vector<int> ranks(size);
+  if (rondoCommGetEnded(comm, ranks.data(), &ended) != ncclSuccess || ended == 0) return nullptr;
+  ncclComm_t smaller = nullptr;
+  const ncclResult_t result =
+      ncclCommShrink(comm, ranks.data(), ended, &smaller, nullptr, NCCL_SHRINK_ABORT);
+  ncclCommAbort(comm);
+  return result == ncclSuccess ? smaller : nullptr;
+}
+
+}  // namespace
+
+int main() {
+  rondo_launch_t me;
+  if (rondo_launch_read(&me) < 0) return 1;
+  ncclUniqueId id;
+  if (me.rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) return 1;
+  if (rondo_launch_broadcast(&me, &id, sizeof id, 60.0) != 0) return 1;
+
+  rondoCommOptions_t options = RONDO_COMM_OPTIONS_INITIALIZER;
+  options.timeout = 10;  // seconds without progress, after which a call fails
+  ncclComm_t comm = nullptr;
+  rondoStream_t stream = nullptr;
+  if (rondoCommInitRankOptions(&comm, me.size, id, me.rank, nullptr, &options) != ncclSuccess ||
+      rondoStreamCreate(&stream) != ncclSuccess) {
+    std::fprintf(stderr, "rank %d: %s\n", me.rank, ncclGetLastError(nullptr));
+    return 1;
+  }
+
+  std::vector<float> values(1 << 20);
+  for (int step = 0; step < kSteps; ++step) {
+    if (step == kSteps / 2 && me.size > 1 && me.rank == me.size - 1) raise(SIGKILL);
+    for (float& value : values) value = 1;
+    ncclResult_t result = ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32,
+                                        ncclSum, comm, rondoStreamHandle(stream));
+    // Other work could run here: the call runs on the stream's thread.
+    const ncclResult_t finished = rondoStreamSynchronize(stream);
+    if (result == ncclSuccess) result = finished;
+    if (result == ncclSuccess) continue;
+    std::fprintf(stderr, "rank %d, step %d: %s\n", me.rank, step, ncclGetLastError(comm));
+    if ((comm = without_the_ended(comm)) == nullptr) return 1;
+    --step;  // its values are lost; it runs again on the smaller communicator
+  }
+  std::printf("rank %d: a sum of %g ranks after %d steps\n", me.rank, values[0], kSteps);
+  rondoStreamDestroy(stream);
+  return ncclCommDestroy(comm) == ncclSuccess ? 0 : 1;
+}

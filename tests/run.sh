@@ -2,7 +2,7 @@
 # Installs, builds and runs tests: plainly, on an emulated GPU, under the sanitizers, under PyTorch
 # and CuPy. Ends with how many tests passed, failed and were skipped, and how long it took.
 #   bash tests/run.sh                      stages dev and simt: proves a build
-#   bash tests/run.sh all                  and cuda, asan, tsan, torch, clients, rdma: all of CI's
+#   bash tests/run.sh all                  and cuda, asan, torch, clients, rdma: all of CI's
 #   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
 #   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
@@ -330,7 +330,7 @@ repeat() {
 
 case "${1:-}" in
   "") set -- dev simt ;;
-  all) set -- dev simt cuda asan tsan torch clients rdma ;;
+  all) set -- dev simt cuda asan torch clients rdma ;;
   --for | --for-change)
     read -ra stages < <(python3 tests/stages_for.py "$@")
     [ ${#stages[@]} -gt 0 ] || exit 2

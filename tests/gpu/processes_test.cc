@@ -102,7 +102,7 @@ void run_beside_slow_rank(int slow, const std::function<void(NcclRank&)>& body) 
   Job job = as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}});
   job.create = false;
   run_job(job, 60, [&](NcclRank& seat) {
-    if (seat.rank == slow) setenv("RONDO_SIMT", "pace=20000", 1);
+    if (seat.rank == slow) setenv("RONDO_SIMT", "pace=80000", 1);
     seat.join();
     if (seat.comm != nullptr) body(seat);
     if (!testing::Test::HasFailure()) seat.leave();
@@ -119,7 +119,7 @@ void expect_result(NcclRank& seat, DeviceBuffer& buffer, const Bytes& want) {
 
 TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
   run_beside_slow_rank(GetParam(), [](NcclRank& seat) {
-    constexpr std::size_t kBytes = 4'000'000;
+    constexpr std::size_t kBytes = 1'000'000;
     DeviceBuffer buffer(kBytes, 0);
     buffer.put(seat.rank == 0 ? Bytes(kBytes, std::byte{7}) : Bytes(), 0, seat.stream);
     NCCL_OK(seat.rank == 0 ? ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream)
@@ -130,7 +130,7 @@ TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
 
 TEST_P(SlowRank, MeetsNoDeadlineWhileItsStagedCallMoves) {
   run_beside_slow_rank(GetParam(), [](NcclRank& seat) {
-    constexpr std::size_t kBytes = 4'000'000;
+    constexpr std::size_t kBytes = 1'000'000;
     DeviceBuffer buffer(kBytes, 0);
     buffer.put(Bytes(kBytes, std::byte{3}), 0, seat.stream);
     NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kBytes, ncclUint8, ncclSum, seat.comm,

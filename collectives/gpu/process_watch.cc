@@ -22,6 +22,8 @@ constexpr int kTickMilliseconds = 20;
 constexpr int kReleaseMilliseconds = 1;  // streams set flags anew until they have drained
 constexpr std::int64_t kQuietWithinHostNs =
     100'000'000;  // all is read in shared memory, a tick apart
+// A kernel may be kept from seeing for a while that the last words of a rank that left have come.
+constexpr std::int64_t kOnTheWayWithinHostNs = 2'000'000'000;
 
 std::uint32_t word(const std::uint32_t& from) { return HostAtomics::load_acquire(from); }
 
@@ -34,7 +36,7 @@ ProcessWatch::ProcessWatch(ProcessContext& context, const CallAnnouncements& ann
       in_place_(in_place),
       detector_({context.local[0], context.ranks(),
                  [&standing = context.standing](int rank) { return standing.name_of(rank); },
-                 kQuietWithinHostNs}) {}
+                 kQuietWithinHostNs, 0, kOnTheWayWithinHostNs}) {}
 
 Done ProcessWatch::start() {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -18,52 +18,53 @@ inline constexpr std::size_t kMaxBufferBytes = std::size_t{1} << 48;
 // usual limit is 65,530 of them (vm.max_map_count).
 inline constexpr int kMaxRanksOfProcess = 1 << 14;
 
-inline Done not_null(const void* pointer, const char* function, const char* argument) {
-  if (pointer != nullptr) return done();
-  return fail(Status::kInvalidArgument, "{} : {} argument is NULL", function, argument);
+inline Status not_null(const void* pointer, const char* function, const char* argument) {
+  if (pointer != nullptr) return ok_status();
+  return fail(StatusCode::kInvalidArgument, "{} : {} argument is NULL", function, argument);
 }
 
-inline Done root_in_range(int root, int ranks, const char* function) {
-  if (root >= 0 && root < ranks) return done();
-  return fail(Status::kInvalidArgument, "{} : invalid root {} (root should be in the 0..{} range)",
-              function, root, ranks - 1);
+inline Status root_in_range(int root, int ranks, const char* function) {
+  if (root >= 0 && root < ranks) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
+              "{} : invalid root {} (root should be in the 0..{} range)", function, root,
+              ranks - 1);
 }
 
-inline Done ranks_in_range(int ranks) {
-  if (ranks <= bootstrap::kMaxRanks) return done();
-  return fail(Status::kInvalidArgument,
+inline Status ranks_in_range(int ranks) {
+  if (ranks <= bootstrap::kMaxRanks) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "Invalid number of ranks requested : {} : a communicator has at most {}", ranks,
               bootstrap::kMaxRanks);
 }
 
-inline Done rank_in_range(int rank, int ranks) {
+inline Status rank_in_range(int rank, int ranks) {
   RONDO_CHECK_OK(ranks_in_range(ranks));
-  if (ranks >= 1 && rank >= 0 && rank < ranks) return done();
-  return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", rank, ranks);
+  if (ranks >= 1 && rank >= 0 && rank < ranks) return ok_status();
+  return fail(StatusCode::kInvalidArgument, "Invalid rank requested : {}/{}", rank, ranks);
 }
 
 // Of a range of memory that the caller names.
-inline Done bytes_in_range(std::size_t bytes, const char* function, const char* argument) {
-  if (bytes == 0) return fail(Status::kInvalidArgument, "{} : {} is 0", function, argument);
-  if (bytes <= kMaxBufferBytes) return done();
-  return fail(Status::kInvalidArgument,
+inline Status bytes_in_range(std::size_t bytes, const char* function, const char* argument) {
+  if (bytes == 0) return fail(StatusCode::kInvalidArgument, "{} : {} is 0", function, argument);
+  if (bytes <= kMaxBufferBytes) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "{} : {} {} is larger than any buffer: give bytes, {} at most", function, argument,
               bytes, kMaxBufferBytes);
 }
 
 // How long to wait: 0 and less mean not at all; what no clock can count is as long as it counts.
-inline Done seconds_to_wait(double seconds, const char* function, const char* argument) {
-  if (!std::isnan(seconds)) return done();
-  return fail(Status::kInvalidArgument,
+inline Status seconds_to_wait(double seconds, const char* function, const char* argument) {
+  if (!std::isnan(seconds)) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "{} : {} is {}: give a number of seconds, 0 to return at once", function, argument,
               seconds);
 }
 
 // Of a deadline, which has to lie ahead.
-inline Done seconds_above_zero(double seconds, const char* function, const char* argument) {
-  if (seconds > 0) return done();
-  return fail(Status::kInvalidArgument, "{} : {} is {}: give a number of seconds above 0", function,
-              argument, seconds);
+inline Status seconds_above_zero(double seconds, const char* function, const char* argument) {
+  if (seconds > 0) return ok_status();
+  return fail(StatusCode::kInvalidArgument, "{} : {} is {}: give a number of seconds above 0",
+              function, argument, seconds);
 }
 
 }  // namespace rondo::api

@@ -41,20 +41,20 @@ bool buffer_checks_wanted() {
   return env::get_bool("NCCL_CHECK_POINTERS");
 }
 
-Done check_buffer(const BufferUse& use, const char* function) {
-  if (use.bytes == 0) return done();
+Status check_buffer(const BufferUse& use, const char* function) {
+  if (use.bytes == 0) return ok_status();
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return done();  // no descriptors left: nothing is known
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ok_status();  // no descriptors left: nothing is known
   const Fd in(ends[0]), out(ends[1]);
   const auto touch = [&](const void* at) {
     return can_touch(at, use.written, out.get(), in.get());
   };
   if (!touch(use.at))
-    return fail(Status::kInvalidArgument, "{} : {} {} is not a valid pointer", function,
+    return fail(StatusCode::kInvalidArgument, "{} : {} {} is not a valid pointer", function,
                 use.argument, use.at);
   const void* last = static_cast<const std::byte*>(use.at) + (use.bytes - 1);
-  if (touch(last)) return done();
-  return fail(Status::kInvalidArgument,
+  if (touch(last)) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "{} : {} {} is not a valid pointer to {} bytes: memory of this process ends before",
               function, use.argument, use.at, use.bytes);
 }

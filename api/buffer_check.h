@@ -21,6 +21,6 @@ struct BufferUse {
 };
 
 // The first and the last byte. A written one is written, with what it holds.
-Done check_buffer(const BufferUse& use, const char* function);
+Status check_buffer(const BufferUse& use, const char* function);
 
 }  // namespace rondo::api

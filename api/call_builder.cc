@@ -10,21 +10,21 @@
 namespace rondo::api {
 namespace {
 
-Done check_not_overlapping(const void* send, const void* receive, std::size_t bytes,
-                           const char* function) {
+Status check_not_overlapping(const void* send, const void* receive, std::size_t bytes,
+                             const char* function) {
   const auto a = reinterpret_cast<std::uintptr_t>(send);
   const auto b = reinterpret_cast<std::uintptr_t>(receive);
-  if (a + bytes <= b || b + bytes <= a) return done();
-  return fail(Status::kInvalidArgument,
+  if (a + bytes <= b || b + bytes <= a) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "{} : sendbuff {} and recvbuff {} overlap; this call does not work in place",
               function, send, receive);
 }
 
 // What this rank reads and writes; buffers of ranks on GPUs are asked for when the call is
 // enqueued.
-Done check_buffers(const Comm& comm, const CollectiveTraits& traits,
-                   const CollectiveArguments& arguments, std::size_t block) {
-  if (!comm.config.check_buffers || comm.engine()->options().device >= 0) return done();
+Status check_buffers(const Comm& comm, const CollectiveTraits& traits,
+                     const CollectiveArguments& arguments, std::size_t block) {
+  if (!comm.config.check_buffers || comm.engine()->options().device >= 0) return ok_status();
   const bool is_root = comm.rank == arguments.root;
   const auto bytes = [&](bool all) { return all ? block * comm.size : block; };
   if (is_root || !traits.send_on_root_only)
@@ -33,7 +33,7 @@ Done check_buffers(const Comm& comm, const CollectiveTraits& traits,
   if (is_root || !traits.receive_on_root_only)
     RONDO_CHECK_OK(check_buffer(
         {arguments.receive, bytes(traits.receive_holds_all), true, "recvbuff"}, traits.function));
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -44,41 +44,41 @@ Result<std::size_t> buffer_bytes(std::size_t count, DataType type, int parts,
   if (__builtin_mul_overflow(count, size_of(type), &bytes) ||
       __builtin_mul_overflow(bytes, static_cast<std::size_t>(parts), &bytes) ||
       bytes > kMaxBufferBytes)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} : count {} of {} times {} ranks is larger than any buffer: give elements of {} "
                 "bytes in all, at most",
                 function, count, name(type), parts, kMaxBufferBytes);
   return bytes;
 }
 
-Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request) {
+Status set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request) {
   CallRecord& record = request->call.record;
   const int number = static_cast<int>(op);
   if (auto builtin = to_red_op(op, function); builtin.ok()) {
     record.op = *builtin;
     if (!supported(record.type, record.op))
-      return fail(Status::kInvalidArgument, "{} : {} works on integers, the type is {}", function,
-                  name(record.op), name(record.type));
-    return done();
+      return fail(StatusCode::kInvalidArgument, "{} : {} works on integers, the type is {}",
+                  function, name(record.op), name(record.type));
+    return ok_status();
   } else if (number < ncclNumOps) {
     return builtin.error();
   }
   const auto user = comm.user_op(number);
   if (!user)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} : reduction operation {} unknown to this communicator", function, number);
   if (user->type != record.type)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} : reduction operation {} was made for {}, the type is {}", function, number,
                 name(user->type), name(record.type));
   record.op = RedOp::kPreMulSum;
   request->call.scalar = user->scalar;
   request->call.late_scalar = user->late_scalar;
-  return done();
+  return ok_status();
 }
 
-Done build_collective(const Comm& comm, const CollectiveTraits& traits,
-                      const CollectiveArguments& arguments, Request* request) {
+Status build_collective(const Comm& comm, const CollectiveTraits& traits,
+                        const CollectiveArguments& arguments, Request* request) {
   CallRecord& record = request->call.record;
   if (traits.rooted) RONDO_CHECK_OK(root_in_range(arguments.root, comm.size, traits.function));
   RONDO_TRY(record.type, to_data_type(arguments.type, traits.function));
@@ -104,7 +104,7 @@ Done build_collective(const Comm& comm, const CollectiveTraits& traits,
   record.root = traits.rooted ? arguments.root : -1;
   request->call.send = arguments.send;
   request->call.receive = arguments.receive;
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::api

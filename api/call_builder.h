@@ -30,11 +30,11 @@ struct CollectiveArguments {
 };
 
 // Into a fresh request.
-Done build_collective(const Comm& comm, const CollectiveTraits& traits,
-                      const CollectiveArguments& arguments, Request* request);
+Status build_collective(const Comm& comm, const CollectiveTraits& traits,
+                        const CollectiveArguments& arguments, Request* request);
 
 // type and op of a reduction into the request; user-made operations included.
-Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request);
+Status set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request);
 
 // Bytes of count elements of a type, times parts; an error where that is no size of a buffer.
 Result<std::size_t> buffer_bytes(std::size_t count, DataType type, int parts, const char* function);

@@ -20,16 +20,16 @@ CallLimits limits_of(const CallConfig& options) {
 
 }  // namespace
 
-Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request) {
+Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request) {
   RONDO_TRY(const CallConfig options, parse_call_config(config, comm.config));
   request->call.limits = limits_of(options);
-  if (options.algorithms.empty()) return done();
+  if (options.algorithms.empty()) return ok_status();
   CallRecord& record = request->call.record;
   RONDO_TRY(record.flags, excluded_by(options.algorithms, record.collective));
-  if (comm.engine()->predicted_ns(record) > 0) return done();
+  if (comm.engine()->predicted_ns(record) > 0) return ok_status();
   record.flags = 0;
-  if (!options.force) return done();
-  return fail(Status::kInvalidUsage,
+  if (!options.force) return ok_status();
+  return fail(StatusCode::kInvalidUsage,
               "algSelection '{}' leaves nothing that can run {} on this communicator; "
               "forceAlgSelection = 0 makes it a wish",
               options.algorithms, to_string(record));

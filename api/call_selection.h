@@ -8,6 +8,6 @@ namespace rondo::api {
 
 // Refuses options that are wrong, and algorithm choices that cannot be met (unless the caller said
 // that they need not be).
-Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request);
+Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request);
 
 }  // namespace rondo::api

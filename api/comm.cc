@@ -10,7 +10,7 @@ namespace rondo::api {
 
 Comm::~Comm() {
   (void)guarded("forgetting registrations", [this] {
-    return forget_registrations(take_registrations()), done();
+    return forget_registrations(take_registrations()), ok_status();
   }).ok();
 }
 
@@ -27,12 +27,12 @@ void Comm::end_calls() {
   if (ended_.exchange(true, std::memory_order_seq_cst)) return;
   (void)guarded("ending messages", [this] {
     if (auto messages = tagged_messages())
-      messages->abort(fail(Status::kInvalidUsage, "communicator was aborted by this process"));
-    return done();
+      messages->abort(fail(StatusCode::kInvalidUsage, "communicator was aborted by this process"));
+    return ok_status();
   }).ok();
   (void)guarded("ending calls", [this] {
     if (Communicator* made = engine_.load(std::memory_order_seq_cst)) made->abort();
-    return done();
+    return ok_status();
   }).ok();
 }
 
@@ -116,13 +116,14 @@ namespace {
 Error refused(HandleState state, ncclComm_t comm, const char* function) {
   switch (state) {
     case HandleState::kDestroyed:
-      return fail(Status::kInvalidArgument, "comm {} has already been destroyed", fmt::ptr(comm));
+      return fail(StatusCode::kInvalidArgument, "comm {} has already been destroyed",
+                  fmt::ptr(comm));
     case HandleState::kForked:
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "{} : comm {} belongs to the parent of this forked process; make a new one",
                   function, fmt::ptr(comm));
     default:
-      return fail(Status::kInvalidArgument, "Error: corrupted comm object detected");
+      return fail(StatusCode::kInvalidArgument, "Error: corrupted comm object detected");
   }
 }
 
@@ -139,7 +140,7 @@ Result<CommPin> find_made_comm(ncclComm_t comm, const char* function) {
   RONDO_TRY(CommPin pin, find_comm(comm, function));
   if (pin->engine() != nullptr) return pin;
   if (auto error = pin->noted()) return *error;
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
               "ncclSuccess, and end the group of its ncclCommInit* first",
               function, fmt::ptr(comm));
@@ -148,13 +149,13 @@ Result<CommPin> find_made_comm(ncclComm_t comm, const char* function) {
 Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
   RONDO_TRY(CommPin pin, find_made_comm(comm, function));
   if (pin->revoked.load(std::memory_order_relaxed))
-    return fail(Status::kInvalidUsage, "{}: communicator was revoked", function);
+    return fail(StatusCode::kInvalidUsage, "{}: communicator was revoked", function);
   if (pin->finalized.load(std::memory_order_relaxed))
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "{} : comm {} has been finalized; only ncclCommDestroy is left", function,
                 fmt::ptr(comm));
   if (pin->suspended.load(std::memory_order_relaxed))
-    return fail(Status::kInvalidUsage, "{} : comm {} is suspended; call ncclCommResume first",
+    return fail(StatusCode::kInvalidUsage, "{} : comm {} is suspended; call ncclCommResume first",
                 function, fmt::ptr(comm));
   return pin;
 }

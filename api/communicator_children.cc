@@ -24,7 +24,8 @@ namespace {
 Result<CommPin> find_parent(ncclComm_t comm, const char* function) {
   RONDO_TRY(CommPin pin, find_made_comm(comm, function));
   if (pin->finalized.load())
-    return fail(Status::kInvalidUsage, "{} : comm {} has been finalized", function, fmt::ptr(comm));
+    return fail(StatusCode::kInvalidUsage, "{} : comm {} has been finalized", function,
+                fmt::ptr(comm));
   return pin;
 }
 
@@ -38,24 +39,25 @@ Result<NewComm> inherit(CommPin parent, const ncclConfig_t* config) {
   return child;
 }
 
-Done check_excluded(const Comm& parent, const int* ranks, int count) {
+Status check_excluded(const Comm& parent, const int* ranks, int count) {
   constexpr const char* kFunction = "CommShrink";
   if (count < 0 || count >= parent.size)
-    return fail(Status::kInvalidArgument, "{} : cannot leave out {} of {} ranks", kFunction, count,
-                parent.size);
+    return fail(StatusCode::kInvalidArgument, "{} : cannot leave out {} of {} ranks", kFunction,
+                count, parent.size);
   if (count > 0) RONDO_CHECK_OK(not_null(ranks, kFunction, "excludeRanksList"));
   for (int i = 0; i < count; ++i) {
     if (ranks[i] < 0 || ranks[i] >= parent.size)
-      return fail(Status::kInvalidArgument, "{} : excludeRanksList[{}] = {} is not in 0..{}",
+      return fail(StatusCode::kInvalidArgument, "{} : excludeRanksList[{}] = {} is not in 0..{}",
                   kFunction, i, ranks[i], parent.size - 1);
     if (ranks[i] == parent.rank)
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "{} : rank {} is on its own list; only ranks that stay call this", kFunction,
                   parent.rank);
     if (std::find(ranks, ranks + i, ranks[i]) != ranks + i)
-      return fail(Status::kInvalidArgument, "{} : rank {} is listed twice", kFunction, ranks[i]);
+      return fail(StatusCode::kInvalidArgument, "{} : rank {} is listed twice", kFunction,
+                  ranks[i]);
   }
-  return done();
+  return ok_status();
 }
 
 Result<NewComm> describe_split(ncclComm_t comm, int color, ncclComm_t* out,
@@ -64,8 +66,8 @@ Result<NewComm> describe_split(ncclComm_t comm, int color, ncclComm_t* out,
   RONDO_TRY(CommPin parent, find_parent(comm, kFunction));
   RONDO_CHECK_OK(not_null(out, kFunction, "newcomm"));
   if (color < NCCL_SPLIT_NOCOLOR)
-    return fail(Status::kInvalidArgument, "{} : invalid color {}: use 0 or more, or {}", kFunction,
-                color, "NCCL_SPLIT_NOCOLOR");
+    return fail(StatusCode::kInvalidArgument, "{} : invalid color {}: use 0 or more, or {}",
+                kFunction, color, "NCCL_SPLIT_NOCOLOR");
   RONDO_TRY(NewComm child, inherit(std::move(parent), config));
   child.member = color != NCCL_SPLIT_NOCOLOR;
   return child;
@@ -78,7 +80,7 @@ Result<NewComm> describe_shrink(ncclComm_t comm, const int* excluded, int count,
   RONDO_CHECK_OK(not_null(out, kFunction, "newcomm"));
   RONDO_CHECK_OK(check_excluded(*parent, excluded, count));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
-    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
+    return fail(StatusCode::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
   return inherit(std::move(parent), config);
 }
 
@@ -107,10 +109,10 @@ Result<NewComm> describe_old_rank(const GrowArguments& arguments, CreateRequest*
   constexpr const char* kFunction = "CommGrow";
   RONDO_TRY(CommPin parent, find_parent(arguments.comm, kFunction));
   if (arguments.rank != -1 && arguments.rank != parent->rank)
-    return fail(Status::kInvalidArgument, "{} : rank {} keeps its number; pass -1, not {}",
+    return fail(StatusCode::kInvalidArgument, "{} : rank {} keeps its number; pass -1, not {}",
                 kFunction, parent->rank, arguments.rank);
   if (arguments.ranks <= parent->size)
-    return fail(Status::kInvalidArgument, "{} : {} ranks are not more than the {} there are",
+    return fail(StatusCode::kInvalidArgument, "{} : {} ranks are not more than the {} there are",
                 kFunction, arguments.ranks, parent->size);
   request->rank = parent->rank;
   return inherit(std::move(parent), arguments.config);
@@ -141,12 +143,12 @@ ncclResult_t grow(const GrowArguments& arguments) {
   });
 }
 
-Done new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
+Status new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
   constexpr const char* kFunction = "CommGetUniqueId";
   RONDO_TRY(CommPin pin, find_parent(comm, kFunction));
   RONDO_CHECK_OK(not_null(out, kFunction, "uniqueId"));
   if (pin->ticket_open.exchange(true))
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "{} : the last unique id of this communicator has not been used by ncclCommGrow",
                 kFunction);
   const auto ticket = new_grow_ticket(*pin);
@@ -155,7 +157,7 @@ Done new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
     return ticket.error();
   }
   *out = *ticket;
-  return done();
+  return ok_status();
 }
 
 }  // namespace

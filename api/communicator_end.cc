@@ -24,9 +24,9 @@ Result<ncclResult_t> finalize(ncclComm_t comm) {
   constexpr const char* kFunction = "CommFinalize";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (pin->revoked.load())
-    return fail(Status::kInvalidUsage, "{}: communicator was revoked", kFunction);
+    return fail(StatusCode::kInvalidUsage, "{}: communicator was revoked", kFunction);
   if (pin->finalized.exchange(true))
-    return fail(Status::kInvalidArgument, "{} : comm {} has already been finalized", kFunction,
+    return fail(StatusCode::kInvalidArgument, "{} : comm {} has already been finalized", kFunction,
                 fmt::ptr(comm));
   if (auto fault = pin->engine()->fault()) return fault->error();
   if (!pin->blocking()) return pin->order.idle() ? ncclSuccess : ncclInProgress;
@@ -34,39 +34,40 @@ Result<ncclResult_t> finalize(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-Done revoke(ncclComm_t comm, int flags) {
+Status revoke(ncclComm_t comm, int flags) {
   constexpr const char* kFunction = "CommRevoke";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (flags != NCCL_REVOKE_DEFAULT)
-    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
-  if (pin->revoked.exchange(true)) return done();
+    return fail(StatusCode::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
+  if (pin->revoked.exchange(true)) return ok_status();
   pin->engine()->revoke();
-  return done();
+  return ok_status();
 }
 
-Done suspend(ncclComm_t comm, int flags) {
+Status suspend(ncclComm_t comm, int flags) {
   constexpr const char* kFunction = "CommSuspend";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (flags != NCCL_SUSPEND_MEM)
-    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}; use NCCL_SUSPEND_MEM",
+    return fail(StatusCode::kInvalidArgument, "{} : invalid flags {:#x}; use NCCL_SUSPEND_MEM",
                 kFunction, flags);
   if (pin->suspended.exchange(true))
-    return fail(Status::kInvalidUsage, "{} : comm {} is suspended already", kFunction,
+    return fail(StatusCode::kInvalidUsage, "{} : comm {} is suspended already", kFunction,
                 fmt::ptr(comm));
   pin->wait_for_queue();
-  Done gone = pin->engine()->suspend();
+  Status gone = pin->engine()->suspend();
   if (!gone.ok()) pin->suspended.store(false);
   return gone;
 }
 
-Done resume(ncclComm_t comm) {
+Status resume(ncclComm_t comm) {
   constexpr const char* kFunction = "CommResume";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (!pin->suspended.load())
-    return fail(Status::kInvalidUsage, "{} : comm {} is not suspended", kFunction, fmt::ptr(comm));
+    return fail(StatusCode::kInvalidUsage, "{} : comm {} is not suspended", kFunction,
+                fmt::ptr(comm));
   RONDO_CHECK_OK(pin->engine()->resume());
   pin->suspended.store(false);
-  return done();
+  return ok_status();
 }
 
 }  // namespace

@@ -38,13 +38,14 @@ void copy_text(const std::string& from, char* into, std::size_t capacity) {
   into[length] = '\0';
 }
 
-Done get_fault(ncclComm_t comm, rondoFault_t* fault) {
+Status get_fault(ncclComm_t comm, rondoFault_t* fault) {
   constexpr const char* kFunction = "CommGetFault";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(fault, kFunction, "fault"));
   if (fault->size < sizeof(rondoFault_t))
-    return fail(Status::kInvalidArgument, "{} : fault->size is {}, not sizeof(rondoFault_t) = {}",
-                kFunction, fault->size, sizeof(rondoFault_t));
+    return fail(StatusCode::kInvalidArgument,
+                "{} : fault->size is {}, not sizeof(rondoFault_t) = {}", kFunction, fault->size,
+                sizeof(rondoFault_t));
   *fault = rondoFault_t{};
   fault->size = sizeof(rondoFault_t);
   fault->rank = fault->culprit = -1;
@@ -56,19 +57,19 @@ Done get_fault(ncclComm_t comm, rondoFault_t* fault) {
     copy_text(to_string(found->own), fault->call, sizeof(fault->call));
     copy_text(found->text, fault->sentence, sizeof(fault->sentence));
   } else if (auto error = pin->noted()) {
-    fault->result = to_nccl(error->status);
+    fault->result = to_nccl(error->code);
     fault->rank = pin->rank;
     copy_text(error->text, fault->sentence, sizeof(fault->sentence));
   }
-  return done();
+  return ok_status();
 }
 
-Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
+Status query_properties(ncclComm_t comm, ncclCommProperties* out) {
   constexpr const char* kFunction = "CommQueryProperties";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(out, kFunction, "props"));
   if (out->magic != NCCL_API_MAGIC || out->size < offsetof(ncclCommProperties, rank))
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "ncclCommProperties_t argument not initialized via "
                 "NCCL_COMM_PROPERTIES_INITIALIZER");
   ncclCommProperties properties{};  // no device API, no multicast, no GIN
@@ -79,7 +80,7 @@ Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
   properties.nRanks = pin->size;
   properties.cudaDev = properties.nvmlDev = pin->engine()->options().device;  // -1: the host
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
                    uint64_t* value) {
   RONDO_ENTER(CommMemStats);
   if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
-    return report(fail(Status::kInvalidArgument, "CommMemStats : invalid statistic {}",
+    return report(fail(StatusCode::kInvalidArgument, "CommMemStats : invalid statistic {}",
                        static_cast<int>(stat)));
   // A communicator on the host has host memory, all of which stays during a suspension.
   return answer(comm, value, "CommMemStats", "value", [&](const Comm& c) -> uint64_t {
@@ -180,7 +181,7 @@ RONDO_FUNCTION(ncclResult_t, rondoGetLastPlan, ncclComm_t comm, char* text, size
   auto pin = find_made_comm(comm, "GetLastPlan");
   if (!pin.ok()) return report(pin.error());
   if (auto checked = not_null(text, "GetLastPlan", "text"); !checked.ok()) return report(checked);
-  if (size == 0) return report(fail(Status::kInvalidArgument, "GetLastPlan : size is 0"));
+  if (size == 0) return report(fail(StatusCode::kInvalidArgument, "GetLastPlan : size is 0"));
   const auto plan = (*pin)->engine()->last_plan();
   const bool any = plan.rounds > 0;  // before the first collective there is none
   copy_text(

@@ -26,11 +26,11 @@ struct InitArguments {
   const rondoCommOptions_t* options;
 };
 
-Done describe(const InitArguments& arguments, NewComm* comm, CreateRequest* request) {
+Status describe(const InitArguments& arguments, NewComm* comm, CreateRequest* request) {
   RONDO_CHECK_OK(not_null(arguments.out, arguments.function, "comm"));
   RONDO_CHECK_OK(rank_in_range(arguments.rank, arguments.ranks));
   if (arguments.id_count < 1 || arguments.id_count > arguments.ranks)
-    return fail(Status::kInvalidArgument, "{} : {} unique ids for {} ranks; give 1 to {}",
+    return fail(StatusCode::kInvalidArgument, "{} : {} unique ids for {} ranks; give 1 to {}",
                 arguments.function, arguments.id_count, arguments.ranks, arguments.ranks);
   RONDO_CHECK_OK(not_null(arguments.ids, arguments.function, "commIds"));
   RONDO_TRY(comm->config, parse_config(arguments.config, nullptr));
@@ -41,7 +41,7 @@ Done describe(const InitArguments& arguments, NewComm* comm, CreateRequest* requ
   for (int i = 1; i < arguments.id_count; ++i)
     request->more_ids.push_back(from_ticket(arguments.ids[i]));
   request->options = comm->options;
-  return done();
+  return ok_status();
 }
 
 ncclResult_t init(const InitArguments& arguments) {
@@ -58,29 +58,29 @@ ncclResult_t init(const InitArguments& arguments) {
 
 // On the host a device list only has to be sensible: ranks are no devices. On CUDA it names
 // devices; the same one may stand there several times. Without one, ranks go round the devices.
-Done check_init_all(const ncclComm_t* comms, int count, const int* devices) {
+Status check_init_all(const ncclComm_t* comms, int count, const int* devices) {
   RONDO_CHECK_OK(not_null(comms, "CommInitAll", "comms"));
   if (count < 1)
-    return fail(Status::kInvalidArgument, "Invalid device count requested : {}", count);
+    return fail(StatusCode::kInvalidArgument, "Invalid device count requested : {}", count);
   if (count > kMaxRanksOfProcess)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "Invalid device count requested : {} : a process has at most {} ranks; start more "
                 "processes, which call ncclCommInitRank",
                 count, kMaxRanksOfProcess);
   for (int i = 0; devices != nullptr && i < count; ++i)
     if (devices[i] < 0)
-      return fail(Status::kInvalidArgument, "CommInitAll : invalid device {} at position {}",
+      return fail(StatusCode::kInvalidArgument, "CommInitAll : invalid device {} at position {}",
                   devices[i], i);
   RONDO_TRY(const int here, gpu::device_for_new_rank());
-  if (here == gpu::kHostRank) return done();
+  if (here == gpu::kHostRank) return ok_status();
   int existing = 0;
   RONDO_CHECK_OK(gpu::check(gpu_api()->device_count(&existing), "cudaGetDeviceCount"));
   for (int i = 0; devices != nullptr && i < count; ++i)
     if (devices[i] >= existing)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "CommInitAll : device {} at position {} does not exist; there are {}", devices[i],
                   i, existing);
-  return done();
+  return ok_status();
 }
 
 ncclResult_t init_of_all(ncclComm_t* comm, int count, int rank, const int* devices,
@@ -144,9 +144,9 @@ RONDO_API_FUNCTION(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const 
   if (!ticket.ok()) return note_in_group(report(ticket));
   start_group();
   for (int rank = 0; rank < ndev; ++rank) {
-    const Done asked = guarded("CommInitAll", [&] {
+    const Status asked = guarded("CommInitAll", [&] {
       init_of_all(comm, ndev, rank, devlist, *ticket);
-      return done();
+      return ok_status();
     });
     if (!asked.ok()) note_in_group(report(asked));
   }

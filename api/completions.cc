@@ -54,7 +54,7 @@ Result<std::shared_ptr<TokenQueue>> find_queue(const void* queue, const char* fu
   RONDO_CHECK_OK(not_null(queue, function, "completions"));
   auto found = queues().pin(queue);
   if (found.state != HandleState::kAlive)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} : {} is not a completion queue of this process that is alive", function, queue);
   return *found.pin;
 }
@@ -67,7 +67,7 @@ RONDO_FUNCTION(ncclResult_t, rondoCompletionsCreate, rondoCompletions_t* complet
   auto queue = std::make_unique<std::shared_ptr<TokenQueue>>(std::make_shared<TokenQueue>());
   *completions = static_cast<rondoCompletions_t>(queues().insert(std::move(queue)));
   if (*completions == nullptr)
-    return report(fail(Status::kInvalidUsage, "CompletionsCreate : too many queues are alive"));
+    return report(fail(StatusCode::kInvalidUsage, "CompletionsCreate : too many queues are alive"));
   return ncclSuccess;
 }
 RONDO_CATCH
@@ -111,7 +111,7 @@ RONDO_FUNCTION(ncclResult_t, rondoCompletionsDestroy, rondoCompletions_t complet
     return report(queue.error());
   HandleState state;
   if (!queues().remove(completions, &state))
-    return report(fail(Status::kInvalidArgument, "CompletionsDestroy : destroyed twice"));
+    return report(fail(StatusCode::kInvalidArgument, "CompletionsDestroy : destroyed twice"));
   return ncclSuccess;
 }
 RONDO_CATCH

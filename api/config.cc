@@ -68,7 +68,7 @@ Result<ncclConfig_t> read_user(const ncclConfig_t* user) {
   if (user == nullptr) return config;
   constexpr std::size_t kSmallest = offsetof(ncclConfig_t, blocking) + 2 * sizeof(int);
   if (user->magic != NCCL_API_MAGIC || user->size < kSmallest)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
   std::memcpy(&config, user, std::min(user->size, sizeof(config)));
   const auto version = static_cast<int>(config.version);
@@ -83,10 +83,11 @@ Result<ncclConfig_t> read_user(const ncclConfig_t* user) {
   return config;
 }
 
-Done check_range(const ncclConfig_t& config, const IntField& field) {
+Status check_range(const ncclConfig_t& config, const IntField& field) {
   const int value = at(config, field);
-  if (value == kUndefined || (value >= field.least && value <= field.most)) return done();
-  return fail(Status::kInvalidArgument, "Invalid config {} attribute value {}", field.name, value);
+  if (value == kUndefined || (value >= field.least && value <= field.most)) return ok_status();
+  return fail(StatusCode::kInvalidArgument, "Invalid config {} attribute value {}", field.name,
+              value);
 }
 
 // NCCL_CTA_POLICY: words joined by "|". False where a word is none.
@@ -142,8 +143,9 @@ Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* pare
     if (value == kUndefined) value = parent ? at(parent->fields, field) : field.fallback;
   }
   if (config.minCTAs > config.maxCTAs)
-    return fail(Status::kInvalidArgument, "Invalid config min/max channels attribute value {}/{}",
-                config.minCTAs, config.maxCTAs);
+    return fail(StatusCode::kInvalidArgument,
+                "Invalid config min/max channels attribute value {}/{}", config.minCTAs,
+                config.maxCTAs);
 
   CommConfig result{config, {}, {}, buffer_checks_wanted()};
   if (config.netName != nullptr) {
@@ -166,7 +168,7 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
   ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
   constexpr std::size_t kSmallest = offsetof(ncclCollConfig_t, userProfilerTag);
   if (user->magic != NCCL_API_MAGIC || user->size < kSmallest)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "ncclCollConfig_t argument not initialized via NCCL_COLLCONFIG_INITIALIZER");
   std::memcpy(&config, user, std::min(user->size, sizeof(config)));
 
@@ -181,14 +183,15 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
                   Row{"forceAlgSelection", config.forceAlgSelection, 0, 1},
                   Row{"CTAPolicy", config.CTAPolicy, 0, 3}})
     if (row.value != kUndefined && (row.value < row.least || row.value > row.most))
-      return fail(Status::kInvalidArgument, "Invalid config {} attribute value {}", row.name,
+      return fail(StatusCode::kInvalidArgument, "Invalid config {} attribute value {}", row.name,
                   row.value);
   if (config.minCTAs != kUndefined && config.maxCTAs != kUndefined &&
       config.minCTAs > config.maxCTAs)
-    return fail(Status::kInvalidArgument, "Invalid config min/max channels attribute value {}/{}",
-                config.minCTAs, config.maxCTAs);
+    return fail(StatusCode::kInvalidArgument,
+                "Invalid config min/max channels attribute value {}/{}", config.minCTAs,
+                config.maxCTAs);
   if (config.launchCompletionEvent != nullptr)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "launchCompletionEvent is a CUDA event; this communicator runs on the host");
   if (config.algSelection != nullptr) result.algorithms = config.algSelection;
   result.force = config.forceAlgSelection != 0;

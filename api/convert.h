@@ -27,7 +27,7 @@ inline Result<DataType> to_data_type(ncclDataType_t type, const char* function) 
   if (number >= 0 && number < ncclNumTypes) return static_cast<DataType>(number);
   for (const TypeOfRondo& row : kTypesOfRondo)
     if (row.number == type) return row.type;
-  return fail(Status::kInvalidArgument, "{} : invalid type {}", function, number);
+  return fail(StatusCode::kInvalidArgument, "{} : invalid type {}", function, number);
 }
 
 inline Result<RedOp> to_red_op(ncclRedOp_t op, const char* function) {
@@ -35,7 +35,8 @@ inline Result<RedOp> to_red_op(ncclRedOp_t op, const char* function) {
   if (number >= 0 && number < ncclNumOps) return static_cast<RedOp>(number);
   for (const OpOfRondo& row : kOpsOfRondo)
     if (row.number == op) return row.op;
-  return fail(Status::kInvalidArgument, "{} : invalid reduction operation {}", function, number);
+  return fail(StatusCode::kInvalidArgument, "{} : invalid reduction operation {}", function,
+              number);
 }
 
 inline ncclDataType_t from_data_type(DataType type) {

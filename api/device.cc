@@ -14,7 +14,7 @@ using namespace rondo::api;
 namespace {
 
 ncclResult_t refuse(const char* function) {
-  return report(fail(Status::kInvalidUsage,
+  return report(fail(StatusCode::kInvalidUsage,
                      "{} : the device API needs NVIDIA's own device-memory layout, which Rondo "
                      "does not reproduce; use the host API, or kernels without nccl_device.h",
                      function));

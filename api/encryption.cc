@@ -10,23 +10,23 @@ using namespace rondo::api;
 
 namespace {
 
-Done set_encryption(const ncclEncryptionConfig_t* config) {
+Status set_encryption(const ncclEncryptionConfig_t* config) {
   RONDO_CHECK_OK(not_null(config, "SetEncryption", "config"));
   if (config->magic != NCCL_API_MAGIC ||
       config->size < offsetof(ncclEncryptionConfig_t, psk) + sizeof(config->psk))
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "ncclEncryptionConfig_t argument not initialized via "
                 "NCCL_ENCRYPTION_CONFIG_INITIALIZER");
   switch (config->mode) {
     case NCCL_ENCRYPTION_MODE_NONE:
-      return done();
+      return ok_status();
     case NCCL_ENCRYPTION_MODE_PSK:
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "SetEncryption : Rondo does not encrypt its sockets (ranks prove the ticket's "
                   "secret when they join, the data travels in plain text); use an encrypted "
                   "network, or NCCL_ENCRYPTION_MODE_NONE");
     default:
-      return fail(Status::kInvalidArgument, "SetEncryption : invalid mode {}", config->mode);
+      return fail(StatusCode::kInvalidArgument, "SetEncryption : invalid mode {}", config->mode);
   }
 }
 

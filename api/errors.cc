@@ -53,8 +53,8 @@ Text process_text;
 }  // namespace
 
 ncclResult_t remember(const Error& error) {
-  if (error.status == Status::kSuccess || error.status == Status::kInProgress)
-    return to_nccl(error.status);
+  if (error.code == StatusCode::kSuccess || error.code == StatusCode::kInProgress)
+    return to_nccl(error.code);
   if (Texts* own = texts()) {
     own->own.set(error.text);
   } else {
@@ -62,11 +62,11 @@ ncclResult_t remember(const Error& error) {
   }
   std::lock_guard lock(process_mutex);
   process_text.set(error.text);
-  return to_nccl(error.status);
+  return to_nccl(error.code);
 }
 
 ncclResult_t report(const Error& error) {
-  if (error.status != Status::kInProgress && !error.text.empty()) RONDO_WARN("{}", error.text);
+  if (error.code != StatusCode::kInProgress && !error.text.empty()) RONDO_WARN("{}", error.text);
   return remember(error);
 }
 
@@ -79,7 +79,7 @@ ncclResult_t report_exception(const char* function) {
     }
   const Error error = error_of_exception(name);
   const ncclResult_t result = remember(error);
-  (void)guarded(name, [&] { return report(error), note_in_group(result), done(); }).ok();
+  (void)guarded(name, [&] { return report(error), note_in_group(result), ok_status(); }).ok();
   return result;
 }
 

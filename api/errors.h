@@ -15,7 +15,7 @@
 
 namespace rondo::api {
 
-constexpr ncclResult_t to_nccl(Status status) { return static_cast<ncclResult_t>(status); }
+constexpr ncclResult_t to_nccl(StatusCode status) { return static_cast<ncclResult_t>(status); }
 
 // Remembers and logs. kInProgress is not an error: only converted.
 ncclResult_t report(const Error& error);

@@ -28,18 +28,18 @@ void read_late_scalar(Call& call) {
 }
 
 // Tickets of several communicators are taken at once, together with places in streams: so every job
-// waits only for jobs that were issued before it, and no circle can close.
+// waits only for jobs that were issued before it, and no cycle can close.
 std::mutex issue_mutex;
 
-Done run(Job& job) {
+Status run(Job& job) {
   job.works.clear();
   for (Share& share : job.shares()) {
     share.turn.wait();
     for (Call& call : share.calls) read_late_scalar(call);
     job.works.push_back({share.comm->engine(), share.calls});
   }
-  Done result = job.works.size() == 1 ? job.works[0].communicator->run(job.works[0].calls)
-                                      : Communicator::run_together(job.works);
+  Status result = job.works.size() == 1 ? job.works[0].communicator->run(job.works[0].calls)
+                                        : Communicator::run_together(job.works);
   for (Share& share : job.shares()) share.turn.finish();
   return result;
 }
@@ -51,12 +51,12 @@ void take_tickets(Job& job) {
 bool on_device(const Comm& comm) { return comm.engine()->options().device >= 0; }
 
 // Calls of CUDA communicators go onto the caller's streams now, whether blocking or not.
-Done enqueue(Job& job) {
+Status enqueue(Job& job) {
   job.works.clear();
   for (const Share& share : job.shares()) {
     for (const Call& call : share.calls)
       if (is_host_stream(call.stream))
-        return fail(Status::kInvalidArgument,
+        return fail(StatusCode::kInvalidArgument,
                     "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
                     "device {}: give a cudaStream_t",
                     fmt::ptr(call.stream), share.comm->engine()->options().device);
@@ -67,14 +67,14 @@ Done enqueue(Job& job) {
     take_tickets(job);
   }
   for (Share& share : job.shares()) share.turn.wait();
-  Done result = Communicator::enqueue_together(job.works);
+  Status result = Communicator::enqueue_together(job.works);
   for (Share& share : job.shares()) share.turn.finish();
   return result;
 }
 
 // Device memory given to the host would crash where it is read; only machines with devices have it.
-Done check_host_buffers(const Job& job) {
-  if (gpu_api() == nullptr) return done();
+Status check_host_buffers(const Job& job) {
+  if (gpu_api() == nullptr) return ok_status();
   for (const Share& share : job.shares())
     for (const Call& call : share.calls) {
       RONDO_CHECK_OK(gpu::check_host_call(call, share.comm->rank));
@@ -82,11 +82,11 @@ Done check_host_buffers(const Job& job) {
       for (const Call& part : *call.parts)
         RONDO_CHECK_OK(gpu::check_host_call(part, share.comm->rank));
     }
-  return done();
+  return ok_status();
 }
 
 // After run() by a thread other than the caller's: who asks later must still learn it.
-void settle(Job& job, const Done& result) {
+void settle(Job& job, const Status& result) {
   for (Share& share : job.shares()) {
     if (share.comm->blocking()) continue;
     if (!result.ok()) share.comm->note(result.error());
@@ -96,10 +96,10 @@ void settle(Job& job, const Done& result) {
 
 // Runs on the first stream; the others stand still from their place in the queue until it is done,
 // and end as it does, so that each stream sees the group as one of its own jobs.
-std::shared_future<Done> push_to_streams(const std::shared_ptr<Job>& job,
-                                         std::vector<StreamPin>& streams,
-                                         const std::shared_ptr<std::promise<Done>>& outcome) {
-  std::shared_future<Done> finished = outcome->get_future().share();
+std::shared_future<Status> push_to_streams(const std::shared_ptr<Job>& job,
+                                           std::vector<StreamPin>& streams,
+                                           const std::shared_ptr<std::promise<Status>>& outcome) {
+  std::shared_future<Status> finished = outcome->get_future().share();
   std::vector<std::shared_future<void>> arrivals;
   for (std::size_t i = 1; i < streams.size(); ++i) {
     auto here = std::make_shared<std::promise<void>>();
@@ -111,7 +111,7 @@ std::shared_future<Done> push_to_streams(const std::shared_ptr<Job>& job,
   }
   (void)streams[0]->submit([job, outcome, arrivals] {
     for (const auto& arrival : arrivals) arrival.wait();
-    Done result = guarded("a call on a stream", [&] { return run(*job); });
+    Status result = guarded("a call on a stream", [&] { return run(*job); });
     settle(*job, result);
     job->clear();
     outcome->set_value(result);
@@ -127,21 +127,21 @@ ncclResult_t run_inline(Job& job) {
     std::lock_guard lock(issue_mutex);
     take_tickets(job);
   }
-  if (Done result = run(job); !result.ok()) return remember(result.error());
+  if (Status result = run(job); !result.ok()) return remember(result.error());
   return ncclSuccess;
 }
 
-Result<std::shared_future<Done>> run_on_streams(const std::shared_ptr<Job>& job,
-                                                std::vector<StreamPin> streams) {
-  const auto outcome = std::make_shared<std::promise<Done>>();
+Result<std::shared_future<Status>> run_on_streams(const std::shared_ptr<Job>& job,
+                                                  std::vector<StreamPin> streams) {
+  const auto outcome = std::make_shared<std::promise<Status>>();
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
   for (Share& share : job->shares())
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  std::shared_future<Done> finished;
-  const Done pushed = guarded("a call on a stream", [&] {
+  std::shared_future<Status> finished;
+  const Status pushed = guarded("a call on a stream", [&] {
     finished = push_to_streams(job, streams, outcome);
-    return done();
+    return ok_status();
   });
   if (pushed.ok()) return finished;
   outcome->set_value(copy_of(pushed.error()));  // to streams that stand still already
@@ -159,11 +159,11 @@ ncclResult_t run_on_worker(const std::shared_ptr<Job>& job) {
   }
   take_tickets(*job);
   for (Share& share : job->shares()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  const Done submitted = guarded("a nonblocking call", [&] {
+  const Status submitted = guarded("a nonblocking call", [&] {
     return worker->submit([job] {
       settle(*job, guarded("a nonblocking call", [&] { return run(*job); }));
       job->clear();
-      return done();
+      return ok_status();
     });
   });
   if (submitted.ok()) return ncclInProgress;
@@ -186,7 +186,7 @@ Result<std::vector<StreamPin>> pin_streams(std::span<const GroupEntry> entries) 
 }
 
 // Sorts a group's calls by communicator into an empty job.
-Done fill(Job& job, std::span<const GroupEntry> entries) {
+Status fill(Job& job, std::span<const GroupEntry> entries) {
   for (const GroupEntry& entry : entries) {
     const auto shares = job.shares();
     const auto at = std::find_if(shares.begin(), shares.end(), [&](const Share& share) {
@@ -199,28 +199,28 @@ Done fill(Job& job, std::span<const GroupEntry> entries) {
     RONDO_TRY(CommPin pin, find_usable_comm(entry.comm, "GroupEnd"));
     job.add_share(std::move(pin)).add(entry.request);
   }
-  return done();
+  return ok_status();
 }
 
-Done check_same_mode(const Job& job) {
+Status check_same_mode(const Job& job) {
   for (const Share& share : job.shares())
     if (share.comm->blocking() != job.shares()[0].comm->blocking())
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "Blocking and nonblocking communicators are not allowed in the same group.");
-  return done();
+  return ok_status();
 }
 
-Done check_same_home(const Job& job) {
+Status check_same_home(const Job& job) {
   for (const Share& share : job.shares())
     if (on_device(*share.comm) != on_device(*job.shares()[0].comm))
       return fail(
-          Status::kInvalidUsage,
+          StatusCode::kInvalidUsage,
           "Communicators on the host and on CUDA devices are not allowed in the same group.");
-  return done();
+  return ok_status();
 }
 
 // A rank's messages to itself must come in pairs: nobody else could complete them.
-Done check_self_messages(const Share& share) {
+Status check_self_messages(const Share& share) {
   int sends = 0, receives = 0;
   for (const Call& call : share.calls) {
     if (call.peer != share.comm->rank) continue;
@@ -228,10 +228,10 @@ Done check_self_messages(const Share& share) {
     receives += call.record.collective == Collective::kRecv;
   }
   if (sends > receives)
-    return fail(Status::kInvalidUsage, "Trying to send to self without a matching recv");
+    return fail(StatusCode::kInvalidUsage, "Trying to send to self without a matching recv");
   if (receives > sends)
-    return fail(Status::kInvalidUsage, "Trying to recv to self without a matching send");
-  return done();
+    return fail(StatusCode::kInvalidUsage, "Trying to recv to self without a matching send");
+  return ok_status();
 }
 
 bool any_on_device(std::span<const GroupEntry> entries) {
@@ -246,13 +246,13 @@ ncclResult_t execute_on_device(Job& job) {
   if (auto checked = check_same_home(job); !checked.ok()) return report(checked);
   for (const Share& share : job.shares())
     if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
-  const Done result = enqueue(job);
+  const Status result = enqueue(job);
   return result.ok() ? ncclSuccess : remember(result.error());
 }
 
 // A filled job that passed its checks, on the host. `finished`: set where streams run it.
 ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
-                             std::shared_future<Done>* finished) {
+                             std::shared_future<Status>* finished) {
   if (auto checked = check_host_buffers(job); !checked.ok()) return report(checked);
   const bool blocking = job.shares()[0].comm->blocking();
   if (streams.empty() && blocking) return run_inline(job);
@@ -273,7 +273,7 @@ ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function
     Turn turn(comm->order);
     turn.wait();
     read_late_scalar(request.call);
-    const Done result = comm->engine()->run({&request.call, 1});
+    const Status result = comm->engine()->run({&request.call, 1});
     turn.finish();
     return result.ok() ? ncclSuccess : remember(result.error());
   }
@@ -289,7 +289,7 @@ ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function
   job.add_share(std::move(comm)).add(request);
   if (device) return execute_on_device(job);
   if (auto checked = check_self_messages(job.shares()[0]); !checked.ok()) return report(checked);
-  std::shared_future<Done> finished;
+  std::shared_future<Status> finished;
   return execute_on_host(job, std::move(streams), &finished);
 }
 
@@ -314,11 +314,11 @@ ncclResult_t execute_group(std::span<const GroupEntry> entries) {
   const bool wants_completion = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
     return entry.request.call.stream == nullptr;
   });
-  std::shared_future<Done> finished;
+  std::shared_future<Status> finished;
   const ncclResult_t started = execute_on_host(job, std::move(streams), &finished);
   // Where some of the calls named no stream, they are complete on return, as they would be alone.
   if (!finished.valid() || !wants_completion || !blocking) return started;
-  const Done& result = finished.get();
+  const Status& result = finished.get();
   return result.ok() ? ncclSuccess : remember(result.error());
 }
 

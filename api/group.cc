@@ -56,9 +56,9 @@ struct Issued {
   explicit Issued(SetUp from) : work(std::move(from)) {
     if (work.parent.get() != nullptr) turn = Turn(work.parent->order);
   }
-  Done run() {
+  Status run() {
     turn.wait();
-    Done result = guarded("setting up", [this] { return work.run_now(); });
+    Status result = guarded("setting up", [this] { return work.run_now(); });
     turn.finish();
     work.parent = CommPin();
     return result;
@@ -87,7 +87,7 @@ class Starters {
     for (Thread& thread : threads_) thread.join();
   }
   template <class Body>
-  Done add(Body body) {
+  Status add(Body body) {
     threads_.emplace_back();
     auto started = Thread::start(
         "a rank's set-up",
@@ -100,7 +100,7 @@ class Starters {
       threads_.back() = std::move(*started);
     else
       threads_.pop_back();
-    return started.ok() ? done() : Done(started.error());
+    return started.ok() ? ok_status() : Status(started.error());
   }
   void begin() { open(kNow); }
   void join() {
@@ -121,7 +121,7 @@ class Starters {
 
 // Each rank waits for the others, so each gets a thread; a single one uses the caller's.
 ncclResult_t run_attached(std::vector<Issued> all) {
-  std::vector<Done> results(all.size());
+  std::vector<Status> results(all.size());
   {
     Starters others;
     for (std::size_t i = 1; i < all.size(); ++i)
@@ -131,7 +131,7 @@ ncclResult_t run_attached(std::vector<Issued> all) {
     results[0] = all[0].run();
     others.join();
   }
-  for (const Done& result : results)
+  for (const Status& result : results)
     if (!result.ok()) return report(result.error());
   return ncclSuccess;
 }
@@ -141,7 +141,7 @@ ncclResult_t run_set_ups(std::vector<SetUp> works) {
   for (const SetUp& work : works)
     if (work.blocking != blocking)
       return report(
-          fail(Status::kInvalidArgument,
+          fail(StatusCode::kInvalidArgument,
                "Blocking and nonblocking communicators are not allowed in the same group."));
   std::vector<Issued> all;
   for (SetUp& work : works) all.emplace_back(std::move(work));
@@ -150,7 +150,7 @@ ncclResult_t run_set_ups(std::vector<SetUp> works) {
 
 // Leaves one level; whether it was the outermost.
 Result<bool> leave(const char* function) {
-  if (!in_group()) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
+  if (!in_group()) return fail(StatusCode::kInvalidUsage, "{}: not in a group call.", function);
   return --thread_words.group_depth == 0;
 }
 

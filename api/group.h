@@ -39,13 +39,13 @@ struct SetUp {
   ~SetUp() {
     if (cancel) cancel();
   }
-  Done run_now() {
+  Status run_now() {
     cancel = nullptr;
     return run();
   }
 
   CommPin parent;  // run() has its turn in this communicator's queue; may be empty
-  std::function<Done()> run;
+  std::function<Status()> run;
   std::function<void()> cancel;  // called where it never ran: its group had an error
   bool blocking = true;
 };

@@ -58,12 +58,12 @@ Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUnique
     std::memcpy(&theirs, all[r].data(), sizeof(theirs));
     if (theirs.has == TicketNote::kNone) continue;
     if (maker >= 0)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "CommGrow : ranks {} and {} both gave a unique id; only its maker does", maker,
                   r);
     maker = static_cast<int>(r);
     if (theirs.has != TicketNote::kMine)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "CommGrow : rank {} gave a unique id that is not its last one of "
                   "ncclCommGetUniqueId for this communicator",
                   maker);
@@ -71,7 +71,7 @@ Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUnique
     RONDO_TRY(found, bootstrap::child_id(theirs.address, secret));
   }
   if (!found)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "CommGrow : no rank gave a unique id; the one that called ncclCommGetUniqueId "
                 "does");
   return *found;

@@ -27,19 +27,19 @@ HandleTable<Launch>& launches() {
   return table;
 }
 
-Done meet(rondoLaunch_t* launch, const launch::Seat& seat, double seconds) {
+Status meet(rondoLaunch_t* launch, const launch::Seat& seat, double seconds) {
   RONDO_CHECK_OK(not_null(launch, "LaunchMeet", "launch"));
   RONDO_CHECK_OK(rank_in_range(seat.rank, seat.size));
   RONDO_CHECK_OK(seconds_above_zero(seconds, "LaunchMeet", "seconds"));
   auto made = std::make_unique<Launch>();
   RONDO_TRY(made->session, launch::meet_launched(seat, to_nanoseconds(seconds)));
   *launch = static_cast<rondoLaunch_t>(launches().insert(std::move(made)));
-  if (*launch != nullptr) return done();
-  return fail(Status::kInvalidUsage, "LaunchMeet : too many launches are alive");
+  if (*launch != nullptr) return ok_status();
+  return fail(StatusCode::kInvalidUsage, "LaunchMeet : too many launches are alive");
 }
 
-Done exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const void** all,
-              std::size_t* sizes, double seconds) {
+Status exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const void** all,
+                std::size_t* sizes, double seconds) {
   constexpr const char* kFunction = "LaunchExchange";
   if (!mine.empty()) RONDO_CHECK_OK(not_null(mine.data(), kFunction, "mine"));
   RONDO_CHECK_OK(not_null(all, kFunction, "all"));
@@ -47,7 +47,7 @@ Done exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const void*
   RONDO_CHECK_OK(seconds_above_zero(seconds, kFunction, "seconds"));
   const auto launch = launches().pin(handle);
   if (launch.state != HandleState::kAlive)
-    return fail(Status::kInvalidArgument, "{} : no launch of rondoLaunchMeet in this process",
+    return fail(StatusCode::kInvalidArgument, "{} : no launch of rondoLaunchMeet in this process",
                 kFunction);
   std::lock_guard lock(launch.pin->mutex);
   launch.pin->session->set_timeout(to_nanoseconds(seconds));
@@ -59,7 +59,7 @@ Done exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const void*
     joined.insert(joined.end(), parts[rank].begin(), parts[rank].end());
   }
   *all = joined.data();
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ RONDO_CATCH
 RONDO_FUNCTION(ncclResult_t, rondoLaunchLeave, rondoLaunch_t launch) {
   HandleState state;
   if (launches().remove(launch, &state)) return ncclSuccess;
-  return report(
-      fail(Status::kInvalidArgument, "LaunchLeave : no launch of rondoLaunchMeet in this process"));
+  return report(fail(StatusCode::kInvalidArgument,
+                     "LaunchLeave : no launch of rondoLaunchMeet in this process"));
 }
 RONDO_CATCH

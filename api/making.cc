@@ -15,17 +15,17 @@ void discard(ncclComm_t* out, ncclComm_t handle) {
   *out = nullptr;
 }
 
-Done make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker) {
+Status make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker) {
   auto found = comms().pin(handle);
   if (found.state != HandleState::kAlive)
-    return fail(Status::kInvalidUsage, "comm {} was ended while it was being made",
+    return fail(StatusCode::kInvalidUsage, "comm {} was ended while it was being made",
                 fmt::ptr(handle));
   Comm* comm = found.pin.get();
   Made made =
       guarded("making a communicator", [&] { return maker([comm] { return comm->ended(); }); });
   if (made.ok()) {
     comm->set_engine(std::move(made).value());
-    return done();
+    return ok_status();
   }
   comm->note(made.error());
   found.pin = CommPin();
@@ -47,20 +47,21 @@ ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker)
     Comm* raw = comm.get();
     const auto handle = static_cast<ncclComm_t>(comms().insert(std::move(comm)));
     if (handle == nullptr)
-      return note_in_group(report(fail(Status::kInvalidUsage, "too many communicators are alive")));
+      return note_in_group(
+          report(fail(StatusCode::kInvalidUsage, "too many communicators are alive")));
     raw->handle = handle;
     const auto kept = guarded("making a communicator", [&] {
       work.cancel = [=] { discard(out, handle); };
       work.run = [=] { return make(out, handle, blocking, maker); };
-      return done();
+      return ok_status();
     });
     if (!kept.ok() && !work.cancel) discard(out, handle);
     if (!kept.ok()) return note_in_group(report(kept));
     *out = handle;
   } else {
-    work.run = [=]() -> Done {
+    work.run = [=]() -> Status {
       const Made nothing = maker([] { return false; });
-      return nothing.ok() ? done() : Done(nothing.error());
+      return nothing.ok() ? ok_status() : Status(nothing.error());
     };
     work.cancel = [] {};
   }

@@ -41,7 +41,7 @@ using namespace rondo::api;
 
 namespace {
 
-Done allocate(void** out, std::size_t bytes) {
+Status allocate(void** out, std::size_t bytes) {
   RONDO_CHECK_OK(not_null(out, "MemAlloc", "ptr"));
   *out = nullptr;
   if (bytes > 0) RONDO_CHECK_OK(bytes_in_range(bytes, "MemAlloc", "size"));
@@ -49,16 +49,16 @@ Done allocate(void** out, std::size_t bytes) {
   if (device != gpu::kHostRank) {
     gpu::free_deferred();
     RONDO_TRY(*out, gpu::memory_registry().allocate(bytes, device));
-    return done();
+    return ok_status();
   }
   RONDO_TRY(auto arena, shm::Arena::of_process());
   RONDO_TRY(*out, arena->allocate(bytes));
-  return done();
+  return ok_status();
 }
 
-Done free_memory(void* pointer) {
-  if (pointer == nullptr) return done();
-  if (Done freed; gpu::memory_registry().free(pointer, &freed)) {
+Status free_memory(void* pointer) {
+  if (pointer == nullptr) return ok_status();
+  if (Status freed; gpu::memory_registry().free(pointer, &freed)) {
     gpu::free_deferred();
     return freed;
   }
@@ -66,7 +66,7 @@ Done free_memory(void* pointer) {
   return arena->free(pointer);
 }
 
-Done register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** out) {
+Status register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** out) {
   constexpr const char* kFunction = "CommRegister";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(buffer, kFunction, "buff"));
@@ -75,22 +75,22 @@ Done register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** ou
   void* handle = registrations().insert(std::unique_ptr<Registration>(
       new Registration{comm, buffer, bytes, -1, register_block(*pin, buffer, bytes)}));
   if (handle == nullptr)
-    return fail(Status::kInvalidUsage, "{} : too many registrations are alive", kFunction);
+    return fail(StatusCode::kInvalidUsage, "{} : too many registrations are alive", kFunction);
   pin->add_registration(handle);
   if (pin->engine() != nullptr) pin->engine()->register_memory(buffer, bytes);
   *out = handle;
-  return done();
+  return ok_status();
 }
 
-Done deregister_buffer(ncclComm_t comm, void* handle) {
+Status deregister_buffer(ncclComm_t comm, void* handle) {
   constexpr const char* kFunction = "CommDeregister";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(handle, kFunction, "handle"));
   if (!pin->remove_registration(handle))  // windows come here too: torch does not tell them apart
-    return fail(Status::kInvalidArgument, "{} : {} is no registration of comm {}", kFunction,
+    return fail(StatusCode::kInvalidArgument, "{} : {} is no registration of comm {}", kFunction,
                 handle, fmt::ptr(comm));
   forget_registrations({handle});
-  return done();
+  return ok_status();
 }
 
 }  // namespace

@@ -16,15 +16,15 @@ using namespace rondo::api;
 namespace {
 
 // In its turn in the communicator's queue, like a split.
-Done open_messages(Comm& comm) {
-  if (comm.tagged_messages() != nullptr) return done();
+Status open_messages(Comm& comm) {
+  if (comm.tagged_messages() != nullptr) return ok_status();
   RONDO_TRY(auto child, comm.engine()->split(0, comm.rank, comm.engine()->options(),
                                              [&comm] { return comm.ended(); }));
   RONDO_TRY(auto messages,
             TaggedMessages::open(std::move(child),
                                  static_cast<std::size_t>(env::get_int("RONDO_EAGER_BYTES"))));
   comm.set_tagged_messages(std::move(messages));
-  return done();
+  return ok_status();
 }
 
 struct TaggedMessage {
@@ -47,7 +47,7 @@ ncclResult_t run(const TaggedMessage& message, ncclComm_t comm, rondoRequest_t* 
     RONDO_CHECK_OK(buffer_bytes(message.count, type, 1, message.function));
     const auto messages = pin->tagged_messages();
     if (messages == nullptr)
-      return fail(Status::kInvalidUsage, "{} : call rondoCommOpenMessages on all ranks first",
+      return fail(StatusCode::kInvalidUsage, "{} : call rondoCommOpenMessages on all ranks first",
                   message.function);
     RONDO_TRY(auto completion,
               start(*messages, TaggedMessages::Envelope{message.peer, message.tag, type},

@@ -13,22 +13,22 @@ using namespace rondo::api;
 
 namespace {
 
-Done check_signal(int peer, int signal, int context, int ranks, const char* function) {
+Status check_signal(int peer, int signal, int context, int ranks, const char* function) {
   RONDO_CHECK_OK(root_in_range(peer, ranks, function));
   if (signal < 0 || signal >= kSignals)
-    return fail(Status::kInvalidArgument, "{} : sigIdx {} is not in the 0..{} range", function,
+    return fail(StatusCode::kInvalidArgument, "{} : sigIdx {} is not in the 0..{} range", function,
                 signal, kSignals - 1);
   if (context != 0)
-    return fail(Status::kInvalidArgument, "{} : ctx {} : there is one context, 0", function,
+    return fail(StatusCode::kInvalidArgument, "{} : ctx {} : there is one context, 0", function,
                 context);
-  return done();
+  return ok_status();
 }
 
 Result<Request> signal_request(const Comm& comm, int peer, int signal, int context,
                                unsigned int flags, const char* function) {
   RONDO_CHECK_OK(check_signal(peer, signal, context, comm.size, function));
   if (flags != 0)
-    return fail(Status::kInvalidArgument, "{} : flags {:#x} : there are none", function, flags);
+    return fail(StatusCode::kInvalidArgument, "{} : flags {:#x} : there are none", function, flags);
   Request request;
   request.call.record.collective = Collective::kSignal;
   request.call.peer = peer;
@@ -47,7 +47,7 @@ Result<Request> put_request(const Comm& comm, const void* local, std::size_t cou
   const int peer = request.call.peer;
   const std::size_t there = comm.engine()->window_bytes(found->number, peer);
   if (offset > there || bytes > there - offset)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} : peerWinOffset {} and {} bytes end beyond rank {}'s window of {} bytes",
                 kFunction, offset, bytes, peer, there);
   request.call.record = {count, Collective::kPut, element, RedOp::kSum, 0, -1};
@@ -60,18 +60,21 @@ Result<Request> put_request(const Comm& comm, const void* local, std::size_t cou
 Result<Request> wait_request(const Comm& comm, int count, const ncclWaitSignalDesc_t* wanted) {
   constexpr const char* kFunction = "WaitSignal";
   if (count < 1)
-    return fail(Status::kInvalidArgument, "{} : nDesc {} should be at least 1", kFunction, count);
+    return fail(StatusCode::kInvalidArgument, "{} : nDesc {} should be at least 1", kFunction,
+                count);
   if (count > comm.size * kSignals)
-    return fail(Status::kInvalidArgument, "{} : nDesc {} is more than {} ranks have, which is {}",
-                kFunction, count, comm.size, comm.size * kSignals);
+    return fail(StatusCode::kInvalidArgument,
+                "{} : nDesc {} is more than {} ranks have, which is {}", kFunction, count,
+                comm.size, comm.size * kSignals);
   RONDO_CHECK_OK(not_null(wanted, kFunction, "signalDescs"));
   Request request;
   for (int i = 0; i < count; ++i) {
     RONDO_CHECK_OK(
         check_signal(wanted[i].peer, wanted[i].sigIdx, wanted[i].ctx, comm.size, kFunction));
     if (wanted[i].opCnt < 1)
-      return fail(Status::kInvalidArgument, "{} : opCnt {} of descriptor {} should be at least 1",
-                  kFunction, wanted[i].opCnt, i);
+      return fail(StatusCode::kInvalidArgument,
+                  "{} : opCnt {} of descriptor {} should be at least 1", kFunction, wanted[i].opCnt,
+                  i);
     Call call;
     call.record.collective = Collective::kWaitSignal;
     call.record.count = static_cast<std::uint64_t>(wanted[i].opCnt);

@@ -11,11 +11,11 @@
 namespace rondo::api {
 namespace {
 
-Done set_seconds(double seconds, const char* field, double* into) {
-  if (seconds == RONDO_UNDEF_SECONDS) return done();
+Status set_seconds(double seconds, const char* field, double* into) {
+  if (seconds == RONDO_UNDEF_SECONDS) return ok_status();
   RONDO_CHECK_OK(seconds_above_zero(seconds, "rondoCommOptions_t", field));
   *into = std::min(seconds, kMaxSeconds);
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;
   if (user->magic != RONDO_OPTIONS_MAGIC || user->size < offsetof(rondoCommOptions_t, device))
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "rondoCommOptions_t argument not initialized via RONDO_COMM_OPTIONS_INITIALIZER");
   rondoCommOptions_t options = RONDO_COMM_OPTIONS_INITIALIZER;
   std::memcpy(&options, user, std::min(user->size, sizeof(options)));
@@ -45,17 +45,17 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
       break;
     case rondoDeviceCuda:
       if (result.device != gpu::kHostRank) break;
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "rondoDeviceCuda was asked for, but {}; use rondoDeviceHost",
                   gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host is set");
     default:
-      return fail(Status::kInvalidArgument, "rondoCommOptions_t: invalid device {}",
+      return fail(StatusCode::kInvalidArgument, "rondoCommOptions_t: invalid device {}",
                   options.device);
   }
   if (options.reproducible != RONDO_UNDEF_INT) {
     if (options.reproducible != 0 && options.reproducible != 1)
-      return fail(Status::kInvalidArgument, "rondoCommOptions_t: reproducible = {} is not 0 or 1",
-                  options.reproducible);
+      return fail(StatusCode::kInvalidArgument,
+                  "rondoCommOptions_t: reproducible = {} is not 0 or 1", options.reproducible);
     result.reproducible = options.reproducible == 1;
   }
   RONDO_CHECK_OK(set_seconds(options.timeout, "timeout", &result.timeout_seconds));

@@ -30,14 +30,14 @@ Result<const Variable*> from_handle(ncclParamHandle_t handle, const char* functi
   RONDO_CHECK_OK(not_null(handle, function, "h"));
   for (const Variable& row : env::all())
     if (to_handle(&row) == handle) return &row;
-  return fail(Status::kInvalidArgument, "{} : {} is not a handle of ncclParamBind", function,
+  return fail(StatusCode::kInvalidArgument, "{} : {} is not a handle of ncclParamBind", function,
               static_cast<const void*>(handle));
 }
 
 Result<const Variable*> by_key(const char* key, const char* function) {
   RONDO_CHECK_OK(not_null(key, function, "key"));
   if (const Variable* row = env::find(key)) return row;
-  return fail(Status::kInvalidArgument,
+  return fail(StatusCode::kInvalidArgument,
               "{} : no parameter '{}'; ncclParamGetAllParameterKeys lists them", function, key);
 }
 
@@ -72,21 +72,22 @@ std::string text_value(const Variable& row) {
 }
 
 template <class Integer>
-Done get_integer(ncclParamHandle_t handle, Integer* out, const char* function) {
+Status get_integer(ncclParamHandle_t handle, Integer* out, const char* function) {
   RONDO_TRY(const Variable* row, from_handle(handle, function));
   RONDO_CHECK_OK(not_null(out, function, "out"));
   const auto value = integer_value(*row);
   if (!value)
-    return fail(Status::kInvalidArgument, "{} : {} is not a whole number; ncclParamGetStr reads it",
-                function, row->name);
+    return fail(StatusCode::kInvalidArgument,
+                "{} : {} is not a whole number; ncclParamGetStr reads it", function, row->name);
   if (!std::in_range<Integer>(*value))
-    return fail(Status::kInvalidArgument, "{} : {} = {} does not fit {}..{}", function, row->name,
-                *value, std::numeric_limits<Integer>::min(), std::numeric_limits<Integer>::max());
+    return fail(StatusCode::kInvalidArgument, "{} : {} = {} does not fit {}..{}", function,
+                row->name, *value, std::numeric_limits<Integer>::min(),
+                std::numeric_limits<Integer>::max());
   *out = static_cast<Integer>(*value);
-  return done();
+  return ok_status();
 }
 
-Done get_bytes(ncclParamHandle_t handle, void* out, int capacity, int* length) {
+Status get_bytes(ncclParamHandle_t handle, void* out, int capacity, int* length) {
   constexpr const char* kFunction = "ParamGet";
   RONDO_TRY(const Variable* row, from_handle(handle, kFunction));
   RONDO_CHECK_OK(not_null(out, kFunction, "out"));
@@ -102,10 +103,10 @@ Done get_bytes(ncclParamHandle_t handle, void* out, int capacity, int* length) {
   }
   *length = static_cast<int>(bytes.size());
   if (capacity < *length)
-    return fail(Status::kInvalidArgument, "{} : {} needs {} bytes, maxLen is {}", kFunction,
+    return fail(StatusCode::kInvalidArgument, "{} : {} needs {} bytes, maxLen is {}", kFunction,
                 row->name, *length, capacity);
   bytes.copy(static_cast<char*>(out), bytes.size());
-  return done();
+  return ok_status();
 }
 
 }  // namespace

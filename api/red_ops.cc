@@ -13,8 +13,8 @@ using namespace rondo::api;
 
 namespace {
 
-Done create(ncclRedOp_t* op, const void* scalar, ncclDataType_t type,
-            ncclScalarResidence_t residence, ncclComm_t comm) {
+Status create(ncclRedOp_t* op, const void* scalar, ncclDataType_t type,
+              ncclScalarResidence_t residence, ncclComm_t comm) {
   constexpr const char* kFunction = "RedOpCreatePreMulSum";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(op, kFunction, "op"));
@@ -29,23 +29,23 @@ Done create(ncclRedOp_t* op, const void* scalar, ncclDataType_t type,
       made.late_scalar = scalar;
       break;
     default:
-      return fail(Status::kInvalidArgument, "{} : invalid residence {}", kFunction,
+      return fail(StatusCode::kInvalidArgument, "{} : invalid residence {}", kFunction,
                   static_cast<int>(residence));
   }
   *op = static_cast<ncclRedOp_t>(pin->add_user_op(made));
-  return done();
+  return ok_status();
 }
 
-Done destroy(ncclRedOp_t op, ncclComm_t comm) {
+Status destroy(ncclRedOp_t op, ncclComm_t comm) {
   constexpr const char* kFunction = "RedOpDestroy";
   const int number = static_cast<int>(op);
   if (number >= 0 && number < ncclNumOps)
-    return fail(Status::kInvalidArgument, "{} : operation {} is a builtin, it cannot be destroyed",
-                kFunction, number);
+    return fail(StatusCode::kInvalidArgument,
+                "{} : operation {} is a builtin, it cannot be destroyed", kFunction, number);
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
-  if (pin->remove_user_op(number)) return done();
-  return fail(Status::kInvalidArgument, "{} : reduction operation {} unknown to this communicator",
-              kFunction, number);
+  if (pin->remove_user_op(number)) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
+              "{} : reduction operation {} unknown to this communicator", kFunction, number);
 }
 
 }  // namespace

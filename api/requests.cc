@@ -18,14 +18,14 @@ HandleTable<Awaited>& requests() {
 Error refused_request(HandleState state, const void* request, const char* function) {
   switch (state) {
     case HandleState::kDestroyed:
-      return fail(Status::kInvalidArgument, "{} : request {} has already been freed", function,
+      return fail(StatusCode::kInvalidArgument, "{} : request {} has already been freed", function,
                   request);
     case HandleState::kForked:
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "{} : request {} belongs to the parent of this forked process", function,
                   request);
     default:
-      return fail(Status::kInvalidArgument, "{} : {} is not a request", function, request);
+      return fail(StatusCode::kInvalidArgument, "{} : {} is not a request", function, request);
   }
 }
 
@@ -38,7 +38,7 @@ ncclResult_t result_of(const Completion& finished) {
 Result<rondoRequest_t> new_request(Awaited made, const char* function) {
   void* handle = requests().insert(std::make_unique<Awaited>(std::move(made)));
   if (handle == nullptr)
-    return fail(Status::kInvalidUsage, "{} : too many requests are alive; free finished ones",
+    return fail(StatusCode::kInvalidUsage, "{} : too many requests are alive; free finished ones",
                 function);
   return static_cast<rondoRequest_t>(handle);
 }
@@ -68,7 +68,7 @@ RONDO_FUNCTION(ncclResult_t, rondoStreamRecord, rondoStream_t stream, rondoReque
   auto completion = std::make_shared<Completion>();
   auto made = new_request({completion, {}}, kFunction);
   if (!made.ok()) return report(made.error());
-  const Done recorded = guarded(kFunction, [&] { return (*pin)->record(std::move(completion)); });
+  const Status recorded = guarded(kFunction, [&] { return (*pin)->record(std::move(completion)); });
   HandleState state;
   if (!recorded.ok()) requests().remove(*made, &state);
   if (recorded.ok()) *request = *made;
@@ -126,7 +126,7 @@ RONDO_FUNCTION(ncclResult_t, rondoRequestCancel, rondoRequest_t request, double 
   if ((*pin)->completion->finished()) return ncclSuccess;
   const auto messages = (*pin)->messages.lock();
   if (messages == nullptr)
-    return report(fail(Status::kInvalidUsage,
+    return report(fail(StatusCode::kInvalidUsage,
                        "{} : only messages can be cancelled; for calls of a stream set a timeout "
                        "(rondoCommSetTimeout) or abort the communicator",
                        kFunction));

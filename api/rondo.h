@@ -70,7 +70,7 @@ ncclResult_t rondoScatterv(const void* sendbuff, const size_t* sendcounts, const
                            void* recvbuff, size_t recvcount, ncclDataType_t datatype, int root,
                            ncclComm_t comm, cudaStream_t stream);
 
-/* Done when every rank of comm has entered. */
+/* Status when every rank of comm has entered. */
 ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream);
 
 /* ---- Host streams ---------------------------------------------------------------------------- */

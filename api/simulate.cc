@@ -16,21 +16,21 @@ namespace {
 
 }  // namespace
 
-Done simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info) {
+Status simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info) {
   double ns = 0;
   for (const GroupEntry& entry : entries) {
     RONDO_TRY(const CommPin comm, find_usable_comm(entry.comm, "GroupSimulateEnd"));
     ns += ns_of(*comm, entry.request.call);
     for (const Call& call : entry.request.more) ns += ns_of(*comm, call);
   }
-  if (info == nullptr) return done();
+  if (info == nullptr) return ok_status();
   constexpr unsigned kMagic = 0x74685283;
   constexpr std::size_t kNeeded = offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float);
   if (info->magic != kMagic || info->size < kNeeded)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "ncclSimInfo_t argument not initialized via NCCL_SIM_INFO_INITIALIZER");
   info->estimatedTime = static_cast<float>(ns / 1000);
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::api

@@ -11,6 +11,6 @@
 namespace rondo::api {
 
 // Fills info (NULL: only checks the calls).
-Done simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info);
+Status simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info);
 
 }  // namespace rondo::api

@@ -16,15 +16,15 @@ HandleTable<HostStream>& streams() {
 Error refused_stream(HandleState state, const void* stream, const char* function) {
   switch (state) {
     case HandleState::kDestroyed:
-      return fail(Status::kInvalidArgument, "{} : stream {} has already been destroyed", function,
-                  stream);
+      return fail(StatusCode::kInvalidArgument, "{} : stream {} has already been destroyed",
+                  function, stream);
     case HandleState::kForked:
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "{} : stream {} belongs to the parent of this forked process; make a new one",
                   function, stream);
     default:
       return fail(
-          Status::kInvalidArgument,
+          StatusCode::kInvalidArgument,
           "{} : stream {} is not one of rondoStreamCreate; a communicator on the host takes "
           "those or NULL",
           function, stream);
@@ -56,7 +56,7 @@ RONDO_FUNCTION(ncclResult_t, rondoStreamCreate, rondoStream_t* stream) {
   if (!made.ok()) return report(made);
   *stream = static_cast<rondoStream_t>(streams().insert(std::move(*made)));
   if (*stream == nullptr)
-    return report(fail(Status::kInvalidUsage, "StreamCreate : too many streams are alive"));
+    return report(fail(StatusCode::kInvalidUsage, "StreamCreate : too many streams are alive"));
   return ncclSuccess;
 }
 RONDO_CATCH

@@ -52,7 +52,7 @@ bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& a
   if (!is_usual(comm) || !fill_usual(comm, traits, arguments, &call)) return false;
   Turn turn(comm.order);
   turn.wait();
-  const Done done = comm.engine()->run_here(call);
+  const Status done = comm.engine()->run_here(call);
   turn.finish();
   *result = done.ok() ? ncclSuccess : remember(done.error());
   return true;

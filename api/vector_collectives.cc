@@ -33,14 +33,14 @@ struct Parts {
 };
 
 // Copies the caller's arrays; the last byte of every part must be a byte of some buffer.
-Done read_parts(const Parts& parts, int ranks, DataType type, const char* function, Sizes* counts,
-                Sizes* displacements) {
+Status read_parts(const Parts& parts, int ranks, DataType type, const char* function, Sizes* counts,
+                  Sizes* displacements) {
   RONDO_CHECK_OK(not_null(parts.counts, function, parts.counts_name));
   RONDO_CHECK_OK(not_null(parts.displacements, function, parts.displacements_name));
   for (int r = 0; r < ranks; ++r) {
     std::size_t end = 0;
     if (__builtin_add_overflow(parts.counts[r], parts.displacements[r], &end))
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "{} : {}[{}] = {} + {}[{}] = {} is larger than any buffer: give elements",
                   function, parts.counts_name, r, parts.counts[r], parts.displacements_name, r,
                   parts.displacements[r]);
@@ -48,7 +48,7 @@ Done read_parts(const Parts& parts, int ranks, DataType type, const char* functi
   }
   counts->assign(parts.counts, parts.counts + ranks);
   displacements->assign(parts.displacements, parts.displacements + ranks);
-  return done();
+  return ok_status();
 }
 
 Sizes only(int ranks, int at, std::size_t count) {
@@ -105,11 +105,11 @@ void agree_on(const Sizes& counts, CallRecord* record) {
 }
 
 // What this rank sends itself; nobody else could notice that the two sides differ.
-Done check_own_part(const VectorCall& what, const Comm& comm, const Counts& counts) {
-  if (!pair_talks(what, comm.rank, comm.rank)) return done();
+Status check_own_part(const VectorCall& what, const Comm& comm, const Counts& counts) {
+  if (!pair_talks(what, comm.rank, comm.rank)) return ok_status();
   const auto me = static_cast<std::size_t>(comm.rank);
-  if (counts.send_counts[me] == counts.receive_counts[me]) return done();
-  return fail(Status::kInvalidArgument,
+  if (counts.send_counts[me] == counts.receive_counts[me]) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "{} : rank {} sends itself {} elements and receives {} from itself", what.function,
               comm.rank, counts.send_counts[me], counts.receive_counts[me]);
 }
@@ -206,7 +206,7 @@ RONDO_FUNCTION(ncclResult_t, rondoAllToAllv, const void* sendbuff, const size_t*
   constexpr const char* kFunction = "AllToAllv";
   return run(
       {Collective::kAllToAllV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
-      [&](const Comm& c, DataType type, Counts& counts) -> Done {
+      [&](const Comm& c, DataType type, Counts& counts) -> Status {
         RONDO_CHECK_OK(read_parts({sendcounts, sdispls, "sendcounts", "sdispls"}, c.size, type,
                                   kFunction, &counts.send_counts, &counts.send_displacements));
         return read_parts({recvcounts, rdispls, "recvcounts", "rdispls"}, c.size, type, kFunction,
@@ -220,17 +220,17 @@ RONDO_FUNCTION(ncclResult_t, rondoAllGatherv, const void* sendbuff, size_t sendc
                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "AllGatherv";
   return run({Collective::kAllGatherV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
-             [&](const Comm& c, DataType type, Counts& counts) -> Done {
+             [&](const Comm& c, DataType type, Counts& counts) -> Status {
                RONDO_CHECK_OK(read_parts({recvcounts, displs, "recvcounts", "displs"}, c.size, type,
                                          kFunction, &counts.receive_counts,
                                          &counts.receive_displacements));
                if (recvcounts[c.rank] != sendcount)
-                 return fail(Status::kInvalidArgument,
+                 return fail(StatusCode::kInvalidArgument,
                              "{} : sendcount {} is not recvcounts[{}] = {}", kFunction, sendcount,
                              c.rank, recvcounts[c.rank]);
                counts.send_counts.assign(static_cast<std::size_t>(c.size), sendcount);
                counts.send_displacements = zeros(c.size);
-               return done();
+               return ok_status();
              });
 }
 RONDO_CATCH
@@ -241,18 +241,18 @@ RONDO_FUNCTION(ncclResult_t, rondoReduceScatterv, const void* sendbuff, void* re
   constexpr const char* kFunction = "ReduceScatterv";
   return run(
       {Collective::kReduceScatterV, kFunction, sendbuff, recvbuff, datatype, op}, comm, stream,
-      [&](const Comm& c, DataType type, Counts& counts) -> Done {
+      [&](const Comm& c, DataType type, Counts& counts) -> Status {
         RONDO_CHECK_OK(not_null(recvcounts, kFunction, "recvcounts"));
         Sizes starts = zeros(c.size);
         for (int r = 1; r < c.size; ++r)
           if (__builtin_add_overflow(starts[r - 1], recvcounts[r - 1], &starts[r]))
-            return fail(Status::kInvalidArgument,
+            return fail(StatusCode::kInvalidArgument,
                         "{} : the sum of recvcounts is larger than any buffer", kFunction);
         RONDO_CHECK_OK(read_parts({recvcounts, starts.data(), "recvcounts", "displs"}, c.size, type,
                                   kFunction, &counts.send_counts, &counts.send_displacements));
         counts.receive_counts.assign(static_cast<std::size_t>(c.size), recvcounts[c.rank]);
         counts.receive_displacements = zeros(c.size);
-        return done();
+        return ok_status();
       });
 }
 RONDO_CATCH
@@ -262,11 +262,11 @@ RONDO_FUNCTION(ncclResult_t, rondoGatherv, const void* sendbuff, size_t sendcoun
                ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "Gatherv";
   return run({Collective::kGatherV, kFunction, sendbuff, recvbuff, datatype, ncclSum, root}, comm,
-             stream, [&](const Comm& c, DataType type, Counts& counts) -> Done {
+             stream, [&](const Comm& c, DataType type, Counts& counts) -> Status {
                RONDO_CHECK_OK(buffer_bytes(sendcount, type, 1, kFunction));
                counts.send_counts = only(c.size, root, sendcount);
                counts.send_displacements = zeros(c.size);
-               if (c.rank != root) return done();
+               if (c.rank != root) return ok_status();
                return read_parts({recvcounts, displs, "recvcounts", "displs"}, c.size, type,
                                  kFunction, &counts.receive_counts, &counts.receive_displacements);
              });
@@ -278,11 +278,11 @@ RONDO_FUNCTION(ncclResult_t, rondoScatterv, const void* sendbuff, const size_t* 
                int root, ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "Scatterv";
   return run({Collective::kScatterV, kFunction, sendbuff, recvbuff, datatype, ncclSum, root}, comm,
-             stream, [&](const Comm& c, DataType type, Counts& counts) -> Done {
+             stream, [&](const Comm& c, DataType type, Counts& counts) -> Status {
                RONDO_CHECK_OK(buffer_bytes(recvcount, type, 1, kFunction));
                counts.receive_counts = only(c.size, root, recvcount);
                counts.receive_displacements = zeros(c.size);
-               if (c.rank != root) return done();
+               if (c.rank != root) return ok_status();
                return read_parts({sendcounts, displs, "sendcounts", "displs"}, c.size, type,
                                  kFunction, &counts.send_counts, &counts.send_displacements);
              });

@@ -48,7 +48,7 @@ RONDO_FUNCTION(ncclResult_t, rondoGetCallCount, const char* function, uint64_t* 
   const auto* const found = std::find(std::begin(kEntryPointNames), std::end(kEntryPointNames),
                                       std::string_view(function));
   if (found == std::end(kEntryPointNames))
-    return report(fail(Status::kInvalidArgument,
+    return report(fail(StatusCode::kInvalidArgument,
                        "{} : nccl.h has no function \"{}\"; names are as in \"ncclAllReduce\"",
                        kFunction, function));
   *calls = count_of_calls(static_cast<EntryPoint>(found - std::begin(kEntryPointNames)));

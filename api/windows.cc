@@ -21,7 +21,7 @@ Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t
   RONDO_CHECK_OK(not_null(window, function, "win"));
   auto found = windows().pin(window);
   if (found.state != HandleState::kAlive || found.pin->comm != comm)
-    return fail(Status::kInvalidArgument, "{} : {} is no window of comm {}", function,
+    return fail(StatusCode::kInvalidArgument, "{} : {} is no window of comm {}", function,
                 fmt::ptr(window), fmt::ptr(comm));
   return std::move(found.pin);
 }
@@ -44,14 +44,14 @@ Result<CommPin> check_registration(ncclComm_t comm, const void* buffer, std::siz
   RONDO_CHECK_OK(not_null(out, kFunction, "win"));
   RONDO_CHECK_OK(bytes_in_range(bytes, kFunction, "size"));
   if ((flags & ~kAllFlags) != 0)
-    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
+    return fail(StatusCode::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
   return pin;
 }
 
-Done deregister(ncclComm_t comm, ncclWindow_t window) {
+Status deregister(ncclComm_t comm, ncclWindow_t window) {
   constexpr const char* kFunction = "CommWindowDeregister";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
-  if (window == nullptr) return done();
+  if (window == nullptr) return ok_status();
   {
     RONDO_TRY(auto found, find_window(comm, window, kFunction));
     Turn turn;
@@ -63,16 +63,16 @@ Done deregister(ncclComm_t comm, ncclWindow_t window) {
     if (pin->engine() != nullptr) pin->engine()->deregister_window(found->number, wait_turn);
   }
   if (pin->remove_registration(window)) forget_registrations({window});
-  return done();
+  return ok_status();
 }
 
-Done user_pointer(ncclComm_t comm, ncclWindow_t window, void** out) {
+Status user_pointer(ncclComm_t comm, ncclWindow_t window, void** out) {
   constexpr const char* kFunction = "WinGetUserPtr";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_TRY(auto found, find_window(comm, window, kFunction));
   RONDO_CHECK_OK(not_null(out, kFunction, "outUserPtr"));
   *out = found->buffer;
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -87,16 +87,16 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
   Comm* owner = pin->get();
   work.blocking = owner->blocking();
   work.parent = std::move(*pin);
-  work.run = [=]() -> Done {
+  work.run = [=]() -> Status {
     const bool symmetric = (winFlags & NCCL_WIN_COLL_SYMMETRIC) != 0;
     RONDO_TRY(const int number, owner->engine()->register_window(buff, size, symmetric));
     void* handle = windows().insert(std::unique_ptr<Registration>(
         new Registration{comm, buff, size, number, register_block(*owner, buff, size)}));
     if (handle == nullptr)
-      return fail(Status::kInvalidUsage, "CommWindowRegister : too many windows are alive");
+      return fail(StatusCode::kInvalidUsage, "CommWindowRegister : too many windows are alive");
     owner->add_registration(handle);
     *win = static_cast<ncclWindow_t>(handle);
-    return done();
+    return ok_status();
   };
   work.cancel = [] {};
   return submit_set_up(std::move(work));

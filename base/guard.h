@@ -6,7 +6,7 @@
 // even the text finds no memory, it is a short one that needs none. A cancelled thread goes on
 // unwinding. Cost: nothing until something is thrown.
 //
-//   Done result = guarded("a call of rank 3", [&] { return run(job); });
+//   Status result = guarded("a call of rank 3", [&] { return run(job); });
 #pragma once
 
 #include <cxxabi.h>

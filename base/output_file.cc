@@ -27,17 +27,17 @@ int own_descriptor(std::string_view path) {
 }
 
 Error refuse(const std::string& path, std::string_view why) {
-  return fail(Status::kSystemError, "'{}': {}", path, why);
+  return fail(StatusCode::kSystemError, "'{}': {}", path, why);
 }
 
-Done write_all(const Fd& file, const std::string& path, const std::string& text) {
+Status write_all(const Fd& file, const std::string& path, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t put = write(file.get(), text.data() + at, text.size() - at);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return refuse(path, std::strerror(errno));
     at += static_cast<std::size_t>(put);
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Result<Fd> open_output(const std::string& path, OutputMode mode, int permissions
   return file;
 }
 
-Done write_output(const std::string& path, const std::string& text) {
+Status write_output(const std::string& path, const std::string& text) {
   struct stat about {};
   const bool exists = lstat(path.c_str(), &about) == 0;
   const bool plain = !exists || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode);
@@ -75,7 +75,7 @@ Done write_output(const std::string& path, const std::string& text) {
   }
   const std::string beside = fmt::format("{}.{}.part", path, getpid());
   RONDO_TRY(Fd file, open_output(beside, OutputMode::kReplace));
-  Done written = write_all(file, path, text);
+  Status written = write_all(file, path, text);
   file.reset();
   if (written.ok() && std::rename(beside.c_str(), path.c_str()) != 0)
     written = refuse(path, std::strerror(errno));

@@ -20,6 +20,6 @@ Result<Fd> open_output(const std::string& path, OutputMode mode, int permissions
 
 // The whole of a file at once: who reads it sees the old text or the new one. A link at the end of
 // the path is replaced, not followed.
-Done write_output(const std::string& path, const std::string& text);
+Status write_output(const std::string& path, const std::string& text);
 
 }  // namespace rondo

@@ -6,7 +6,7 @@
 namespace rondo {
 
 Error fail_errno_text(int error_number, std::string what) {
-  return Error{Status::kSystemError, std::move(what) + ": " + std::strerror(error_number)};
+  return Error{StatusCode::kSystemError, std::move(what) + ": " + std::strerror(error_number)};
 }
 
 }  // namespace rondo

@@ -1,12 +1,12 @@
 // Result<T>: errors as values inside Rondo; the C edge turns them into ncclResult_t.
 //
-// Guarantees: Status has ncclResult_t's numbers, so the conversion is a cast. An Error carries one
-// sentence that names the wrong value and the remedy. The function that detects it writes it.
+// Guarantees: StatusCode has ncclResult_t's numbers, so the conversion is a cast. An Error carries
+// one sentence that names the wrong value and the remedy. The function that detects it writes it.
 // Cost: a Result<T> is a std::variant; never used per element, per chunk or per spin.
 //
 //   Result<int> parse(std::string_view s);
 //   RONDO_TRY(int port, parse(text));            // returns the error to the caller
-//   return fail(Status::kInvalidArgument, "port {} is not in 1..65535", port);
+//   return fail(StatusCode::kInvalidArgument, "port {} is not in 1..65535", port);
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 namespace rondo {
 
-enum class Status : int {
+enum class StatusCode : int {
   kSuccess = 0,
   kUnhandledCudaError = 1,
   kSystemError = 2,
@@ -31,12 +31,12 @@ enum class Status : int {
 };
 
 struct [[nodiscard]] Error {
-  Status status = Status::kInternalError;
+  StatusCode code = StatusCode::kInternalError;
   std::string text;
 };
 
 template <class... Args>
-Error fail(Status status, fmt::format_string<Args...> format, Args&&... args) {
+Error fail(StatusCode status, fmt::format_string<Args...> format, Args&&... args) {
   return Error{status, fmt::format(format, std::forward<Args>(args)...)};
 }
 
@@ -65,14 +65,14 @@ class [[nodiscard]] Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
   const Error& error() const { return assert(!ok()), std::get<1>(state_); }
-  Status status() const { return ok() ? Status::kSuccess : error().status; }
+  StatusCode code() const { return ok() ? StatusCode::kSuccess : error().code; }
 
  private:
   std::variant<T, Error> state_;
 };
 
-using Done = Result<std::monostate>;
-inline Done done() { return Done{}; }
+using Status = Result<std::monostate>;
+inline Status ok_status() { return Status{}; }
 
 #define RONDO_CONCAT_INNER(a, b) a##b
 #define RONDO_CONCAT(a, b) RONDO_CONCAT_INNER(a, b)

@@ -71,7 +71,7 @@ const char* wrong_kind_on_path(const std::string& name) {
 Result<void*> load_library(const std::string& file) {
   const bool is_path = file.find('/') != std::string::npos;
   if (const char* const kind = is_path ? wrong_kind(file) : wrong_kind_on_path(file))
-    return fail(Status::kInvalidUsage, "it is {}, not a regular file", kind);
+    return fail(StatusCode::kInvalidUsage, "it is {}, not a regular file", kind);
   FilledStandard filled;
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) {
@@ -79,7 +79,7 @@ Result<void*> load_library(const std::string& file) {
     return library;
   }
   const char* const why = ::dlerror();
-  return fail(Status::kInvalidUsage, "{}", why == nullptr ? "" : why);
+  return fail(StatusCode::kInvalidUsage, "{}", why == nullptr ? "" : why);
 }
 
 }  // namespace rondo

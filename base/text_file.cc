@@ -57,7 +57,7 @@ Result<Fd> open_regular_file(std::string_view what, const std::string& path) {
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return unreadable(what, path);
   if (!S_ISREG(about.st_mode))
-    return fail(Status::kInvalidUsage, "{}: it is {}; name a regular file",
+    return fail(StatusCode::kInvalidUsage, "{}: it is {}; name a regular file",
                 begin_of_error(what, path), kind_of_file(about.st_mode));
   return file;
 }
@@ -72,8 +72,8 @@ Result<std::string> read_text_file(std::string_view what, const std::string& pat
                                    std::size_t limit) {
   RONDO_TRY(std::string text, read_start_of_file(what, path, limit + 1));
   if (text.size() > limit)
-    return fail(Status::kInvalidUsage, "{}: it has more than {} bytes", begin_of_error(what, path),
-                limit);
+    return fail(StatusCode::kInvalidUsage, "{}: it has more than {} bytes",
+                begin_of_error(what, path), limit);
   return text;
 }
 

@@ -35,9 +35,9 @@ class Thread {
       try {
         made.thread_ =
             std::thread([what, body = std::move(body), on_error = std::move(on_error)]() mutable {
-              const Done ended = guarded(what, [&] { return body(), done(); });
+              const Status ended = guarded(what, [&] { return body(), ok_status(); });
               if (!ended.ok())
-                (void)guarded(what, [&] { return on_error(ended.error()), done(); }).ok();
+                (void)guarded(what, [&] { return on_error(ended.error()), ok_status(); }).ok();
             });
       } catch (const std::system_error& error) {
         return fail_errno(error.code().value(),

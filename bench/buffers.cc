@@ -19,7 +19,7 @@ constexpr unsigned char pattern(std::size_t i) {
 
 }  // namespace
 
-Done Area::allocate(Backend& backend, std::size_t capacity, bool from_library) {
+Status Area::allocate(Backend& backend, std::size_t capacity, bool from_library) {
   release();
   const std::size_t bytes = capacity + 2 * kGuard;
   void* memory = nullptr;
@@ -29,7 +29,7 @@ Done Area::allocate(Backend& backend, std::size_t capacity, bool from_library) {
     memory = device;
   } else if (from_library) {
     if (const ncclResult_t result = backend.allocate(bytes, &memory); result != ncclSuccess)
-      return fail(static_cast<Status>(result), "ncclMemAlloc of {} bytes: {}", bytes,
+      return fail(static_cast<StatusCode>(result), "ncclMemAlloc of {} bytes: {}", bytes,
                   backend.last_error());
   }
   backend_ = &backend, place_ = static_cast<std::byte*>(memory);
@@ -43,17 +43,17 @@ Done Area::allocate(Backend& backend, std::size_t capacity, bool from_library) {
     if (gpu == nullptr) place_ = base_;
   }
   std::memset(base_, 0, bytes);
-  return gpu == nullptr ? done() : gpu->upload(place_, base_, bytes);
+  return gpu == nullptr ? ok_status() : gpu->upload(place_, base_, bytes);
 }
 
-Done Area::send(const std::byte* from, std::size_t bytes) {
-  if (place_ == base_) return done();
+Status Area::send(const std::byte* from, std::size_t bytes) {
+  if (place_ == base_) return ok_status();
   const std::byte* begin = from - kWatched;
   return backend_->gpu()->upload(place_ + (begin - base_), begin, bytes + 2 * kWatched);
 }
 
-Done Area::fetch(const std::byte* from, std::size_t bytes) {
-  if (place_ == base_) return done();
+Status Area::fetch(const std::byte* from, std::size_t bytes) {
+  if (place_ == base_) return ok_status();
   std::byte* begin = base_ + (from - kWatched - base_);
   return backend_->gpu()->download(begin, place_ + (begin - base_), bytes + 2 * kWatched);
 }

@@ -24,15 +24,15 @@ class Area {
 
   // From the library (ncclMemAlloc) or from the system (CUDA's on a GPU); written once, so that its
   // pages exist.
-  Done allocate(Backend& backend, std::size_t capacity, bool from_library);
+  Status allocate(Backend& backend, std::size_t capacity, bool from_library);
   void release();
 
   // What the judge reads and writes, and what calls are given: the same memory on the host.
   std::byte* data() { return base_ + kGuard; }
   std::byte* place() { return place_ + kGuard; }
   // Makes the one equal to the other, guards of that part included; nothing to do on the host.
-  Done send(const std::byte* from, std::size_t bytes);
-  Done fetch(const std::byte* from, std::size_t bytes);
+  Status send(const std::byte* from, std::size_t bytes);
+  Status fetch(const std::byte* from, std::size_t bytes);
   std::size_t capacity() const { return capacity_; }
   // All of it, to be registered.
   void* whole() { return place_; }

@@ -42,7 +42,7 @@ int against_baseline(std::FILE* out, const Options& options, const Context& cont
 
 int keep(const Options& options, const std::string& path, const std::string& text) {
   if (path.empty()) return kOk;
-  const Done written = write_output(path, text);
+  const Status written = write_output(path, text);
   if (written) return kOk;
   fmt::print(stderr, "{}: {}\n", options.program, written.error().text);
   return kInvalidUse;

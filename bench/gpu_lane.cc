@@ -11,9 +11,9 @@ namespace {
 // As the library reads it (collectives/gpu): ranks stay on the host where this says so.
 bool host_is_asked_for() { return env::get_string("RONDO_DEVICE") == "host"; }
 
-Done check(GpuError error, const char* what) {
-  if (error == kGpuSuccess) return done();
-  return fail(Status::kUnhandledCudaError, "{}: {}", what, gpu_api()->error_text(error));
+Status check(GpuError error, const char* what) {
+  if (error == kGpuSuccess) return ok_status();
+  return fail(StatusCode::kUnhandledCudaError, "{}: {}", what, gpu_api()->error_text(error));
 }
 
 constexpr std::size_t kMaxCopied = std::size_t{512} << 20;
@@ -60,33 +60,33 @@ GpuLane::~GpuLane() {
   if (stream_ != nullptr) api.destroy_stream(stream_);
 }
 
-Done GpuLane::bind() const { return check(gpu_api()->set_device(device_), "cudaSetDevice"); }
+Status GpuLane::bind() const { return check(gpu_api()->set_device(device_), "cudaSetDevice"); }
 
-Done GpuLane::wait() const {
+Status GpuLane::wait() const {
   return check(gpu_api()->synchronize_stream(stream_), "cudaStreamSynchronize");
 }
 
-Done GpuLane::marks(std::size_t count) {
+Status GpuLane::marks(std::size_t count) {
   RONDO_CHECK_OK(bind());
   while (marks_.size() < count) {
     GpuEvent event = nullptr;
     RONDO_CHECK_OK(check(gpu_api()->create_event(&event, kEventTiming), "cudaEventCreate"));
     marks_.push_back(event);
   }
-  return done();
+  return ok_status();
 }
 
-Done GpuLane::start_timer() {
+Status GpuLane::start_timer() {
   RONDO_CHECK_OK(bind());
   return check(gpu_api()->record_event(begin_, stream_, GpuEventUse::kPlain), "cudaEventRecord");
 }
 
-Done GpuLane::mark(std::size_t iteration) {
+Status GpuLane::mark(std::size_t iteration) {
   return check(gpu_api()->record_event(marks_[iteration], stream_, GpuEventUse::kPlain),
                "cudaEventRecord");
 }
 
-Done GpuLane::stop_timer() {
+Status GpuLane::stop_timer() {
   RONDO_CHECK_OK(bind());
   return check(gpu_api()->record_event(end_, stream_, GpuEventUse::kPlain), "cudaEventRecord");
 }
@@ -105,7 +105,7 @@ Result<double> GpuLane::mark_us(std::size_t iteration) const {
   return ms * 1e3;
 }
 
-Done GpuLane::begin_capture(std::span<GpuLane* const> lanes) {
+Status GpuLane::begin_capture(std::span<GpuLane* const> lanes) {
   const GpuApi& api = *gpu_api();
   GpuLane& first = *lanes[0];
   RONDO_CHECK_OK(first.bind());
@@ -117,10 +117,10 @@ Done GpuLane::begin_capture(std::span<GpuLane* const> lanes) {
   for (GpuLane* lane : lanes.subspan(1))
     RONDO_CHECK_OK(check(api.stream_wait_event(lane->stream_, first.order_, GpuEventUse::kPlain),
                          "cudaStreamWaitEvent while capturing"));
-  return done();
+  return ok_status();
 }
 
-Done GpuLane::end_capture(std::span<GpuLane* const> lanes) {
+Status GpuLane::end_capture(std::span<GpuLane* const> lanes) {
   const GpuApi& api = *gpu_api();
   GpuLane& first = *lanes[0];
   for (GpuLane* lane : lanes.subspan(1)) {
@@ -134,13 +134,13 @@ Done GpuLane::end_capture(std::span<GpuLane* const> lanes) {
   return check(api.end_capture(first.stream_, &first.graph_), "cudaStreamEndCapture");
 }
 
-Done GpuLane::replay() {
+Status GpuLane::replay() {
   RONDO_CHECK_OK(bind());
   return check(gpu_api()->launch_graph(graph_, stream_), "cudaGraphLaunch");
 }
 
-Done GpuLane::drop_graph() {
-  if (graph_ == nullptr) return done();
+Status GpuLane::drop_graph() {
+  if (graph_ == nullptr) return ok_status();
   void* graph = graph_;
   graph_ = nullptr;
   return check(gpu_api()->destroy_graph(graph), "cudaGraphExecDestroy");
@@ -150,7 +150,7 @@ Result<void*> GpuLane::allocate(std::size_t bytes) {
   RONDO_CHECK_OK(bind());
   void* memory = nullptr;
   if (const GpuError error = gpu_api()->allocate(&memory, bytes); error != kGpuSuccess)
-    return fail(Status::kUnhandledCudaError,
+    return fail(StatusCode::kUnhandledCudaError,
                 "no {} bytes for a buffer on CUDA device {}: {}; use a smaller -e, or fewer ranks "
                 "on this device",
                 bytes, device_, gpu_api()->error_text(error));
@@ -161,23 +161,23 @@ void GpuLane::free(void* memory) {
   if (bind()) gpu_api()->free_memory(memory);
 }
 
-Done GpuLane::moved(void* to, const void* from, std::size_t bytes, GpuCopy kind) {
-  if (bytes == 0) return done();
+Status GpuLane::moved(void* to, const void* from, std::size_t bytes, GpuCopy kind) {
+  if (bytes == 0) return ok_status();
   RONDO_CHECK_OK(bind());
   return check(gpu_api()->copy(to, from, bytes, kind, stream_), "cudaMemcpyAsync");
 }
 
-Done GpuLane::upload(void* to, const void* from, std::size_t bytes) {
+Status GpuLane::upload(void* to, const void* from, std::size_t bytes) {
   RONDO_CHECK_OK(moved(to, from, bytes, GpuCopy::kHostToDevice));
   return wait();
 }
 
-Done GpuLane::download(void* to, const void* from, std::size_t bytes) {
+Status GpuLane::download(void* to, const void* from, std::size_t bytes) {
   RONDO_CHECK_OK(moved(to, from, bytes, GpuCopy::kDeviceToHost));
   return wait();
 }
 
-Done GpuLane::copy(void* to, const void* from, std::size_t bytes) {
+Status GpuLane::copy(void* to, const void* from, std::size_t bytes) {
   return moved(to, from, bytes, GpuCopy::kDeviceToDevice);
 }
 
@@ -191,13 +191,13 @@ Result<double> copied_gbs(GpuLane& lane, GpuLane& to_lane) {
   // Of a device that is nearly full, or an emulated one, less is taken.
   const std::size_t bytes = std::min(kMaxCopied, total / 128) / 4096 * 4096;
   if (2 * bytes > free_bytes)
-    return fail(Status::kUnhandledCudaError, "CUDA device {} has {} bytes free, {} are needed",
+    return fail(StatusCode::kUnhandledCudaError, "CUDA device {} has {} bytes free, {} are needed",
                 lane.device(), free_bytes, 2 * bytes);
   RONDO_TRY(void* from, lane.allocate(bytes));
   auto to = to_lane.allocate(bytes);
   if (!to) return lane.free(from), to.error();
   std::array<double, kCopies> times{};
-  Done outcome = lane.bind();
+  Status outcome = lane.bind();
   if (outcome) outcome = check(gpu_api()->fill(from, 1, bytes, lane.stream()), "cudaMemsetAsync");
   for (double& time : times) {
     if (outcome) outcome = lane.start_timer();

@@ -36,36 +36,36 @@ class GpuLane {
 
   int device() const { return device_; }
   GpuStream stream() const { return stream_; }
-  Done bind() const;  // makes the device the thread's current one
-  Done wait() const;
+  Status bind() const;  // makes the device the thread's current one
+  Status wait() const;
 
   // How long the stream worked between start and stop; after wait(). marks(n) makes room for the
   // ends of n iterations, mark(i) is one of them.
-  Done marks(std::size_t count);
-  Done start_timer();
-  Done mark(std::size_t iteration);
-  Done stop_timer();
+  Status marks(std::size_t count);
+  Status start_timer();
+  Status mark(std::size_t iteration);
+  Status stop_timer();
   Result<double> elapsed_us() const;
   Result<double> mark_us(std::size_t iteration) const;  // since the mark before, or the start
 
   // Everything that the lanes' streams are given between the two becomes one graph, which the first
   // of them holds: ranks of one process have to be in one.
-  static Done begin_capture(std::span<GpuLane* const> lanes);
-  static Done end_capture(std::span<GpuLane* const> lanes);
-  Done replay();
-  Done drop_graph();
+  static Status begin_capture(std::span<GpuLane* const> lanes);
+  static Status end_capture(std::span<GpuLane* const> lanes);
+  Status replay();
+  Status drop_graph();
 
   Result<void*> allocate(std::size_t bytes);
   void free(void* memory);
   // Complete on return.
-  Done upload(void* to, const void* from, std::size_t bytes);
-  Done download(void* to, const void* from, std::size_t bytes);
+  Status upload(void* to, const void* from, std::size_t bytes);
+  Status download(void* to, const void* from, std::size_t bytes);
   // In the stream's order.
-  Done copy(void* to, const void* from, std::size_t bytes);
+  Status copy(void* to, const void* from, std::size_t bytes);
 
  private:
   explicit GpuLane(int device) : device_(device) {}
-  Done moved(void* to, const void* from, std::size_t bytes, GpuCopy kind);
+  Status moved(void* to, const void* from, std::size_t bytes, GpuCopy kind);
 
   const int device_;
   GpuStream stream_ = nullptr;

@@ -7,28 +7,28 @@
 
 namespace rondo::bench {
 
-Done Lane::allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes) {
+Status Lane::allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes) {
   const std::size_t more = options.unalign * 8 + Area::kGuard;
   RONDO_CHECK_OK(send_.allocate(*backend_, std::max(send_bytes, options.rotate) + more,
                                 options.library_memory));
   RONDO_CHECK_OK(recv_.allocate(*backend_, std::max(recv_bytes, options.rotate) + more,
                                 options.library_memory));
-  return done();
+  return ok_status();
 }
 
-Done Lane::register_buffers(const Options& options) {
-  if (options.local_register == 0) return done();
+Status Lane::register_buffers(const Options& options) {
+  if (options.local_register == 0) return ok_status();
   for (Area* area : {&send_, &recv_}) {
     const ncclResult_t result =
         backend_->register_buffer(area->whole(), area->whole_bytes(), options.local_register == 2);
     if (result != ncclSuccess)
-      return fail(static_cast<Status>(result), "registering {} bytes: {}", area->whole_bytes(),
+      return fail(static_cast<StatusCode>(result), "registering {} bytes: {}", area->whole_bytes(),
                   backend_->last_error());
   }
-  return done();
+  return ok_status();
 }
 
-Done Lane::begin(const Test& test, const Options& options, std::size_t bytes) {
+Status Lane::begin(const Test& test, const Options& options, std::size_t bytes) {
   test_ = test;
   layout_ = layout_of({test.kind, test.type, rank_, ranks_, test.root, options.spread}, bytes);
   element_ = info(test.type).size;
@@ -44,9 +44,9 @@ Done Lane::begin(const Test& test, const Options& options, std::size_t bytes) {
   if (test.op == Op::kMulSum) {
     const ncclResult_t made = backend_->make_mulsum(test.type, mulsum_factor(rank_), &op_);
     if (made != ncclSuccess)
-      return fail(static_cast<Status>(made), "mulsum: {}", backend_->last_error());
+      return fail(static_cast<StatusCode>(made), "mulsum: {}", backend_->last_error());
   }
-  return done();
+  return ok_status();
 }
 
 void Lane::end() {
@@ -79,28 +79,28 @@ void Lane::fill_in(const Recipe& recipe) {
   fill(recipe_, rank_, 0, layout_.send_count, in);
 }
 
-Done Lane::prepare(const Recipe& recipe) {
+Status Lane::prepare(const Recipe& recipe) {
   fill_in(recipe);
   return send();
 }
 
-Done Lane::prepare_timed(const Recipe& recipe) {
+Status Lane::prepare_timed(const Recipe& recipe) {
   fill_in(recipe);
   if (accumulates()) std::memset(recv_.data() + shift_, 0, layout_.in_place_count * element_);
   return send();
 }
 
-Done Lane::send() {
+Status Lane::send() {
   const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
   RONDO_CHECK_OK(recv_.send(recv_.data() + shift_, used * element_));
-  if (test_.in_place) return done();
+  if (test_.in_place) return ok_status();
   return send_.send(send_.data() + send_at_, layout_.send_count * element_);
 }
 
-Done Lane::fetch() {
+Status Lane::fetch() {
   const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
   RONDO_CHECK_OK(recv_.fetch(recv_.data() + shift_, used * element_));
-  if (test_.in_place) return done();
+  if (test_.in_place) return ok_status();
   return send_.fetch(send_.data() + send_at_, layout_.send_count * element_);
 }
 

@@ -25,7 +25,7 @@ struct Test {
 class Lane {
  public:
   // Rank `number` of the run has this place in its group.
-  Lane(std::unique_ptr<Backend> backend, int number, const Split::Place& place)
+  Lane(std::unique_ptr<Backend> backend, int number, const Split::Member& place)
       : backend_(std::move(backend)),
         number_(number),
         group_(place.group),
@@ -38,13 +38,13 @@ class Lane {
   int rank() const { return rank_; }  // in its group
   int ranks() const { return ranks_; }
 
-  Done allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes);
+  Status allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes);
   // Collective for windows (-R 2): lanes of one thread do it in one group.
-  Done register_buffers(const Options& options);
+  Status register_buffers(const Options& options);
   std::size_t buffer_bytes() const { return send_.capacity() + recv_.capacity(); }
 
   // Prepares this rank's layout, pointers and operation for a test of that many bytes.
-  Done begin(const Test& test, const Options& options, std::size_t bytes);
+  Status begin(const Test& test, const Options& options, std::size_t bytes);
   void end();
   const Layout& layout() const { return layout_; }
   const Recipe& recipe() const { return recipe_; }
@@ -54,17 +54,17 @@ class Lane {
   std::size_t turns() const { return turns_; }
 
   // Inputs of this recipe, garbage in what the call must write, guards around.
-  Done prepare(const Recipe& recipe);
+  Status prepare(const Recipe& recipe);
   // Zeros where repeated calls in place would otherwise add up.
-  Done prepare_timed(const Recipe& recipe);
+  Status prepare_timed(const Recipe& recipe);
   // Elements and guard bytes that are wrong after one call (after any number, if timed).
   Result<std::size_t> wrong(bool timed, std::string* example);
 
  private:
   void fill_in(const Recipe& recipe);
   // Both buffers, as far as this test uses them, to where calls work, or from there.
-  Done send();
-  Done fetch();
+  Status send();
+  Status fetch();
   bool accumulates() const { return test_.in_place && info(test_.kind).reduces; }
   std::size_t wrong_zeros(std::string* example) const;
 

@@ -34,7 +34,7 @@ class Measurement {
     for (const auto& lane : bench_.lanes) RONDO_CHECK_OK(lane->begin(test_, options_, bytes_));
     Measured measured;
     measured.reports.resize(bench_.lanes.size());
-    const Done outcome = warm_time_check(measured);
+    const Status outcome = warm_time_check(measured);
     for (const auto& lane : bench_.lanes) lane->end();
     RONDO_CHECK_OK(outcome);
     for (RankReport& report : measured.reports) report.plan = plan_;
@@ -42,7 +42,7 @@ class Measurement {
   }
 
  private:
-  Done warm_time_check(Measured& measured) {
+  Status warm_time_check(Measured& measured) {
     const bool check = options_.check != 0;
     for (const auto& lane : bench_.lanes)
       RONDO_CHECK_OK(lane->prepare_timed(recipe(Values::kExact, 0)));
@@ -66,11 +66,11 @@ class Measurement {
     const bool rotates = bench_.lanes[0]->turns() > 1;
     if (check && options_.check != kCheckEvery && !rotates)
       RONDO_CHECK_OK(judge(measured, /*timed=*/true));
-    if (!check || !info(test_.kind).sized) return done();
+    if (!check || !info(test_.kind).sized) return ok_status();
     std::uint32_t seed = 1;
     for (int i = 0; i < std::max(options_.check, options_.check == kCheckEvery ? 1 : 0); ++i)
       for (Values values : options_.values) RONDO_CHECK_OK(checked(values, seed++, measured));
-    return done();
+    return ok_status();
   }
 
   Recipe recipe(Values values, std::uint32_t seed) const {
@@ -82,8 +82,8 @@ class Measurement {
 
   Error failed(ncclResult_t result, const char* what) {
     const Lane& lane = *bench_.lanes[0];
-    return fail(static_cast<Status>(result), "rank {}: {} {} of {} bytes: {}: {}", lane.number(),
-                what, info(test_.kind).name, bytes_, ncclGetErrorString(result),
+    return fail(static_cast<StatusCode>(result), "rank {}: {} {} of {} bytes: {}: {}",
+                lane.number(), what, info(test_.kind).name, bytes_, ncclGetErrorString(result),
                 bench_.lanes[0]->backend().last_error());
   }
 
@@ -123,23 +123,23 @@ class Measurement {
     return worst != ncclSuccess ? worst : wait();
   }
 
-  Done iterate(std::size_t turn) {
+  Status iterate(std::size_t turn) {
     if (const ncclResult_t result = issue(turn); result != ncclSuccess)
       return failed(result, "calling");
-    return done();
+    return ok_status();
   }
 
-  Done settle() {
+  Status settle() {
     if (const ncclResult_t result = wait(); result != ncclSuccess)
       return failed(result, "waiting for");
-    return done();
+    return ok_status();
   }
 
-  Done together() {
+  Status together() {
     RONDO_CHECK_OK(bench_.team.barrier(bench_.thread));
     if (const ncclResult_t result = barrier(); result != ncclSuccess)
       return failed(result, "barrier before");
-    return done();
+    return ok_status();
   }
 
   // -n, or as many as --min-time needs by the warm-up's pace; the same on all ranks.
@@ -229,11 +229,11 @@ class Measurement {
     return total;
   }
 
-  Done capture(int iterations) {
+  Status capture(int iterations) {
     RONDO_CHECK_OK(GpuLane::begin_capture(gpus_));
-    Done outcome = done();
+    Status outcome = ok_status();
     for (int i = 0; i < iterations && outcome; ++i) outcome = iterate(static_cast<std::size_t>(i));
-    const Done ended = GpuLane::end_capture(gpus_);  // also after a failure: streams go on
+    const Status ended = GpuLane::end_capture(gpus_);  // also after a failure: streams go on
     return outcome ? ended : outcome;
   }
 
@@ -255,26 +255,26 @@ class Measurement {
     return total;
   }
 
-  Done checked(Values values, std::uint32_t seed, Measured& measured) {
+  Status checked(Values values, std::uint32_t seed, Measured& measured) {
     for (const auto& lane : bench_.lanes) RONDO_CHECK_OK(lane->prepare(recipe(values, seed)));
     RONDO_CHECK_OK(together());
     // One call, also where -m groups several: in place they would reduce their own results.
     const int aggregate = std::exchange(aggregate_, 1);
-    const Done outcome = iterate(0);
+    const Status outcome = iterate(0);
     aggregate_ = aggregate;
     RONDO_CHECK_OK(outcome);
     RONDO_CHECK_OK(settle());
     return judge(measured, /*timed=*/false);
   }
 
-  Done judge(Measured& measured, bool timed) {
-    if (!info(test_.kind).sized) return done();
+  Status judge(Measured& measured, bool timed) {
+    if (!info(test_.kind).sized) return ok_status();
     for (std::size_t i = 0; i < bench_.lanes.size(); ++i) {
       RankReport& report = measured.reports[i];
       RONDO_TRY(const std::size_t wrong, bench_.lanes[i]->wrong(timed, &report.example));
       report.wrong += wrong;
     }
-    return done();
+    return ok_status();
   }
 
   void keep_samples(std::vector<RankReport>& reports) const {

@@ -45,7 +45,7 @@ class Device {
     RONDO_CHECK_OK(ran(gpu_api()->fill(memory, 1, bytes, lane_.stream())));
     return memory;
   }
-  Done launch(int kernel, unsigned threads, const void* arguments, std::size_t size) {
+  Status launch(int kernel, unsigned threads, const void* arguments, std::size_t size) {
     int multiprocessors = 0;
     gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, lane_.device());
     GpuLaunch launch;
@@ -54,9 +54,9 @@ class Device {
     launch.arguments = arguments, launch.argument_bytes = size;
     return ran(gpu_api()->launch(launch, lane_.stream()));
   }
-  static Done ran(GpuError error) {
-    if (error == kGpuSuccess) return done();
-    return fail(Status::kUnhandledCudaError, "{}", gpu_api()->error_text(error));
+  static Status ran(GpuError error) {
+    if (error == kGpuSuccess) return ok_status();
+    return fail(StatusCode::kUnhandledCudaError, "{}", gpu_api()->error_text(error));
   }
   // work() enqueues; the median of what it took, after one turn that does not count.
   template <class Work>

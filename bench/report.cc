@@ -153,8 +153,8 @@ Result<Comparison> compare(const std::string& baseline_path, const Context& cont
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     before = medians_of(Json::parse(text));
   } catch (const JsonError& error) {
-    return fail(Status::kInvalidArgument, "'{}' is not a file that --json wrote: {}", baseline_path,
-                error.what());
+    return fail(StatusCode::kInvalidArgument, "'{}' is not a file that --json wrote: {}",
+                baseline_path, error.what());
   }
   Comparison comparison;
   for (const auto& [key, now] : medians_of(document(context, options, run))) {
@@ -167,7 +167,7 @@ Result<Comparison> compare(const std::string& baseline_path, const Context& cont
                                               100 * (now / found->second - 1)));
   }
   if (comparison.compared == 0)
-    return fail(Status::kInvalidUsage, "no measurement of this run is in the baseline '{}'",
+    return fail(StatusCode::kInvalidUsage, "no measurement of this run is in the baseline '{}'",
                 baseline_path);
   return comparison;
 }

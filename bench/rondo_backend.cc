@@ -35,7 +35,7 @@ class RondoBackend : public Backend {
       auto made = GpuLane::make(options.device);
       if (!made) {
         failure_ = made.error().text;
-        return static_cast<ncclResult_t>(made.status());
+        return static_cast<ncclResult_t>(made.code());
       }
       gpu_ = std::move(made).value();
       queue_ = gpu_->stream();
@@ -177,10 +177,10 @@ class RondoBackend : public Backend {
   }
 
  private:
-  ncclResult_t told(const Done& outcome) {
+  ncclResult_t told(const Status& outcome) {
     if (outcome) return ncclSuccess;
     failure_ = outcome.error().text;
-    return static_cast<ncclResult_t>(outcome.status());
+    return static_cast<ncclResult_t>(outcome.code());
   }
 
   // To the next rank, from the one before.

@@ -47,7 +47,7 @@ Result<Split> Split::parse(const std::string& text) {
     split.op_ = row.op, split.number_ = *number;
     return split;
   }
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "NCCL_TESTS_SPLIT='{}' is not AND, OR, MOD or DIV and a number, such as 'MOD 2'",
               text);
 }
@@ -58,7 +58,7 @@ Result<Split> Split::from_environment() {
   if (mask.empty() || !text.empty()) return parse(text);
   auto split = parse("and" + std::string(mask.starts_with("0x") ? "" : "0x") + mask);
   if (split.ok()) return split;
-  return fail(Status::kInvalidUsage, "NCCL_TESTS_SPLIT_MASK='{}' is not a hexadecimal number",
+  return fail(StatusCode::kInvalidUsage, "NCCL_TESTS_SPLIT_MASK='{}' is not a hexadecimal number",
               mask);
 }
 
@@ -78,8 +78,8 @@ int Split::group_of(int rank) const {
   return 0;
 }
 
-Split::Place Split::place_of(int rank, int ranks) const {
-  Place place{group_of(rank), 0, 0};
+Split::Member Split::place_of(int rank, int ranks) const {
+  Member place{group_of(rank), 0, 0};
   for (int r = 0; r < ranks; ++r) {
     if (group_of(r) != place.group) continue;
     ++place.ranks;

@@ -22,10 +22,10 @@ class Split {
   static Result<Split> parse(const std::string& text);
 
   int group_of(int rank) const;
-  struct Place {
+  struct Member {
     int group, rank, ranks;  // rank and ranks in the group
   };
-  Place place_of(int rank, int ranks) const;
+  Member place_of(int rank, int ranks) const;
   std::set<int> sizes(int ranks) const;  // in ranks, of all groups
 
  private:

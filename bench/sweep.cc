@@ -84,8 +84,8 @@ class Process {
 
   void thread(int index) {
     Lanes lanes;
-    const Done outcome = work(index, lanes);
-    if (!outcome) give_up(index, outcome.error(), lanes);
+    const Status outcome = work(index, lanes);
+    if (!outcome) give_up(outcome.error(), lanes);
     {
       std::lock_guard lock(mutex_);
       for (const auto& lane : lanes) std::erase(alive_, &lane->backend());
@@ -94,12 +94,12 @@ class Process {
       for (const auto& lane : lanes) lane->backend().leave();
   }
 
-  void give_up(int index, const Error& error, Lanes& lanes) {
+  void give_up(const Error& error, Lanes& lanes) {
     const bool timed_out = watchdog_ && watchdog_->fired();
     {
       std::lock_guard lock(mutex_);
       if (exit_code_ == kOk) {
-        exit_code_ = timed_out ? kTimedOut : exit_code_of(error.status);
+        exit_code_ = timed_out ? kTimedOut : exit_code_of(error.code);
         clear_progress();
         const std::string text =
             timed_out ? fmt::format("no result within -T {} s; {}", options_.timeout, error.text)
@@ -108,12 +108,11 @@ class Process {
         run_result_.errors.push_back(text);
       }
     }
-    (void)index;
     team_.leave(error);
     for (const auto& lane : lanes) lane->backend().abort();
   }
 
-  Done work(int index, Lanes& lanes) {
+  Status work(int index, Lanes& lanes) {
     RONDO_CHECK_OK(join(index, lanes));
     RONDO_CHECK_OK(introduce(index, lanes));
     const Bench bench{options_, team_, index, lanes};
@@ -136,7 +135,7 @@ class Process {
     return account_memory(index, lanes);
   }
 
-  Done join(int index, Lanes& lanes) {
+  Status join(int index, Lanes& lanes) {
     const Needs needs = needs_of(options_, split_->sizes(ranks_));
     for (int g = 0; g < options_.gpus; ++g) {
       const int number = team_.member(index) * options_.gpus + g;
@@ -160,7 +159,7 @@ class Process {
     if (lanes.size() > 1)
       if (const ncclResult_t ended = first.group_end(); result == ncclSuccess) result = ended;
     if (result != ncclSuccess)
-      return fail(static_cast<Status>(result), "rank {}: joining: {}", lanes[0]->number(),
+      return fail(static_cast<StatusCode>(result), "rank {}: joining: {}", lanes[0]->number(),
                   first.last_error());
     if (options_.bind) {
       const int before = std::max(run_.launch.local_rank, 0) * options_.threads;
@@ -184,7 +183,8 @@ class Process {
       if (lane->rank() != 0) continue;
       ncclUniqueId id;
       if (const ncclResult_t made = lane->backend().make_id(&id); made != ncclSuccess)
-        return fail(static_cast<Status>(made), "ncclGetUniqueId: {}", lane->backend().last_error());
+        return fail(static_cast<StatusCode>(made), "ncclGetUniqueId: {}",
+                    lane->backend().last_error());
       const int group = lane->group();
       mine.append(reinterpret_cast<const char*>(&group), sizeof group);
       mine.append(id.internal, sizeof id.internal);
@@ -200,35 +200,35 @@ class Process {
       }
     for (const auto& lane : lanes)
       if (!ids.contains(lane->group()))
-        return fail(Status::kInternalError, "the first rank of group {} sent no unique id",
+        return fail(StatusCode::kInternalError, "rank 0 of group {} sent no unique id",
                     lane->group());
     return ids;
   }
 
-  Done register_buffers(const Lanes& lanes) {
+  Status register_buffers(const Lanes& lanes) {
     Backend& first = lanes[0]->backend();
     ncclResult_t result = lanes.size() > 1 ? first.group_start() : ncclSuccess;
-    Done outcome = done();
+    Status outcome = ok_status();
     for (const auto& lane : lanes)
       if (outcome) outcome = lane->register_buffers(options_);
     if (lanes.size() > 1) result = first.group_end();
     RONDO_CHECK_OK(outcome);
     if (result != ncclSuccess)
-      return fail(static_cast<Status>(result), "registering buffers: {}", first.last_error());
-    return done();
+      return fail(static_cast<StatusCode>(result), "registering buffers: {}", first.last_error());
+    return ok_status();
   }
 
   // Who is here; process 0 prints it.
-  Done introduce(int index, const Lanes& lanes) {
+  Status introduce(int index, const Lanes& lanes) {
     RONDO_TRY(std::string mine, placement_.describe(lanes));
     RONDO_TRY(auto all, team_.all_gather(index, mine));
-    if (index != 0) return done();
+    if (index != 0) return ok_status();
     if (options_.timeout > 0) watchdog_.emplace([this] { abort_all(); });
-    if (processes_.rank() != 0) return done();
+    if (processes_.rank() != 0) return ok_status();
     context_.library_version = lanes[0]->backend().version();
     context_.devices = ranks_of(all);
     print_preamble();
-    return done();
+    return ok_status();
   }
 
   void print_preamble() {
@@ -255,7 +255,7 @@ class Process {
   }
 
   // One row: both sides, then printed as a whole.
-  Done row(const Bench& bench, Test test, std::size_t bytes) {
+  Status row(const Bench& bench, Test test, std::size_t bytes) {
     Row row;
     for (const bool in_place : {false, true}) {
       if (in_place && !info(options_.kind).in_place) continue;
@@ -299,7 +299,7 @@ class Process {
       (in_place ? row.in_place : row.out_of_place) = std::move(side);
     }
     if (team_.member(bench.thread) == 0) report(row, test);
-    return done();
+    return ok_status();
   }
 
   void report(Row& row, const Test& test) {
@@ -317,7 +317,7 @@ class Process {
     run_result_.rows.push_back(std::move(row));
   }
 
-  Done account_memory(int index, const Lanes& lanes) {
+  Status account_memory(int index, const Lanes& lanes) {
     std::size_t mine[3] = {};
     for (const auto& lane : lanes) {
       mine[0] = std::max(mine[0], initial_);
@@ -326,7 +326,7 @@ class Process {
     }
     RONDO_TRY(auto all,
               team_.all_gather(index, std::string(reinterpret_cast<char*>(mine), sizeof mine)));
-    if (team_.member(index) != 0) return done();
+    if (team_.member(index) != 0) return ok_status();
     Memory& most = run_result_.memory;
     for (const std::string& theirs : all) {
       std::size_t other[3] = {};
@@ -335,7 +335,7 @@ class Process {
       most.buffers = std::max(most.buffers, other[1]);
       most.collective = std::max(most.collective, other[2] > other[0] ? other[2] - other[0] : 0);
     }
-    return done();
+    return ok_status();
   }
 
   int finish() {
@@ -392,7 +392,7 @@ int run_process(const ProcessRun& run) {
   auto processes = ProcessTeam::meet(run.launch, 60);
   if (!processes) {
     fmt::print(stderr, "{}: {}\n", run.options.program, processes.error().text);
-    return exit_code_of(processes.status());
+    return exit_code_of(processes.code());
   }
   return Process(run, **processes).go();
 }

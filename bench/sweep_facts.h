@@ -61,8 +61,10 @@ inline Needs needs_of(const Options& options, const std::set<int>& groups) {
   return needs;
 }
 
-inline int exit_code_of(Status status) {
-  return status == Status::kTimeout ? kTimedOut : status == Status::kSuccess ? kOk : kLibraryError;
+inline int exit_code_of(StatusCode status) {
+  return status == StatusCode::kTimeout   ? kTimedOut
+         : status == StatusCode::kSuccess ? kOk
+                                          : kLibraryError;
 }
 
 }  // namespace rondo::bench

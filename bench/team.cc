@@ -37,7 +37,7 @@ Result<std::unique_ptr<ProcessTeam>> ProcessTeam::meet(const rondo_launch_t& lau
   if (launch.size == 1) return team;
   if (rondoLaunchMeet(&team->launch_, launch.rank, launch.size, launch.local_size, 0, timeout) !=
       ncclSuccess)
-    return fail(Status::kTimeout, "{}", ncclGetLastError(nullptr));
+    return fail(StatusCode::kTimeout, "{}", ncclGetLastError(nullptr));
   return team;
 }
 
@@ -51,7 +51,7 @@ Result<std::vector<std::string>> ProcessTeam::all_gather(const std::string& mine
   const void* all = nullptr;
   if (rondoLaunchExchange(launch_, mine.data(), mine.size(), &all, sizes.data(), deadline_) !=
       ncclSuccess)
-    return fail(Status::kRemoteError, "a process left the benchmark: {}",
+    return fail(StatusCode::kRemoteError, "a process left the benchmark: {}",
                 ncclGetLastError(nullptr));
   std::vector<std::string> parts;
   const char* at = static_cast<const char*>(all);
@@ -92,9 +92,9 @@ Result<std::vector<std::string>> ThreadTeam::all_gather(int thread, std::string 
   return all_;
 }
 
-Done ThreadTeam::barrier(int thread) {
+Status ThreadTeam::barrier(int thread) {
   RONDO_TRY([[maybe_unused]] auto all, all_gather(thread, ""));
-  return done();
+  return ok_status();
 }
 
 void ThreadTeam::leave(const Error& why) {

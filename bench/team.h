@@ -55,7 +55,7 @@ class ThreadTeam {
   int member(int thread) const { return processes_.rank() * threads_ + thread; }
 
   Result<std::vector<std::string>> all_gather(int thread, std::string bytes);
-  Done barrier(int thread);
+  Status barrier(int thread);
   // This thread gives up: the others of the process return this error from all_gather.
   void leave(const Error& why);
 

@@ -25,8 +25,8 @@ set(RONDO_NOT_IN_CALLS
 # What a build without GPUs has of collectives/gpu: absent.cc in place of the engine, and the plans
 # that `rondo explain` and `rondo simulate` make for GPUs that are not here.
 string(CONCAT RONDO_GPU_WITHOUT_ENGINE
-       "/collectives/gpu/(absent|channel_search|explain_devices|pointers|reachability|span_plan"
-       "|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
+       "/collectives/gpu/(absent|channel_search|explain_devices|internode_plan|pointers"
+       "|reachability|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
        "|launch/message_launches).cc$")
 
 # Sources that only some builds have: what they have in common with others stays equal in all.

@@ -35,7 +35,7 @@
 //   recv_reduce_copy(c)       output[c] = (from previous) + input[c], finished
 //   recv_reduce_copy_send(c)  the same, and on to next
 // A verb that receives and sends waits for the data and for the free slot, then moves; a chunk of
-// no elements is no message. Texts that run around a circle therefore need two slots a connection.
+// no elements is no message. Texts that run around a cycle therefore need two slots a connection.
 //
 // FoldingPrimitives accumulate in the output, for texts whose order is not "previous, then own":
 //   send_kept(c)              output[c] goes to next

@@ -93,7 +93,7 @@ many_seeds() {
   rounds+=':ConnectedKernels.CopyBytes*'
   local in_weak_memory='*Connected.*/ring_simple_devices:*Connected.*/tree_ll_devices'
   in_weak_memory+=':*Connected.*/tree_ll128_devices:*Connected.*/allreduce_*_devices'
-  local apart_in_weak='*Span.TakesRings*:*Spread.Equals*three_*:*DevicePuts*'
+  local apart_in_weak='*Internode.TakesRings*:*Spread.Equals*three_*:*DevicePuts*'
   tests/simt/seeds.sh "$seconds" s $bin/gpu_tests --gtest_filter="$quick" &
   RONDO_SIMT_SECONDS=$((seconds / 4)) $bin/simt_tests --gtest_filter="$rounds" --gtest_print_time=0
   wait $!

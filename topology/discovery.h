@@ -10,7 +10,7 @@
 namespace rondo::topology {
 
 // By hwloc: this machine, an XML file or a synthetic description, as the options say.
-Done read_by_hwloc(const DiscoverOptions& options, HostTopology& host);
+Status read_by_hwloc(const DiscoverOptions& options, HostTopology& host);
 
 // By /sys and /proc below `root`, down to sysconf where nothing can be read. Cannot fail.
 void read_by_sysfs(const std::string& root, HostTopology& host);

@@ -59,9 +59,9 @@ Result<HostTopology> discover(const DiscoverOptions& options) {
   read_kernel_facts(host);
   const bool imported = !options.xml_path.empty() || !options.synthetic.empty();
   const HostTopology empty = host;
-  const Done by_hwloc = options.allow_hwloc || imported
-                            ? read_by_hwloc(options, host)
-                            : Done(fail(Status::kSystemError, "hwloc is not wanted"));
+  const Status by_hwloc = options.allow_hwloc || imported
+                              ? read_by_hwloc(options, host)
+                              : Status(fail(StatusCode::kSystemError, "hwloc is not wanted"));
   if (!by_hwloc.ok() && imported) return by_hwloc.error();
   if (by_hwloc.ok()) {
     host.source = !options.xml_path.empty()    ? "xml " + options.xml_path

@@ -28,7 +28,7 @@ void read_cpus(const HwlocTopology& topology, HostTopology& host) {
 
 }  // namespace
 
-Done read_by_hwloc(const DiscoverOptions& options, HostTopology& host) {
+Status read_by_hwloc(const DiscoverOptions& options, HostTopology& host) {
   RONDO_TRY(HwlocTopology topology, load_hwloc(options, {}));
   const bool this_machine = hwloc_topology_is_thissystem(topology.get()) != 0;
   if (this_machine && hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_L1CACHE) <= 0) {
@@ -49,10 +49,10 @@ Done read_by_hwloc(const DiscoverOptions& options, HostTopology& host) {
     if (l1->attr->cache.linesize > 0) host.cache_line_bytes = l1->attr->cache.linesize;
   }
   if (host.cpus.empty()) {
-    return fail(Status::kInvalidArgument, "hwloc found no CPU in '{}'",
+    return fail(StatusCode::kInvalidArgument, "hwloc found no CPU in '{}'",
                 options.xml_path.empty() ? options.synthetic : options.xml_path);
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::topology

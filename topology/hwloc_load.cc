@@ -8,24 +8,24 @@ namespace rondo::topology {
 namespace {
 
 // What is to be read: an import, a description, or (neither) this machine.
-Done choose_source(const HwlocTopology& topology, const DiscoverOptions& options) {
+Status choose_source(const HwlocTopology& topology, const DiscoverOptions& options) {
   if (!options.xml_path.empty()) {
     // Read here: hwloc would wait for the writer of a FIFO.
     RONDO_TRY(const std::string text, read_graph_text(options.xml_path));
     const auto with_its_end = static_cast<int>(text.size() + 1);
     if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), with_its_end) != 0) {
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "'{}' is not an hwloc XML file; write one with: lstopo file.xml",
                   options.xml_path);
     }
   } else if (!options.synthetic.empty()) {
     if (hwloc_topology_set_synthetic(topology.get(), options.synthetic.c_str()) != 0) {
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "'{}' is not an hwloc synthetic description; example: 'numa:2 core:4 pu:2'",
                   options.synthetic);
     }
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<HwlocTopology> load_hwloc(const DiscoverOptions& options, const HwlocPart
   RONDO_CHECK_OK(choose_source(topology, options));
   if (hwloc_topology_load(raw) != 0) {
     if (!options.xml_path.empty()) {
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "'{}' is not a valid hwloc XML topology; write one with: "
                   "lstopo file.xml",
                   options.xml_path);

@@ -5,14 +5,14 @@
 
 namespace rondo::topology {
 
-Done read_by_hwloc(const DiscoverOptions&, HostTopology&) {
-  return fail(Status::kSystemError,
+Status read_by_hwloc(const DiscoverOptions&, HostTopology&) {
+  return fail(StatusCode::kSystemError,
               "this library was built without hwloc; RONDO_TOPO_XML and RONDO_TOPO_SYNTHETIC need "
               "one that was built with it");
 }
 
 Result<ParsedGraph> read_hwloc_graph(const DiscoverOptions& options) {
-  return fail(Status::kSystemError,
+  return fail(StatusCode::kSystemError,
               "{}: this library was built without hwloc (RONDO_PORTABLE), which alone reads its "
               "files; give NCCL's topology file, which rondo topo --write-xml writes elsewhere",
               options.xml_path.empty() ? options.synthetic : options.xml_path);

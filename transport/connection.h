@@ -119,7 +119,7 @@ inline constexpr std::int32_t kLeft = 3;
 // One fault, written once by its rank; state is written last.
 struct alignas(kLineBytes) FaultSlot {
   std::uint32_t state;   // 0 none, 1 set
-  std::int32_t status;   // Status
+  std::int32_t status;   // StatusCode
   std::int32_t rank;     // who wrote it
   std::int32_t culprit;  // whom it blames, or -1
   std::uint64_t sequence;

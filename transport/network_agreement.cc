@@ -59,13 +59,13 @@ std::vector<std::vector<std::byte>> addresses_of(const std::string& name,
 }
 
 Error disagreement(const AskedNetwork& one, std::size_t rank, const std::string& other) {
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "rank {} asks for network '{}', rank {} for '{}' ({}): give all ranks the same",
               one.rank, printable(one.name), rank, printable(other), one.by);
 }
 
 Error lack(const AskedNetwork& asked, std::size_t rank, const std::string& why) {
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "network '{}', which rank {} asks for ({}), cannot be used on rank {}: {}",
               printable(asked.name), asked.rank, asked.by, rank, printable(why));
 }
@@ -136,7 +136,8 @@ Result<NetworkOffers> decode_offers(std::span<const std::byte> bytes, int rank) 
     offers.push_back(std::move(offer));
   }
   if (!in.finished())
-    return fail(Status::kRemoteError, "rank {} sent a list of networks that cannot be read", rank);
+    return fail(StatusCode::kRemoteError, "rank {} sent a list of networks that cannot be read",
+                rank);
   return offers;
 }
 
@@ -161,7 +162,8 @@ Result<std::string> choose_network(const AskedNetwork& by_name,
     });
     if (common) return offer.name;
   }
-  return fail(Status::kInternalError, "the ranks have no network in common");  // TCP is everywhere
+  return fail(StatusCode::kInternalError,
+              "the ranks have no network in common");  // TCP is everywhere
 }
 
 Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkRequest& request,

@@ -59,7 +59,7 @@ std::optional<PluginRow> plugin_row() {
   PluginRow row{(*found->plugin)->name(), found->asked, found->plugin};
   if (same_network(row.name, kControlNetwork)) {
     row.name = printable(value);
-    row.plugin = fail(Status::kInvalidUsage,
+    row.plugin = fail(StatusCode::kInvalidUsage,
                       "{} has the name of Rondo's own network over TCP: use that, by "
                       "NCCL_NET_PLUGIN=none",
                       (*found->plugin)->text());
@@ -124,7 +124,7 @@ Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
   if (open) return open(request);
   std::vector<std::string> names;
   for (const NetworkChoice& choice : network_choices()) names.push_back(choice.name);
-  return fail(Status::kInvalidUsage, "there is no network of that name here, but {}",
+  return fail(StatusCode::kInvalidUsage, "there is no network of that name here, but {}",
               fmt::join(names, ", "));
 }
 

@@ -58,23 +58,24 @@ Result<CallRecord> record_of(const AskedCall& wanted) {
   const auto kind = bench::kind_by_name(wanted.collective);
   const auto which = kind ? engine_collective(*kind) : std::nullopt;
   if (!which)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "'{}' is no collective with a plan; there are all_reduce, all_gather, "
                 "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, sendrecv, barrier, "
                 "and alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
                 wanted.collective);
   const auto type = bench::type_by_name(wanted.type);
-  if (!type) return fail(Status::kInvalidArgument, "--type '{}' is no element type", wanted.type);
+  if (!type)
+    return fail(StatusCode::kInvalidArgument, "--type '{}' is no element type", wanted.type);
   const auto op = bench::op_by_name(wanted.op);
   if (!op || *op == bench::Op::kNone || !bench::supported(*op, *type))
-    return fail(Status::kInvalidArgument, "--op '{}' is no reduction of {}", wanted.op,
+    return fail(StatusCode::kInvalidArgument, "--op '{}' is no reduction of {}", wanted.op,
                 wanted.type);
   const auto bytes = bench::parse_size(wanted.size);
   if (!bytes)
-    return fail(Status::kInvalidArgument, "'{}' is not a size such as 4096, 64K or 1.5M",
+    return fail(StatusCode::kInvalidArgument, "'{}' is not a size such as 4096, 64K or 1.5M",
                 wanted.size);
   if (wanted.root < 0 || wanted.root >= wanted.ranks)
-    return fail(Status::kInvalidArgument, "--root {} is no rank: there are {}", wanted.root,
+    return fail(StatusCode::kInvalidArgument, "--root {} is no rank: there are {}", wanted.root,
                 wanted.ranks);
   CallRecord record;
   record.collective = *which;
@@ -84,7 +85,7 @@ Result<CallRecord> record_of(const AskedCall& wanted) {
   if (*which == Collective::kBarrier) return record;
   record.count = bench::layout_of({*kind, *type, 0, wanted.ranks, wanted.root}, *bytes).count;
   if (record.count == 0)
-    return fail(Status::kInvalidArgument, "{} is less than one element for each of {} ranks",
+    return fail(StatusCode::kInvalidArgument, "{} is less than one element for each of {} ranks",
                 wanted.size, wanted.ranks);
   return record;
 }

@@ -14,7 +14,7 @@ namespace rondo::cli {
 
 Result<PlanFacts> facts_of_ranks(const AskedRanks& asked) {
   if (asked.hosts < 1 || asked.hosts > asked.ranks)
-    return fail(Status::kInvalidArgument, "--hosts {} does not suit {} ranks", asked.hosts,
+    return fail(StatusCode::kInvalidArgument, "--hosts {} does not suit {} ranks", asked.hosts,
                 asked.ranks);
   PlanFacts facts;
   const topology::CacheSizes caches = topology::cache_sizes();

@@ -13,7 +13,7 @@
 #include "bench/command_line.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 #include "collectives/model/explain_prediction.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
@@ -41,10 +41,10 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
 // Blocks of ranks on hosts, dealt over all GPUs.
 Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts on_hosts, facts_of(wanted));
-  gpu::SpanQuestion question;
+  gpu::InternodeQuestion question;
   question.hosts = wanted.hosts;
   question.own_gpus = wanted.gpus >= wanted.ranks;
-  question.facts = gpu::usual_span_facts(wanted.ranks, wanted.hosts, wanted.rings);
+  question.facts = gpu::usual_internode_facts(wanted.ranks, wanted.hosts, wanted.rings);
   question.facts.reproducible = on_hosts.reproducible;
   question.facts.algorithms = on_hosts.algorithms;
   if (wanted.machine.empty()) question.facts.costs = costs_here().device;
@@ -68,7 +68,7 @@ Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const Cal
   RONDO_TRY(const PlanFacts facts, facts_of(wanted));
   const auto on_gpus = [&] {
     return wanted.hosts > 1
-               ? gpu::usual_span_facts(wanted.ranks, wanted.hosts, wanted.rings)
+               ? gpu::usual_internode_facts(wanted.ranks, wanted.hosts, wanted.rings)
                : gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   };
   const double ns =
@@ -111,7 +111,7 @@ Result<AskedCluster> cluster_of(const Wanted& wanted) {
   model::GpuCluster::Shape shape;
   shape.hosts = wanted.hosts;
   if (wanted.ranks_given && wanted.ranks % wanted.hosts != 0)
-    return fail(Status::kInvalidArgument, "--ranks {}: --topo's {} hosts have equally many",
+    return fail(StatusCode::kInvalidArgument, "--ranks {}: --topo's {} hosts have equally many",
                 wanted.ranks, wanted.hosts);
   if (wanted.ranks_given) shape.gpus = wanted.ranks / wanted.hosts;
   RONDO_TRY(model::GpuCluster cluster, model::GpuCluster::make(std::move(graph), shape));
@@ -138,7 +138,7 @@ void print_json(const std::vector<ExplainRow>& rows, const gpu::ChannelOrders* o
   fmt::print("{}\n", json.text(2));
 }
 
-Done print(Wanted wanted) {
+Status print(Wanted wanted) {
   std::optional<AskedCluster> asked;
   if (!wanted.machine.empty()) {
     RONDO_TRY(asked, cluster_of(wanted));
@@ -160,12 +160,12 @@ Done print(Wanted wanted) {
                                         {layout.moved_bytes, layout.bus_factor}, wishes));
     rows.insert(rows.end(), more.begin(), more.end());
   }
-  if (wanted.json) return print_json(rows, asked ? &asked->orders : nullptr), done();
+  if (wanted.json) return print_json(rows, asked ? &asked->orders : nullptr), ok_status();
   if (asked) add_channels(asked->orders, &rows);
   for (const ExplainRow& row : rows)
     fmt::print("{:<12} {}{}{}\n", row.what, row.value,
                row.value.empty() || row.why.empty() ? "" : "; ", row.why);
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ int explain_command(int argc, char** argv) {
   line.flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
   if (const auto ended = line.parse()) return *ended;
   wanted.ranks_given = ranks.given();
-  if (const Done printed = print(wanted); !printed.ok()) {
+  if (const Status printed = print(wanted); !printed.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], printed.error().text);
     return kUsageError;
   }

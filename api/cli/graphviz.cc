@@ -114,17 +114,18 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   const bool all = read_both(out_end, err_end, picture, said, deadline);
   const auto status = all ? child.end_by(deadline) : std::nullopt;
   if (!status) {
-    return fail(Status::kSystemError, "graphviz ({} -Tsvg) has not drawn it in {:g} s: try --dot",
-                limits.program, limits.seconds);
+    return fail(StatusCode::kSystemError,
+                "graphviz ({} -Tsvg) has not drawn it in {:g} s: try --dot", limits.program,
+                limits.seconds);
   }
   if (WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && said.empty()) {
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "a picture needs graphviz, and its program '{}' is not there: install the package "
                 "graphviz, or take the text by --dot",
                 limits.program);
   }
   if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0 || picture.empty()) {
-    return fail(Status::kSystemError, "graphviz ({} -Tsvg) failed: {}", limits.program,
+    return fail(StatusCode::kSystemError, "graphviz ({} -Tsvg) failed: {}", limits.program,
                 printable_lines(said.substr(0, kMaxSaid)));
   }
   return picture;

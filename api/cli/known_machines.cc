@@ -33,7 +33,7 @@ Result<topology::Graph> machine_by_name(const std::string& name) {
     return std::move(parsed.graph);
   }
   if (!std::filesystem::exists(name))
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "'{}' is neither a file nor a known machine; there are {}", name,
                 fmt::join(known_machines(), ", "));
   RONDO_TRY(topology::ParsedGraph parsed, topology::read_graph_file(name));

@@ -48,7 +48,7 @@ Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   Sweep sweep;
   const auto first = bench::parse_size(wanted.first), last = bench::parse_size(wanted.last);
   if (!first || !last || *first == 0 || *first > *last)
-    return fail(Status::kInvalidArgument, "-b {} -e {}: these are no sizes from less to more",
+    return fail(StatusCode::kInvalidArgument, "-b {} -e {}: these are no sizes from less to more",
                 wanted.first, wanted.last);
   bench::Options sizes;
   sizes.min_bytes = *first;
@@ -145,7 +145,7 @@ class HostRanks {
 };
 
 template <class Ranks>
-Done run(const Ranks& ranks, SimulateOptions wanted) {
+Status run(const Ranks& ranks, SimulateOptions wanted) {
   RONDO_TRY(const Sweep sweep, sweep_of(wanted));
   wanted.call.ranks = ranks.ranks();
   Lines all;
@@ -165,12 +165,12 @@ Done run(const Ranks& ranks, SimulateOptions wanted) {
     all.insert(all.end(), lines->begin(), lines->end());
   }
   if (all.empty())
-    return fail(Status::kInvalidArgument, "'{}' of {}: {}", wanted.algorithms,
+    return fail(StatusCode::kInvalidArgument, "'{}' of {}: {}", wanted.algorithms,
                 wanted.call.collective, Ranks::kWays);
-  return wanted.csv.empty() ? done() : write_output(wanted.csv, csv_of(all, wanted.call));
+  return wanted.csv.empty() ? ok_status() : write_output(wanted.csv, csv_of(all, wanted.call));
 }
 
-Done run_simulation(const SimulateOptions& wanted) {
+Status run_simulation(const SimulateOptions& wanted) {
   if (wanted.host.ranks > 0) {
     RONDO_TRY(const PlanFacts facts, facts_of_environment(wanted.host));
     const int cores = wanted.host.cores > 0 ? wanted.host.cores : topology::usable_cores();
@@ -242,7 +242,7 @@ int simulate_command(int argc, char** argv) {
       .show_default();
   line.option("--csv", wanted.csv, "also write the rows to this file");
   if (const auto ended = line.parse()) return *ended;
-  if (const Done simulated = run_simulation(wanted); !simulated.ok()) {
+  if (const Status simulated = run_simulation(wanted); !simulated.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], simulated.error().text);
     return kUsageError;
   }

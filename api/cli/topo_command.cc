@@ -91,7 +91,7 @@ int put_picture(const TopoOptions& options, const std::string& dot) {
   }
   const auto svg = draw_svg(dot);
   if (!svg) return refuse(svg.error());
-  const Done written = write_output(options.svg, *svg);
+  const Status written = write_output(options.svg, *svg);
   return written.ok() ? 0 : refuse(written.error());
 }
 
@@ -99,14 +99,14 @@ int print_channels(const TopoOptions& options, const topology::Graph& graph) {
   topology::ChannelRequest request{graph.gpus()};
   if (options.hosts > 1) {
     if (graph.nics().empty())
-      return refuse({Status::kInvalidArgument, "this host has no network port to another one"});
+      return refuse({StatusCode::kInvalidArgument, "this host has no network port to another one"});
     request.nics = graph.nics();
   }
   request.ports = options.cross_nic == 0 ? topology::PortUse::kSame : topology::PortUse::kPairs;
   const auto plan = topology::find_channels(graph, request);
   if (!plan.ok())
-    return refuse({plan.status(), graph.gpus().empty() ? "there is no GPU to lay channels over"
-                                                       : plan.error().text});
+    return refuse({plan.code(), graph.gpus().empty() ? "there is no GPU to lay channels over"
+                                                     : plan.error().text});
   if (options.draws()) return put_picture(options, topology::describe_dot(graph, *plan));
   if (options.json) {
     fmt::print("{}\n", json_of(graph, *plan).text(2));
@@ -118,7 +118,7 @@ int print_channels(const TopoOptions& options, const topology::Graph& graph) {
 
 int print_graph(const TopoOptions& options, const topology::Graph& graph) {
   if (!options.write_xml.empty()) {
-    const Done written = write_output(options.write_xml, topology::write_nccl_xml(graph));
+    const Status written = write_output(options.write_xml, topology::write_nccl_xml(graph));
     if (!written) return refuse(written.error());
   }
   if (options.channels) return print_channels(options, graph);

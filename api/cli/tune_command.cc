@@ -32,26 +32,27 @@ struct TuneOptions {
 };
 
 // What there is to type on the other machine.
-Done prepare_to_listen(const TunePlace& place) {
-  if (const char* set = std::getenv("RONDO_SECRET"); set != nullptr && *set != '\0') return done();
+Status prepare_to_listen(const TuneAddress& place) {
+  if (const char* set = std::getenv("RONDO_SECRET"); set != nullptr && *set != '\0')
+    return ok_status();
   const std::string secret = secret_of_job();
-  if (secret.empty()) return fail(Status::kSystemError, "no random bytes for a secret");
+  if (secret.empty()) return fail(StatusCode::kSystemError, "no random bytes for a secret");
   setenv("RONDO_SECRET", secret.c_str(), 1);
   fmt::print(
       "on the other machine, with an address of this one:\n  RONDO_SECRET={} rondo tune "
       "--peer HOST:{}\n",
       secret, place.port);
   std::fflush(stdout);
-  return done();
+  return ok_status();
 }
 
 Result<std::unique_ptr<TunePeer>> meet_peer(TuneOptions* options) {
-  TunePlace place;
+  TuneAddress place;
   if (options->listen_port >= 0) {
     place.port = static_cast<std::uint16_t>(options->listen_port);
     RONDO_CHECK_OK(prepare_to_listen(place));
   } else {
-    RONDO_TRY(place, parse_tune_place(options->peer));
+    RONDO_TRY(place, parse_tune_address(options->peer));
   }
   RONDO_TRY(auto peer, TunePeer::meet(place, &options->sizes, &options->only));
   fmt::print("with {}: link, link_byte and relay are of the network between\n", peer->name());
@@ -59,15 +60,15 @@ Result<std::unique_ptr<TunePeer>> meet_peer(TuneOptions* options) {
 }
 
 // Whether rates explain calls well enough to be written.
-Done judge(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
-  if (calls == 0 || usable >= kUsableShare || options.force) return done();
-  return fail(Status::kSystemError,
+Status judge(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
+  if (calls == 0 || usable >= kUsableShare || options.force) return ok_status();
+  return fail(StatusCode::kSystemError,
               "less than {:.0f} % of the calls {} are within {} of what any costs say: is the "
               "machine busy? Nothing is written without --force",
               100 * kUsableShare, what, kUsableFactor);
 }
 
-Done tune_host(TuneOptions* options, TuneFile* file) {
+Status tune_host(TuneOptions* options, TuneFile* file) {
   std::unique_ptr<TunePeer> peer;
   if (!options->peer.empty() || options->listen_port >= 0) {
     RONDO_TRY(peer, meet_peer(options));
@@ -87,9 +88,9 @@ Done tune_host(TuneOptions* options, TuneFile* file) {
                *options);
 }
 
-Done tune_devices(const TuneOptions& options, TuneFile* file) {
+Status tune_devices(const TuneOptions& options, TuneFile* file) {
   const int devices = bench::gpu_devices();
-  if (devices == 0) return done();
+  if (devices == 0) return ok_status();
   RONDO_TRY(const std::vector<MeasuredCall> calls,
             measure_device_calls(options.sizes, options.only, devices));
   std::vector<MeasuredCall> known;
@@ -113,18 +114,18 @@ Done tune_devices(const TuneOptions& options, TuneFile* file) {
                options);
 }
 
-Done tune(TuneOptions options) {
+Status tune(TuneOptions options) {
   TuneFile file = tune_key_of_this_machine();
   RONDO_CHECK_OK(tune_host(&options, &file));
   RONDO_CHECK_OK(tune_devices(options, &file));
   if (!options.only.empty() && !options.force) {
     fmt::print("nothing is written without --force: --only leaves rates at their priors\n");
-    return done();
+    return ok_status();
   }
   RONDO_CHECK_OK(write_output(options.file, format_tune_file(file)));
   fmt::print("{}: written; RONDO_TUNE_FILE={} makes communicators use it\n", options.file,
              options.file);
-  return done();
+  return ok_status();
 }
 
 void add_options(CommandLine& line, TuneOptions& options) {
@@ -169,7 +170,7 @@ int tune_command(int argc, char** argv) {
     options.rank.file = options.file;
     return tune_rank(options.rank);
   }
-  if (const Done tuned = tune(options); !tuned.ok()) {
+  if (const Status tuned = tune(options); !tuned.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], tuned.error().text);
     return 1;
   }

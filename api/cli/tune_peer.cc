@@ -41,7 +41,7 @@ struct Introduction {
     Introduction told;
     told.layout = in.get<std::uint32_t>();
     if (in.ok() && told.layout != kLayoutVersion)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "the peer is another build of Rondo (layout {}, here {}): use one build",
                   told.layout, kLayoutVersion);
     told.host = in.get<std::uint64_t>();
@@ -50,7 +50,7 @@ struct Introduction {
     told.max_bytes = in.get<std::uint64_t>();
     told.seconds = in.get<double>();
     if (!in.finished() || !(told.seconds > 0 && told.seconds <= 1))
-      return fail(Status::kRemoteError, "the peer sent what cannot be read");
+      return fail(StatusCode::kRemoteError, "the peer sent what cannot be read");
     return told;
   }
 };
@@ -68,7 +68,7 @@ std::string without_port(const net::SocketAddress& address) {
   return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
 }
 
-Result<std::vector<net::SocketAddress>> addresses_of(const TunePlace& place) {
+Result<std::vector<net::SocketAddress>> addresses_of(const TuneAddress& place) {
   RONDO_TRY(const int family, net::parse_family(env::get_string("NCCL_SOCKET_FAMILY")));
   if (!place.listens()) return net::resolve({place.host, place.port}, family);
   return std::vector<net::SocketAddress>{
@@ -76,7 +76,7 @@ Result<std::vector<net::SocketAddress>> addresses_of(const TunePlace& place) {
 }
 
 // Both make the same one; RONDO_SECRET is what a stranger lacks.
-bootstrap::UniqueId id_of(const TunePlace& place, std::vector<net::SocketAddress> addresses) {
+bootstrap::UniqueId id_of(const TuneAddress& place, std::vector<net::SocketAddress> addresses) {
   bootstrap::IdContents contents;
   contents.served_by_rank_zero = true;
   contents.port = place.port;
@@ -90,8 +90,8 @@ bootstrap::UniqueId id_of(const TunePlace& place, std::vector<net::SocketAddress
 
 }  // namespace
 
-Result<TunePlace> parse_tune_place(const std::string& text) {
-  TunePlace place;
+Result<TuneAddress> parse_tune_address(const std::string& text) {
+  TuneAddress place;
   const bool has_port = text.find(':') != std::string::npos;
   RONDO_TRY(const net::HostPort named,
             net::parse_host_port(has_port ? text : fmt::format("{}:{}", text, place.port)));
@@ -100,10 +100,10 @@ Result<TunePlace> parse_tune_place(const std::string& text) {
   return place;
 }
 
-Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TunePlace& place, TuneSizes* sizes,
+Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TuneAddress& place, TuneSizes* sizes,
                                                  std::string* only) {
   if (!bootstrap::has_job_secret())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "RONDO_SECRET is not set: both machines need the same one, as rondo tune --listen "
                 "prints it");
   RONDO_TRY(const auto addresses, addresses_of(place));
@@ -126,11 +126,11 @@ Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TunePlace& place, TuneSiz
     RONDO_TRY(told[i], Introduction::decode(blobs[i]));
   }
   if (told[0].host == told[1].host)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "the peer is this machine: between its ranks there is no network to measure");
   // It becomes a word of a command line.
   if (told[1].master.find_first_not_of("0123456789abcdef.:") != std::string::npos)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "'{}' is no address that both machines have: use one without an interface",
                 told[1].master);
   peer->master_ = told[1].master;
@@ -146,14 +146,14 @@ std::string TunePeer::variables(int ranks) const {
       session_->rank() * ranks / 2, ranks, master_, port_);
 }
 
-Done TunePeer::both(const Done& here) {
+Status TunePeer::both(const Status& here) {
   ByteWriter mine;
   mine.put_string(here.ok() ? "" : here.error().text);
   RONDO_TRY(const auto told, session_->all_gather(mine.take()));
   const std::size_t other = session_->rank() == 0 ? 1 : 0;
   const std::string theirs = printable(ByteReader(told[other]).get_string());
   if (!here.ok() || theirs.empty()) return here;
-  return fail(Status::kRemoteError, "on {}: {}", name_, theirs);
+  return fail(StatusCode::kRemoteError, "on {}: {}", name_, theirs);
 }
 
 }  // namespace rondo::cli

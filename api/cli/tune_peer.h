@@ -19,26 +19,26 @@
 
 namespace rondo::cli {
 
-struct TunePlace {
+struct TuneAddress {
   std::string host{};  // empty: this one listens
   std::uint16_t port = 29519;
   bool listens() const { return host.empty(); }
 };
 // "HOST", "HOST:PORT", "[v6]:PORT".
-Result<TunePlace> parse_tune_place(const std::string& text);
+Result<TuneAddress> parse_tune_address(const std::string& text);
 
 class TunePeer {
  public:
   // What is to be measured is as the listening one says: the other one's are set so. Waits for ten
   // minutes.
-  static Result<std::unique_ptr<TunePeer>> meet(const TunePlace& place, TuneSizes* sizes,
+  static Result<std::unique_ptr<TunePeer>> meet(const TuneAddress& place, TuneSizes* sizes,
                                                 std::string* only);
 
   const std::string& name() const { return name_; }  // the other one's
   // For the ranks of a run on both machines, as a shell takes them.
   std::string variables(int ranks) const;
   // After a run: its end here, or the other one's error.
-  Done both(const Done& here);
+  Status both(const Status& here);
 
  private:
   TunePeer() = default;

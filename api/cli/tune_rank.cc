@@ -51,7 +51,7 @@ class TuneProcess {
     for (TuneLane& lane : lanes_) lane.send.release(), lane.receive.release();
     return grouped([](TuneLane& lane) { return lane.backend->leave(); }).ok()
                ? Result<std::string>(std::move(lines))
-               : fail(Status::kSystemError, "{}", lanes_[0].backend->last_error());
+               : fail(StatusCode::kSystemError, "{}", lanes_[0].backend->last_error());
   }
 
  private:
@@ -59,18 +59,19 @@ class TuneProcess {
 
   // One thread's ranks do it together.
   template <class Function>
-  Done grouped(const Function& function) {
+  Status grouped(const Function& function) {
     const bool group = options_.lanes > 1;
     if (group) RONDO_CHECK_OK(told(lanes_[0], lanes_[0].backend->group_start()));
     for (TuneLane& lane : lanes_) RONDO_CHECK_OK(told(lane, function(lane)));
-    return group ? told(lanes_[0], lanes_[0].backend->group_end()) : done();
+    return group ? told(lanes_[0], lanes_[0].backend->group_end()) : ok_status();
   }
-  static Done told(TuneLane& lane, ncclResult_t result) {
-    if (result == ncclSuccess) return done();
-    return fail(static_cast<Status>(result), "rank {}: {}", lane.rank, lane.backend->last_error());
+  static Status told(TuneLane& lane, ncclResult_t result) {
+    if (result == ncclSuccess) return ok_status();
+    return fail(static_cast<StatusCode>(result), "rank {}: {}", lane.rank,
+                lane.backend->last_error());
   }
 
-  Done join() {
+  Status join() {
     const int local = me_.local_rank >= 0 ? me_.local_rank : me_.rank;
     for (int i = 0; i < options_.lanes; ++i) {
       TuneLane& lane = lanes_.emplace_back();
@@ -168,12 +169,12 @@ class TuneProcess {
   std::deque<TuneLane> lanes_;
 };
 
-Done measure(const TuneRankOptions& options, const rondo_launch_t& me) {
+Status measure(const TuneRankOptions& options, const rondo_launch_t& me) {
   const auto kind = bench::kind_by_name(options.collective);
-  if (!kind) return fail(Status::kInvalidArgument, "no collective '{}'", options.collective);
+  if (!kind) return fail(StatusCode::kInvalidArgument, "no collective '{}'", options.collective);
   RONDO_TRY(const auto team, bench::ProcessTeam::meet(me, kMeetSeconds, kMeetSeconds));
   RONDO_TRY(const std::string lines, TuneProcess(options, *kind, me, *team).run());
-  if (me.local_rank > 0) return done();
+  if (me.local_rank > 0) return ok_status();
   return write_output(options.file, lines);
 }
 
@@ -182,7 +183,7 @@ Done measure(const TuneRankOptions& options, const rondo_launch_t& me) {
 int tune_rank(const TuneRankOptions& options) {
   rondo_launch_t me;
   if (rondo_launch_read(&me) < 0) return 1;
-  const Done measured = measure(options, me);
+  const Status measured = measure(options, me);
   if (!measured.ok()) fmt::print(stderr, "process {}: {}\n", me.rank, measured.error().text);
   return measured.ok() ? 0 : 1;
 }

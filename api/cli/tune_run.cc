@@ -106,7 +106,7 @@ std::string TuneRun::name() const {
 Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSizes& sizes) {
   const Scratch scratch;
   if (!scratch.made())
-    return fail(Status::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
+    return fail(StatusCode::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
   InheritedVariables variables;
   set_for(run, &variables);
   std::string words = run.meeting;
@@ -121,9 +121,10 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
                           words, own_program(), run.collective, run.lanes, run.devices,
                           sizes.max_bytes, sizes.seconds, scratch.file())};
   if (const int status = run_job(job); status != 0)
-    return fail(Status::kSystemError, "measuring {} ended with status {}", run.name(), status);
+    return fail(StatusCode::kSystemError, "measuring {} ended with status {}", run.name(), status);
   const auto text = topology::read_small_file(scratch.file());
-  if (!text) return fail(Status::kSystemError, "'{}': nothing was written there", scratch.file());
+  if (!text)
+    return fail(StatusCode::kSystemError, "'{}': nothing was written there", scratch.file());
   std::vector<MeasuredCall> calls;
   topology::for_each_line(*text, [&](std::string_view line) {
     if (auto call = call_of_line(line, run)) calls.push_back(std::move(*call));

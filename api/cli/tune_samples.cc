@@ -56,12 +56,13 @@ Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std
       const bool together = layout.hosts > 1 && peer != nullptr;
       if (together) run.meeting = peer->variables(run.ranks);
       Result<std::vector<MeasuredCall>> measured = measure_run(run, sizes);
-      if (together) RONDO_CHECK_OK(peer->both(measured.ok() ? done() : Done(measured.error())));
+      if (together)
+        RONDO_CHECK_OK(peer->both(measured.ok() ? ok_status() : Status(measured.error())));
       if (!measured.ok()) return measured.error();
       calls.insert(calls.end(), measured->begin(), measured->end());
     }
   if (calls.empty())
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "--only '{}' is measured by nothing: all_reduce, all_gather, reduce_scatter, "
                 "broadcast or reduce",
                 only);

@@ -52,12 +52,12 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
   facts->aligned_hosts = shape.aligned;
 }
 
-Done check_same_kind(std::span<const InitRecord> records) {
+Status check_same_kind(std::span<const InitRecord> records) {
   const auto on_host = [](const InitRecord& record) { return record.device < 0; };
   const auto host_rank = std::find_if(records.begin(), records.end(), on_host);
   const auto device_rank = std::find_if_not(records.begin(), records.end(), on_host);
-  if (host_rank == records.end() || device_rank == records.end()) return done();
-  return fail(Status::kInvalidUsage,
+  if (host_rank == records.end() || device_rank == records.end()) return ok_status();
+  return fail(StatusCode::kInvalidUsage,
               "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host for "
               "all ranks or for none",
               host_rank - records.begin(), device_rank - records.begin(), device_rank->device);

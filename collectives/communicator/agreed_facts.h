@@ -19,7 +19,7 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
 std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records);
 
 // An error on all ranks where some ranks live on the host and others on CUDA devices.
-Done check_same_kind(std::span<const InitRecord> records);
+Status check_same_kind(std::span<const InitRecord> records);
 
 // Of each rate on GPUs the slowest rank's.
 gpu::DeviceCosts agree_on_device_costs(std::span<const InitRecord> records);

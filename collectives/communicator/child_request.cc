@@ -21,7 +21,7 @@ Result<CreateRequest> child_request(const CommunicatorState& parent,
             bootstrap::child_id(parent.members.ranks[static_cast<std::size_t>(members[0])].address,
                                 parent.secret.derive(kind, context.take())));
   if (child.rank == 0) child.serve = parent.listener;
-  if (parent.members.places) child.graph = parent.members.places->own;
+  if (parent.members.placement) child.graph = parent.members.placement->own;
   return child;
 }
 

@@ -77,12 +77,12 @@ double Communicator::predicted_ns(const CallRecord& record) const {
 
 double Communicator::network_gbs() const {
   const Membership& members = state_->members;
-  if (members.shape.hosts() < 2 || !members.places) return 0;
+  if (members.shape.hosts() < 2 || !members.placement) return 0;
   const int host = members.shape.host_of(members.rank);
-  const topology::Graph& graph = *members.places->graphs[static_cast<std::size_t>(host)];
+  const topology::Graph& graph = *members.placement->graphs[static_cast<std::size_t>(host)];
   // NCCL_IB_HCA is about RDMA. Other networks may use ports that it leaves out.
   if (same_network(state_->network, kRdmaNetwork))
-    return gpu::network_gbs(graph, admitted_nics(*members.places, host));
+    return gpu::network_gbs(graph, admitted_nics(*members.placement, host));
   return gpu::network_gbs(graph, graph.nics());
 }
 
@@ -109,15 +109,15 @@ Communicator::MemoryUse Communicator::memory() const {
   return use;
 }
 
-Done Communicator::suspend() {
-  if (!state_->device) return done();
+Status Communicator::suspend() {
+  if (!state_->device) return ok_status();
   for (Communicator* part : state_->device->parts())
     if (part != nullptr) RONDO_CHECK_OK(part->suspend());
   return state_->device->suspend();
 }
 
-Done Communicator::resume() {
-  if (!state_->device) return done();
+Status Communicator::resume() {
+  if (!state_->device) return ok_status();
   for (Communicator* part : state_->device->parts())
     if (part != nullptr) RONDO_CHECK_OK(part->resume());
   return state_->device->resume();
@@ -129,25 +129,25 @@ std::string Communicator::describe_ranks() const {
 
 // ---- running calls ----
 
-Done Communicator::run(std::span<const Call> calls) {
+Status Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
-  Done result = state_->run_calls(calls, HostStream::serves_here());
+  Status result = state_->run_calls(calls, HostStream::serves_here());
   state_->leave();
   return result;
 }
 
-Done Communicator::run_here(const Call& call) {
+Status Communicator::run_here(const Call& call) {
   RONDO_CHECK_OK(state_->enter());
   state_->supervisor.install(false);
   state_->engine.choose_budget(false);
-  Done result = state_->faults.or_fault([&] { return state_->engine.run_collective(call); });
+  Status result = state_->faults.or_fault([&] { return state_->engine.run_collective(call); });
   state_->leave();
   return result;
 }
 
-Done Communicator::run_together(std::span<const Work> works) {
+Status Communicator::run_together(std::span<const Work> works) {
   if (works.size() == 1) return works[0].communicator->run(works[0].calls);
-  std::vector<Done> results(works.size());
+  std::vector<Status> results(works.size());
   std::vector<FiberGroup::Task> tasks;
   for (std::size_t i = 0; i < works.size(); ++i) {
     CommunicatorState& state = *works[i].communicator->state_;
@@ -159,12 +159,12 @@ Done Communicator::run_together(std::span<const Work> works) {
                      state.host.self().parked, state.host.self().bell});
   }
   FiberGroup::run(tasks);
-  for (Done& result : results)
+  for (Status& result : results)
     if (!result.ok()) return std::move(result);
-  return done();
+  return ok_status();
 }
 
-Done Communicator::enqueue_together(std::span<const Work> works) {
+Status Communicator::enqueue_together(std::span<const Work> works) {
   std::vector<gpu::RankWork> ranks;
   for (const Work& work : works) ranks.push_back({*work.communicator->state_, work.calls});
   return gpu::enqueue_together(ranks);
@@ -176,7 +176,7 @@ std::vector<int> Communicator::ended_ranks() {
   for (std::size_t r = 0; members.group && r < members.local_ranks.size(); ++r)
     if (has_ended(members.process_of(static_cast<int>(r)))) found.push_back(members.local_ranks[r]);
   const std::optional<Fault> fault = state_->faults.fault();
-  if (fault && fault->status == Status::kRemoteError && fault->culprit >= 0 &&
+  if (fault && fault->status == StatusCode::kRemoteError && fault->culprit >= 0 &&
       members.local_of(fault->culprit) < 0)
     found.push_back(fault->culprit);
   std::sort(found.begin(), found.end());
@@ -186,7 +186,7 @@ std::vector<int> Communicator::ended_ranks() {
 std::optional<Fault> Communicator::fault() {
   if (state_->forked()) {
     Fault foreign;
-    foreign.status = Status::kInvalidUsage;
+    foreign.status = StatusCode::kInvalidUsage;
     foreign.rank = rank();
     foreign.text = "this communicator belongs to the parent process: after fork, create a new one";
     return foreign;
@@ -253,13 +253,13 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
                                                            const CommOptions& options,
                                                            std::function<bool()> aborted) {
   if (state_->forked())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
   std::vector<int> members;
   for (int r = 0; r < size(); ++r)
     if (std::find(excluded.begin(), excluded.end(), r) == excluded.end()) members.push_back(r);
   if (std::find(members.begin(), members.end(), rank()) == members.end())
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
   // Survivors may have tried different lists before they agreed on this one: only shrinks to these
   // very members are counted.
@@ -284,13 +284,13 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool 
   for (std::size_t r = 0; r < all.size(); ++r)
     std::memcpy(&offers[r], all[r].data(), all[r].size());
   int number = -1;
-  const auto add = [&]() -> Done {
+  const auto add = [&]() -> Status {
     RONDO_TRY(number, state_->one_sided.add_window(offers));
-    return done();
+    return ok_status();
   };
   RONDO_CHECK_OK(state_->enter());
   state_->supervisor.install(FiberGroup::current() != nullptr);
-  const Done added = state_->faults.or_fault(add);
+  const Status added = state_->faults.or_fault(add);
   state_->leave();
   RONDO_CHECK_OK(added);
   // Links to a rank open only while it is here.

@@ -58,7 +58,7 @@ struct CreateRequest {
   // Of a communicator that only serves another one: who hears of its faults, from any thread, and
   // whether the other one goes on. May be empty.
   std::function<void(const Fault&)> on_fault;
-  std::function<Done()> standing;
+  std::function<Status()> standing;
 };
 
 class CommunicatorState;  // collectives/communicator/communicator_state.h
@@ -77,9 +77,9 @@ class Communicator {
   void set_timeout(double seconds);
 
   // Executes calls in order as one group: collectives first, then all sends and receives at once.
-  Done run(std::span<const Call> calls);
+  Status run(std::span<const Call> calls);
   // The same for a single collective, on a thread of the program (no HostStream's).
-  Done run_here(const Call& call);
+  Status run_here(const Call& call);
 
   struct Work {
     Communicator* communicator;
@@ -87,11 +87,11 @@ class Communicator {
   };
   // Several communicators (ranks of this process) in one group, on this thread. Returns the first
   // error; every other rank's fault is kept by its communicator.
-  static Done run_together(std::span<const Work> works);
+  static Status run_together(std::span<const Work> works);
 
   // The same of communicators on CUDA devices: returns when all calls are on their streams. The
   // ranks of a device meet on the host first.
-  static Done enqueue_together(std::span<const Work> works);
+  static Status enqueue_together(std::span<const Work> works);
 
   // The fault of this communicator, if it has one: its own, one that a peer of this host reported,
   // or a peer's death that stops a call which is now waiting. Cheap enough to be polled.
@@ -161,8 +161,8 @@ class Communicator {
   MemoryUse memory() const;
   // Device memory that is not the program's goes, and comes back at the same addresses. By all
   // ranks, after their calls; kOutOfMemory of resume(): it may be tried again.
-  Done suspend();
-  Done resume();
+  Status suspend();
+  Status resume();
 
   // One line a rank: sequence, call, step, whom it waits for; for diagnosis while a rank waits.
   std::string describe_ranks() const;

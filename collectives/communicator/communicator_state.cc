@@ -36,7 +36,7 @@ void CommunicatorState::connect_host_view() {
     CommunicatorState& state = state_of(owner);
     const auto tell = [&] {
       state.supervisor.comparer().on_mismatch(peer, mine, theirs, number);
-      return done();
+      return ok_status();
     };
     (void)state.faults.or_fault(tell).ok();
   };
@@ -61,26 +61,26 @@ void CommunicatorState::connect_host_view() {
 }
 
 bool CommunicatorState::reach_first(int local, std::uint64_t place) {
-  const Done mapped = members.process_of(local).neighbour->reach(place);
-  if (!mapped.ok()) faults.raise(faults.make(mapped.status(), members.rank, mapped.error().text));
+  const Status mapped = members.process_of(local).neighbour->reach(place);
+  if (!mapped.ok()) faults.raise(faults.make(mapped.code(), members.rank, mapped.error().text));
   return mapped.ok();
 }
 
 bool CommunicatorState::commit(void* at, std::size_t bytes) {
-  const Done present = shm::commit(at, bytes, "staging memory");
+  const Status present = shm::commit(at, bytes, "staging memory");
   if (present.ok()) {
     committed_bytes += bytes;
     return true;
   }
   const auto raise = [&] {
-    faults.raise(faults.make(present.status(), members.rank, present.error().text));
-    return done();
+    faults.raise(faults.make(present.code(), members.rank, present.error().text));
+    return ok_status();
   };
   (void)faults.or_fault(raise).ok();
   return false;
 }
 
-Done CommunicatorState::run_calls(std::span<const Call> calls, bool beside) {
+Status CommunicatorState::run_calls(std::span<const Call> calls, bool beside) {
   return faults.or_fault([&] {
     supervisor.install(FiberGroup::current() != nullptr);
     engine.choose_budget(beside);
@@ -88,18 +88,18 @@ Done CommunicatorState::run_calls(std::span<const Call> calls, bool beside) {
   });
 }
 
-Done CommunicatorState::enter() {
+Status CommunicatorState::enter() {
   if (forked())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
   // The C API lets calls in one by one (CallOrder); this look catches other callers' mistake
   // most of the time, without an atomic exchange in every call.
   if (inside_.load(std::memory_order_relaxed))
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "another thread is inside a call of this communicator: one thread at a time");
   inside_thread_.store(pthread_self(), std::memory_order_relaxed);
   store_before_loads(inside_, true);
-  Done standing = faults.standing();
+  Status standing = faults.standing();
   if (!standing.ok()) leave();
   return standing;
 }
@@ -107,13 +107,13 @@ Done CommunicatorState::enter() {
 void CommunicatorState::end_calls(const char* what) {
   Fault told;
   if (!host.peers.empty()) {
-    told.status = Status::kRemoteError;
+    told.status = StatusCode::kRemoteError;
     told.rank = told.culprit = members.rank;
     told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
     (void)guarded("ending calls", [&] {
       told.text = fmt::format("rank {} {} the communicator", members.rank, what);
       faults.raise(told, false);
-      return done();
+      return ok_status();
     }).ok();
     faults.wake_peers();
   }

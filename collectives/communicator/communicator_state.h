@@ -53,9 +53,9 @@ class CommunicatorState : public RankContext {
 
   // A list of calls on the host as one group, once nobody else uses the host engine. beside: the
   // program computes meanwhile.
-  Done run_calls(std::span<const Call> calls, bool beside = false);
+  Status run_calls(std::span<const Call> calls, bool beside = false);
   // Entering and leaving a list of calls.
-  Done enter();
+  Status enter();
   void leave() { inside_.store(false, std::memory_order_release); }
   bool forked() const;  // the handle is the parent's
   // abort() and revoke(): tells the peers, and waits until the call in progress has left.

@@ -4,7 +4,7 @@
 
 namespace rondo {
 
-bool Completion::finish(Done result, int source) {
+bool Completion::finish(Status result, int source) {
   std::function<void()> watcher;
   {
     std::lock_guard lock(mutex_);

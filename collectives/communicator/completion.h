@@ -23,13 +23,13 @@ class Completion {
   explicit Completion(std::function<void()> help = {}) : help_(std::move(help)) {}
 
   // True for the call that counted.
-  bool finish(Done result, int source = -1);
+  bool finish(Status result, int source = -1);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
   // False when the deadline came first.
   bool wait_until(std::chrono::steady_clock::time_point deadline) const;
 
   // Once finished.
-  const Done& result() const { return result_; }
+  const Status& result() const { return result_; }
   int source() const { return source_; }  // of a receive: the rank whose message it was
 
   void watch(std::function<void()> watcher);
@@ -41,7 +41,7 @@ class Completion {
   std::atomic<bool> finished_{false};
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  Done result_;
+  Status result_;
   int source_ = -1;
   std::function<void()> watcher_;
 };

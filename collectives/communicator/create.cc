@@ -66,7 +66,7 @@ class Creation {
     if (request_.options.device >= 0) gpu::free_deferred();
     RONDO_CHECK_OK(join());
     // A rank that fails now tells all others, so that none waits for it until its deadline.
-    const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
+    const Status met = guarded("joining the other ranks", [this] { return steps_after_join(); });
     if (!met.ok()) return refused_by_all_ ? met.error() : session_->give_up(met.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
                state_->members.size, state_->host.size, state_->facts.hosts);
@@ -75,7 +75,7 @@ class Creation {
   }
 
  private:
-  Done steps_after_join() {
+  Status steps_after_join() {
     RONDO_CHECK_OK(introduce());
     RONDO_CHECK_OK(meet());
     agree_on_facts(records_, state_->members.shape, &state_->facts);
@@ -84,26 +84,27 @@ class Creation {
     if (request_.options.device >= 0) {
       RONDO_TRY(tuner, tuner::find_tuner());
     }
-    RONDO_TRY(state_->members.places,
-              find_places({members.rank, members.shape, records_, *session_, request_.graph,
-                           tuner == nullptr ? "" : tuner->identity()}));
-    if (members.places && !members.places->refusal.empty())
-      return refuse_with_all(fail(Status::kInvalidUsage, "{}", members.places->refusal));
+    RONDO_TRY(state_->members.placement,
+              find_placement({members.rank, members.shape, records_, *session_, request_.graph,
+                              tuner == nullptr ? "" : tuner->identity()}));
+    if (members.placement && !members.placement->refusal.empty())
+      return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
     if (request_.on_fault) state_->faults.listen(request_.on_fault);
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device(
         {*state_, request_, *session_, records_, host_listener_.listener, deadline_}));
-    return tuner == nullptr ? done() : tune(*tuner);
+    return tuner == nullptr ? ok_status() : tune(*tuner);
   }
 
-  Done tune(const tuner::TunerPlugin& plugin) {
+  Status tune(const tuner::TunerPlugin& plugin) {
     RONDO_TRY(const std::string why_not, gpu::agree_on_tuning(*state_, *session_, plugin));
-    return why_not.empty() ? done() : refuse_with_all(fail(Status::kInvalidUsage, "{}", why_not));
+    return why_not.empty() ? ok_status()
+                           : refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", why_not));
   }
 
-  Done join() {
+  Status join() {
     bootstrap::JoinRequest join;
     join.rank = request_.rank;
     join.size = request_.size;
@@ -116,10 +117,10 @@ class Creation {
     } else {
       RONDO_TRY(session_, bootstrap::Session::join(join));
     }
-    return done();
+    return ok_status();
   }
 
-  Done introduce() {
+  Status introduce() {
     RONDO_TRY(host_listener_, open_host_listener());
     RONDO_TRY(state_->listener, bootstrap::Listener::open(session_->met_at()));
     InitRecord mine;
@@ -158,10 +159,10 @@ class Creation {
       records_.push_back(std::move(record));
     }
     RONDO_TRY(state_->secret, secret_of_ranks(session_->secret(), records_));
-    return done();
+    return ok_status();
   }
 
-  Done meet() {
+  Status meet() {
     const net::Deadline deadline{
         deadline_,
         [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
@@ -209,20 +210,20 @@ class Creation {
   }
 
   // What every rank concludes by itself: nobody has to be told.
-  Done refuse_with_all(const Error& error) {
+  Status refuse_with_all(const Error& error) {
     refused_by_all_ = true;
     return error;
   }
 
   // Where there are other hosts: links to their ranks, authenticated by the communicator's secret,
   // over the network that all agree on. What somebody asks for must be there on one host, too.
-  Done open_links() {
+  Status open_links() {
     const int hosts = state_->facts.hosts;
     std::vector<std::string> names;
     for (const InitRecord& record : records_) names.push_back(record.network);
     const auto asked = asked_network(names);
     if (!asked.ok()) return refuse_with_all(asked.error());
-    if (!needs_agreement(*asked, hosts)) return done();
+    if (!needs_agreement(*asked, hosts)) return ok_status();
     const auto gather = [this](std::span<const std::byte> mine) {
       return session_->all_gather(mine);
     };
@@ -234,7 +235,7 @@ class Creation {
                                  .addresses = state_->addresses};
     RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
     if (agreed.refusal) return refuse_with_all(*agreed.refusal);
-    if (hosts == 1) return done();
+    if (hosts == 1) return ok_status();
     RONDO_INFO(kInit, "rank {}: hosts talk by {}", request_.rank, agreed.name);
     state_->network = agreed.name;
     RemoteLinksOptions options;
@@ -249,7 +250,7 @@ class Creation {
       if (!message.empty() && message[0] == std::byte{kReportMessage})
         return state->supervisor.statuses().on_message(peer, body);
       if (!message.empty() && message[0] != std::byte{kFaultMessage}) {
-        if (state->device) state->device->hear(peer, message);
+        if (state->device) state->device->report(peer, message);
         return;
       }
       state->faults.raise(decode_fault(body, state->members.size));
@@ -257,7 +258,7 @@ class Creation {
     RONDO_TRY(auto links, RemoteLinks::open(std::move(options)));
     links->set_peers(std::move(agreed.control_addresses), std::move(agreed.data_addresses));
     state_->remote.open(std::move(links));
-    return done();
+    return ok_status();
   }
 
   const CreateRequest& request_;
@@ -273,7 +274,7 @@ class Creation {
 
 Result<std::unique_ptr<CommunicatorState>> make_state(const CreateRequest& request) {
   if (request.size < 1 || request.rank < 0 || request.rank >= request.size)
-    return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
+    return fail(StatusCode::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
                 request.size);
   return Creation(request).run();
 }

@@ -16,12 +16,12 @@ using shm::HostMeeting;
 
 // What a rank tells all others after an attempt. Nothing: it has met.
 struct Report {
-  HostMeeting::Outcome outcome = HostMeeting::kMet;
+  HostMeeting::Outcome outcome = HostMeeting::kJoined;
   std::string socket;  // where it can be met from now on
   std::string why;
 
   Blob encode() const {
-    if (outcome == HostMeeting::kMet) return {};
+    if (outcome == HostMeeting::kJoined) return {};
     ByteWriter writer;
     writer.put(outcome);
     writer.put_string(socket);
@@ -37,7 +37,7 @@ struct Report {
     report.why = reader.get_string();
     if (!reader.ok() || reader.left() != 0 || report.outcome > HostMeeting::kRefused ||
         report.socket.size() > shm::kMaxSocketName)
-      return fail(Status::kRemoteError, "rank {} sent a report that cannot be read", rank);
+      return fail(StatusCode::kRemoteError, "rank {} sent a report that cannot be read", rank);
     return report;
   }
 };
@@ -49,7 +49,7 @@ class HostRounds {
         state_(request.state),
         own_(request.records[static_cast<std::size_t>(request.state.members.rank)].facts) {}
 
-  Done run() {
+  Status run() {
     set_apart_who_cannot_share();
     for (std::uint32_t attempt = 0;; ++attempt) {
       find_members();
@@ -66,7 +66,7 @@ class HostRounds {
       if (agreed) break;
     }
     adopt();
-    return done();
+    return ok_status();
   }
 
  private:
@@ -121,7 +121,7 @@ class HostRounds {
     RONDO_TRY(HostMeeting met, shm::meet_on_host({members_, mine_, &request_.host_listener.listener,
                                                   shape, secret.bytes(), request_.deadline}));
     slot_->group = met.group;
-    if (met.outcome == HostMeeting::kMet) return Report{};
+    if (met.outcome == HostMeeting::kJoined) return Report{};
     if (met.outcome == HostMeeting::kRefused)
       RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}",
                  state_.members.rank, members_[0].rank, met.why);
@@ -146,8 +146,9 @@ class HostRounds {
       if (again == ranks.end() && refused == ranks.end()) continue;
       agreed = false;
       if (refused == ranks.end())
-        return fail(Status::kSystemError, "rank {} could not meet the other ranks of its host: {}",
-                    *again, reports[*again].why);
+        return fail(StatusCode::kSystemError,
+                    "rank {} could not meet the other ranks of its host: {}", *again,
+                    reports[*again].why);
       if (host == own_.host) state_.members.group.reset();
       set_apart(ranks, reports);
     }
@@ -195,7 +196,7 @@ Result<HostListener> open_host_listener() {
   RONDO_TRY(opened.why_not, shm::obstacle_to_sharing());
   if (!opened.why_not.empty()) return opened;
   auto listener = shm::open_unix_listener();
-  if (!listener.ok() && listener.status() != Status::kInvalidUsage) return listener.error();
+  if (!listener.ok() && listener.code() != StatusCode::kInvalidUsage) return listener.error();
   if (listener.ok()) {
     opened.listener = std::move(listener).value();
   } else {
@@ -204,6 +205,6 @@ Result<HostListener> open_host_listener() {
   return opened;
 }
 
-Done meet_on_hosts(const HostMeetingRequest& request) { return HostRounds(request).run(); }
+Status meet_on_hosts(const HostMeetingRequest& request) { return HostRounds(request).run(); }
 
 }  // namespace rondo

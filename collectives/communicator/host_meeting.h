@@ -32,6 +32,6 @@ struct HostMeetingRequest {
   std::uint64_t buffer_bytes;        // NCCL_BUFFSIZE of all; 0: not set
   net::Deadline deadline;
 };
-Done meet_on_hosts(const HostMeetingRequest& request);
+Status meet_on_hosts(const HostMeetingRequest& request);
 
 }  // namespace rondo

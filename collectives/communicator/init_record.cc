@@ -60,7 +60,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   const auto layout = reader.get<std::uint32_t>();
   if (reader.ok() && layout != kLayoutVersion)
     return fail(
-        Status::kInvalidUsage,
+        StatusCode::kInvalidUsage,
         "rank {} runs another build of Rondo (layout {}, here {}): use one build everywhere", rank,
         layout, kLayoutVersion);
   InitRecord record;
@@ -95,7 +95,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
       record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMaxSocketName ||
       record.network.size() > kMaxNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
-    return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
+    return fail(StatusCode::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;
 }
 
@@ -105,7 +105,7 @@ Result<bootstrap::Secret> secret_of_ranks(const bootstrap::Secret& joined,
   ByteWriter nonces;
   for (const InitRecord& record : records) {
     if (record.secret_name != name)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "rank {} holds another secret than this rank: give all ranks the same unique id "
                   "(or NCCL_COMM_ID) and the same RONDO_SECRET",
                   record.facts.rank);

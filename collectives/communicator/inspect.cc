@@ -27,9 +27,9 @@ Result<std::vector<std::string>> segments_of(int pid) {
   const std::string folder = fmt::format("/proc/{}/fd", pid);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
   if (!directory) {
-    if (errno == ENOENT) return fail(Status::kInvalidArgument, "there is no process {}", pid);
+    if (errno == ENOENT) return fail(StatusCode::kInvalidArgument, "there is no process {}", pid);
     if (errno == EACCES || errno == EPERM)
-      return fail(Status::kSystemError,
+      return fail(StatusCode::kSystemError,
                   "process {} belongs to another user: ask as that user, or as root", pid);
     return fail_errno(errno, "cannot read {}", folder);
   }
@@ -115,19 +115,19 @@ int process_with_ranks(int pid) {
 }
 
 Result<std::vector<CommunicatorView>> inspect_process(int pid) {
-  if (pid < 1) return fail(Status::kInvalidArgument, "{} is no process number", pid);
+  if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is no process number", pid);
   RONDO_TRY(const std::vector<std::string> paths, segments_of(pid));
   std::vector<CommunicatorView> views;
   for (const std::string& path : paths) {
     auto segment = shm::SegmentView::open(path);
     if (segment.ok()) {
       views.push_back(view_of(*segment));
-    } else if (segment.status() == Status::kInvalidUsage) {
+    } else if (segment.code() == StatusCode::kInvalidUsage) {
       return segment.error();  // another build
     }                          // else it was closed a moment ago
   }
   if (views.empty())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "process {} ({}) has no communicator of Rondo: not its program, or between two",
                 pid, command_of(pid));
   return views;

@@ -28,12 +28,12 @@ class MeetingAgain {
     if (told.ok()) return told;
     // The rank that gave up first has a fault, or soon sees what the others see.
     constexpr double kSeconds = 1;
-    if (told.status() == Status::kRemoteError)
+    if (told.code() == StatusCode::kRemoteError)
       poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));
     RONDO_CHECK_OK(state_.faults.standing());
-    Fault found = state_.faults.make_beside_calls(told.status(), -1, told.error().text);
+    Fault found = state_.faults.make_beside_calls(told.code(), -1, told.error().text);
     if (gone_ >= 0) {
-      found.status = Status::kRemoteError;
+      found.status = StatusCode::kRemoteError;
       found.culprit = gone_;
       found.text = fault_texts::gone_before(state_.members.name_of(gone_), parting_, what_,
                                             state_.members.rank);
@@ -67,11 +67,11 @@ class MeetingAgain {
       ByteReader reader(all[static_cast<std::size_t>(r)]);
       const std::string theirs = printable(reader.get_string());
       if (theirs != what_)
-        return fail(Status::kInvalidUsage, "Mismatched calls: rank {} made {}, rank {} made {}",
+        return fail(StatusCode::kInvalidUsage, "Mismatched calls: rank {} made {}, rank {} made {}",
                     state_.members.rank, what_, r, theirs);
       told.push_back(reader.get_bytes());
       if (!reader.ok() || told.back().size() != mine.size())
-        return fail(Status::kRemoteError, "rank {} sent a note for {} that cannot be read", r,
+        return fail(StatusCode::kRemoteError, "rank {} sent a note for {} that cannot be read", r,
                     what_);
     }
     return told;

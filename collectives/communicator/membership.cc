@@ -26,11 +26,11 @@ const shm::PeerProcess& Membership::process_of(int local) const {
 }
 
 topology::NearNics Membership::near_nics() const {
-  if (!places) return {};
-  std::vector<topology::Spot> here;
+  if (!placement) return {};
+  std::vector<topology::DeviceLocation> here;
   for (const int local : local_ranks)
-    here.push_back(places->spots[static_cast<std::size_t>(local)]);
-  return topology::near_nics(*places->own, here, local_of(rank));
+    here.push_back(placement->locations[static_cast<std::size_t>(local)]);
+  return topology::near_nics(*placement->own, here, local_of(rank));
 }
 
 }  // namespace rondo

@@ -12,7 +12,7 @@
 #include "base/wait.h"
 #include "collectives/communicator/host_shape.h"
 #include "collectives/communicator/init_record.h"
-#include "collectives/communicator/places.h"
+#include "collectives/communicator/rank_placement.h"
 #include "transport/shm/host_group.h"
 
 namespace rondo {
@@ -23,7 +23,8 @@ struct Membership {
   std::vector<int> local_ranks;           // ranks of this host, ascending
   std::shared_ptr<shm::HostGroup> group;  // processes of this host, by local rank
   HostShape shape;                        // its ranks are in ring order
-  std::shared_ptr<const Places> places;   // null where no rank has a GPU and there is one host
+  std::shared_ptr<const RankPlacement>
+      placement;  // null where no rank has a GPU and there is one host
 
   int local_of(int global) const;             // -1 where it is on another host
   int global_of(const WaitSite& site) const;  // whom a wait is for, or -1

@@ -7,9 +7,9 @@
 
 namespace rondo::gpu {
 
-Done bind_to_device(const BindingRequest& request) {
-  if (request.create.options.device < 0) return done();
-  return fail(Status::kInternalError, "rank {} is on CUDA device {} in a build without CUDA",
+Status bind_to_device(const BindingRequest& request) {
+  if (request.create.options.device < 0) return ok_status();
+  return fail(StatusCode::kInternalError, "rank {} is on CUDA device {} in a build without CUDA",
               request.create.rank, request.create.options.device);
 }
 
@@ -18,13 +18,13 @@ Result<std::string> agree_on_tuning(CommunicatorState&, bootstrap::Session&,
   return std::string();
 }
 
-Done enqueue_together(std::span<const RankWork> works) {
-  if (works.empty()) return done();
-  return fail(Status::kInternalError, "a call on a CUDA device in a build without CUDA");
+Status enqueue_together(std::span<const RankWork> works) {
+  if (works.empty()) return ok_status();
+  return fail(StatusCode::kInternalError, "a call on a CUDA device in a build without CUDA");
 }
 
 Result<int> resident_connected_ctas(const GpuApi&, int device) {
-  return fail(Status::kInternalError, "CUDA device {} is asked for in a build without CUDA",
+  return fail(StatusCode::kInternalError, "CUDA device {} is asked for in a build without CUDA",
               device);
 }
 

@@ -10,8 +10,8 @@
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/internode_plan.h"
 #include "collectives/gpu/process_meeting.h"
-#include "collectives/gpu/span_plan.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
@@ -20,14 +20,14 @@ namespace rondo::gpu {
 namespace {
 
 using Blob = std::vector<std::byte>;
-using SharedMemory = std::shared_ptr<SpanMemory>;
+using SharedMemory = std::shared_ptr<InternodeMemory>;
 
 constexpr std::uint64_t kNoStaging = 64 << 10;  // of a segment that only brings handles
 constexpr std::int64_t kLeastMessageBytes = 64 << 10;
 
 // Where the ranks of one process find what one of them has made; the key is theirs in common.
-SharedByKey<const void*, SpanMemory>& memory_of_process() {
-  static auto& all = *new SharedByKey<const void*, SpanMemory>;
+SharedByKey<const void*, InternodeMemory>& memory_of_process() {
+  static auto& all = *new SharedByKey<const void*, InternodeMemory>;
   return all;
 }
 
@@ -40,7 +40,7 @@ class AcrossHosts {
         size_(request.create.size),
         device_(request.create.options.device) {}
 
-  Done run() {
+  Status run() {
     RONDO_CHECK_OK(agree());
     RONDO_TRY(auto hosted, HostProxy::make(state_, staging_bytes_));
     DeviceRank::of(state_).set_hosted(std::move(hosted));
@@ -53,17 +53,17 @@ class AcrossHosts {
  private:
   struct Facts {
     std::uint64_t staging = 0, message_bytes = 0;
-    SpanFacts span;
+    InternodeFacts span;
   };
 
-  Done agree() {
-    Facts mine{
-        HostProxy::wanted_bytes(),
-        static_cast<std::uint64_t>(
-            std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastMessageBytes)),
-        span_facts_of(device_, request_.create.options.min_ctas, request_.create.options.max_ctas)};
-    SpanRecords records;
-    records.orders = find_orders(state_.members.places.get(), state_.members.shape,
+  Status agree() {
+    Facts mine{HostProxy::wanted_bytes(),
+               static_cast<std::uint64_t>(
+                   std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastMessageBytes)),
+               internode_facts_of(device_, request_.create.options.min_ctas,
+                                  request_.create.options.max_ctas)};
+    InternodeRecords records;
+    records.orders = find_orders(state_.members.placement.get(), state_.members.shape,
                                  request_.create.options.max_ctas, rank_);
     mine.span.gpu.orders = records.orders.digest();
     Blob blob(sizeof(mine));
@@ -72,7 +72,7 @@ class AcrossHosts {
     std::vector<GpuFacts> gpus;
     for (int r = 0; r < size_; ++r) {
       if (all[r].size() != sizeof(Facts))
-        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+        return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
       Facts theirs;
       std::memcpy(&theirs, all[r].data(), sizeof(theirs));
       staging_bytes_ = std::min(staging_bytes_, theirs.staging);
@@ -86,42 +86,42 @@ class AcrossHosts {
     for (const int rank : state_.members.local_ranks)
       on_host.push_back(gpus[static_cast<std::size_t>(rank)]);
     // What cannot be asked is not reached.
-    const auto row = reach_of_device(device_, on_host, state_.members.places->own.get());
+    const auto row = reach_of_device(device_, on_host, state_.members.placement->own.get());
     RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
     records.reproducible = state_.facts.reproducible;
     records.algorithms = state_.facts.algorithms;
     records.costs = request_.costs;
-    span_ = agree_on_span(records);
-    return done();
+    span_ = agree_on_internode(records);
+    return ok_status();
   }
 
   // Every step is taken by all ranks, or by none.
-  Done make_kernels() {
+  Status make_kernels() {
     SharedMemory memory;
-    Done mine = done();
+    Status mine = ok_status();
     const bool speaks = is_first_of_process();
     if (speaks) mine = share(&memory);
     if (memory) memory_of_process().put(state_.members.group.get(), memory);
     RONDO_TRY(const bool shared, all_did(mine, "share connections"));
-    if (!shared) return done();
+    if (!shared) return ok_status();
     if (!speaks) memory = memory_of_process().find(state_.members.group.get());
     std::unique_ptr<InternodeKernels> kernels;
     mine = open(std::move(memory), &kernels);
     RONDO_TRY(const std::vector<Blob> addresses,
               request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
     RONDO_TRY(const bool opened, all_did(mine, "open connections"));
-    if (!opened) return done();
+    if (!opened) return ok_status();
     mine = kernels->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
-    if (!connected) return done();
+    if (!connected) return ok_status();
     DeviceRank::of(state_).hosted()->add_kernels(std::move(kernels));
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                span_.from_bytes, span_.shape.channels);
-    return done();
+    return ok_status();
   }
 
   // Whether no rank failed; else the first one's reason is kept.
-  Result<bool> all_did(const Done& mine, const char* what) {
+  Result<bool> all_did(const Status& mine, const char* what) {
     Blob blob;
     if (!mine.ok()) {
       const std::string& text = mine.error().text;
@@ -150,17 +150,17 @@ class AcrossHosts {
   }
 
   // Memory of this host's ranks, between all of its processes.
-  Done share(SharedMemory* made) {
+  Status share(SharedMemory* made) {
     const DeviceScope scope(device_);
     RONDO_CHECK_OK(scope.entered());
     const RelaxedCapture relaxed;
     RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context
     SharedConnectionsRequest sharing;
-    sharing.circle.process = span_.process_of[rank_];
+    sharing.peers.process = span_.process_of[rank_];
     sharing.shape = span_.shape;
     sharing.near = &span_.near;
     sharing.orders = span_.orders;
-    sharing.circle.deadline = request_.deadline;
+    sharing.peers.deadline = request_.deadline;
     sharing.hosts = {span_.host_of, span_.host_of[rank_]};
     const int processes = span_.processes[span_.host_of[rank_]];
     std::vector<std::string> listeners(static_cast<std::size_t>(processes));
@@ -169,35 +169,35 @@ class AcrossHosts {
       const int process = on_host ? span_.process_of[r] : -1;
       if (on_host && listeners[process].empty())
         listeners[process] = state_.members.ranks[r].socket;
-      sharing.circle.process_of.push_back(process);
+      sharing.peers.process_of.push_back(process);
       sharing.devices.push_back(-1);
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
     RONDO_TRY(
         ProcessMeeting met,
-        meet_processes({state_.host.size, processes, sharing.circle.process, kNoStaging,
+        meet_processes({state_.host.size, processes, sharing.peers.process, kNoStaging,
                         &request_.listener, std::move(listeners),
                         state_.secret.derive("processes with GPUs").bytes(), request_.deadline}));
     met.segment->set_members(state_.members.local_ranks);
-    sharing.circle.segment = met.segment.get();
-    sharing.circle.sockets = met.sockets;
+    sharing.peers.segment = met.segment.get();
+    sharing.peers.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(sharing));
-    *made = std::make_shared<SpanMemory>(
-        SpanMemory::Parts{std::move(connections), std::move(met), sharing.circle.process,
-                          std::move(sharing.circle.process_of), std::move(sharing.devices),
-                          span_.near, message_bytes_});
-    return done();
+    *made = std::make_shared<InternodeMemory>(
+        InternodeMemory::Parts{std::move(connections), std::move(met), sharing.peers.process,
+                               std::move(sharing.peers.process_of), std::move(sharing.devices),
+                               span_.near, message_bytes_});
+    return ok_status();
   }
 
   // Where the ranks of this process live; their devices may use each other's memory from then on.
-  Done find_devices(std::vector<int>* devices) const {
+  Status find_devices(std::vector<int>* devices) const {
     std::vector<int> here;
     for (const int r : state_.members.local_ranks)
       if (is_here(r)) here.push_back((*devices)[r] = request_.devices[r]);
     for (const int device : here)
       for (const int peer : here) {
         if (device == peer) continue;
-        RONDO_TRY(const bool reaches, may_reach(device, peer, state_.members.places->own.get()));
+        RONDO_TRY(const bool reaches, may_reach(device, peer, state_.members.placement->own.get()));
         if (!reaches) continue;
         const DeviceScope scope(device);
         RONDO_CHECK_OK(scope.entered());
@@ -205,17 +205,17 @@ class AcrossHosts {
         if (enabled != kGpuPeerAlreadyEnabled)
           RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
       }
-    return done();
+    return ok_status();
   }
 
-  Done open(SharedMemory memory, std::unique_ptr<InternodeKernels>* made) const {
-    if (!memory) return fail(Status::kInternalError, "its process has no connections");
+  Status open(SharedMemory memory, std::unique_ptr<InternodeKernels>* made) const {
+    if (!memory) return fail(StatusCode::kInternalError, "its process has no connections");
     const auto raise = [state = &state_](Fault found) { state->faults.raise(std::move(found)); };
     const auto deadline = [state = &state_] {
       return net::Deadline::of(to_nanoseconds(state->timeout_seconds.load()),
                                [state] { return !state->faults.standing().ok(); });
     };
-    InternodeKernels::Terms terms{
+    InternodeKernels::Options terms{
         rank_,
         size_,
         device_,
@@ -231,7 +231,7 @@ class AcrossHosts {
         raise,
         DeviceRank::of(state_).hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));
-    return done();
+    return ok_status();
   }
 
   const AcrossHostsRequest& request_;
@@ -239,11 +239,11 @@ class AcrossHosts {
   const int rank_, size_, device_;
   // The least that a rank wants, for steps of the hosts and for slots of messages.
   std::uint64_t staging_bytes_ = ~std::uint64_t{0}, message_bytes_ = staging_bytes_;
-  Span span_;
+  Internode span_;
 };
 
 }  // namespace
 
-Done bind_across_hosts(const AcrossHostsRequest& request) { return AcrossHosts(request).run(); }
+Status bind_across_hosts(const AcrossHostsRequest& request) { return AcrossHosts(request).run(); }
 
 }  // namespace rondo::gpu

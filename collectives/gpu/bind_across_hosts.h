@@ -25,6 +25,6 @@ struct AcrossHostsRequest {
   DeviceCosts costs;                  // of the slowest rank, each
   net::Deadline deadline;
 };
-Done bind_across_hosts(const AcrossHostsRequest& request);
+Status bind_across_hosts(const AcrossHostsRequest& request);
 
 }  // namespace rondo::gpu

@@ -30,10 +30,10 @@ class Binding {
         listener_(request.listener),
         deadline_(request.deadline) {}
 
-  Done run() {
+  Status run() {
     std::vector<int> devices;
     for (const InitRecord& record : records_) devices.push_back(record.device);
-    if (devices.front() < 0) return done();  // then no rank is on a device
+    if (devices.front() < 0) return ok_status();  // then no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
     TeamOptions options = team_options(std::move(devices));
@@ -45,13 +45,13 @@ class Binding {
   DeviceRank& rank() const { return DeviceRank::of(state_); }
 
   // The team of the ranks of this process, which the first rank to come makes.
-  Done take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
+  Status take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
     static auto& teams = *new SharedByKey<const void*, DeviceTeam>;
     const void* group = state_.members.group.get();  // theirs in common
     RONDO_TRY(auto team,
               teams.get(group, [&] { return DeviceTeam::make(options, std::move(processes)); }));
     rank().set_team(std::move(team));
-    return done();
+    return ok_status();
   }
 
   TeamOptions team_options(std::vector<int> devices) const {
@@ -63,17 +63,17 @@ class Binding {
     options.min_ctas = create_.options.min_ctas;
     options.max_ctas = create_.options.max_ctas;
     options.kernel_seconds = create_.options.kernel_seconds;
-    options.graph = state_.members.places->own;
+    options.graph = state_.members.placement->own;
     return options;
   }
   ChannelOrders orders(int rank) const {
-    return find_orders(state_.members.places.get(), state_.members.shape, create_.options.max_ctas,
-                       rank);
+    return find_orders(state_.members.placement.get(), state_.members.shape,
+                       create_.options.max_ctas, rank);
   }
 
   // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
   // the others.
-  Done bind_among_processes(std::vector<int> devices) {
+  Status bind_among_processes(std::vector<int> devices) {
     if (state_.facts.hosts > 1) return bind_through_host(std::move(devices));
     ReachabilityRecords known;
     known.reproducible = state_.facts.reproducible;
@@ -100,11 +100,11 @@ class Binding {
     RONDO_TRY(const std::vector<Blob> all_facts, session_.all_gather(blob));
     for (const Blob& one : all_facts) {
       if (one.size() != sizeof(mine))
-        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+        return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
       std::memcpy(&known.facts.emplace_back(), one.data(), sizeof(mine));
     }
     RONDO_TRY(const Blob row,
-              reach_of_device(device, known.facts, state_.members.places->own.get()));
+              reach_of_device(device, known.facts, state_.members.placement->own.get()));
     RONDO_TRY(known.reach, session_.all_gather(row));
     RONDO_TRY(request.around, agree_on_reachability(known));
     if (!request.around.through_host.empty()) {
@@ -128,11 +128,12 @@ class Binding {
     if (std::set(known.processes.begin(), known.processes.end()).size() < known.processes.size()) {
       RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     }
-    return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of)) : done();
+    return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of))
+                                        : ok_status();
   }
 
   // The communicators of which composed calls consist.
-  Done make_parts(const GpuGroups& groups) {
+  Status make_parts(const GpuGroups& groups) {
     const int gpu = groups.gpu_of[create_.rank];
     RONDO_TRY(auto on_gpu, make_part(groups.members[gpu], "ranks of a GPU", 1));
     RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
@@ -143,7 +144,7 @@ class Binding {
       RONDO_TRY(of_leaders, make_part(groups.leaders(), "leaders of GPUs", kLonger));
     }
     rank().set_parts(std::move(on_gpu), std::move(of_leaders));
-    return done();
+    return ok_status();
   }
 
   Result<std::shared_ptr<Communicator>> make_part(const std::vector<int>& members,
@@ -159,7 +160,7 @@ class Binding {
       if (found.culprit >= 0) raised.culprit = members[static_cast<std::size_t>(found.culprit)];
       raised.text = renumbered(found.text, members);
       const std::vector<int> missing = device->team()->processes()->announcements().not_come();
-      if (found.status == Status::kTimeout && !missing.empty()) {
+      if (found.status == StatusCode::kTimeout && !missing.empty()) {
         raised.culprit = missing.front();
         raised.text += fmt::format("; rank {} did not make this call", missing.front());
       }
@@ -169,7 +170,7 @@ class Binding {
   }
 
   // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach.
-  Done bind_through_host(std::vector<int> devices) {
+  Status bind_through_host(std::vector<int> devices) {
     return bind_across_hosts({state_,
                               session_,
                               create_,
@@ -189,6 +190,6 @@ class Binding {
 
 }  // namespace
 
-Done bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
+Status bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
 
 }  // namespace rondo::gpu

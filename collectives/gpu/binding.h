@@ -26,6 +26,6 @@ struct BindingRequest {
   const shm::UnixListener& listener;       // this rank's
   std::chrono::steady_clock::time_point deadline;
 };
-Done bind_to_device(const BindingRequest& request);
+Status bind_to_device(const BindingRequest& request);
 
 }  // namespace rondo::gpu

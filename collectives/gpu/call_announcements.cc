@@ -17,10 +17,10 @@ void CallAnnouncements::publish_led(std::uint64_t sequence) {
   publish(sequence);
 }
 
-Done CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
-                                 Mismatch* mismatch) {
+Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
+                                   Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  if (capturing) return done();  // kernels say what they replay
+  if (capturing) return ok_status();  // kernels say what they replay
   RONDO_TRY(const std::uint64_t sequence, next());
   cuda::CallDescriptor made{};
   made.record = record;
@@ -61,7 +61,7 @@ bool CallAnnouncements::has_room(std::uint64_t sequence) const {
 
 Result<std::uint64_t> CallAnnouncements::next() const {
   const std::uint64_t sequence = newest() + 1;
-  Done standing = done();
+  Status standing = ok_status();
   const auto is_over = [&] {
     return has_room(sequence) || !(standing = context_.standing.check()).ok();
   };
@@ -82,7 +82,7 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
     for (index = kPlainDescriptors; index < captured_[rank]; ++index)
       if (same(context_.segment->descriptor(rank, index))) return index;
     if (index == context_.segment->depth())
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "rank {} has captured {} different calls into graphs, the most that ranks on a "
                   "shared GPU can: capture calls on the same buffers, or use another communicator",
                   rank, index - kPlainDescriptors);
@@ -98,8 +98,8 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
   return index;
 }
 
-Done CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
-                                Mismatch* mismatch) const {
+Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
+                                  Mismatch* mismatch) const {
   HostAtomics::fence_seq_cst();
   const int first = context_.local[0];
   for (int r = 0; r < context_.ranks(); ++r) {
@@ -115,9 +115,9 @@ Done CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record
                      ? fault_texts::not_all_in_windows(sequence, record, in_windows ? first : r,
                                                        in_windows ? r : first)
                      : fault_texts::different_calls(sequence, first, record, r, other)};
-    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+    return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -20,7 +20,7 @@ class CallAnnouncements {
 
   // Of a call that needs no more than that: tells the other processes, compares.
   // in_windows: its buffers are in symmetric windows, as must be those of all others or of none.
-  Done announce(const CallRecord& record, bool in_windows, bool capturing, Mismatch* mismatch);
+  Status announce(const CallRecord& record, bool in_windows, bool capturing, Mismatch* mismatch);
 
   // The same in steps: the number of the next plain call, once there is room for it; where its
   // descriptors lie, of each local rank (sequence 0: captured); then all others may see it.
@@ -29,8 +29,8 @@ class CallAnnouncements {
   void publish(std::uint64_t sequence);
   void publish_led(std::uint64_t sequence);  // the leader's kernel reads it too
   // With the ranks that have made this call already; those that come later compare themselves.
-  Done compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
-               Mismatch* mismatch) const;
+  Status compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
+                 Mismatch* mismatch) const;
 
   std::uint64_t newest() const { return sequence_.load(std::memory_order_acquire); }
   // Ranks that have not made the newest call that this process has; while nothing is captured.

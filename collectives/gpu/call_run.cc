@@ -66,7 +66,7 @@ bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
     case Strategy::kWindows:
       return !overlaps(call, true);
     case Strategy::kDirect:
-    case Strategy::kMet:
+    case Strategy::kBarrier:
       return planned.by_driver == first.by_driver && !overlaps(call, true);
     default:  // launched one after the other
       return true;

@@ -19,10 +19,10 @@ bool has_known_link(const topology::Graph& graph, int gpu) {
 }
 
 // Those that the host's network may use; where it may use none that is known, all.
-std::vector<int> nics_of(const Places& places, int host) {
-  std::vector<int> nics = admitted_nics(places, host);
+std::vector<int> nics_of(const RankPlacement& placement, int host) {
+  std::vector<int> nics = admitted_nics(placement, host);
   if (!nics.empty()) return nics;
-  const auto all = places.graphs[static_cast<std::size_t>(host)]->nics();
+  const auto all = placement.graphs[static_cast<std::size_t>(host)]->nics();
   return {all.begin(), all.end()};
 }
 
@@ -31,13 +31,13 @@ std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
   std::vector<topology::ClusterHost> hosts;
   const HostShape& shape = request.shape;
   for (int h = 0; h < shape.hosts(); ++h) {
-    const topology::Graph& graph = *request.places->graphs[static_cast<std::size_t>(h)];
+    const topology::Graph& graph = *request.placement->graphs[static_cast<std::size_t>(h)];
     topology::ClusterHost host;
     host.graph = &graph;
-    host.nics = nics_of(*request.places, h);
+    host.nics = nics_of(*request.placement, h);
     for (int i = shape.first[h]; i < shape.first[h + 1]; ++i) {
       const int rank = shape.ranks[static_cast<std::size_t>(i)];
-      const std::string& bus_id = request.places->spots[static_cast<std::size_t>(rank)].gpu;
+      const std::string& bus_id = request.placement->locations[static_cast<std::size_t>(rank)].gpu;
       const int gpu = bus_id.empty() ? -1 : graph.find(bus_id);
       const bool taken = std::count(host.gpus.begin(), host.gpus.end(), gpu) > 0;
       if (gpu < 0 || taken || !has_known_link(graph, gpu)) return {};
@@ -69,7 +69,7 @@ ChannelOrders::Ring ring_of(std::span<const topology::Graph* const> graphs,
 }  // namespace
 
 ChannelOrders find_orders(const OrdersRequest& request) {
-  if (request.places == nullptr) return {};
+  if (request.placement == nullptr) return {};
   const auto hosts = hosts_of(request);
   if (hosts.empty()) return {};
   const auto plan = topology::find_channels(hosts, request.cross_nic, request.max_channels);
@@ -92,16 +92,17 @@ ChannelOrders orders_of(const topology::ClusterPlan& plan,
   return orders;
 }
 
-ChannelOrders find_orders(const Places* places, const HostShape& shape, int max_ctas, int rank) {
+ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape, int max_ctas,
+                          int rank) {
   std::int64_t cross_nic = env::get_int("NCCL_CROSS_NIC");
   if (cross_nic < 0 || cross_nic > 2) {
     RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: it counts as 2", cross_nic);
     cross_nic = 2;
   }
-  ChannelOrders orders = find_orders({places, shape, max_ctas, static_cast<int>(cross_nic)});
+  ChannelOrders orders = find_orders({placement, shape, max_ctas, static_cast<int>(cross_nic)});
   const std::string path = env::get_string("NCCL_GRAPH_DUMP_FILE");
   if (!path.empty() && (rank < 0 || env::get_int("NCCL_GRAPH_DUMP_FILE_RANK") == rank)) {
-    const Done written = write_output(path, json_of(orders));
+    const Status written = write_output(path, json_of(orders));
     if (!written.ok()) RONDO_WARN("NCCL_GRAPH_DUMP_FILE: {}", written.error().text);
   }
   if (rank <= 0)

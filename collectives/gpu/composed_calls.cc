@@ -37,14 +37,14 @@ class ComposedCalls::Running {
   Running(ComposedCalls& calls, const JointCall& call, const MultiDeviceLaunch& launch)
       : calls_(calls), team_(calls.team_), call_(call), launch_(launch) {}
 
-  Done run() {
+  Status run() {
     const CallRecord& record = call_.posted[team_.devices.here()[0]].call.record;
     const ProcessTeam& processes = *team_.processes;
     for (const int rank : team_.devices.here())
       steps_[rank] = compose(record, processes.groups(), rank, processes.staging_bytes());
     const std::size_t steps = steps_.begin()->second.size();
     for (std::size_t i = 0; i < steps; ++i) RONDO_CHECK_OK(run_step(i));
-    return done();
+    return ok_status();
   }
 
  private:
@@ -54,7 +54,7 @@ class ComposedCalls::Running {
     Call call;
   };
 
-  Done run_step(std::size_t number) {
+  Status run_step(std::size_t number) {
     std::vector<Part> of_leaders;
     std::vector<std::vector<Part>> on_gpus(launch_.sites().size());
     for (const int rank : team_.devices.here()) {
@@ -69,10 +69,11 @@ class ComposedCalls::Running {
     }
     RONDO_CHECK_OK(enqueue(of_leaders));
     // No GPU's ranks wait for those of another.
-    return launch_.for_all([&](const LaunchSite& site) { return enqueue(on_gpus[site.place]); });
+    return launch_.for_all(
+        [&](const LaunchPosition& site) { return enqueue(on_gpus[site.place]); });
   }
 
-  static Done enqueue(const std::vector<Part>& parts) {
+  static Status enqueue(const std::vector<Part>& parts) {
     std::vector<Communicator::Work> works;
     for (const Part& part : parts) works.push_back({part.by, {&part.call, 1}});
     return Communicator::enqueue_together(works);
@@ -93,7 +94,7 @@ class ComposedCalls::Running {
     return part;
   }
 
-  Result<std::byte*> address(int rank, const ComposedStep::Place& place) {
+  Result<std::byte*> address(int rank, const ComposedStep::BufferOffset& place) {
     const Call& whole = call_.posted[rank].call;
     std::byte* base = nullptr;
     switch (place.buffer) {
@@ -113,7 +114,7 @@ class ComposedCalls::Running {
     return base == nullptr ? base : base + place.offset;
   }
 
-  Done average(int rank, const ComposedStep& step) {
+  Status average(int rank, const ComposedStep& step) {
     RONDO_TRY(std::byte* const at, address(rank, step.send));
     const DeviceScope scope(team_.devices.of(rank).device);
     RONDO_CHECK_OK(scope.entered());
@@ -129,7 +130,7 @@ class ComposedCalls::Running {
   std::map<int, std::vector<ComposedStep>> steps_;  // by rank
 };
 
-Done ComposedCalls::launch(const JointCall& call) {
+Status ComposedCalls::launch(const JointCall& call) {
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   RONDO_CHECK_OK(Running(*this, call, launch).run());

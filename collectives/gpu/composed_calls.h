@@ -30,7 +30,7 @@ class ComposedCalls {
   ComposedCalls& operator=(const ComposedCalls&) = delete;
 
   void set_parts(int rank, const RankParts& parts);
-  Done launch(const JointCall& call);
+  Status launch(const JointCall& call);
 
  private:
   class Running;

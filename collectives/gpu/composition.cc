@@ -8,9 +8,11 @@ namespace {
 
 using By = ComposedStep::By;
 using Buffer = ComposedStep::Buffer;
-using Place = ComposedStep::Place;
+using BufferOffset = ComposedStep::BufferOffset;
 
-Place operator+(Place place, std::uint64_t bytes) { return {place.buffer, place.offset + bytes}; }
+BufferOffset operator+(BufferOffset place, std::uint64_t bytes) {
+  return {place.buffer, place.offset + bytes};
+}
 
 class Composer {
  public:
@@ -47,7 +49,7 @@ class Composer {
   }
 
  private:
-  static constexpr Place kSend{Buffer::kSend, 0}, kReceive{Buffer::kReceive, 0},
+  static constexpr BufferOffset kSend{Buffer::kSend, 0}, kReceive{Buffer::kReceive, 0},
       kSpare{Buffer::kSpare, 0}, kNone{};
 
   bool leads() const { return index_ == 0; }
@@ -62,7 +64,8 @@ class Composer {
                   int root = -1) const {
     return {count, which, record_.type, op, 0, root};
   }
-  void add(bool takes_part, By by, const CallRecord& record, Place send, Place receive) {
+  void add(bool takes_part, By by, const CallRecord& record, BufferOffset send,
+           BufferOffset receive) {
     ComposedStep step;
     if (takes_part) {
       step.by = by;
@@ -73,7 +76,7 @@ class Composer {
     }
     steps_.push_back(step);
   }
-  void add_average(std::uint64_t count, Place place) {
+  void add_average(std::uint64_t count, BufferOffset place) {
     if (averages())
       add(leads(), By::kAverage, part(Collective::kAllReduce, count, RedOp::kAvg), place, place);
   }
@@ -99,7 +102,7 @@ class Composer {
     const std::uint64_t most = std::max<std::uint64_t>(spare_bytes_ / width_, 1);
     for (std::uint64_t from = 0; from == 0 || from < record_.count; from += most) {
       const std::uint64_t count = std::min(most, record_.count - from), at = from * width_;
-      const Place sum = rank_ == record_.root ? kReceive + at : kSpare;
+      const BufferOffset sum = rank_ == record_.root ? kReceive + at : kSpare;
       add(!as_it_is, By::kGpu, part(Collective::kReduce, count, first_op(), 0), kSend + at, sum);
       add(leads(), By::kLeaders, part(Collective::kReduce, count, second_op(), root_gpu),
           as_it_is ? kSend + at : sum, sum);
@@ -165,7 +168,7 @@ class Composer {
     const std::uint64_t fits = std::max<std::uint64_t>(spare_bytes_ / (2 * ranks_ * width_), 1);
     for (std::uint64_t from = 0; from == 0 || from < record_.count; from += fits) {
       const std::uint64_t count = std::min(fits, record_.count - from), bytes = count * width_;
-      const Place result = kSpare + ranks_ * bytes;
+      const BufferOffset result = kSpare + ranks_ * bytes;
       const auto reduced = [&](std::uint64_t many) {
         return part(Collective::kReduce, many, first_op(), 0);
       };
@@ -182,7 +185,7 @@ class Composer {
           kReceive + from * width_);
     }
   }
-  void scatter_among_leaders(std::uint64_t count, Place result) {
+  void scatter_among_leaders(std::uint64_t count, BufferOffset result) {
     const std::uint64_t bytes = count * width_;
     if (groups_.blocks) {
       add(leads(), By::kLeaders, part(Collective::kReduceScatter, count * own_.size(), second_op()),

@@ -42,14 +42,14 @@ struct ComposedStep {
     kAverage,  // this leader alone: divides by the number of ranks
   };
   enum class Buffer : std::uint8_t { kNone, kSend, kReceive, kSpare };
-  struct Place {
+  struct BufferOffset {
     Buffer buffer = Buffer::kNone;
     std::uint64_t offset = 0;  // bytes
   };
   By by = By::kNobody;
   CallRecord record;
   int peer = -1;  // of messages, by its number on the GPU
-  Place send, receive;
+  BufferOffset send, receive;
   bool scaled = false;  // takes the rank's factor of PreMulSum
 };
 

@@ -48,11 +48,11 @@ ControlSegment::ControlSegment(int ranks, int processes)
   bytes_ = (next + kPage - 1) / kPage * kPage;
 }
 
-Done ControlSegment::map(Fd fd) {
+Status ControlSegment::map(Fd fd) {
   fd_ = std::move(fd);
   RONDO_TRY(memory_, map_pinned(fd_.get(), bytes_, "flags of ranks that share a GPU"));
   RONDO_TRY(device_, address_on_device(memory_));
-  return done();
+  return ok_status();
 }
 
 Result<std::unique_ptr<ControlSegment>> ControlSegment::create(const Shape& shape) {
@@ -79,7 +79,7 @@ Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, 
   if (HostAtomics::load_acquire(header.layout) != kLayout ||
       header.ranks != static_cast<std::uint64_t>(ranks) ||
       header.processes != static_cast<std::uint64_t>(processes))
-    return fail(Status::kRemoteError, "all ranks on a GPU must run the same version of Rondo");
+    return fail(StatusCode::kRemoteError, "all ranks on a GPU must run the same version of Rondo");
   return segment;
 }
 

@@ -62,7 +62,7 @@ struct alignas(64) MemoryNote {
   enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kConnections, kMap, kUnmap };
   template <class Outcome>
   void put(const Outcome& outcome) {  // as much of an error's text as there is room for
-    status = static_cast<std::uint32_t>(outcome.status());
+    status = static_cast<std::uint32_t>(outcome.code());
     if (!outcome.ok()) text[outcome.error().text.copy(text, sizeof(text) - 1)] = '\0';
   }
   PlainHandle handle;
@@ -129,7 +129,7 @@ class ControlSegment {
 
  private:
   ControlSegment(int ranks, int processes);
-  Done map(Fd fd);
+  Status map(Fd fd);
   template <class T>
   T* at(std::size_t offset) const {
     return reinterpret_cast<T*>(memory_.get() + offset);

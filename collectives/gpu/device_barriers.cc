@@ -20,7 +20,7 @@ Result<std::unique_ptr<DeviceBarriers>> DeviceBarriers::make(std::vector<int> de
   return made;
 }
 
-Done DeviceBarriers::allocate(int place) {
+Status DeviceBarriers::allocate(int place) {
   constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t);
   const DeviceScope scope(devices_[static_cast<std::size_t>(place)]);
   RONDO_CHECK_OK(scope.entered());

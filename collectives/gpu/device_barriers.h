@@ -25,11 +25,11 @@ class DeviceBarriers {
   DeviceBarriers& operator=(const DeviceBarriers&) = delete;
 
   int devices() const { return static_cast<int>(devices_.size()); }
-  cuda::DeviceBarrier barrier(int place) const;  // words and places; the rest is the call's
+  cuda::DeviceBarrier barrier(int place) const;  // words and placement; the rest is the call's
 
  private:
   explicit DeviceBarriers(std::vector<int> devices);
-  Done allocate(int place);
+  Status allocate(int place);
   std::uint64_t* words(int place, int first) const {
     return reinterpret_cast<std::uint64_t*>(memory_[static_cast<std::size_t>(place)].get()) + first;
   }

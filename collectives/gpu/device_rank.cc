@@ -27,7 +27,7 @@ class TeamHooks final : public ProcessHooks {
   }
   ~TeamHooks() override { rank_.team()->processes()->standing().leave(this); }
 
-  Done standing() override { return rank_.standing(); }
+  Status standing() override { return rank_.standing(); }
   void raise(Fault fault) override {
     fault.rank = state_.members.rank;
     state_.faults.raise(std::move(fault));
@@ -51,15 +51,15 @@ DeviceRank& DeviceRank::of(const CommunicatorState& state) {
   return static_cast<DeviceRank&>(*state.device);
 }
 
-DeviceRank::DeviceRank(CommunicatorState& state, std::function<Done()> standing)
+DeviceRank::DeviceRank(CommunicatorState& state, std::function<Status()> standing)
     : state_(state), served_standing_(std::move(standing)) {
   state_.faults.listen([this](const Fault& fault) { stop(fault); });
 }
 
 DeviceRank::~DeviceRank() = default;
 
-void DeviceRank::hear(int peer, std::span<const std::byte> message) {
-  if (hosted_) hosted_->hear(peer, message);
+void DeviceRank::report(int peer, std::span<const std::byte> message) {
+  if (hosted_) hosted_->report(peer, message);
 }
 
 int DeviceRank::gone() const { return hosted_ ? hosted_->gone() : -1; }
@@ -111,8 +111,8 @@ GpuMemoryUse DeviceRank::memory() const {
   return use;
 }
 
-Done DeviceRank::suspend() { return engine_->suspend(deadline()); }
-Done DeviceRank::resume() { return engine_->resume(deadline()); }
+Status DeviceRank::suspend() { return engine_->suspend(deadline()); }
+Status DeviceRank::resume() { return engine_->resume(deadline()); }
 
 net::Deadline DeviceRank::deadline() {
   return net::Deadline::of(
@@ -120,9 +120,9 @@ net::Deadline DeviceRank::deadline() {
       [this] { return !standing().ok(); });
 }
 
-Done DeviceRank::standing() {
+Status DeviceRank::standing() {
   RONDO_CHECK_OK(state_.faults.standing());
-  return served_standing_ ? served_standing_() : done();
+  return served_standing_ ? served_standing_() : ok_status();
 }
 
 bool DeviceRank::adopt_kernel_fault() {
@@ -133,31 +133,30 @@ bool DeviceRank::adopt_kernel_fault() {
   return true;
 }
 
-Done DeviceRank::post(std::span<const Call> calls) {
+Status DeviceRank::post(std::span<const Call> calls) {
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   Mismatch mismatch;
-  const Done posted = engine_->post(calls, &mismatch);
-  return posted.ok() ? done() : fault_of_post(posted, mismatch);
+  const Status posted = engine_->post(calls, &mismatch);
+  return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
 }
 
 // After the rank's collectives are on their streams: a wait for a signal must not stand before the
 // kernel of another rank's call.
-Done DeviceRank::post_one_sided(std::span<const Call> calls) {
-  if (calls.empty()) return done();
+Status DeviceRank::post_one_sided(std::span<const Call> calls) {
+  if (calls.empty()) return ok_status();
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   if (!window_rank_)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "{} on CUDA device {} : register a window first (ncclCommWindowRegister): ranks on "
                 "GPUs open signals with it",
                 rondo::name(calls[0].record.collective), state_.options.device);
-  const Done posted = window_rank_->post_one_sided(calls);
-  return posted.ok() ? done() : fault_of_post(posted, {});
+  const Status posted = window_rank_->post_one_sided(calls);
+  return posted.ok() ? ok_status() : fault_of_post(posted, {});
 }
 
-Done DeviceRank::fault_of_post(const Done& posted, const Mismatch& mismatch) {
+Status DeviceRank::fault_of_post(const Status& posted, const Mismatch& mismatch) {
   RONDO_CHECK_OK(state_.faults.standing());
-  Fault found =
-      state_.faults.make_beside_calls(posted.status(), mismatch.peer, posted.error().text);
+  Fault found = state_.faults.make_beside_calls(posted.code(), mismatch.peer, posted.error().text);
   found.own = mismatch.own;
   found.other = mismatch.other;
   state_.faults.raise(std::move(found));
@@ -165,9 +164,9 @@ Done DeviceRank::fault_of_post(const Done& posted, const Mismatch& mismatch) {
 }
 
 // Why the communicator, or the one that it is a part of, has ended, if so.
-Done DeviceRank::may_go_on() {
+Status DeviceRank::may_go_on() {
   if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
-  return served_standing_ ? served_standing_() : done();
+  return served_standing_ ? served_standing_() : ok_status();
 }
 
 // Ranks of this process. A rank that has left makes no more calls, so this is checked first.
@@ -175,25 +174,25 @@ std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
   detector.tick(now_ns());
   for (int r = 0; r < state_.host.size; ++r)
     if (HostAtomics::load_acquire(state_.host.peers[r].progress->state) == kLeft)
-      detector.hear_leave(state_.members.local_ranks[r]);
-  detector.hear_wait(state_.members.rank,
-                     Wait{"", engine_->missing(), state_.timeout_seconds.load()});
+      detector.report_leave(state_.members.local_ranks[r]);
+  detector.report_wait(state_.members.rank,
+                       Wait{"", engine_->missing(), state_.timeout_seconds.load()});
   if (const auto warning = detector.warning()) RONDO_WARN("{}", *warning);
   return detector.verdict();
 }
 
-Done DeviceRank::wait_until_enqueued() {
+Status DeviceRank::wait_until_enqueued() {
   std::optional<FailureDetector> detector;
   while (!engine_->is_enqueued(kLook)) {
-    Done standing = state_.faults.standing();
+    Status standing = state_.faults.standing();
     if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
-    if (Done ended = may_go_on(); !ended.ok()) {
+    if (Status ended = may_go_on(); !ended.ok()) {
       engine_->fail_all(ended);
       return ended;
     }
     const Membership& members = state_.members;
     if (!detector)
-      detector.emplace(FailureDetector::Terms{
+      detector.emplace(FailureDetector::Options{
           members.rank, members.size, [&members](int rank) { return members.name_of(rank); }});
     if (auto found = look_at_missing(*detector)) {
       state_.faults.raise(std::move(*found));
@@ -201,12 +200,12 @@ Done DeviceRank::wait_until_enqueued() {
       return state_.faults.adopted();
     }
   }
-  if (Done failed = engine_->failure(); !failed.ok()) {
+  if (Status failed = engine_->failure(); !failed.ok()) {
     if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
       return state_.faults.adopted();
-    Done late = engine_->late_failure();
+    Status late = engine_->late_failure();
     if (late.ok()) return failed;
-    state_.faults.raise(state_.faults.make_beside_calls(late.status(), -1, late.error().text));
+    state_.faults.raise(state_.faults.make_beside_calls(late.code(), -1, late.error().text));
     return late;
   }
   return engine_->join();
@@ -256,11 +255,11 @@ void DeviceRank::register_memory(const void* memory, std::size_t bytes) {
     team_->processes()->in_place().register_memory(memory, bytes);
 }
 
-Done DeviceRank::find_window_of(Call* call) const {
-  RONDO_TRY(const DeviceWindows::Place place, windows_->place(call->window, call->peer));
+Status DeviceRank::find_window_of(Call* call) const {
+  RONDO_TRY(const DeviceWindows::Target place, windows_->place(call->window, call->peer));
   if (place.at != nullptr) call->receive = place.at + call->offset;
   call->window = place.by_network;
-  return done();
+  return ok_status();
 }
 
 const void* DeviceRank::name_to_network(const Call& call) const {

@@ -40,7 +40,7 @@ class DeviceRank : public GpuRank {
   static DeviceRank& of(const CommunicatorState& state);
 
   // standing: CreateRequest's.
-  DeviceRank(CommunicatorState& state, std::function<Done()> standing);
+  DeviceRank(CommunicatorState& state, std::function<Status()> standing);
   ~DeviceRank() override;
   DeviceRank(const DeviceRank&) = delete;
   DeviceRank& operator=(const DeviceRank&) = delete;
@@ -63,18 +63,18 @@ class DeviceRank : public GpuRank {
   }
   bool needs_device() const { return engine_->needs_device(); }
   GpuMemoryUse memory() const override;
-  Done suspend() override;
-  Done resume() override;
+  Status suspend() override;
+  Status resume() override;
   std::array<Communicator*, 2> parts() const override { return {on_gpu_.get(), of_leaders_.get()}; }
 
   EnqueueFlag& enqueue_flag() { return enqueues_; }
-  Done post(std::span<const Call> calls);
+  Status post(std::span<const Call> calls);
   // After the rank's collectives are on their streams: a wait for a signal must not stand before
   // the kernel of another rank's call.
-  Done post_one_sided(std::span<const Call> calls);
-  Done wait_until_enqueued();
+  Status post_one_sided(std::span<const Call> calls);
+  Status wait_until_enqueued();
 
-  Done standing();  // why the rank goes on no longer, if so; for other threads
+  Status standing();  // why the rank goes on no longer, if so; for other threads
   bool adopt_kernel_fault() override;
 
   Result<int> open_window(Communicator& self, void* memory, std::size_t bytes,
@@ -83,26 +83,26 @@ class DeviceRank : public GpuRank {
   void look_for_windows(Call* call) const;
   void close_window(int window) override;
   // The call, with the place in the peer's window that it puts into (device_windows.h).
-  Done find_window_of(Call* call) const;
+  Status find_window_of(Call* call) const;
   // What a put of the network names the call's bytes by; null where it must be given copies.
   const void* name_to_network(const Call& call) const;
   std::size_t window_bytes(int window, int peer) const override;
   void register_memory(const void* memory, std::size_t bytes) override;
 
-  void hear(int peer, std::span<const std::byte> message) override;
+  void report(int peer, std::span<const std::byte> message) override;
   int gone() const override;
   void close() override;
 
  private:
   void stop(const Fault& fault);
   net::Deadline deadline();  // of the communicator's timeout, while it stands
-  Done fault_of_post(const Done& posted, const Mismatch& mismatch);
-  Done may_go_on();
+  Status fault_of_post(const Status& posted, const Mismatch& mismatch);
+  Status may_go_on();
   std::optional<Fault> look_at_missing(FailureDetector& detector);
 
   CommunicatorState& state_;
   EnqueueFlag enqueues_;
-  std::function<Done()> served_standing_;
+  std::function<Status()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;
   std::shared_ptr<GpuEngine> engine_;    // of the team, or hosted_

@@ -13,7 +13,7 @@ namespace rondo::gpu {
 Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<ProcessTeam> processes) {
   if (options.devices.size() > cuda::kMaxDirectRanks)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "{} ranks on CUDA devices of one host are too many: at most {}",
                 options.devices.size(), cuda::kMaxDirectRanks);
   std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
@@ -28,16 +28,16 @@ DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> 
       graph_messages_(context_),
       ranks_(options.devices.size()) {}
 
-Done DeviceTeam::open() {
+Status DeviceTeam::open() {
   RONDO_CHECK_OK(context_.devices.open());
   RONDO_CHECK_OK(context_.order.open(context_.devices.numbers()));
   for (const int rank : context_.devices.here()) RONDO_CHECK_OK(open_rank(rank));
   RONDO_CHECK_OK(context_.connections.open(context_.options, context_.devices, processes()));
   context_.connections.list_in(context_.suspension().memory());
-  return done();
+  return ok_status();
 }
 
-Done DeviceTeam::open_rank(int rank) {
+Status DeviceTeam::open_rank(int rank) {
   const DeviceScope scope(device_of(rank));
   RONDO_CHECK_OK(scope.entered());
   RankState& state = ranks_[rank];
@@ -47,8 +47,8 @@ Done DeviceTeam::open_rank(int rank) {
   if (processes() != nullptr)
     state.messages = std::make_unique<OutsideMessages>(
         context_, rank, state.order,
-        [this, rank](const Done& result) { messages_are_over(rank, result); });
-  return done();
+        [this, rank](const Status& result) { messages_are_over(rank, result); });
+  return ok_status();
 }
 
 void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
@@ -79,14 +79,14 @@ bool DeviceTeam::all_are_over() const {
                      [](const RankState& rank) { return rank.order.is_over(); });
 }
 
-Done DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
+Status DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
   const auto are_over = [this] {
     return all_are_over() && (processes() == nullptr || processes()->is_over());
   };
   return context_.suspension().suspend(rank, are_over, deadline);
 }
 
-Done DeviceTeam::resume(int rank, const net::Deadline& deadline) {
+Status DeviceTeam::resume(int rank, const net::Deadline& deadline) {
   return context_.suspension().resume(rank, deadline);
 }
 
@@ -103,7 +103,7 @@ GpuMemoryUse DeviceTeam::memory(int rank) {
   return use;
 }
 
-Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {
+Status DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   std::unique_lock lock(mutex_);
   RONDO_CHECK_OK(failure_);
   RankState& state = ranks_[rank];
@@ -121,7 +121,7 @@ Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch)
     else
       RONDO_CHECK_OK(state.streams.note());
   }
-  Done result = post_calls(rank, calls, mismatch);
+  Status result = post_calls(rank, calls, mismatch);
   if (!result.ok()) failure_ = result;
   lock.unlock();
   launched_.notify_all();
@@ -129,18 +129,18 @@ Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch)
 }
 
 // Collectives first; all messages in one launch, or one for those of each kind.
-Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
+Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   RankState& state = ranks_[rank];
   const auto posted = [&](const Call& call) -> PostedCall {
     const RankStreams::Use& use = state.streams.of(call.stream);
     return {call, use.ready, use.capture};
   };
-  Done collectives;
+  Status collectives;
   for (const Call& call : calls)
     if (collectives.ok() && !is_point_to_point(call))
       collectives = post_collective(rank, posted(call), mismatch);
   // Also where a later one went wrong: other ranks may have begun these.
-  const Done flushed = launches_.flush(rank);
+  const Status flushed = launches_.flush(rank);
   RONDO_CHECK_OK(collectives);
   RONDO_CHECK_OK(flushed);
   posted_.launched();
@@ -155,16 +155,16 @@ Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mis
     RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
   }
   if (!matched.empty()) RONDO_CHECK_OK(launch_messages(rank, matched));
-  if (!state.messages || calls.empty()) return done();  // a group of puts has no stream here
+  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream here
   RONDO_TRY(state.launching, state.messages->launch(state.streams.all().front(), mismatch));
-  return done();
+  return ok_status();
 }
 
-Done DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
+Status DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
   if (std::none_of(matched.begin(), matched.end(), is_between_graphs)) {
     RONDO_CHECK_OK(launch_together(rank, matched));
     posted_.launched(matched);
-    return done();
+    return ok_status();
   }
   std::vector<MatchedMessage> together;
   std::map<int, std::vector<MatchedMessage>> between_graphs;  // by peer
@@ -180,10 +180,10 @@ Done DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> match
       RONDO_CHECK_OK(ranks_[of].order.end({on->call.stream, on->ready, on->capture}));
   }
   posted_.launched(matched);
-  return done();
+  return ok_status();
 }
 
-Done DeviceTeam::launch_together(int rank, std::span<const MatchedMessage> matched) {
+Status DeviceTeam::launch_together(int rank, std::span<const MatchedMessage> matched) {
   const RankStreams::Use& on = ranks_[rank].streams.all().front();
   RONDO_CHECK_OK(launches_.messages(rank, on, matched));
   std::vector<RankOrder*> others;
@@ -196,17 +196,17 @@ Done DeviceTeam::launch_together(int rank, std::span<const MatchedMessage> match
   return ranks_[rank].order.end_for(on, others);
 }
 
-Done DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
+Status DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
   ranks_[rank].collects = true;
   RONDO_TRY(const JointCall* const complete, posted_.post_collective(rank, call, mismatch));
-  return complete == nullptr ? done() : launches_.collective(rank, *complete, mismatch);
+  return complete == nullptr ? ok_status() : launches_.collective(rank, *complete, mismatch);
 }
 
-void DeviceTeam::messages_are_over(int rank, const Done& result) {
+void DeviceTeam::messages_are_over(int rank, const Status& result) {
   {
     std::lock_guard lock(mutex_);
     ranks_[rank].launching = false;
-    ranks_[rank].launched = result.ok() ? done() : Done(copy_of(result.error()));
+    ranks_[rank].launched = result.ok() ? ok_status() : Status(copy_of(result.error()));
     if (!result.ok() && failure_.ok()) failure_ = copy_of(result.error());
   }
   launched_.notify_all();
@@ -221,17 +221,17 @@ bool DeviceTeam::launched(int rank, std::chrono::microseconds at_most) {
   return ready();
 }
 
-Done DeviceTeam::failure() {
+Status DeviceTeam::failure() {
   std::lock_guard lock(mutex_);
   return failure_;
 }
 
-Done DeviceTeam::late_failure(int rank) {
+Status DeviceTeam::late_failure(int rank) {
   std::lock_guard lock(mutex_);
   return ranks_[rank].launched;
 }
 
-void DeviceTeam::fail_all(const Done& why) {
+void DeviceTeam::fail_all(const Status& why) {
   {
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = why;
@@ -250,14 +250,14 @@ std::vector<int> DeviceTeam::missing(int rank) {
 }
 
 // Every collective launched before is before the newest one, so one wait a stream is enough.
-Done DeviceTeam::join_streams(int rank) {
+Status DeviceTeam::join_streams(int rank) {
   std::lock_guard lock(mutex_);
   RankState& state = ranks_[rank];
   RONDO_CHECK_OK(state.order.join(state.streams.all()));
-  if (!state.collects) return done();
+  if (!state.collects) return ok_status();
   for (const RankStreams::Use& use : state.streams.all())
     RONDO_CHECK_OK(context_.order.follow(context_.devices.place_of(rank), use.stream, use.capture));
-  return done();
+  return ok_status();
 }
 
 void DeviceTeam::stop_kernels() {

@@ -63,18 +63,18 @@ class DeviceTeam {
 
   // Posts the calls of one group of `rank`, in order. The rank's device must be current, but where
   // all ranks are here and no stream is a default one. Launches what becomes complete by it.
-  Done post(int rank, std::span<const Call> calls, Mismatch* mismatch);
+  Status post(int rank, std::span<const Call> calls, Mismatch* mismatch);
 
   // Whether all that the rank has posted is launched; waits for it.
   bool launched(int rank, std::chrono::microseconds at_most);
   // An error that ended the team, if any: then nothing more will be launched.
-  Done failure();
+  Status failure();
   // An error of what was launched for this rank after its post() had returned.
-  Done late_failure(int rank);
-  void fail_all(const Done& why);
+  Status late_failure(int rank);
+  void fail_all(const Status& why);
 
   // Makes the streams of the rank's last post() wait for what was launched.
-  Done join_streams(int rank);
+  Status join_streams(int rank);
 
   // Of which composed calls consist (composed_calls.h).
   void set_parts(int rank, const RankParts& parts);
@@ -83,8 +83,8 @@ class DeviceTeam {
   std::vector<int> missing(int rank);
 
   // Gives device memory back once all ranks here have said so; takes it again.
-  Done suspend(int rank, const net::Deadline& deadline);
-  Done resume(int rank, const net::Deadline& deadline);
+  Status suspend(int rank, const net::Deadline& deadline);
+  Status resume(int rank, const net::Deadline& deadline);
   GpuMemoryUse memory(int rank);
 
   // Kernels over connections: every wait in them ends, now and ever after.
@@ -99,24 +99,24 @@ class DeviceTeam {
     RankOrder order;                            // of messages
     std::unique_ptr<OutsideMessages> messages;  // null: there are no other processes
     bool launching = false;                     // its messages are, on a thread of their own
-    Done launched = {};                         // what came of that
+    Status launched = {};                       // what came of that
   };
 
   DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
-  Done open();
-  Done open_rank(int rank);
-  Done post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
-  Done launch_messages(int rank, std::span<const MatchedMessage> matched);
-  Done launch_together(int rank, std::span<const MatchedMessage> matched);
-  Done post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
-  void messages_are_over(int rank, const Done& result);
+  Status open();
+  Status open_rank(int rank);
+  Status post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
+  Status launch_messages(int rank, std::span<const MatchedMessage> matched);
+  Status launch_together(int rank, std::span<const MatchedMessage> matched);
+  Status post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
+  void messages_are_over(int rank, const Status& result);
   bool launches_are_over(double seconds) const;
   bool all_are_over() const;
 
   TeamContext context_;
   std::mutex mutex_;
   std::condition_variable launched_;
-  Done failure_;
+  Status failure_;
   PostedCalls posted_;
   TeamLaunches launches_;
   GraphMessages graph_messages_;

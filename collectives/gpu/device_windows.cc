@@ -68,7 +68,7 @@ void DeviceWindows::withdraw(Window* window) {
     state_.one_sided.remote_puts().close(number);
     return true;
   };
-  const Done gone = DeviceRank::of(state_).hosted()->errands().run(
+  const Status gone = DeviceRank::of(state_).hosted()->errands().run(
       step, net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds)),
       "taking back what the network has of a window");
   if (!gone.ok()) RONDO_WARN("rank {}: {}", state_.members.rank, gone.error().text);
@@ -79,8 +79,8 @@ bool DeviceWindows::is_by_network() const {
 }
 
 // On the thread that has the links.
-Done DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* mine,
-                                     Window* window) const {
+Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* mine,
+                                       Window* window) const {
   RemotePuts& puts = state_.one_sided.remote_puts();
   std::string why_not = fmt::format("{} has no writes of one side", state_.network);
   const auto step = [&]() -> Result<bool> {
@@ -97,7 +97,7 @@ Done DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* min
     if (puts.sends_from({named.named, bytes})) window->named = named.named;
     return true;
   };
-  Done told = done();
+  Status told = ok_status();
   if (is_by_network())
     told = DeviceRank::of(state_).hosted()->errands().run(step, deadline(),
                                                           "registering a window with the network");
@@ -108,9 +108,9 @@ Done DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* min
   return told;
 }
 
-Done DeviceWindows::meet_by_network(const Offers& offers, Window* window) const {
+Status DeviceWindows::meet_by_network(const Offers& offers, Window* window) const {
   window->written.assign(offers.all.size(), false);
-  if (window->by_network < 0) return done();
+  if (window->by_network < 0) return ok_status();
   std::vector<WindowKeys> keys;
   for (const Offer& offer : offers.all) keys.push_back(offer.keys);
   RemotePuts& puts = state_.one_sided.remote_puts();
@@ -134,13 +134,13 @@ const std::byte* DeviceWindows::name_to_network(const void* memory, std::size_t 
   return nullptr;
 }
 
-Result<DeviceWindows::Place> DeviceWindows::place(int window, int peer) const {
+Result<DeviceWindows::Target> DeviceWindows::place(int window, int peer) const {
   const Window& found = windows_[window];
   if (found.at.empty())
-    return fail(Status::kInvalidArgument, "PutSignal : the window is not registered any more");
-  if (found.at[peer] != nullptr) return Place{found.at[peer]};
-  if (found.written[peer]) return Place{nullptr, found.by_network};
-  return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidArgument, "PutSignal : the window is not registered any more");
+  if (found.at[peer] != nullptr) return Target{found.at[peer]};
+  if (found.written[peer]) return Target{nullptr, found.by_network};
+  return fail(StatusCode::kInvalidUsage,
               "PutSignal : rank {} cannot put into the window of rank {}: {}", state_.members.rank,
               peer, found.why_not[peer]);
 }
@@ -151,7 +151,7 @@ bool DeviceWindows::is_neighbour(int peer) const {
 }
 
 DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, MemoryHandle* handle,
-                                             Done* why) const {
+                                             Status* why) const {
   Offer offer;
   offer.bytes = bytes;
   auto on_device = BufferAddresses(state_.options.device).of(memory, Collective::kPut, "window");
@@ -167,8 +167,8 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Me
 }
 
 // All whom it concerns meet at once; one file serves all who come.
-Done DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
-                                     Offers* offers) const {
+Status DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
+                                       Offers* offers) const {
   const std::vector<Offer>& all = offers->all;
   shm::UnixMeetingRequest asked;
   asked.secret = state_.secret.derive("window", std::as_bytes(std::span(&asked_, 1))).bytes();
@@ -182,7 +182,7 @@ Done DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixLis
   }
   RONDO_TRY(const shm::UnixMeeting met, shm::meet_by_unix(asked));
   if (const std::string missing = met.missing(); !missing.empty())
-    return fail(Status::kRemoteError, "CommWindowRegister : {}", missing);
+    return fail(StatusCode::kRemoteError, "CommWindowRegister : {}", missing);
   for (const auto& guest : met.guests)
     RONDO_CHECK_OK(send_files(guest.socket.get(), {&own, &offers->object}, asked.deadline));
   for (const Offer& offer : all) offers->handles.push_back({offer.handle, Fd()});
@@ -191,11 +191,11 @@ Done DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixLis
     RONDO_TRY(auto received, receive_handles(met.hosts[h].socket.get(),
                                              {&all[r].handle, &all[r].object}, asked.deadline));
     if (!received[0].file)
-      return fail(Status::kRemoteError, "rank {} sent no memory for its window", r);
+      return fail(StatusCode::kRemoteError, "rank {} sent no memory for its window", r);
     offers->handles[r] = std::move(received[0]);
     if (r == 0) offers->object = std::move(received[1]);
   }
-  return done();
+  return ok_status();
 }
 
 void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle,
@@ -257,7 +257,7 @@ std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle
   const DeviceTeam* const team = DeviceRank::of(state_).team();
   if (state_.members.rank != 0 || team == nullptr || !team->has_multicast()) return nullptr;
   std::unique_ptr<MulticastMemory> made = multicast_of_own();
-  const Done created = made->create(own.plain.bytes);
+  const Status created = made->create(own.plain.bytes);
   auto handle = created.ok() ? made->handle() : Result<MemoryHandle>(created.error());
   if (handle.ok()) {
     *object = std::move(*handle);
@@ -283,9 +283,9 @@ bool DeviceWindows::may_bind(const Offers& offers) {
          });
 }
 
-Done DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window* window) const {
+Status DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window* window) const {
   const int rank = state_.members.rank;
-  const auto join = [&]() -> Done {
+  const auto join = [&]() -> Status {
     if (rank == 0) return window->multicast->add();
     window->multicast = multicast_of_own();
     MemoryHandle object = offers.object.clone();
@@ -303,20 +303,20 @@ Done DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window* w
                                          rank, reinterpret_cast<std::byte*>(own.handle.base))));
   }
   if (!could) window->multicast.reset();
-  return done();
+  return ok_status();
 }
 
-Result<bool> DeviceWindows::all_could(Communicator& self, const Done& own) const {
-  struct Said {
+Result<bool> DeviceWindows::all_could(Communicator& self, const Status& own) const {
+  struct Answer {
     std::uint64_t failed;
     char text[200];
   };
-  Said mine{own.ok() ? 0u : 1u, {}};
+  Answer mine{own.ok() ? 0u : 1u, {}};
   if (!own.ok()) own.error().text.copy(mine.text, sizeof(mine.text) - 1);
   RONDO_TRY(const auto told,
             self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
   for (std::size_t r = 0; r < told.size(); ++r) {
-    Said said{};
+    Answer said{};
     std::memcpy(&said, told[r].data(), sizeof(said));
     if (said.failed == 0) continue;
     RONDO_WARN("a window goes without multicast memory (NVLS), since rank {} could not join: {}", r,
@@ -333,7 +333,7 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   ++asked_;
   RONDO_CHECK_OK(scope.entered());
   Window made;
-  if (const Done opened = meet(self, memory, bytes, symmetric, &made); !opened.ok()) {
+  if (const Status opened = meet(self, memory, bytes, symmetric, &made); !opened.ok()) {
     withdraw(&made);
     return opened.error();
   }
@@ -341,10 +341,10 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   return static_cast<int>(windows_.size()) - 1;
 }
 
-Done DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric,
-                         Window* window) {
+Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric,
+                           Window* window) {
   Window& made = *window;
-  Done why;
+  Status why;
   MemoryHandle own;
   Offer mine = offer_of(memory, bytes, &own, &why);
   mine.symmetric = symmetric ? 1 : 0;
@@ -369,7 +369,7 @@ Done DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, bo
   RONDO_CHECK_OK(why);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r].pointer == 0)
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "CommWindowRegister : rank {}'s window is no memory that its CUDA device reaches",
                   r);
   RONDO_CHECK_OK(exchange_handles(own, listener, &offers));

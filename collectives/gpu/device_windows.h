@@ -44,11 +44,11 @@ class DeviceWindows {
   void close(int window);
   // Where a peer's window begins for streams of this rank; or the network's number of the window
   // (RemotePuts), where the network writes there.
-  struct Place {
+  struct Target {
     std::byte* at = nullptr;
     int by_network = -1;
   };
-  Result<Place> place(int window, int peer) const;
+  Result<Target> place(int window, int peer) const;
   // Bytes of this rank as puts of the network name them; null where it does not reach them.
   const std::byte* name_to_network(const void* memory, std::size_t bytes) const;
   std::size_t bytes(int window, int peer) const { return windows_[window].bytes[peer]; }
@@ -71,15 +71,15 @@ class DeviceWindows {
   };
   // What all ranks of a window have told and given.
   struct Offers;
-  Done meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric, Window* window);
-  Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Done* why) const;
+  Status meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric, Window* window);
+  Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Status* why) const;
   bool is_neighbour(int peer) const;  // in another process of this host
-  Done exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
-                        Offers* offers) const;
+  Status exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
+                          Offers* offers) const;
   void map(const Offer& offer, int peer, const MemoryHandle& handle, Window* window) const;
   bool is_by_network() const;  // what may write into windows of other hosts
-  Done offer_to_network(void* memory, std::size_t bytes, Offer* mine, Window* window) const;
-  Done meet_by_network(const Offers& offers, Window* window) const;
+  Status offer_to_network(void* memory, std::size_t bytes, Offer* mine, Window* window) const;
+  Status meet_by_network(const Offers& offers, Window* window) const;
   void withdraw(Window* window);
   net::Deadline deadline() const;
 
@@ -89,8 +89,8 @@ class DeviceWindows {
                                                  MemoryHandle* object) const;
   std::unique_ptr<MulticastMemory> multicast_of_own() const;
   static bool may_bind(const Offers& offers);
-  Done bind_all(Communicator& self, const Offers& offers, Window* window) const;
-  Result<bool> all_could(Communicator& self, const Done& own) const;
+  Status bind_all(Communicator& self, const Offers& offers, Window* window) const;
+  Result<bool> all_could(Communicator& self, const Status& own) const;
 
   CommunicatorState& state_;
   std::deque<Window> windows_;

@@ -5,7 +5,7 @@
 namespace rondo::gpu {
 
 void DroppableMemory::add(int rank, const std::byte* at, std::uint64_t bytes,
-                          std::function<Done()> refill, std::function<Done()> let_go) {
+                          std::function<Status()> refill, std::function<Status()> let_go) {
   auto memory = memory_registry().virtual_at(at);
   std::lock_guard lock(mutex_);
   own_.push_back({rank, bytes, std::move(memory), std::move(refill), std::move(let_go)});
@@ -19,7 +19,7 @@ void DroppableMemory::add_mapped(int process, const MemoryExchange::Question& qu
   mapped_.push_back({process, question, std::move(memory)});
 }
 
-Done DroppableMemory::drop() {
+Status DroppableMemory::drop() {
   std::lock_guard lock(mutex_);
   for (const Mapped& block : mapped_) RONDO_CHECK_OK(block.memory->drop());
   for (const Own& block : own_) {
@@ -27,31 +27,31 @@ Done DroppableMemory::drop() {
     if (block.let_go) RONDO_CHECK_OK(block.let_go());
     RONDO_CHECK_OK(block.memory->drop());
   }
-  return done();
+  return ok_status();
 }
 
-Done DroppableMemory::bring_back() {
+Status DroppableMemory::bring_back() {
   std::lock_guard lock(mutex_);
   for (const Own& block : own_)
     if (block.memory) RONDO_CHECK_OK(block.memory->bring_back());
   for (const Own& block : own_)
     if (block.refill) RONDO_CHECK_OK(block.refill());
-  return done();
+  return ok_status();
 }
 
 // Not with the mutex: who is asked may be asking this process at the same time.
-Done DroppableMemory::bring_back_mapped(const Ask& handle_of) {
+Status DroppableMemory::bring_back_mapped(const Ask& handle_of) {
   std::unique_lock lock(mutex_);
   const std::vector<Mapped> all = mapped_;
   lock.unlock();
   for (const Mapped& block : all) {
     RONDO_TRY(const MemoryHandle handle, handle_of(block.process, block.question));
     if (!handle.file)
-      return fail(Status::kInternalError, "memory of process {} came back without a file",
+      return fail(StatusCode::kInternalError, "memory of process {} came back without a file",
                   block.process);
     RONDO_CHECK_OK(block.memory->bring_back(handle.file.get()));
   }
-  return done();
+  return ok_status();
 }
 
 DroppableMemory::Bytes DroppableMemory::bytes(int rank) const {

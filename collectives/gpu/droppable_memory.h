@@ -21,16 +21,16 @@ class DroppableMemory {
  public:
   // Of a rank of this process. `refill` makes its content when it is back; `let_go` comes before it
   // goes. Either may be empty, and both may come again after a failure.
-  void add(int rank, const std::byte* at, std::uint64_t bytes, std::function<Done()> refill = {},
-           std::function<Done()> let_go = {});
+  void add(int rank, const std::byte* at, std::uint64_t bytes, std::function<Status()> refill = {},
+           std::function<Status()> let_go = {});
   // Another process's, which answers `question` with it.
   void add_mapped(int process, const MemoryExchange::Question& question, const std::byte* at);
 
-  Done drop();
-  Done bring_back();
+  Status drop();
+  Status bring_back();
   // What is mapped; handle_of(): asks.
   using Ask = std::function<Result<MemoryHandle>(int process, const MemoryExchange::Question&)>;
-  Done bring_back_mapped(const Ask& handle_of);
+  Status bring_back_mapped(const Ask& handle_of);
 
   // Of the rank's own, dropped or not.
   struct Bytes {
@@ -43,7 +43,7 @@ class DroppableMemory {
     int rank;
     std::uint64_t bytes;
     std::shared_ptr<VirtualMemory> memory;  // null: it stays
-    std::function<Done()> refill, let_go;
+    std::function<Status()> refill, let_go;
   };
   struct Mapped {
     int process;

@@ -64,7 +64,7 @@ class RankScope {
         std::any_of(work.calls.begin(), work.calls.end(), depends))
       scope_.emplace(work.state.options.device);
   }
-  Done entered() const { return scope_ ? scope_->entered() : done(); }
+  Status entered() const { return scope_ ? scope_->entered() : ok_status(); }
 
  private:
   std::optional<DeviceScope> scope_;
@@ -72,8 +72,8 @@ class RankScope {
 
 }  // namespace
 
-Done enqueue_together(std::span<const RankWork> works) {
-  if (works.empty()) return done();
+Status enqueue_together(std::span<const RankWork> works) {
+  if (works.empty()) return ok_status();
   const DeviceScope outermost;
   RONDO_CHECK_OK(outermost.entered());
   // Everything is checked before anything is posted.
@@ -96,7 +96,7 @@ Done enqueue_together(std::span<const RankWork> works) {
     calls.erase(own, calls.end());
     resolved.push_back(std::move(calls));
   }
-  Done result;
+  Status result;
   const EnqueueFlag::Scope enqueues(DeviceRank::of(works.front().state).enqueue_flag());
   std::size_t entered = 0, posted = 0;
   while (result.ok() && entered < works.size()) {
@@ -111,7 +111,7 @@ Done enqueue_together(std::span<const RankWork> works) {
   }
   for (std::size_t i = 0; i < posted; ++i) {
     const RankScope scope(works[i]);
-    Done waited = scope.entered();
+    Status waited = scope.entered();
     if (waited.ok()) waited = DeviceRank::of(works[i].state).wait_until_enqueued();
     if (result.ok()) result = waited;
   }

@@ -21,6 +21,6 @@ struct RankWork {
   CommunicatorState& state;
   std::span<const Call> calls;
 };
-Done enqueue_together(std::span<const RankWork> works);
+Status enqueue_together(std::span<const RankWork> works);
 
 }  // namespace rondo::gpu

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collectives/gpu/channels/connection_layout.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 using cuda::Protocol;
 
-// Why the hosts do a call, in the order in which span_plan.cc asks.
-std::string why_hosts(const SpanQuestion& question, const CallRecord& record) {
+// Why the hosts do a call, in the order in which internode_plan.cc asks.
+std::string why_hosts(const InternodeQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
   if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
     return "NCCL_PROTO leaves out simple";
@@ -49,14 +49,14 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.ranks = ranks;
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
-  facts.may_meet =
+  facts.may_use_barriers =
       facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMaxBarrierDevices;
-  facts.may_ll_push = facts.may_meet && facts.devices == ranks;
+  facts.may_ll_push = facts.may_use_barriers && facts.devices == ranks;
   facts.max_channels = kUsualChannels;
   facts.processes = processes && ranks > 1;
   if (facts.processes) {
     facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
-    facts.may_meet = false;
+    facts.may_use_barriers = false;
     facts.composes = facts.devices > 1 && facts.devices < ranks;
     facts.messages = facts.devices > 1 && !facts.composes;
     if (facts.devices < ranks) facts.max_channels = 0;
@@ -80,7 +80,8 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
   return rows;
 }
 
-std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const CallRecord& record,
+std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
+                                             const CallRecord& record,
                                              const std::vector<ExplainRow>& by_hosts) {
   const DevicePlanFacts& facts = question.facts;
   std::vector<ExplainRow> rows{

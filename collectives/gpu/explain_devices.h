@@ -1,5 +1,5 @@
 // What a call on CUDA devices of one host, or of several, would run as, and why, in words. A pure
-// use of device_plan.h and span_plan.h: needs no device.
+// use of device_plan.h and internode_plan.h: needs no device.
 #pragma once
 
 #include <vector>
@@ -16,14 +16,15 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
 std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record);
 
 // Of ranks on several hosts.
-struct SpanQuestion {
-  DevicePlanFacts facts;  // of usual_span_facts(), and what was asked for
+struct InternodeQuestion {
+  DevicePlanFacts facts;  // of usual_internode_facts(), and what was asked for
   int hosts = 2;
   bool own_gpus = true;  // a GPU for each rank
   std::uint64_t from_bytes = 0;
 };
 // by_hosts: rows for the call as one of the hosts, which follow where they do it.
-std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const CallRecord& record,
+std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
+                                             const CallRecord& record,
                                              const std::vector<ExplainRow>& by_hosts);
 
 }  // namespace rondo::gpu

@@ -38,27 +38,27 @@ class GpuEngine {
   virtual bool needs_device() const { return true; }
 
   // Posts the calls of one group, in order.
-  virtual Done post(std::span<const Call> calls, Mismatch* mismatch) = 0;
+  virtual Status post(std::span<const Call> calls, Mismatch* mismatch) = 0;
   // Whether all that was posted is on its streams, or never will be: failure() then. Waits for it.
   virtual bool is_enqueued(std::chrono::microseconds at_most) = 0;
   // Ranks of this process that have not made the call that is waited for.
   virtual std::vector<int> missing() { return {}; }
   // What ended the engine; what failed for this rank after its post() had returned.
-  virtual Done failure() { return done(); }
-  virtual Done late_failure() { return done(); }
+  virtual Status failure() { return ok_status(); }
+  virtual Status late_failure() { return ok_status(); }
   // The streams of the last post wait for what was enqueued.
-  virtual Done join() { return done(); }
+  virtual Status join() { return ok_status(); }
 
   // Nothing more is enqueued, for no rank of the process.
-  virtual void fail_all(const Done&) {}
+  virtual void fail_all(const Status&) {}
   // The communicator has ended so: all that waits on the device ends; from any thread.
   virtual void end(const Fault& fault) = 0;
   // Whether a kernel of the rank gave up, and why; null: that comes soon from elsewhere.
   virtual bool kernel_gave_up(std::optional<Fault>* why) const = 0;
 
   // Memory on devices goes while the communicator is suspended; by all ranks, after their calls.
-  virtual Done suspend(const net::Deadline&) { return done(); }
-  virtual Done resume(const net::Deadline&) { return done(); }
+  virtual Status suspend(const net::Deadline&) { return ok_status(); }
+  virtual Status resume(const net::Deadline&) { return ok_status(); }
   virtual GpuMemoryUse memory() const = 0;
 };
 

@@ -25,8 +25,8 @@ class GpuRank {
 
   virtual double predicted_ns(const CallRecord& record) const = 0;
   virtual GpuMemoryUse memory() const = 0;
-  virtual Done suspend() = 0;
-  virtual Done resume() = 0;
+  virtual Status suspend() = 0;
+  virtual Status resume() = 0;
   // Communicators of which calls are composed (DeviceRank::set_parts); null where there are none.
   virtual std::array<Communicator*, 2> parts() const = 0;
   virtual bool adopt_kernel_fault() = 0;  // true if a kernel of this rank has given up
@@ -40,7 +40,7 @@ class GpuRank {
   virtual void register_memory(const void* memory, std::size_t bytes) = 0;
 
   // A control message of a rank on another host; one of those that is known to be gone, or -1.
-  virtual void hear(int peer, std::span<const std::byte> message) = 0;
+  virtual void report(int peer, std::span<const std::byte> message) = 0;
   virtual int gone() const = 0;
   // Before the rank says that it leaves: what its streams have asked of the host is done.
   virtual void close() = 0;

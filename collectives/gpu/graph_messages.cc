@@ -33,7 +33,7 @@ Result<const DeviceBarriers*> GraphMessages::words_of(const Pair& pair) {
   return words.get();
 }
 
-Done GraphMessages::launch(std::span<const MatchedMessage> messages) {
+Status GraphMessages::launch(std::span<const MatchedMessage> messages) {
   const MatchedMessage& first = messages.front();
   const Pair pair = std::minmax({first.from, first.to});
   std::vector<PostedCall> all, own[2];  // by place
@@ -51,7 +51,7 @@ Done GraphMessages::launch(std::span<const MatchedMessage> messages) {
   for (const int rank : {pair.first, pair.second}) {
     const int place = rank == pair.first ? 0 : 1;
     const PostedCall& on = own[place].front();
-    const LaunchSite site = team_.site_of(rank, {on.call.stream, on.ready, on.capture});
+    const LaunchPosition site = team_.site_of(rank, {on.call.stream, on.ready, on.capture});
     const DeviceScope scope(team_.devices.of(rank).device);
     RONDO_CHECK_OK(scope.entered());
     RONDO_CHECK_OK(team_.begin_messages(site, own[place], std::uint64_t{1} << site.place));
@@ -69,7 +69,7 @@ Done GraphMessages::launch(std::span<const MatchedMessage> messages) {
     }
     RONDO_CHECK_OK(launches.flush());
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -31,7 +31,7 @@ class GraphMessages {
   explicit GraphMessages(TeamContext& team) : team_(team) {}
   // Messages of one pair of ranks, either way, in their order, on each rank's stream of the first.
   // RankOrder follows, on both.
-  Done launch(std::span<const MatchedMessage> messages);
+  Status launch(std::span<const MatchedMessage> messages);
 
  private:
   using Pair = std::pair<int, int>;  // the lower rank first

@@ -41,8 +41,8 @@ void InPlaceCalls::say_registered() {
   const RelaxedCapture relaxed;
   for (const int rank : context_.local) {
     const DeviceScope scope(context_.facts.devices[rank]);
-    const Done loaded = load_kernels(context_.api, {cuda::kAgreeKernel, cuda::kStoredCopyKernel},
-                                     {cuda::stored_kernel});
+    const Status loaded = load_kernels(context_.api, {cuda::kAgreeKernel, cuda::kStoredCopyKernel},
+                                       {cuda::stored_kernel});
     if (loaded.ok()) continue;
     RONDO_WARN("registered memory is not used in place: {}", loaded.error().text);
     return;
@@ -89,7 +89,7 @@ bool InPlaceCalls::has_ended_unsaid(int process) {
 
 Result<std::uint64_t> InPlaceCalls::first_tried() {
   std::uint64_t most = 0;
-  Done standing = done();
+  Status standing = ok_status();
   poll_until([&] {
     most = 0;
     for (int p = 0; p < context_.segment->processes(); ++p) {
@@ -118,17 +118,17 @@ InPlaceCalls::Ranges InPlaceCalls::ranges_of(int rank, const Call& call) const {
 
 bool InPlaceCalls::see(const Range& range, std::span<std::uint64_t> at) {
   if (range.at == nullptr) return true;
-  const Done seen =
+  const Status seen =
       context_.blocks->addresses_in_all(range.at, range.bytes, context_.standing.deadline(), at);
   return seen.ok() && std::find(at.begin(), at.end(), 0) == at.end();
 }
 
-InPlaceCalls::Says InPlaceCalls::says(int rank, const Call& call, bool reach) {
+InPlaceCalls::Answers InPlaceCalls::says(int rank, const Call& call, bool reach) {
   const Ranges ranges = ranges_of(rank, call);
   const auto processes = static_cast<std::size_t>(context_.segment->processes());
   std::vector<std::uint64_t> send(processes), receive(processes);
   const bool all = reach && see(ranges.send, send) && see(ranges.receive, receive);
-  Says made{};
+  Answers made{};
   for (int r = 0; all && r < context_.ranks(); ++r) {
     const auto p = static_cast<std::size_t>(context_.facts.around.process_of[r]);
     made[static_cast<std::size_t>(r)] = {send[p], receive[p], 1, 0};

@@ -37,8 +37,8 @@ class InPlaceCalls {
   Result<bool> tries(bool may, const JointCall& call);
   // What the rank tells the others of its buffers, by rank. reach: whether all GPUs of this process
   // may touch them.
-  using Says = std::array<cuda::InPlaceWords::Said, cuda::kMaxBarrierDevices>;
-  Says says(int rank, const Call& call, bool reach);
+  using Answers = std::array<cuda::InPlaceWords::Answer, cuda::kMaxBarrierDevices>;
+  Answers says(int rank, const Call& call, bool reach);
 
   // By the watch thread.
   void look();

@@ -52,7 +52,7 @@ std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank
   if (!gave_up(connections.host_control(rank))) return std::nullopt;
   FailureDetector detector({rank, connections.layout().ranks()});
   for (int r = 0; r < connections.layout().ranks(); ++r)
-    detector.hear(r, progress_of(connections, r));
+    detector.report(r, progress_of(connections, r));
   return detector.verdict();
 }
 

@@ -29,15 +29,15 @@ LaunchTurn::LaunchTurn(const void* owner, bool taken) : owner_(owner) {
   if (taken) lock_ = std::unique_lock(launches_of_process().mutex);
 }
 
-Done LaunchTurn::begin(int device, GpuStream stream) {
-  if (!lock_) return done();
+Status LaunchTurn::begin(int device, GpuStream stream) {
+  if (!lock_) return ok_status();
   Newest& newest = launches_of_process().of_device[device];
   if (newest.event.get() == nullptr) RONDO_CHECK_OK(newest.event.open());
-  return newest.owner != owner_ ? newest.event.hold(stream) : done();
+  return newest.owner != owner_ ? newest.event.hold(stream) : ok_status();
 }
 
-Done LaunchTurn::end(int device, GpuStream stream) {
-  if (!lock_) return done();
+Status LaunchTurn::end(int device, GpuStream stream) {
+  if (!lock_) return ok_status();
   Newest& newest = launches_of_process().of_device[device];
   newest.owner = owner_;
   return newest.event.record(stream);

@@ -28,8 +28,8 @@ class LaunchTurn {
 
   bool is_taken() const { return lock_.owns_lock(); }
   // Around the launch on one device, which is current.
-  Done begin(int device, GpuStream stream);
-  Done end(int device, GpuStream stream);
+  Status begin(int device, GpuStream stream);
+  Status end(int device, GpuStream stream);
 
  private:
   const void* const owner_;

@@ -30,7 +30,7 @@ Result<std::byte*> LeaderMemory::make_staging() {
   auto made = memory_registry().allocate_own(staging_bytes(), devices_[0]);
   if (!made.ok())
     return fail(
-        made.status(),
+        made.code(),
         "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
         "rank gets",
         made.error().text, staging_bytes(), segment_.ranks());

@@ -20,27 +20,27 @@ Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& q
       std::find(process_of_.begin(), process_of_.end(), process) - process_of_.begin();
   net::Socket& socket = sockets_[process].own;
   if (!socket)
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "rank {} did not answer when it was asked for memory to share before", rank);
   MemoryNote& note = segment_.question(process_, process);
   note.kind = question.kind;
   note.what = question.what;
   note.address = question.address;
   note.handle = with.plain;
-  const Done sent = send_files(socket.get(), {&with}, deadline);
+  const Status sent = send_files(socket.get(), {&with}, deadline);
   auto heard = sent.ok() ? receive_handles(socket.get(), {&note.handle}, deadline)
                          : Result<std::vector<MemoryHandle>>(sent.error());
   if (!heard.ok()) socket.reset();  // an answer to this question would pass for one to the next
-  if (heard.status() == Status::kRemoteError)
-    return fail(Status::kRemoteError,
+  if (heard.code() == StatusCode::kRemoteError)
+    return fail(StatusCode::kRemoteError,
                 "rank {} ended; its process keeps memory through which ranks on GPUs share data",
                 rank);
-  if (heard.status() == Status::kTimeout)
-    return fail(Status::kTimeout,
+  if (heard.code() == StatusCode::kTimeout)
+    return fail(StatusCode::kTimeout,
                 "rank {} did not answer when asked for memory to share; is its process stopped?",
                 rank);
   RONDO_TRY(std::vector<MemoryHandle> reply, std::move(heard));
-  if (note.status != 0) return fail(static_cast<Status>(note.status), "{}", note.text);
+  if (note.status != 0) return fail(static_cast<StatusCode>(note.status), "{}", note.text);
   return Reply{std::move(reply[0]), note.address};
 }
 

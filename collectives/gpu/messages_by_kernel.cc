@@ -24,8 +24,8 @@ std::byte* slots_of(const MessageSlots::Slots& slots, std::byte* words) {
 Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) {
   if (const auto known = shapes_.find({message.from, message.to}); known != shapes_.end())
     return known->second;
-  const bool sends = terms_.is_here(message.from);
-  RONDO_TRY(const MessageSlots::Slots slots, terms_.slots_for(message, sends));
+  const bool sends = options_.is_here(message.from);
+  RONDO_TRY(const MessageSlots::Slots slots, options_.slots_for(message, sends));
   const std::uint64_t before = bytes_before(slots);
   MessageShape shape = message_shape(slots.bytes - before, slots.over_network);
   DeviceConnections::MessageLink link;
@@ -37,7 +37,8 @@ Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) 
   if (slots.over_network) link.used = reinterpret_cast<std::uint64_t*>(slots.at + kCountersBytes);
   link.slot_bytes = shape.slot_bytes;
   const int own = sends ? message.from : message.to, peer = sends ? message.to : message.from;
-  terms_.connections->set_message_link(own, peer, sends ? cuda::kOutgoing : cuda::kIncoming, link);
+  options_.connections->set_message_link(own, peer, sends ? cuda::kOutgoing : cuda::kIncoming,
+                                         link);
   if (slots.over_network) carry(message, slots, shape);
   shapes_[{message.from, message.to}] = shape;
   return shape;
@@ -57,8 +58,8 @@ void MessagesByKernel::carry(const ProcessMessage& message, const MessageSlots::
     end.tail = word(c * cuda::kMessageCounterBytes);
     end.head = word(kTailsBytes + c * cuda::kMessageCounterBytes);
     end.used = word(kCountersBytes) + c * end.slot_count;
-    end.peer = terms_.is_here(message.from) ? message.to : message.from;
-    terms_.carry(message.from, message.to, channel, end, slots.direct.block);
+    end.peer = options_.is_here(message.from) ? message.to : message.from;
+    options_.carry(message.from, message.to, channel, end, slots.direct.block);
   }
 }
 
@@ -71,12 +72,12 @@ Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
     if (!message.is_within() && move.bytes > 0) {
       auto shape = shape_for(message);
       if (!shape.ok() && peer != nullptr)
-        *peer = terms_.is_here(message.from) ? message.to : message.from;
+        *peer = options_.is_here(message.from) ? message.to : message.from;
       RONDO_TRY(move.shape, std::move(shape));
     }
   }
-  const DeviceConnections& connections = *terms_.connections;
-  Launches launches = plan_message_launches(moves, connections.layout().ranks(), terms_.max_ctas);
+  const DeviceConnections& connections = *options_.connections;
+  Launches launches = plan_message_launches(moves, connections.layout().ranks(), options_.max_ctas);
   for (MessageLaunch& launch : launches) {
     launch.args.call = messages.front().record;
     for (std::size_t s = 0; s < launch.ranks.size(); ++s)
@@ -85,7 +86,7 @@ Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
   return launches;
 }
 
-Done MessagesByKernel::enqueue(const Launches& launches, GpuStream stream) const {
+Status MessagesByKernel::enqueue(const Launches& launches, GpuStream stream) const {
   for (const MessageLaunch& launch : launches) {
     GpuLaunch made;
     made.kernel = cuda::kMessagesKernel;
@@ -97,7 +98,7 @@ Done MessagesByKernel::enqueue(const Launches& launches, GpuStream stream) const
     made.remote_domain = true;
     RONDO_CHECK_OK(check(gpu_api()->launch(made, stream), "a kernel launch"));
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -21,7 +21,7 @@ namespace rondo::gpu {
 
 class MessagesByKernel {
  public:
-  struct Terms {
+  struct Options {
     DeviceConnections* connections;  // with words for messages
     int max_ctas;                    // of a launch
     std::function<bool(int rank)> is_here;
@@ -33,13 +33,13 @@ class MessagesByKernel {
                        const DirectBlock& block)>
         carry = {};
   };
-  explicit MessagesByKernel(Terms terms) : terms_(std::move(terms)) {}
+  explicit MessagesByKernel(Options options) : options_(std::move(options)) {}
 
   // Messages of ranks of one device. One caller at a time prepares; ranks may enqueue at once.
   using Launches = std::vector<MessageLaunch>;
   // peer: whom an error is about, if it is about one.
   Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer = nullptr);
-  Done enqueue(const Launches& launches, GpuStream stream) const;
+  Status enqueue(const Launches& launches, GpuStream stream) const;
 
  private:
   Result<MessageShape> shape_for(const ProcessMessage& message);
@@ -47,7 +47,7 @@ class MessagesByKernel {
   void carry(const ProcessMessage& message, const MessageSlots::Slots& slots,
              const MessageShape& shape) const;
 
-  const Terms terms_;
+  const Options options_;
   std::map<std::pair<int, int>, MessageShape> shapes_;  // of pairs whose channels are known
 };
 

@@ -37,14 +37,14 @@ Result<MessagesByStreams::Pieces> MessagesByStreams::prepare(
   return pairs;
 }
 
-Done MessagesByStreams::enqueue(const Pieces& pairs, GpuStream stream) const {
+Status MessagesByStreams::enqueue(const Pieces& pairs, GpuStream stream) const {
   // Sends are a pair's slots ahead of receives: what fits waits for nobody, and two ranks that send
   // each other more than that go on in turns.
-  const auto enqueue = [&](bool sends, std::size_t piece) -> Done {
+  const auto enqueue = [&](bool sends, std::size_t piece) -> Status {
     for (const PairPieces& pair : pairs)
       if (pair.sends == sends && piece < pair.pieces.size())
         RONDO_CHECK_OK(enqueue_piece(pair, piece, stream));
-    return done();
+    return ok_status();
   };
   std::size_t longest = 0;
   for (const PairPieces& pair : pairs) longest = std::max(longest, pair.pieces.size());
@@ -53,11 +53,11 @@ Done MessagesByStreams::enqueue(const Pieces& pairs, GpuStream stream) const {
     RONDO_CHECK_OK(enqueue(false, i));
     RONDO_CHECK_OK(enqueue(true, i + kMessageSlots));
   }
-  return done();
+  return ok_status();
 }
 
-Done MessagesByStreams::enqueue_piece(const PairPieces& pair, std::size_t piece,
-                                      GpuStream stream) const {
+Status MessagesByStreams::enqueue_piece(const PairPieces& pair, std::size_t piece,
+                                        GpuStream stream) const {
   const std::uint64_t number = pair.first + piece;
   const auto slot = static_cast<std::size_t>(number % kMessageSlots);
   std::byte* const staged = pair.slots + slot * pair.slot_bytes;

@@ -35,10 +35,10 @@ class MessagesByStreams {
 
   // One caller at a time prepares; ranks may enqueue at once.
   Result<Pieces> prepare(std::span<const ProcessMessage> messages);
-  Done enqueue(const Pieces& pairs, GpuStream stream) const;
+  Status enqueue(const Pieces& pairs, GpuStream stream) const;
 
  private:
-  Done enqueue_piece(const PairPieces& pair, std::size_t piece, GpuStream stream) const;
+  Status enqueue_piece(const PairPieces& pair, std::size_t piece, GpuStream stream) const;
 
   ProcessContext& context_;
   std::vector<std::uint64_t> pair_pieces_;  // by pair, ever

@@ -21,51 +21,52 @@ class MultiDeviceLaunch {
   enum class Touches { kItsRanks, kAllRanks };
 
   explicit MultiDeviceLaunch(TeamContext& team) : team_(team) {}
-  Done begin(const JointCall& call, Touches touches);
+  Status begin(const JointCall& call, Touches touches);
   // On every device, around the launches (launch_turn.h).
-  Done take(LaunchTurn& turn) const;
-  Done pass_on(LaunchTurn& turn) const;
+  Status take(LaunchTurn& turn) const;
+  Status pass_on(LaunchTurn& turn) const;
   // Each of the streams waits for the parts of all others so far: what follows one follows all.
-  Done join() const;
-  Done end();
+  Status join() const;
+  Status end();
 
-  std::span<const LaunchSite> sites() const { return sites_; }  // by place
+  std::span<const LaunchPosition> sites() const { return sites_; }  // by place
   // Calls launch(site) for every device, which is current then.
   template <class Launch>
-  Done for_each(const Launch& launch) const {
+  Status for_each(const Launch& launch) const {
     const DeviceScope any;
     RONDO_CHECK_OK(any.entered());
-    for (const LaunchSite& site : sites_) RONDO_CHECK_OK(on_device(launch, site));
-    return done();
+    for (const LaunchPosition& site : sites_) RONDO_CHECK_OK(on_device(launch, site));
+    return ok_status();
   }
   // The same for what records events and waits for them: CUDA wants the device to be current for
   // streams that have the same handle on all of them, and for no other.
   template <class Note>
-  Done note_on_each(const Note& note) const {
+  Status note_on_each(const Note& note) const {
     const DeviceScope any;
     RONDO_CHECK_OK(any.entered());
-    for (const LaunchSite& site : sites_)
+    for (const LaunchPosition& site : sites_)
       RONDO_CHECK_OK(is_default_stream(site.stream) ? on_device(note, site) : note(site));
-    return done();
+    return ok_status();
   }
   // As for_each(), for launches that wait for each other: by a thread each where launches block.
   template <class Launch>
-  Done for_all(const Launch& launch) const {
+  Status for_all(const Launch& launch) const {
     if (sites_.size() == 1 || !blocking_launches() || capturing(sites_[0].capture))
       return for_each(launch);
-    return launch_at_once(sites_, [&](const LaunchSite& site) { return on_device(launch, site); });
+    return launch_at_once(sites_,
+                          [&](const LaunchPosition& site) { return on_device(launch, site); });
   }
 
  private:
   template <class Launch>
-  Done on_device(const Launch& launch, const LaunchSite& site) const {
+  Status on_device(const Launch& launch, const LaunchPosition& site) const {
     const DeviceScope scope(team_.devices[site.place].device);
     RONDO_CHECK_OK(scope.entered());
     return launch(site);
   }
 
   TeamContext& team_;
-  std::vector<LaunchSite> sites_;
+  std::vector<LaunchPosition> sites_;
 };
 
 }  // namespace rondo::gpu

@@ -29,7 +29,7 @@ void OutsideMessages::add(const PostedCall& posted) {
 Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* mismatch) {
   if (messages_.empty()) return false;
   const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.is_alone();
-  const LaunchSite site =
+  const LaunchPosition site =
       by_thread ? team_.site_for_any_thread(rank_, on) : team_.site_of(rank_, on);
   RONDO_CHECK_OK(team_.begin_messages(site, posts_, std::uint64_t{1} << site.place));
   if (by_thread) {
@@ -49,19 +49,19 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
 // The launches return when the peers have done their part, which may need what other ranks of this
 // process have still to post, even those of this thread: so they do not hold the team's mutex, and
 // this post returns before them.
-Done OutsideMessages::launch_on_a_thread(const LaunchSite& site, Mismatch* mismatch) {
+Status OutsideMessages::launch_on_a_thread(const LaunchPosition& site, Mismatch* mismatch) {
   RONDO_TRY(auto prepared, team_.processes->messages().prepare(messages_, mismatch));
   wait_for_launcher();  // was over when its post was waited for
   const auto launch = [this, site, prepared = std::move(prepared)] {
     const DeviceScope scope(team_.devices.of(rank_).device);
-    Done result = scope.entered();
+    Status result = scope.entered();
     if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream, false);
     if (result.ok()) result = order_.end({site.stream, nullptr, site.capture});
     over_(result);
   };
   RONDO_TRY(launcher_, Thread::start("a launch", launch,
                                      [this](const Error& error) { over_(copy_of(error)); }));
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -19,7 +19,7 @@ class OutsideMessages {
  public:
   // over: called without the mutex when a launch is over that went on after launch() had returned.
   OutsideMessages(TeamContext& team, int rank, RankOrder& order,
-                  std::function<void(const Done&)> over)
+                  std::function<void(const Status&)> over)
       : team_(team), rank_(rank), order_(order), over_(std::move(over)) {}
   ~OutsideMessages();
   OutsideMessages(const OutsideMessages&) = delete;
@@ -33,12 +33,12 @@ class OutsideMessages {
   Result<bool> launch(const RankStreams::Use& on, Mismatch* mismatch);
 
  private:
-  Done launch_on_a_thread(const LaunchSite& site, Mismatch* mismatch);
+  Status launch_on_a_thread(const LaunchPosition& site, Mismatch* mismatch);
 
   TeamContext& team_;
   const int rank_;
   RankOrder& order_;
-  const std::function<void(const Done&)> over_;
+  const std::function<void(const Status&)> over_;
   std::vector<ProcessMessage> messages_;
   std::vector<PostedCall> posts_;
   Thread launcher_;

@@ -8,12 +8,12 @@
 namespace rondo::gpu {
 namespace {
 
-Done check_host_pointer(const void* pointer, Collective which, const char* name) {
+Status check_host_pointer(const void* pointer, Collective which, const char* name) {
   const GpuApi* api = gpu_api();
   GpuPointer info;
-  if (pointer == nullptr || api->pointer_info(&info, pointer) != kGpuSuccess) return done();
-  if (info.kind != GpuMemory::kDevice) return done();
-  return fail(Status::kInvalidArgument,
+  if (pointer == nullptr || api->pointer_info(&info, pointer) != kGpuSuccess) return ok_status();
+  if (info.kind != GpuMemory::kDevice) return ok_status();
+  return fail(StatusCode::kInvalidArgument,
               "{} : {} {} is memory of CUDA device {}, and this communicator lives on the host "
               "(RONDO_DEVICE=host): give host memory, or make the communicator without it",
               rondo::name(which), name, pointer, info.device);
@@ -47,7 +47,7 @@ Result<void*> BufferAddresses::of(const void* pointer, Collective which, const c
     case GpuMemory::kDevice:
       if (own_access != nullptr) *own_access |= info.own_access;
       if (info.device == device_) return const_cast<void*>(pointer);
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "{} : {} {} is memory of CUDA device {}, and this rank lives on device {}",
                   rondo::name(which), name, pointer, info.device, device_);
     case GpuMemory::kManaged:
@@ -64,7 +64,7 @@ Result<void*> BufferAddresses::of(const void* pointer, Collective which, const c
       break;
     }
   }
-  return fail(Status::kInvalidArgument,
+  return fail(StatusCode::kInvalidArgument,
               "{} : {} {} is host memory that CUDA device {} cannot reach: allocate it with "
               "cudaMalloc, cudaHostAlloc or ncclMemAlloc, or set RONDO_DEVICE=host",
               rondo::name(which), name, pointer, device_);
@@ -101,12 +101,12 @@ bool uses_receive(const Call& call, int rank) {
   }
 }
 
-Done check_host_call(const Call& call, int rank) {
+Status check_host_call(const Call& call, int rank) {
   if (uses_send(call, rank))
     RONDO_CHECK_OK(check_host_pointer(call.send, call.record.collective, "sendbuff"));
   if (uses_receive(call, rank))
     RONDO_CHECK_OK(check_host_pointer(call.receive, call.record.collective, "recvbuff"));
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -41,6 +41,6 @@ bool uses_send(const Call& call, int rank);
 bool uses_receive(const Call& call, int rank);
 
 // For communicators on the host, where there are devices too: refuses device memory.
-Done check_host_call(const Call& call, int rank);
+Status check_host_call(const Call& call, int rank);
 
 }  // namespace rondo::gpu

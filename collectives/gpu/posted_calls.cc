@@ -46,7 +46,7 @@ Result<const JointCall*> PostedCalls::post_collective(int rank, const PostedCall
     if (!joint.here[peer] || theirs == call.call.record) continue;
     *mismatch = {peer, call.call.record, theirs,
                  fault_texts::different_calls(number, rank, call.call.record, peer, theirs)};
-    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+    return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
   }
   joint.posted[rank] = call;
   joint.here[rank] = true;
@@ -68,8 +68,8 @@ bool PostedCalls::completes(int rank, std::span<const Call> calls) const {
   });
 }
 
-Done PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* mismatch,
-                               std::vector<MatchedMessage>* matched) {
+Status PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* mismatch,
+                                 std::vector<MatchedMessage>* matched) {
   const int peer = call.call.peer;
   const bool sends = call.call.record.collective == Collective::kSend;
   const int from = sends ? rank : peer, to = sends ? peer : rank;
@@ -78,17 +78,17 @@ Done PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* misma
   auto& other_queue = (sends ? receives_ : sends_)[from * size() + to];
   if (other_queue.empty()) {
     own_queue.push_back(call);
-    return done();
+    return ok_status();
   }
   const PostedCall theirs = other_queue.front();
   other_queue.pop_front();
   const CallRecord &own = call.call.record, &other = theirs.call.record;
   if (own.count * size_of(own.type) != other.count * size_of(other.type)) {
     *mismatch = {peer, own, other, fault_texts::different_sizes(rank, own, peer, other)};
-    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+    return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
   }
   matched->push_back({sends ? call : theirs, sends ? theirs : call, from, to});
-  return done();
+  return ok_status();
 }
 
 void PostedCalls::launched(std::span<const MatchedMessage> messages) {

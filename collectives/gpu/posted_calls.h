@@ -59,8 +59,8 @@ class PostedCalls {
   // Whether the rank is the last to post each of these calls, all of them collectives.
   bool completes(int rank, std::span<const Call> calls) const;
   // Adds the message to `matched` together with the peer's, if that was posted before.
-  Done post_message(int rank, const PostedCall& call, Mismatch* mismatch,
-                    std::vector<MatchedMessage>* matched);
+  Status post_message(int rank, const PostedCall& call, Mismatch* mismatch,
+                      std::vector<MatchedMessage>* matched);
   void launched(std::span<const MatchedMessage> messages);
 
   // Whether all that the rank has posted is launched; and who of this process has not made the call

@@ -17,7 +17,7 @@
 namespace rondo::gpu {
 
 // What processes are while they meet.
-struct ProcessCircle {
+struct ProcessPeers {
   ControlSegment* segment = nullptr;
   std::span<const ProcessSockets> sockets;  // by process: to the leader at least
   int process = 0;                          // 0 leads
@@ -33,7 +33,7 @@ struct ProcessCircle {
 };
 
 // The highest of all.
-Result<int> highest_of_all(const ProcessCircle& circle, int own);
+Result<int> highest_of_all(const ProcessPeers& peers, int own);
 
 // Of a process that could not: its first rank, and why.
 struct Refusal {
@@ -41,7 +41,7 @@ struct Refusal {
   Error why;
 };
 // The lowest rank's; nothing where all could. An error: somebody did not answer.
-Result<std::optional<Refusal>> refusal_of_any(const ProcessCircle& circle, const Done& own);
+Result<std::optional<Refusal>> refusal_of_any(const ProcessPeers& peers, const Status& own);
 // What stands on the segment by now.
 std::optional<Refusal> refusal_noted(const ControlSegment& segment);
 

@@ -14,7 +14,7 @@ ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegme
     if (is_local(r)) local.push_back(r);
 }
 
-Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
+Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   std::vector<int> devices{facts.device};
   for (const int device : facts.devices)
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
@@ -40,7 +40,7 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
     if (by_kernel) RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
   }
   work.watch([this] { return is_over(); });
-  return done();
+  return ok_status();
 }
 
 void ProcessContext::forget() {
@@ -63,22 +63,22 @@ Result<MemoryHandle> ProcessContext::memory_for(MemoryNote& asked, const MemoryH
   if (asked.kind != MemoryNote::kConnections) return blocks->answer(asked, with);
   if (!shared.connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
       !is_local(static_cast<int>(asked.what)))
-    return fail(Status::kInternalError, "rank {} was asked for here", asked.what);
+    return fail(StatusCode::kInternalError, "rank {} was asked for here", asked.what);
   const RelaxedCapture relaxed;
   return memory_registry().export_range(shared.connections->ends(static_cast<int>(asked.what)), 1);
 }
 
-Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
+Status ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
   return check(api.stream_write32(stream, segment->on_device(word), value),
                "cuStreamWriteValue32 (several processes on one GPU need stream memory operations)");
 }
-Done ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t value,
-                           GpuWait how) const {
+Status ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t value,
+                             GpuWait how) const {
   return check(api.stream_wait32(stream, segment->on_device(word), value, how),
                "cuStreamWaitValue32 (several processes on one GPU need stream memory operations)");
 }
 
-Done ProcessContext::finish(int rank, GpuStream stream, bool capturing) const {
+Status ProcessContext::finish(int rank, GpuStream stream, bool capturing) const {
   const auto index = std::find(local.begin(), local.end(), rank) - local.begin();
   return finished[static_cast<std::size_t>(index)].record(
       stream, capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain);

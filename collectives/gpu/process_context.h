@@ -38,7 +38,7 @@ struct ProcessContext {
   ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made);
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
-  Done open(std::vector<ProcessSockets> sockets);
+  Status open(std::vector<ProcessSockets> sockets);
   void forget();  // in a forked child: it is the parent's
 
   int ranks() const { return static_cast<int>(facts.around.process_of.size()); }
@@ -51,13 +51,13 @@ struct ProcessContext {
   }
 
   // On a stream: stores a word of the segment; waits for one.
-  Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
-  Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
+  Status write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
+  Status await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
   // Another process's question for memory, by the watch thread.
   void answer(int process);
   Result<MemoryHandle> memory_for(MemoryNote& asked, const MemoryHandle& with);
   // Notes the end of a rank's newest call; whether all such ends have come, by then.
-  Done finish(int rank, GpuStream stream, bool capturing) const;
+  Status finish(int rank, GpuStream stream, bool capturing) const;
   bool is_over() const;
 
   const GpuApi& api;

@@ -12,7 +12,7 @@ namespace rondo::gpu {
 class ProcessHooks {
  public:
   virtual ~ProcessHooks() = default;
-  virtual Done standing() = 0;  // an error once it was ended or has a fault, a peer's included
+  virtual Status standing() = 0;  // an error once it was ended or has a fault, a peer's included
   virtual void raise(Fault fault) = 0;
   virtual double limit_seconds() = 0;   // of what a host waits for
   virtual double device_seconds() = 0;  // of what a device waits for, if RONDO_TIMEOUT is set; or 0

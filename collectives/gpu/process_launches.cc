@@ -9,7 +9,7 @@
 namespace rondo::gpu {
 
 // One stream of a process takes part in such a call: of a rank on the processes' device.
-LaunchSite ProcessLaunches::site_of(const JointCall& call) const {
+LaunchPosition ProcessLaunches::site_of(const JointCall& call) const {
   const std::vector<int>& here = team_.devices.here();
   const int rank = *std::find_if(here.begin(), here.end(), [&](int r) {
     return team_.devices.by_rank()[r] == team_.processes->device();
@@ -24,21 +24,21 @@ std::vector<PostedCall> ProcessLaunches::calls_here(const JointCall& call) const
   return here;
 }
 
-Done ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
+Status ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.processes->device());
   RONDO_CHECK_OK(scope.entered());
-  const LaunchSite site = site_of(call);
+  const LaunchPosition site = site_of(call);
   const std::vector<PostedCall> here = calls_here(call);
   std::vector<Buffers> buffers;
   for (const PostedCall& posted : here) buffers.push_back(buffers_of(posted.call));
   if (!team_.kernels_reach(here))
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "a buffer lies in memory of a pool, or mapped by address, that other GPUs of its "
                 "process may not touch: give them access (cudaMemPoolSetAccess, cuMemSetAccess), "
                 "or use memory of cudaMalloc or ncclMemAlloc");
   RONDO_CHECK_OK(team_.begin_launch(site, here));
-  RONDO_CHECK_OK(team_.processes->led_calls().enqueue(here[0].call.record, buffers, site.stream,
-                                                      capturing(site.capture), mismatch));
+  RONDO_CHECK_OK(team_.processes->leader_calls().enqueue(here[0].call.record, buffers, site.stream,
+                                                         capturing(site.capture), mismatch));
   return team_.order.end(site);
 }
 
@@ -56,13 +56,13 @@ std::vector<ProcessMessage> ProcessLaunches::messages_of(const JointCall& call) 
   return messages;
 }
 
-Done ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
+Status ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
   return team_.processes->messages().are_kernels() ? by_kernels(call, mismatch)
                                                    : by_streams(call, mismatch);
 }
 
 // A kernel a device: all that its ranks send, and what they receive from other processes.
-Done ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
+Status ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
   ProcessMessages& all = team_.processes->messages();
   const TeamDevices& devices = team_.devices;
   const bool reach = team_.kernels_reach(calls_here(call));
@@ -85,12 +85,12 @@ Done ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
                                             : MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
   RONDO_CHECK_OK(launch.take(turn));
-  RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) -> Done {
+  RONDO_CHECK_OK(launch.for_all([&](const LaunchPosition& site) -> Status {
     DirectLaunches copies(*gpu_api(), 1, site.stream);
     copies.copy_by_driver();
     for (const ProcessMessage& message : by_driver[site.place])
       RONDO_CHECK_OK(copies.copy(message.send, message.receive, message.bytes()));
-    if (messages[site.place].empty()) return done();
+    if (messages[site.place].empty()) return ok_status();
     return all.enqueue(prepared[site.place], site.stream, capturing(site.capture));
   }));
   RONDO_CHECK_OK(launch.pass_on(turn));
@@ -99,10 +99,10 @@ Done ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
 }
 
 // All of this process's on one stream: so that none waits behind another.
-Done ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
+Status ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.processes->device());
   RONDO_CHECK_OK(scope.entered());
-  const LaunchSite site = site_of(call);
+  const LaunchPosition site = site_of(call);
   const std::vector<PostedCall> here = calls_here(call);
   RONDO_CHECK_OK(team_.begin_launch(site, here));
   const TeamDevices& devices = team_.devices;

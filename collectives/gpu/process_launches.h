@@ -1,7 +1,7 @@
 // ProcessLaunches: what the ranks of a process do in calls where other processes have ranks too and
 // that need no connections: led calls, and collectives that are messages.
 //
-// With the team's mutex. Guarantees and cost: as led_calls.h and process_messages.h say.
+// With the team's mutex. Guarantees and cost: as leader_calls.h and process_messages.h say.
 #pragma once
 
 #include <vector>
@@ -15,15 +15,15 @@ class ProcessLaunches {
  public:
   explicit ProcessLaunches(TeamContext& team) : team_(team) {}
 
-  Done led(const JointCall& call, Mismatch* mismatch);
+  Status led(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
-  Done as_messages(const JointCall& call, Mismatch* mismatch);
+  Status as_messages(const JointCall& call, Mismatch* mismatch);
 
  private:
-  Done by_kernels(const JointCall& call, Mismatch* mismatch);
-  Done by_streams(const JointCall& call, Mismatch* mismatch);
+  Status by_kernels(const JointCall& call, Mismatch* mismatch);
+  Status by_streams(const JointCall& call, Mismatch* mismatch);
   std::vector<ProcessMessage> messages_of(const JointCall& call) const;
-  LaunchSite site_of(const JointCall& call) const;
+  LaunchPosition site_of(const JointCall& call) const;
   std::vector<PostedCall> calls_here(const JointCall& call) const;
 
   TeamContext& team_;

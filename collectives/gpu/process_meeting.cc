@@ -43,7 +43,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
     asked.hosts.push_back({p, request.listeners[p]});
   RONDO_TRY(shm::UnixMeeting came, shm::meet_by_unix(asked));
   if (const std::string missing = came.missing(); !missing.empty())
-    return fail(Status::kRemoteError, "processes with GPUs of this host could not meet: {}",
+    return fail(StatusCode::kRemoteError, "processes with GPUs of this host could not meet: {}",
                 missing);
   met.sockets.resize(static_cast<std::size_t>(request.processes));
   for (std::size_t i = 0; i < asked.guests.size(); ++i) {
@@ -56,7 +56,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
     host.own = std::move(came.hosts[i].socket);
     RONDO_TRY(shm::FdMessage reply, shm::receive_fds(host.own.get(), request.deadline));
     if (reply.fds.size() != (i == 0 ? 2U : 1U))
-      return fail(Status::kRemoteError, "process {} of this host sent no sockets for GPUs", i);
+      return fail(StatusCode::kRemoteError, "process {} of this host sent no sockets for GPUs", i);
     host.theirs = net::Socket(reply.fds[0].release());
     if (i > 0) continue;
     RONDO_TRY(met.segment,

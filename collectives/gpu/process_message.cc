@@ -37,7 +37,7 @@ Result<std::vector<ProcessMessage>> messages_of_group(int rank, std::span<const 
   }
   const auto& [received, sent] = to_itself;
   if (sent.size() != received.size())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "rank {} sends itself {} messages and receives {} from itself in one group", rank,
                 sent.size(), received.size());
   for (std::size_t m = 0; m < sent.size(); ++m) {
@@ -46,7 +46,7 @@ Result<std::vector<ProcessMessage>> messages_of_group(int rank, std::span<const 
     if (message.bytes() != other.count * size_of(other.type)) {
       *mismatch = {rank, message.record, other,
                    fault_texts::different_sizes(rank, message.record, rank, other)};
-      return fail(Status::kInvalidUsage, "{}", mismatch->text);
+      return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
     }
     messages.push_back(message);
   }

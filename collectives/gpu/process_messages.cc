@@ -10,8 +10,8 @@ ProcessMessages::ProcessMessages(ProcessContext& context)
     : context_(context),
       pair_messages_(static_cast<std::size_t>(context.ranks() * context.ranks())) {}
 
-Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream stream,
-                          bool capturing, Mismatch* mismatch) {
+Status ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream stream,
+                            bool capturing, Mismatch* mismatch) {
   RONDO_TRY(const Prepared prepared, prepare(messages, mismatch));
   return enqueue(prepared, stream, capturing);
 }
@@ -32,7 +32,7 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   return prepared;
 }
 
-Done ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream, bool capturing) {
+Status ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream, bool capturing) {
   if (are_kernels()) return by_kernel_->enqueue(prepared.launches, stream);
   RONDO_CHECK_OK(by_streams_.enqueue(prepared.pieces, stream));
   return context_.finish(prepared.rank, stream, capturing);
@@ -41,7 +41,7 @@ Done ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream, bool c
 MessagesByKernel& ProcessMessages::by_kernel() {
   if (!by_kernel_) {
     DeviceConnections* const connections = context_.shared.connections.get();
-    by_kernel_.emplace(MessagesByKernel::Terms{
+    by_kernel_.emplace(MessagesByKernel::Options{
         connections, connections->layout().shape().channels,
         [this](int rank) { return context_.is_local(rank); },
         [this](const ProcessMessage& message, bool) { return slots_for(context_, message); }});
@@ -50,7 +50,7 @@ MessagesByKernel& ProcessMessages::by_kernel() {
 }
 
 // Tells the other side what this message is, and compares where it has told already.
-Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* mismatch) {
+Status ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* mismatch) {
   const int side = context_.is_local(message.from) ? 0 : 1;
   const int own = side == 0 ? message.from : message.to;
   const int peer = side == 0 ? message.to : message.from;
@@ -61,23 +61,23 @@ Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* 
   HostAtomics::store_seq_cst(mine.number, number);
   HostAtomics::fence_seq_cst();
   const MessageNote& theirs = context_.segment->note(message.from, message.to, 1 - side, number);
-  if (HostAtomics::load_acquire(theirs.number) != number) return done();
+  if (HostAtomics::load_acquire(theirs.number) != number) return ok_status();
   const CallRecord other = load_record(theirs.record), &record = message.record;
-  if (HostAtomics::load_acquire(theirs.number) != number) return done();
-  if (record.count * size_of(record.type) == other.count * size_of(other.type)) return done();
+  if (HostAtomics::load_acquire(theirs.number) != number) return ok_status();
+  if (record.count * size_of(record.type) == other.count * size_of(other.type)) return ok_status();
   *mismatch = {peer, record, other, fault_texts::different_sizes(own, record, peer, other)};
-  return fail(Status::kInvalidUsage, "{}", mismatch->text);
+  return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
 }
 
 Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message) {
   TeamStanding& standing = context.standing;
   const int from = message.from, to = message.to;
   auto slots = context.slots->between(from, to, context.is_local(from), standing.deadline());
-  if (slots.status() == Status::kRemoteError && standing.check().ok()) {
+  if (slots.code() == StatusCode::kRemoteError && standing.check().ok()) {
     const auto parting =
         standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft;
     Fault gone;
-    gone.status = Status::kRemoteError;
+    gone.status = StatusCode::kRemoteError;
     gone.culprit = to;
     gone.text = fault_texts::gone_from_message(standing.name_of(to), parting,
                                                to_string(message.record), from);

@@ -29,8 +29,8 @@ class ProcessMessages {
   // Whether they are kernels: then all messages of a call are of ranks of one device, the stream's.
   bool are_kernels() const { return context_.messages_are_kernels(); }
 
-  Done run(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
-           Mismatch* mismatch);
+  Status run(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
+             Mismatch* mismatch);
   // The same in two steps: one caller at a time prepares; ranks may enqueue at once.
   struct Prepared {
     int rank = 0;  // of this process, after whose newest call the pieces come
@@ -38,10 +38,10 @@ class ProcessMessages {
     MessagesByStreams::Pieces pieces = {};
   };
   Result<Prepared> prepare(std::span<const ProcessMessage> messages, Mismatch* mismatch);
-  Done enqueue(const Prepared& prepared, GpuStream stream, bool capturing);
+  Status enqueue(const Prepared& prepared, GpuStream stream, bool capturing);
 
  private:
-  Done announce_message(const ProcessMessage& message, Mismatch* mismatch);
+  Status announce_message(const ProcessMessage& message, Mismatch* mismatch);
   MessagesByKernel& by_kernel();
 
   ProcessContext& context_;

@@ -29,12 +29,12 @@ ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> seg
       context_(std::move(facts), std::move(segment)),
       groups_(context_.facts.around.gpu_of) {}
 
-Done ProcessTeam::open(std::vector<ProcessSockets> sockets) {
+Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   const DeviceScope scope(device());
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(context_.open(std::move(sockets)));
-  RONDO_CHECK_OK(led_calls_.open());
+  RONDO_CHECK_OK(leader_calls_.open());
   return watch_.start();
 }
 

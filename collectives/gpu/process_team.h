@@ -6,7 +6,7 @@
 // scatter and all-to-all are messages (process_messages.h).
 // Large ones on registered buffers are first tried in place (in_place_calls.h).
 // All other calls, and all calls of processes that share a GPU, are led by the process of rank 0,
-// which every GPU must reach by P2P then (led_calls.h). Guarantees and cost: as these say.
+// which every GPU must reach by P2P then (leader_calls.h). Guarantees and cost: as these say.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 #include "collectives/gpu/call_announcements.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/in_place_calls.h"
-#include "collectives/gpu/led_calls.h"
+#include "collectives/gpu/leader_calls.h"
 #include "collectives/gpu/process_context.h"
 #include "collectives/gpu/process_messages.h"
 #include "collectives/gpu/process_watch.h"
@@ -48,7 +48,7 @@ class ProcessTeam {
 
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }
-  LedCalls& led_calls() { return led_calls_; }
+  LeaderCalls& leader_calls() { return leader_calls_; }
   InPlaceCalls& in_place() { return in_place_; }
   ProcessMessages& messages() { return messages_; }
   void look_soon() { watch_.look_soon(); }  // something ended
@@ -59,13 +59,13 @@ class ProcessTeam {
   ~ProcessTeam();
   bool let_streams_end();
   ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment);
-  Done open(std::vector<ProcessSockets> sockets);
+  Status open(std::vector<ProcessSockets> sockets);
 
   const std::uint32_t made_in_;  // fork_generation()
   ProcessContext context_;
   const GpuGroups groups_;
   CallAnnouncements announcements_{context_};
-  LedCalls led_calls_{context_, announcements_};
+  LeaderCalls leader_calls_{context_, announcements_};
   ProcessMessages messages_{context_};
   InPlaceCalls in_place_{context_};
   ProcessWatch watch_{context_, announcements_, in_place_};

@@ -38,12 +38,12 @@ ProcessWatch::ProcessWatch(ProcessContext& context, const CallAnnouncements& ann
                  [&standing = context.standing](int rank) { return standing.name_of(rank); },
                  kQuietWithinHostNs, 0, kOnTheWayWithinHostNs}) {}
 
-Done ProcessWatch::start() {
+Status ProcessWatch::start() {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno(errno, "eventfd");
   RONDO_TRY(thread_, Thread::start(
                          "the watch of a GPU", [this] { run(); }, [](const Error&) {}));
-  return done();
+  return ok_status();
 }
 
 void ProcessWatch::stop() {
@@ -67,12 +67,12 @@ void ProcessWatch::run() {
   while (!stop_) {
     const auto turn = [&] {
       serve_memory(context_.standing.is_released() ? kReleaseMilliseconds : kTickMilliseconds);
-      return look(), done();
+      return look(), ok_status();
     };
     (void)guarded("the watch of a GPU", turn, [this](const Error& error) {
       context_.standing.release();
       (void)guarded("the watch of a GPU", [&] {
-        return blame(error.status, context_.local[0], error.text), done();
+        return blame(error.code, context_.local[0], error.text), ok_status();
       }).ok();
     }).ok();
   }
@@ -89,7 +89,7 @@ void ProcessWatch::serve_memory(int milliseconds) {
     if (entries[i].revents != 0) context_.answer(static_cast<int>(i) - 1);
 }
 
-void ProcessWatch::blame(Status status, int culprit, const std::string& text) {
+void ProcessWatch::blame(StatusCode status, int culprit, const std::string& text) {
   Fault fault;
   fault.status = status;
   fault.culprit = culprit;
@@ -103,7 +103,7 @@ void ProcessWatch::look() {
   if (const std::uint32_t wrong = word(context_.segment->words().mismatch);
       context_.leads() && wrong != 0) {
     const int rank = static_cast<int>(wrong) - 1;
-    return blame(Status::kInvalidUsage, rank,
+    return blame(StatusCode::kInvalidUsage, rank,
                  fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
   }
   in_place_.look();
@@ -118,9 +118,9 @@ void ProcessWatch::tell_who_is_gone() {
   for (int rank = 0; rank < context_.ranks(); ++rank) {
     const int process = context_.facts.around.process_of[static_cast<std::size_t>(rank)];
     if (word(context_.segment->process(process).left) != 0) {
-      detector_.hear_leave(rank);
+      detector_.report_leave(rank);
     } else if (context_.standing.has_ended(rank)) {
-      detector_.hear_end(rank);
+      detector_.report_end(rank);
     }
   }
 }
@@ -130,9 +130,9 @@ void ProcessWatch::tell_progress() {
     Progress now;
     if (const auto& of = context_.shared.connections) now = progress_of(*of, rank);
     if (rank == context_.local[0]) now.traffic = traffic();
-    detector_.hear(rank, now);
+    detector_.report(rank, now);
   }
-  detector_.hear_wait(context_.local[0], wait_on_streams());
+  detector_.report_wait(context_.local[0], wait_on_streams());
 }
 
 // Changes whenever any flag that this process could wait for has moved.

@@ -28,7 +28,7 @@ class ProcessWatch {
   ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements,
                InPlaceCalls& in_place);
 
-  Done start();
+  Status start();
   void look_soon();  // something ended
   void stop();
   void forget();  // in a forked child: the thread is the parent's
@@ -37,7 +37,7 @@ class ProcessWatch {
   void run();
   void serve_memory(int milliseconds);
   void look();
-  void blame(Status status, int culprit, const std::string& text);
+  void blame(StatusCode status, int culprit, const std::string& text);
   void tell_who_is_gone();
   void tell_progress();
   std::uint64_t traffic() const;

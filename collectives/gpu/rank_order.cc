@@ -19,7 +19,7 @@ RankOrder::~RankOrder() {
   });
 }
 
-Done RankOrder::open(int device, GpuStream stream) {
+Status RankOrder::open(int device, GpuStream stream) {
   device_ = device;
   return order_.open({&device, 1}, stream);
 }
@@ -30,7 +30,7 @@ bool RankOrder::Points::are_over() {
                      [](const Point& point) { return point.event.is_over(); });
 }
 
-Done RankOrder::begin(const RankStreams::Use& use) {
+Status RankOrder::begin(const RankStreams::Use& use) {
   const bool in_capture = capturing(use.capture);
   has_graphs_ |= in_capture;
   for (Point* const point : newest_) {
@@ -42,14 +42,14 @@ Done RankOrder::begin(const RankStreams::Use& use) {
   return order_.begin(site_of(use));
 }
 
-Done RankOrder::end(const RankStreams::Use& use) {
+Status RankOrder::end(const RankStreams::Use& use) {
   is_ahead_ = true;
   RONDO_CHECK_OK(order_.end(site_of(use)));
   forget_newest();
-  return done();
+  return ok_status();
 }
 
-Done RankOrder::end_for(const RankStreams::Use& use, std::span<RankOrder* const> others) {
+Status RankOrder::end_for(const RankStreams::Use& use, std::span<RankOrder* const> others) {
   if (others.empty()) return end(use);
   RONDO_TRY(Point* const point, unused_point());
   RONDO_CHECK_OK(point->event.record(use.stream));
@@ -72,12 +72,12 @@ Result<RankOrder::Point*> RankOrder::unused_point() {
 
 // The stream is after these points, and they are after all that was newest. A graph needs an event
 // that stands for whatever will be newest when it is replayed.
-Done RankOrder::end_with(const RankStreams::Use& use, std::vector<Point*> points) {
+Status RankOrder::end_with(const RankStreams::Use& use, std::vector<Point*> points) {
   is_ahead_ = true;
   forget_newest();
   newest_ = std::move(points);
   on_ = use.stream;
-  return has_graphs_ ? end(use) : done();
+  return has_graphs_ ? end(use) : ok_status();
 }
 
 void RankOrder::forget_newest() {
@@ -85,15 +85,15 @@ void RankOrder::forget_newest() {
   newest_.clear();
 }
 
-Done RankOrder::join(std::span<const RankStreams::Use> uses) {
+Status RankOrder::join(std::span<const RankStreams::Use> uses) {
   if (!missed_.empty()) {
     for (const Point* const point : missed_) RONDO_CHECK_OK(point->event.hold(uses.front().stream));
     RONDO_CHECK_OK(end_with(uses.front(), std::exchange(missed_, {})));
   }
-  if (!is_ahead_) return done();
+  if (!is_ahead_) return ok_status();
   is_ahead_ = false;
   for (const RankStreams::Use& use : uses) RONDO_CHECK_OK(begin(use));
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

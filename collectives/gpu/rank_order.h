@@ -31,17 +31,17 @@ class RankOrder {
   RankOrder& operator=(const RankOrder&) = delete;
 
   // stream: any of the device.
-  Done open(int device, GpuStream stream);
+  Status open(int device, GpuStream stream);
   bool is_over() const { return order_.is_over() && points_->are_over(); }  // all messages
 
   // The stream comes after the rank's messages so far.
-  Done begin(const RankStreams::Use& use);
+  Status begin(const RankStreams::Use& use);
   // After messages of this rank alone.
-  Done end(const RankStreams::Use& use);
+  Status end(const RankStreams::Use& use);
   // After messages of this rank and others on one of this rank's streams.
-  Done end_for(const RankStreams::Use& use, std::span<RankOrder* const> others);
+  Status end_for(const RankStreams::Use& use, std::span<RankOrder* const> others);
   // All streams of the rank's group come after its messages, the first of them first.
-  Done join(std::span<const RankStreams::Use> uses);
+  Status join(std::span<const RankStreams::Use> uses);
 
  private:
   struct Point {
@@ -53,11 +53,11 @@ class RankOrder {
     std::list<Point> all;
     bool are_over();
   };
-  static LaunchSite site_of(const RankStreams::Use& use) {
+  static LaunchPosition site_of(const RankStreams::Use& use) {
     return {0, use.stream, use.capture, use.ready, false};
   }
   Result<Point*> unused_point();
-  Done end_with(const RankStreams::Use& use, std::vector<Point*> points);
+  Status end_with(const RankStreams::Use& use, std::vector<Point*> points);
   void forget_newest();
 
   int device_ = -1;

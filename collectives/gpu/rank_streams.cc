@@ -6,7 +6,7 @@
 
 namespace rondo::gpu {
 
-Done RankStreams::open(int device, bool alone) {
+Status RankStreams::open(int device, bool alone) {
   device_ = device;
   alone_ = alone;
   return events_.emplace_back().open();
@@ -27,13 +27,13 @@ Result<const RankStreams::Use*> RankStreams::add(GpuStream stream) {
   return &uses_.back();
 }
 
-Done RankStreams::note() const {
+Status RankStreams::note() const {
   const std::size_t index = uses_.size() - 1;
   // A rank that is alone and uses one stream waits for nobody.
-  if (alone_ && index == 0) return done();
+  if (alone_ && index == 0) return ok_status();
   for (std::size_t i = alone_ && index == 1 ? 0 : index; i <= index; ++i)
     RONDO_CHECK_OK(events_[i].record(uses_[i].stream));
-  return done();
+  return ok_status();
 }
 
 const RankStreams::Use& RankStreams::of(GpuStream stream) const {

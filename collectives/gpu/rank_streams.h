@@ -22,12 +22,12 @@ class RankStreams {
   };
 
   // The rank's device must be current, and in add() for default streams. alone: in its process.
-  Done open(int device, bool alone);
+  Status open(int device, bool alone);
   void begin_group() { uses_.clear(); }
   // Null: the group uses the stream already. Else note() follows, once the stream waits for
   // whatever the rank's calls come after.
   Result<const Use*> add(GpuStream stream);
-  Done note() const;
+  Status note() const;
 
   const Use& of(GpuStream stream) const;
   std::span<const Use> all() const { return uses_; }

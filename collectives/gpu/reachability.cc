@@ -37,12 +37,12 @@ Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Rea
     protocols = static_cast<std::uint8_t>(
         protocols & (found.gpus == 1 ? one.protocols_within : one.protocols_between));
   if (protocols == 0)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
   if (!found.near.all())
     protocols = static_cast<std::uint8_t>(protocols & ~bit_of(cuda::Protocol::kLL128));
   if (protocols == 0)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "NCCL_PROTO is 'll128', but LL128 needs devices that reach each other's memory: "
                 "lines in host memory do not stay whole; allow simple or ll");
   return protocols;
@@ -154,8 +154,8 @@ void forget_wires_out_of_reach(const P2pReach& near, std::span<const int> host_o
 Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   const std::size_t n = records.facts.size();
   if (n > cuda::kMaxDirectRanks)
-    return fail(Status::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}", n,
-                cuda::kMaxDirectRanks);
+    return fail(StatusCode::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}",
+                n, cuda::kMaxDirectRanks);
   Reachability found;
   Numbers<ProcessId> processes;
   Numbers<GpuId> gpus;
@@ -178,7 +178,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   found.near = P2pReach(ranks);
   for (int a = 0; a < ranks; ++a) {
     if (records.reach[a].size() != n)
-      return fail(Status::kRemoteError, "rank {} did not say whose memory its GPU reaches", a);
+      return fail(StatusCode::kRemoteError, "rank {} did not say whose memory its GPU reaches", a);
     for (int b = 0; b < ranks; ++b)
       if (records.reach[a][b] == std::byte{0}) found.near.separate(a, b);
   }

@@ -18,9 +18,9 @@ std::uint64_t place(std::uint64_t at, const std::byte* base, const void* pointer
 }
 
 // The process is gone, or this rank has given up: then it is not the memory's fault.
-bool is_no_answer(Status status) {
-  return status == Status::kTimeout || status == Status::kRemoteError ||
-         status == Status::kInvalidUsage;
+bool is_no_answer(StatusCode status) {
+  return status == StatusCode::kTimeout || status == StatusCode::kRemoteError ||
+         status == StatusCode::kInvalidUsage;
 }
 
 }  // namespace
@@ -54,12 +54,12 @@ Result<std::uint64_t> SharedBlocks::address_in(int process, const void* pointer,
   return place(seen.at, block->base, pointer);
 }
 
-Done SharedBlocks::addresses_in_all(const void* pointer, std::size_t bytes,
-                                    const net::Deadline& deadline,
-                                    std::span<std::uint64_t> by_process) {
+Status SharedBlocks::addresses_in_all(const void* pointer, std::size_t bytes,
+                                      const net::Deadline& deadline,
+                                      std::span<std::uint64_t> by_process) {
   std::fill(by_process.begin(), by_process.end(), 0);
   const auto block = memory_registry().find(pointer, bytes);
-  if (!block) return done();
+  if (!block) return ok_status();
   for (std::size_t p = 0; p < by_process.size(); ++p) {
     if (static_cast<int>(p) == process_) {
       by_process[p] = reinterpret_cast<std::uint64_t>(pointer);
@@ -69,7 +69,7 @@ Done SharedBlocks::addresses_in_all(const void* pointer, std::size_t bytes,
     const bool several = std::count(process_of_.begin(), process_of_.end(), p) > 1;
     if (!several || !seen.by_first_gpu) by_process[p] = place(seen.at, block->base, pointer);
   }
-  return done();
+  return ok_status();
 }
 
 Result<SharedBlocks::Seen> SharedBlocks::ask(int process, const MemoryBlock& block,
@@ -83,7 +83,7 @@ Result<SharedBlocks::Seen> SharedBlocks::ask(int process, const MemoryBlock& blo
     const auto answered = exchange_.ask(process, {MemoryNote::kMap}, *handle, deadline);
     if (answered.ok()) {
       seen = {answered->address, handle->plain.kind == PlainHandle::kIpc};
-    } else if (is_no_answer(answered.status())) {
+    } else if (is_no_answer(answered.code())) {
       return answered.error();
     } else {
       RONDO_INFO(kInit, "memory at {} is staged: {}", fmt::ptr(block.base), answered.error().text);

@@ -36,8 +36,8 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   Result<std::uint64_t> address_in(int process, const void* pointer, std::size_t bytes,
                                    const net::Deadline& deadline);
   // The same of every process, and of all of its GPUs.
-  Done addresses_in_all(const void* pointer, std::size_t bytes, const net::Deadline& deadline,
-                        std::span<std::uint64_t> by_process);
+  Status addresses_in_all(const void* pointer, std::size_t bytes, const net::Deadline& deadline,
+                          std::span<std::uint64_t> by_process);
   void block_ends(std::uint64_t number) override;
 
   // The answer to kMap and kUnmap.

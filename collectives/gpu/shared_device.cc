@@ -54,19 +54,19 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
             meet_processes({ranks, processes, facts.process, staging_bytes(), request.listener,
                             std::move(listeners), request.secret, request.deadline}));
   auto [segment, sockets] = std::move(met);
-  const ProcessCircle circle{segment.get(), sockets, facts.process, request.around.process_of,
-                             request.deadline};
+  const ProcessPeers peers{segment.get(), sockets, facts.process, request.around.process_of,
+                           request.deadline};
   TeamMemory memory;
   DevicePlanFacts& plan = facts.around.plan;
   if (plan.max_channels > 0) {
-    RONDO_TRY(memory.connections, share_connections({circle, request.devices, request.around.shape,
+    RONDO_TRY(memory.connections, share_connections({peers, request.devices, request.around.shape,
                                                      &facts.around.near, facts.around.orders}));
     // Some may not have been able to map another one's memory.
     plan.may_ll_push = memory.connections->layout().ll_push();
     if (!memory.connections->layout().meets()) plan.shared_bytes = 0;
   }
   if (plan.shared_bytes > 0 && wants_multicast(plan)) {
-    RONDO_TRY(memory.multicast, share_multicast(circle, request.devices));
+    RONDO_TRY(memory.multicast, share_multicast(peers, request.devices));
   }
   plan.multicast = memory.multicast != nullptr;
   return ProcessTeam::make(std::move(facts), std::move(segment), std::move(memory),

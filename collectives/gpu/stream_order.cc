@@ -6,7 +6,7 @@
 #include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
-Done StreamOrder::open(std::span<const int> devices, GpuStream stream) {
+Status StreamOrder::open(std::span<const int> devices, GpuStream stream) {
   for (const int number : devices) {
     const DeviceScope scope(number);
     RONDO_CHECK_OK(scope.entered());
@@ -20,7 +20,7 @@ Done StreamOrder::open(std::span<const int> devices, GpuStream stream) {
     }
   }
   work_.watch([this] { return is_over(); });
-  return done();
+  return ok_status();
 }
 
 StreamOrder::~StreamOrder() {
@@ -41,7 +41,7 @@ void StreamOrder::begin_to_capture() { tells_wide_ |= devices_.size() > 1; }
 // What a launch on every device must come after: its own device's launches, and others' that
 // touched its ranks. Another device's part of an earlier call is none of these; a graph of one
 // device that waited for it would wait for what its own kernel waits for.
-Done StreamOrder::begin_captured(const LaunchSite& site) {
+Status StreamOrder::begin_captured(const LaunchPosition& site) {
   begin_to_capture();
   const Device& here = devices_[static_cast<std::size_t>(site.place)];
   bool goes_on = false;
@@ -52,18 +52,18 @@ Done StreamOrder::begin_captured(const LaunchSite& site) {
     goes_on = true;
     RONDO_CHECK_OK(device.captured.hold(site.stream));
   }
-  if (goes_on) return done();
+  if (goes_on) return ok_status();
   // A graph waits whatever came before its capture: it may be replayed after anything.
   for (const Device& device : devices_) {
     const bool touched = !site.on_every_device || &device == &here;
     RONDO_CHECK_OK(hold(device, touched, site.stream, GpuEventUse::kExternal));
   }
-  return done();
+  return ok_status();
 }
 
-Done StreamOrder::begin(const LaunchSite& site) {
+Status StreamOrder::begin(const LaunchPosition& site) {
   if (capturing(site.capture)) return begin_captured(site);
-  if (!any_plain_ && !any_capture_) return done();
+  if (!any_plain_ && !any_capture_) return ok_status();
   // What runs on this very stream is in order already, unless a graph may have been launched on
   // another one since. A launch on every device touches nothing but its own device's ranks; another
   // one touches the ranks of all devices.
@@ -72,22 +72,22 @@ Done StreamOrder::begin(const LaunchSite& site) {
                                     [](const Device& device) { return device.newest; });
   if (!any_capture_ && here.newest && (site.on_every_device || newest == 1) &&
       same_stream(here.stream, site.stream))
-    return done();
+    return ok_status();
   for (const Device& device : devices_) RONDO_CHECK_OK(hold(device, true, site.stream));
-  return done();
+  return ok_status();
 }
 
 // Of a device whose ranks a launch does not touch, only what touched the launch's own ranks.
-Done StreamOrder::hold(const Device& device, bool touched, GpuStream stream,
-                       GpuEventUse use) const {
+Status StreamOrder::hold(const Device& device, bool touched, GpuStream stream,
+                         GpuEventUse use) const {
   if (touched || !tells_wide_) RONDO_CHECK_OK(order_of(device).hold(stream, use));
   const bool order_is_enough = touched && device.is_renewed;
-  return !tells_wide_ || order_is_enough ? done() : wide_of(device).hold(stream, use);
+  return !tells_wide_ || order_is_enough ? ok_status() : wide_of(device).hold(stream, use);
 }
 
-Done StreamOrder::come_after(const LaunchSite& site, std::uint64_t places) {
+Status StreamOrder::come_after(const LaunchPosition& site, std::uint64_t placement) {
   const bool in_capture = capturing(site.capture);
-  if (!in_capture && !any_plain_ && !any_capture_) return done();
+  if (!in_capture && !any_plain_ && !any_capture_) return ok_status();
   if (in_capture) begin_to_capture();
   for (std::size_t place = 0; place < devices_.size(); ++place) {
     const Device& device = devices_[place];
@@ -103,10 +103,10 @@ Done StreamOrder::come_after(const LaunchSite& site, std::uint64_t places) {
       RONDO_CHECK_OK(order_of(device).hold(site.stream));
     }
   }
-  return done();
+  return ok_status();
 }
 
-Done StreamOrder::end(const LaunchSite& site) {
+Status StreamOrder::end(const LaunchPosition& site) {
   Device& device = devices_[static_cast<std::size_t>(site.place)];
   const bool in_capture = capturing(site.capture);
   const auto use = in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain;
@@ -120,7 +120,7 @@ Done StreamOrder::end(const LaunchSite& site) {
   RONDO_CHECK_OK(order_of(device).record(site.stream, use));
   // What follows in the capture follows this record, too: else the records of several streams would
   // have no order, and a stream of our own would not be joined again.
-  if (!in_capture) return done();
+  if (!in_capture) return ok_status();
   if (device.captured.get() == nullptr) {
     const DeviceScope scope(device.number);
     RONDO_CHECK_OK(scope.entered());
@@ -129,12 +129,12 @@ Done StreamOrder::end(const LaunchSite& site) {
   return device.captured.record(site.stream);
 }
 
-void StreamOrder::end_of_all(const LaunchSite& any) {
+void StreamOrder::end_of_all(const LaunchPosition& any) {
   set_newest(any);
   for (Device& device : devices_) device.newest = true;
 }
 
-void StreamOrder::set_newest(const LaunchSite& site) {
+void StreamOrder::set_newest(const LaunchPosition& site) {
   for (Device& device : devices_) device.newest = false;
   devices_[static_cast<std::size_t>(site.place)].newest = true;
   const bool in_capture = capturing(site.capture);
@@ -142,17 +142,17 @@ void StreamOrder::set_newest(const LaunchSite& site) {
   any_capture_ |= in_capture;
 }
 
-Done StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const {
+Status StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const {
   const Device* const own = &devices_[static_cast<std::size_t>(place)];
   const Device* served = own;
   if (!served->newest)
     for (const Device& device : devices_)
       if (device.newest) served = &device;
   const bool in_capture = capturing(capture);
-  if (!in_capture && same_stream(stream, served->stream)) return done();
+  if (!in_capture && same_stream(stream, served->stream)) return ok_status();
   // Another rank has captured since, into a graph of its own: what this one captured before is on
   // its own stream, as ranks of several graphs have no call in common.
-  if (in_capture && served->capture != capture.id) return done();
+  if (in_capture && served->capture != capture.id) return ok_status();
   if (in_capture) return served->captured.hold(stream);
   // That device's ranks may have launched graphs since, whose kernels wait for this one's.
   return hold(*served, served == own, stream);

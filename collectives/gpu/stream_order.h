@@ -28,7 +28,7 @@
 namespace rondo::gpu {
 
 // Where a launch goes.
-struct LaunchSite {
+struct LaunchPosition {
   int place = 0;  // of the device among those of the order
   GpuStream stream = nullptr;
   GpuCaptureInfo capture;
@@ -44,24 +44,24 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // Places are indexes of the devices. Records all events once, so that a graph may wait for them
-  // before any launch: on `stream` of the only device, or on streams of its own.
-  Done open(std::span<const int> devices, GpuStream stream = nullptr);
+  // RankPlacement are indexes of the devices. Records all events once, so that a graph may wait for
+  // them before any launch: on `stream` of the only device, or on streams of its own.
+  Status open(std::span<const int> devices, GpuStream stream = nullptr);
 
   // A stream of the device for work of ranks whose stream other threads cannot name.
   GpuStream own_stream(int place) const { return devices_[static_cast<std::size_t>(place)].own; }
 
-  Done begin(const LaunchSite& site);
-  Done end(const LaunchSite& site);
+  Status begin(const LaunchPosition& site);
+  Status end(const LaunchPosition& site);
   // After end() of launches on every device: together they are the newest.
-  void end_of_all(const LaunchSite& any);
+  void end_of_all(const LaunchPosition& any);
 
-  // Of something on the stream that touches ranks of these devices alone (bits: places), and that
-  // others need not come after.
-  Done come_after(const LaunchSite& site, std::uint64_t places);
+  // Of something on the stream that touches ranks of these devices alone (bits: placement), and
+  // that others need not come after.
+  Status come_after(const LaunchPosition& site, std::uint64_t placement);
 
   // The stream waits for the newest launch; place: of its device.
-  Done follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;
+  Status follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;
   bool is_over() const;  // whether all launches have ended
 
  private:
@@ -83,10 +83,10 @@ class StreamOrder {
   }
   static const StreamEvent& wide_of(const Device& device) { return device.events[0]; }
   void begin_to_capture();
-  Done begin_captured(const LaunchSite& site);
-  Done hold(const Device& device, bool touched, GpuStream stream,
-            GpuEventUse use = GpuEventUse::kPlain) const;
-  void set_newest(const LaunchSite& site);
+  Status begin_captured(const LaunchPosition& site);
+  Status hold(const Device& device, bool touched, GpuStream stream,
+              GpuEventUse use = GpuEventUse::kPlain) const;
+  void set_newest(const LaunchPosition& site);
 
   static bool are_over(const std::vector<Device>& devices);
 

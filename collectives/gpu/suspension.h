@@ -40,15 +40,15 @@ class Suspension {
   DroppableMemory& memory() { return memory_; }
 
   // is_over: whether all that the process has enqueued is.
-  Done suspend(int rank, const std::function<bool()>& is_over, const net::Deadline& deadline);
-  Done resume(int rank, const net::Deadline& deadline);
+  Status suspend(int rank, const std::function<bool()>& is_over, const net::Deadline& deadline);
+  Status resume(int rank, const net::Deadline& deadline);
 
   bool is_dropped() const { return dropped_; }
 
  private:
-  Done wait_for(std::uint64_t round, bool resumed, int process, const net::Deadline& deadline);
+  Status wait_for(std::uint64_t round, bool resumed, int process, const net::Deadline& deadline);
   bool all_are_suspended(int rank) const;  // as often as this one
-  Done bring_back(const net::Deadline& deadline);
+  Status bring_back(const net::Deadline& deadline);
 
   const std::vector<int> local_;
   const std::optional<Others> others_;

@@ -24,8 +24,8 @@ Result<bool> may_copy_in_bulk(const TeamDevices& devices) {
 
 }  // namespace
 
-Done TeamConnections::open(const TeamOptions& options, const TeamDevices& devices,
-                           ProcessTeam* processes) {
+Status TeamConnections::open(const TeamOptions& options, const TeamDevices& devices,
+                             ProcessTeam* processes) {
   if (processes != nullptr) {
     facts_ = processes->facts();
     connections_ = processes->connections();
@@ -33,14 +33,14 @@ Done TeamConnections::open(const TeamOptions& options, const TeamDevices& device
   } else if (devices.all_are_here()) {
     RONDO_CHECK_OK(make(options, devices));
   }
-  if (connections_ == nullptr) return done();
+  if (connections_ == nullptr) return ok_status();
   for (const int rank : devices.here())
     connections_->host_control(rank).limit_ns =
         static_cast<std::uint64_t>(options.kernel_seconds * 1e9);
-  return done();
+  return ok_status();
 }
 
-Done TeamConnections::make(const TeamOptions& options, const TeamDevices& devices) {
+Status TeamConnections::make(const TeamOptions& options, const TeamDevices& devices) {
   ReachabilityRecords records;
   records.reproducible = options.reproducible;
   records.algorithms = options.algorithms;
@@ -62,7 +62,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   if (options.orders) records.orders = options.orders();
   RONDO_TRY(const Reachability found, agree_on_reachability(records));
   facts_ = found.plan;
-  if (facts_.max_channels == 0) return done();  // calls that need connections will say so
+  if (facts_.max_channels == 0) return ok_status();  // calls that need connections will say so
   RONDO_TRY(own_,
             DeviceConnections::make(devices.by_rank(), found.near, found.shape, found.orders));
   connections_ = own_.get();
@@ -70,16 +70,16 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   return make_barriers(devices);
 }
 
-Done TeamConnections::make_barriers(const TeamDevices& devices) {
+Status TeamConnections::make_barriers(const TeamDevices& devices) {
   if (devices.size() < 2 || devices.size() > cuda::kMaxBarrierDevices || !facts_.all_reach)
-    return done();
+    return ok_status();
   RONDO_TRY(barriers_, DeviceBarriers::make(devices.numbers()));
-  facts_.may_meet = true;
-  if (devices.size() != devices.ranks() || !wants_multicast(facts_)) return done();
+  facts_.may_use_barriers = true;
+  if (devices.size() != devices.ranks() || !wants_multicast(facts_)) return ok_status();
   RONDO_TRY(own_multicast_, MulticastMemory::make(devices.by_rank()));
   multicast_ = own_multicast_.get();
   facts_.multicast = multicast_ != nullptr;
-  return done();
+  return ok_status();
 }
 
 void TeamConnections::set_tuned(std::shared_ptr<const TunedWays> ways) {

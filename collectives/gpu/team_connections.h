@@ -23,7 +23,7 @@ struct TeamOptions;
 class TeamConnections {
  public:
   // processes: null where all ranks are of this one.
-  Done open(const TeamOptions& options, const TeamDevices& devices, ProcessTeam* processes);
+  Status open(const TeamOptions& options, const TeamDevices& devices, ProcessTeam* processes);
 
   const DevicePlanFacts& facts() const { return facts_; }
   // Once: later ones are the same.
@@ -35,8 +35,8 @@ class TeamConnections {
   void list_in(DroppableMemory& droppable);
 
  private:
-  Done make(const TeamOptions& options, const TeamDevices& devices);
-  Done make_barriers(const TeamDevices& devices);
+  Status make(const TeamOptions& options, const TeamDevices& devices);
+  Status make_barriers(const TeamDevices& devices);
 
   DevicePlanFacts facts_;
   std::shared_ptr<const TunedWays> tuned_;  // which facts_ refers to

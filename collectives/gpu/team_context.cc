@@ -8,8 +8,8 @@
 
 namespace rondo::gpu {
 
-LaunchSite TeamContext::site_for_any_thread(int rank, const RankStreams::Use& use) const {
-  LaunchSite site = site_of(rank, use);
+LaunchPosition TeamContext::site_for_any_thread(int rank, const RankStreams::Use& use) const {
+  LaunchPosition site = site_of(rank, use);
   if (use.stream != kPerThreadStream || is_alone()) return site;
   site.stream = order.own_stream(site.place);
   site.ready = nullptr;
@@ -33,20 +33,20 @@ bool TeamContext::kernels_reach(std::span<const PostedCall> calls) const {
          });
 }
 
-Done unlike_captures() {
+Status unlike_captures() {
   return fail(
-      Status::kInvalidUsage,
+      StatusCode::kInvalidUsage,
       "Ranks of one process take part in one call from different graphs, or some while "
       "capturing and some not: capture all of them into one graph, or each GPU's into one "
       "of its own if the call has a kernel on each (messages have, between ranks that have a "
       "GPU each whose kernels reach both buffers)");
 }
 
-Done TeamContext::note(GpuEvent ready) {
+Status TeamContext::note(GpuEvent ready) {
   const auto found =
       std::find_if(unnoted.begin(), unnoted.end(),
                    [ready](const RankStreams::Use& use) { return use.ready == ready; });
-  if (found == unnoted.end()) return done();
+  if (found == unnoted.end()) return ok_status();
   const GpuStream stream = found->stream;
   unnoted.erase(found);
   const auto record = [&] {
@@ -58,7 +58,7 @@ Done TeamContext::note(GpuEvent ready) {
   return record();
 }
 
-Done TeamContext::wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls) {
+Status TeamContext::wait_for_ranks(const LaunchPosition& site, std::span<const PostedCall> calls) {
   std::vector<GpuEvent> waited;
   for (const PostedCall& other : calls) {
     if (!same_capture(other.capture, site.capture)) return unlike_captures();
@@ -68,18 +68,18 @@ Done TeamContext::wait_for_ranks(const LaunchSite& site, std::span<const PostedC
     RONDO_CHECK_OK(note(other.ready));
     RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
   }
-  return done();
+  return ok_status();
 }
 
-Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) {
+Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls) {
   RONDO_CHECK_OK(wait_for_ranks(site, calls));
   return order.begin(site);
 }
 
-Done TeamContext::begin_messages(const LaunchSite& site, std::span<const PostedCall> calls,
-                                 std::uint64_t places) {
+Status TeamContext::begin_messages(const LaunchPosition& site, std::span<const PostedCall> calls,
+                                   std::uint64_t placement) {
   RONDO_CHECK_OK(wait_for_ranks(site, calls));
-  return order.come_after(site, places);
+  return order.come_after(site, placement);
 }
 
 }  // namespace rondo::gpu

@@ -33,7 +33,7 @@ struct TeamOptions {
 };
 
 // The error of calls whose ranks are captured into graphs that cannot hold the call.
-Done unlike_captures();
+Status unlike_captures();
 
 struct TeamContext {
   TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
@@ -58,10 +58,10 @@ struct TeamContext {
 
   // Where a launch of this rank goes: its stream, or the device's own one where another thread may
   // be the one that launches and the stream's handle would mean another stream on it.
-  LaunchSite site_of(int rank, const RankStreams::Use& use) const {
+  LaunchPosition site_of(int rank, const RankStreams::Use& use) const {
     return {devices.place_of(rank), use.stream, use.capture, use.ready, false};
   }
-  LaunchSite site_for_any_thread(int rank, const RankStreams::Use& use) const;
+  LaunchPosition site_for_any_thread(int rank, const RankStreams::Use& use) const;
 
   // Streams of the rank that posts now, where nobody has noted yet where they stand: it posts last,
   // so what it completes is launched before it goes on, as a rule on these very streams.
@@ -70,20 +70,20 @@ struct TeamContext {
   // Whether threads that launch have the stream's device current: until one had not.
   bool is_current = true;
   // Before another stream waits for it.
-  Done note(GpuEvent ready);
+  Status note(GpuEvent ready);
 
   // Whether kernels of every device here may touch the buffers of all these calls. Costs a driver
   // call a buffer and device, where the memory has an access list of its own.
   bool kernels_reach(std::span<const PostedCall> calls) const;
 
   // Before a launch: its stream waits for where those of the calls stood, and for launches before.
-  Done begin_launch(const LaunchSite& site, std::span<const PostedCall> calls);
-  // The same for messages of ranks of these devices (bits: places); RankOrder follows.
-  Done begin_messages(const LaunchSite& site, std::span<const PostedCall> calls,
-                      std::uint64_t places);
+  Status begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls);
+  // The same for messages of ranks of these devices (bits: placement); RankOrder follows.
+  Status begin_messages(const LaunchPosition& site, std::span<const PostedCall> calls,
+                        std::uint64_t placement);
 
  private:
-  Done wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls);
+  Status wait_for_ranks(const LaunchPosition& site, std::span<const PostedCall> calls);
 };
 
 }  // namespace rondo::gpu

@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-Done load_all_kernels() {
+Status load_all_kernels() {
   std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
                              cuda::kConnectedBulkKernel, cuda::kStagedCopyKernel};
   for (int row = 0; row < cuda::kMulticastKernels; ++row)
@@ -50,7 +50,7 @@ std::vector<int> TeamDevices::first_ranks() const {
   return all;
 }
 
-Done TeamDevices::open() {
+Status TeamDevices::open() {
   for (Device& device : devices_) {
     const DeviceScope scope(device.device);
     RONDO_CHECK_OK(scope.entered());
@@ -62,10 +62,10 @@ Done TeamDevices::open() {
               "cuDeviceGetAttribute"));
     device.max_ctas = multiprocessors * cuda::kDirectCtas;
   }
-  return done();
+  return ok_status();
 }
 
-Done TeamDevices::open_peers(const Device& device) {
+Status TeamDevices::open_peers(const Device& device) {
   for (const Device& peer : devices_) {
     if (peer.device == device.device) continue;
     RONDO_TRY(const bool reaches, may_reach(device.device, peer.device, graph_.get()));
@@ -77,7 +77,7 @@ Done TeamDevices::open_peers(const Device& device) {
     if (enabled != kGpuPeerAlreadyEnabled)
       RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -1,8 +1,8 @@
 // TeamDevices: where the ranks of a communicator live, and the CUDA devices of this process among
 // that: opened to each other's memory, with all kernels loaded.
 //
-// Unchanged once open. Places number the devices of this process, in the order of their first
-// ranks. Cost: loading every kernel, some milliseconds a device.
+// Unchanged once open. RankPlacement number the devices of this process, in the order of their
+// first ranks. Cost: loading every kernel, some milliseconds a device.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class TeamDevices {
 
   // by_rank: -1 in another process. graph: of the host, by which NCCL_P2P_LEVEL counts; or null.
   TeamDevices(std::vector<int> by_rank, std::shared_ptr<const topology::Graph> graph);
-  Done open();
+  Status open();
 
   const std::vector<int>& by_rank() const { return by_rank_; }
   int ranks() const { return static_cast<int>(by_rank_.size()); }
@@ -47,7 +47,7 @@ class TeamDevices {
   bool all_reach() const { return all_reach_; }
 
  private:
-  Done open_peers(const Device& device);
+  Status open_peers(const Device& device);
 
   const std::vector<int> by_rank_;
   const std::shared_ptr<const topology::Graph> graph_;

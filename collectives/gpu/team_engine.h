@@ -18,24 +18,24 @@ class TeamEngine final : public GpuEngine {
   const DevicePlanFacts* plan_facts() const override { return &team_->plan_facts(); }
   void set_tuned(const std::shared_ptr<const TunedWays>& ways) override { team_->set_tuned(ways); }
   bool needs_device() const override { return team_->processes() != nullptr; }
-  Done post(std::span<const Call> calls, Mismatch* mismatch) override {
+  Status post(std::span<const Call> calls, Mismatch* mismatch) override {
     return team_->post(rank_, calls, mismatch);
   }
   bool is_enqueued(std::chrono::microseconds at_most) override {
     return team_->launched(rank_, at_most);
   }
   std::vector<int> missing() override { return team_->missing(rank_); }
-  Done failure() override { return team_->failure(); }
-  Done late_failure() override { return team_->late_failure(rank_); }
-  Done join() override { return team_->join_streams(rank_); }
-  void fail_all(const Done& why) override { team_->fail_all(why); }
+  Status failure() override { return team_->failure(); }
+  Status late_failure() override { return team_->late_failure(rank_); }
+  Status join() override { return team_->join_streams(rank_); }
+  void fail_all(const Status& why) override { team_->fail_all(why); }
   void end(const Fault&) override { team_->stop_kernels(); }
   bool kernel_gave_up(std::optional<Fault>* why) const override {
     *why = team_->kernel_fault(rank_);
     return why->has_value();
   }
-  Done suspend(const net::Deadline& deadline) override { return team_->suspend(rank_, deadline); }
-  Done resume(const net::Deadline& deadline) override { return team_->resume(rank_, deadline); }
+  Status suspend(const net::Deadline& deadline) override { return team_->suspend(rank_, deadline); }
+  Status resume(const net::Deadline& deadline) override { return team_->resume(rank_, deadline); }
   GpuMemoryUse memory() const override { return team_->memory(rank_); }
 
  private:

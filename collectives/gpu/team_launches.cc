@@ -9,7 +9,7 @@
 
 namespace rondo::gpu {
 
-Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
+Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
   const DevicePlanFacts facts = facts_of(call);
@@ -23,9 +23,9 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(rank));
   // Led calls are announced with what they need more. What is announced before it is launched is
   // less than a rank may run ahead: nobody waits for that launch before it announces its own.
-  if (team_.processes != nullptr && plan.strategy != Strategy::kLed) {
+  if (team_.processes != nullptr && plan.strategy != Strategy::kLeader) {
     const bool in_windows = plan.strategy == Strategy::kWindows || planned.in_multicast_windows;
-    const Done announced = team_.processes->announcements().announce(
+    const Status announced = team_.processes->announcements().announce(
         record, in_windows, capturing(last.capture), mismatch);
     if (!announced.ok()) (void)flush(rank).ok();  // as they would have been, one by one
     RONDO_CHECK_OK(announced);
@@ -33,7 +33,7 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   switch (plan.strategy) {
     case Strategy::kCopyEngines:
       return copies(call);
-    case Strategy::kLed:
+    case Strategy::kLeader:
       return processes_.led(call, mismatch);
     case Strategy::kMessages:
       return processes_.as_messages(call, mismatch);
@@ -41,14 +41,14 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
       return composed_.launch(call);
     default:
       run_.add(call, std::move(planned));
-      return done();
+      return ok_status();
   }
 }
 
-Done TeamLaunches::flush(int rank) {
-  if (run_.empty()) return done();
+Status TeamLaunches::flush(int rank) {
+  if (run_.empty()) return ok_status();
   const bool direct_ones = run_.calls().front().plan.strategy == Strategy::kDirect;
-  Done launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
+  Status launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
   run_.clear();
   return launched;
 }
@@ -82,7 +82,7 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   facts.max_channels = std::min(facts.max_channels, call.max_ctas());
   facts.min_channels = std::min(fewest, facts.max_channels);
   facts.copy_engines = by_engines(call.posted);
-  if (!team_.kernels_reach(call.posted)) facts.all_reach = facts.may_meet = false;
+  if (!team_.kernels_reach(call.posted)) facts.all_reach = facts.may_use_barriers = false;
   return facts;
 }
 
@@ -93,16 +93,16 @@ int TeamLaunches::direct_ctas(int rank, int most, std::size_t calls) const {
   return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
 }
 
-void TeamLaunches::presume_current(const LaunchSite& site, DirectLaunches& launches) const {
+void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& launches) const {
   bool* const presumed = capturing(site.capture) ? nullptr : &team_.is_current;
   launches.presume_current(team_.devices[site.place].device, presumed);
 }
 
 // Copies of all calls go together.
-Done TeamLaunches::direct(int rank, const CallRun& run) {
+Status TeamLaunches::direct(int rank, const CallRun& run) {
   const std::vector<PostedCall>& posted = run.first().posted;
   const PostedCall& last = posted[rank];
-  const LaunchSite site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
+  const LaunchPosition site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
   RONDO_CHECK_OK(team_.begin_launch(site, posted));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.max_ctas(), posted.size()),
                           site.stream);
@@ -115,9 +115,9 @@ Done TeamLaunches::direct(int rank, const CallRun& run) {
   return team_.order.end(site);
 }
 
-Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
-                            std::span<const MatchedMessage> matched) {
-  const LaunchSite site = team_.site_of(rank, on);
+Status TeamLaunches::messages(int rank, const RankStreams::Use& on,
+                              std::span<const MatchedMessage> matched) {
+  const LaunchPosition site = team_.site_of(rank, on);
   std::vector<PostedCall> all;
   std::uint64_t places = 0;
   for (const MatchedMessage& match : matched) {
@@ -126,7 +126,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
     for (const int one : {match.from, match.to})
       places |= std::uint64_t{1} << team_.devices.place_of(one);
   }
-  RONDO_CHECK_OK(team_.begin_messages(site, all, places));
+  RONDO_CHECK_OK(team_.begin_messages(site, all, placement));
   int most = kNoCtaLimit;
   for (const PostedCall& one : all) most = std::min(most, max_ctas_of(one.call));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);
@@ -143,11 +143,11 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
 // Every device pushes what its ranks send, on a stream of one of them, after all ranks have come;
 // then each of these streams waits for the others' copies, so that what follows one stream follows
 // all.
-Done TeamLaunches::copies(const JointCall& call) {
+Status TeamLaunches::copies(const JointCall& call) {
   const std::vector<Buffers> buffers = call.buffers();
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
-  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
+  RONDO_CHECK_OK(launch.for_each([&](const LaunchPosition& site) -> Status {
     std::uint64_t senders = 0;
     for (const int rank : team_.devices[site.place].ranks) senders |= std::uint64_t{1} << rank;
     DirectLaunches launches(*gpu_api(), 1, site.stream);
@@ -161,8 +161,8 @@ Done TeamLaunches::copies(const JointCall& call) {
 
 // Of every device, for a call that is tried in place: before anything of it is launched, since the
 // others' watch threads may have to map its buffers.
-std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const CallRun& run) const {
-  std::vector<InPlaceCalls::Says> says;
+std::vector<InPlaceCalls::Answers> TeamLaunches::says_of(const CallRun& run) const {
+  std::vector<InPlaceCalls::Answers> says;
   if (!run.calls().front().plan.in_place) return says;
   const JointCall& call = run.first();
   std::vector<PostedCall> here;
@@ -173,17 +173,17 @@ std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const CallRun& run) const 
   return says;
 }
 
-Done TeamLaunches::on_every_device(const CallRun& run) {
+Status TeamLaunches::on_every_device(const CallRun& run) {
   const std::vector<int> firsts = team_.devices.first_ranks();
   int max_ctas = std::min(team_.options.max_ctas, run.max_ctas());
   for (const TeamDevices::Device& device : team_.devices)
     max_ctas = std::min(max_ctas, device.max_ctas);
-  const std::vector<InPlaceCalls::Says> says = says_of(run);
+  const std::vector<InPlaceCalls::Answers> says = says_of(run);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(run.first(), MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
   RONDO_CHECK_OK(launch.take(turn));
-  RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
+  RONDO_CHECK_OK(launch.for_all([&](const LaunchPosition& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(),
                       team_.devices[site.place].ranks};
     part.stream = site.stream;

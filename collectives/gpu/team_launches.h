@@ -30,19 +30,19 @@ class TeamLaunches {
 
   // rank: the last to post the call. The call may be launched by flush() only, and must live until
   // then; all calls until then are of one group of the rank.
-  Done collective(int rank, const JointCall& call, Mismatch* mismatch);
-  Done flush(int rank);
+  Status collective(int rank, const JointCall& call, Mismatch* mismatch);
+  Status flush(int rank);
   // All messages that a post of this rank has completed, in one launch. RankOrder follows.
-  Done messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
+  Status messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
 
   void set_parts(int rank, const RankParts& parts) { composed_.set_parts(rank, parts); }
 
  private:
-  Done direct(int rank, const CallRun& run);
-  void presume_current(const LaunchSite& site, DirectLaunches& launches) const;
-  Done copies(const JointCall& call);
-  Done on_every_device(const CallRun& run);
-  std::vector<InPlaceCalls::Says> says_of(const CallRun& run) const;
+  Status direct(int rank, const CallRun& run);
+  void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
+  Status copies(const JointCall& call);
+  Status on_every_device(const CallRun& run);
+  std::vector<InPlaceCalls::Answers> says_of(const CallRun& run) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;

@@ -17,10 +17,10 @@ void TeamStanding::leave(ProcessHooks* hooks) {
   std::erase(hooks_, hooks);
 }
 
-Done TeamStanding::check() {
+Status TeamStanding::check() {
   std::lock_guard lock(mutex_);
   for (ProcessHooks* hooks : hooks_) RONDO_CHECK_OK(hooks->standing());
-  return done();
+  return ok_status();
 }
 
 net::Deadline TeamStanding::deadline() {

@@ -19,7 +19,7 @@ class TeamStanding {
   void join(ProcessHooks* hooks);
   void leave(ProcessHooks* hooks);
 
-  Done check();              // an error once a communicator was ended or has a fault
+  Status check();            // an error once a communicator was ended or has a fault
   net::Deadline deadline();  // of a communicator's timeout, and while all stand
   double device_seconds();   // that a device may wait; 0: no limit
 

@@ -30,8 +30,8 @@ Result<std::string> refusal(const TunedWays& own, int other, const Membership& m
   const auto first = TunedWays::decode(all[0]);
   const auto theirs = TunedWays::decode(all[static_cast<std::size_t>(other)]);
   if (!first || !theirs)
-    return fail(Status::kRemoteError, "rank {} sent answers of a tuner plugin that cannot be read",
-                first ? other : 0);
+    return fail(StatusCode::kRemoteError,
+                "rank {} sent answers of a tuner plugin that cannot be read", first ? other : 0);
   return fmt::format(
       "the tuner plugin of {} chooses {} as on rank 0: give all ranks the same plugin with the "
       "same settings, or set NCCL_TUNER_PLUGIN=none",

@@ -13,7 +13,7 @@ namespace {
 
 using net::Memory;
 
-Done flush_writes(int device) {
+Status flush_writes(int device) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   return check(gpu_api()->flush_direct_writes(), "cuFlushGPUDirectRDMAWrites");
@@ -68,7 +68,8 @@ WindowMemory WindowMemory::of(void* pointer, std::size_t bytes, int device,
   WindowMemory window;
   window.named = static_cast<std::byte*>(pointer);
   GpuPointer info;
-  if (const Done known = check(gpu_api()->pointer_info(&info, pointer), "cudaPointerGetAttributes");
+  if (const Status known =
+          check(gpu_api()->pointer_info(&info, pointer), "cudaPointerGetAttributes");
       !known.ok()) {
     window.why_not = known.error().text;
     return window;

@@ -20,7 +20,7 @@ void ConnectedCalls::run_two(const std::function<void()>& first,
   call_.waiting_parts = 2;
   const auto part = [this](const std::function<void()>& text) {
     return [this, &text] {
-      (void)faults_.or_fault([&] { return text(), done(); }).ok();
+      (void)faults_.or_fault([&] { return text(), ok_status(); }).ok();
       --call_.waiting_parts;
     };
   };
@@ -34,7 +34,7 @@ void ConnectedCalls::run_two(const std::function<void()>& first,
 host::ConnectedCall ConnectedCalls::lend_connections(const host::HostCall& call) {
   const auto end_of = [this](Result<Connection*> made) -> Connection* {
     if (made.ok()) return *made;
-    faults_.raise(faults_.make(made.status(), members_.rank, made.error().text));
+    faults_.raise(faults_.make(made.code(), members_.rank, made.error().text));
     return nullptr;
   };
   host::ConnectedCall lent{host_, call, members_.rank, members_.size, {}, {}, {}};
@@ -48,7 +48,7 @@ host::ConnectedCall ConnectedCalls::lend_connections(const host::HostCall& call)
   return lent;
 }
 
-Done ConnectedCalls::run_connected(const host::HostCall& call, const Plan& plan) {
+Status ConnectedCalls::run_connected(const host::HostCall& call, const Plan& plan) {
   host::Announcer announcer(host_, call.record);
   ++host_.step;
   announcer.reserve_line();
@@ -72,7 +72,7 @@ Done ConnectedCalls::run_connected(const host::HostCall& call, const Plan& plan)
 }
 
 // Inputs are scaled inside the host already where the operation is PreMulSum.
-Done ConnectedCalls::run_hierarchical(const host::HostCall& call, const Plan& plan) {
+Status ConnectedCalls::run_hierarchical(const host::HostCall& call, const Plan& plan) {
   host::HostCall between = call;
   if (between.op == RedOp::kPreMulSum) between.op = RedOp::kSum;
   host::ConnectedCall connected = lend_connections(between);

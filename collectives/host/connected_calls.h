@@ -15,8 +15,8 @@ class ConnectedCalls : RankPart {
  public:
   explicit ConnectedCalls(RankContext& context) : RankPart(context) {}
 
-  Done run_connected(const host::HostCall& call, const Plan& plan);
-  Done run_hierarchical(const host::HostCall& call, const Plan& plan);
+  Status run_connected(const host::HostCall& call, const Plan& plan);
+  Status run_hierarchical(const host::HostCall& call, const Plan& plan);
 
  private:
   host::ConnectedCall lend_connections(const host::HostCall& call);

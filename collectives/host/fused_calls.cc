@@ -36,7 +36,7 @@ std::size_t FusedCalls::collect(std::span<const Call> calls) {
   return segments_.size() > 1 ? covered : 1;
 }
 
-Done FusedCalls::run(const Call& first, const RunAlone& run_alone) {
+Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   const host::Segments joint(segments_, size_of(first.record.type));
   CallRecord shape = first.record;
   shape.count = joint.total();
@@ -52,7 +52,7 @@ Done FusedCalls::run(const Call& first, const RunAlone& run_alone) {
       single.receive = segment.output;
       RONDO_CHECK_OK(run_alone(single));
     }
-    return done();
+    return ok_status();
   }
   const Plan& plan = *made;
   last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
@@ -64,7 +64,7 @@ Done FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   call.root = shape.root;
   call.segments = &joint;
   call_.record = call.record;
-  Done result;
+  Status result;
   if (!host::run_direct(host_, call, plan.algorithm, host::Carrier::kStaging, plan.rounds))
     result = faults_.why_it_ended();
   if (result.ok()) host_.finish_call();

@@ -26,8 +26,8 @@ class FusedCalls : RankPart {
   std::size_t collect(std::span<const Call> calls);
   std::size_t collected() const { return segments_.size(); }
   // Runs what was collected, or one by one where the plan wants no fused call.
-  using RunAlone = std::function<Done(const Call&)>;
-  Done run(const Call& first, const RunAlone& run_alone);
+  using RunAlone = std::function<Status(const Call&)>;
+  Status run(const Call& first, const RunAlone& run_alone);
 
  private:
   Communicator::Choice& last_plan_;

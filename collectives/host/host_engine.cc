@@ -57,7 +57,7 @@ void HostEngine::choose_budget(bool beside) {
   host_.waiter.set_budget(beside ? kBesideTheProgram : alone_budget_);
 }
 
-Done HostEngine::run_group(std::span<const Call> calls) {
+Status HostEngine::run_group(std::span<const Call> calls) {
   bool messages = false;
   bool one_sided = false;
   for (std::size_t i = 0; i < calls.size();) {
@@ -79,25 +79,25 @@ Done HostEngine::run_group(std::span<const Call> calls) {
     }
   }
   if (messages) RONDO_CHECK_OK(messages_.run(calls));
-  return one_sided ? one_sided_.run(calls) : done();
+  return one_sided ? one_sided_.run(calls) : ok_status();
 }
 
 // A call without data moves nothing and waits for nobody, but peers may have made it with some.
-Done HostEngine::announce_empty(const CallRecord& record) {
+Status HostEngine::announce_empty(const CallRecord& record) {
   call_.record = record;
   host::Announcer announcer(host_, record);
   announcer.reserve_line();
   announcer.publish_line(0);
-  Done result = announcer.failed() ? faults_.why_it_ended() : done();
+  Status result = announcer.failed() ? faults_.why_it_ended() : ok_status();
   if (result.ok()) host_.finish_call();
   call_.record = CallRecord{};
   return result;
 }
 
-Done HostEngine::run_collective(const Call& call) {
+Status HostEngine::run_collective(const Call& call) {
   if (call.parts) return run_parts(call);
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
-    return members_.size == 1 ? done() : announce_empty(call.record);
+    return members_.size == 1 ? ok_status() : announce_empty(call.record);
   if (!(call.record == planned_for_)) {
     const Result<Plan> made = make_plan(facts_, call.record);
     if (!made.ok()) {
@@ -109,7 +109,7 @@ Done HostEngine::run_collective(const Call& call) {
     planned_for_ = call.record;
     if (members_.rank == 0) choices_.tell(facts_, call.record, plan_);
   }
-  if (plan_.strategy == Strategy::kAlone) return run_alone(call), done();
+  if (plan_.strategy == Strategy::kAlone) return run_alone(call), ok_status();
   if (plan_.strategy == Strategy::kMessages) return messages_.run_collective(call);
   last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
   call_.record = call.record;
@@ -135,7 +135,7 @@ Done HostEngine::run_collective(const Call& call) {
   host_call.may_expose_output =
       plan_.expose && is_among(row.outputs, members_.rank, call.record.root);
   host_call.stream_stores = plan_.stream_stores;
-  Done result;
+  Status result;
   if (plan_.strategy == Strategy::kConnected) {
     result = connected_.run_connected(host_call, plan_);
   } else if (plan_.strategy == Strategy::kHierarchical) {
@@ -151,7 +151,7 @@ Done HostEngine::run_collective(const Call& call) {
 
 // A v-collective: messages, or reductions one after another, which are calls of their own behind
 // the announcement of the whole.
-Done HostEngine::run_parts(const Call& whole) {
+Status HostEngine::run_parts(const Call& whole) {
   if (whole.record.collective != Collective::kReduceScatterV)
     return messages_.run_announced(*whole.parts, whole.record);
   if (members_.size > 1) RONDO_CHECK_OK(announce_empty(whole.record));
@@ -160,7 +160,7 @@ Done HostEngine::run_parts(const Call& whole) {
     reduction.scalar = whole.scalar;  // PreMulSum's may have come late
     RONDO_CHECK_OK(run_collective(reduction));
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo

@@ -29,8 +29,8 @@ class HostEngine : RankPart {
         fused_(context, last_plan_) {}
 
   // Collectives first, then all sends and receives at once, then puts and signals.
-  Done run_group(std::span<const Call> calls);
-  Done run_collective(const Call& call);
+  Status run_group(std::span<const Call> calls);
+  Status run_collective(const Call& call);
   const Communicator::Choice& last_plan() const { return last_plan_; }
 
   // How long waits spin: less where the program computes beside them.
@@ -38,8 +38,8 @@ class HostEngine : RankPart {
   void choose_budget(bool beside);
 
  private:
-  Done announce_empty(const CallRecord& record);
-  Done run_parts(const Call& whole);
+  Status announce_empty(const CallRecord& record);
+  Status run_parts(const Call& whole);
 
   Communicator::Choice last_plan_;
   OneSidedCalls& one_sided_;

@@ -39,9 +39,9 @@ HostStream::~HostStream() {
   }
 }
 
-Done HostStream::submit(std::function<Done()> work) {
+Status HostStream::submit(std::function<Status()> work) {
   if (made_in_ != fork_generation())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "this stream belongs to the parent process: after fork, create a new one");
   {
     std::lock_guard lock(mutex_);
@@ -49,24 +49,24 @@ Done HostStream::submit(std::function<Done()> work) {
     ++submitted_;
   }
   work_arrived_.notify_one();
-  return done();
+  return ok_status();
 }
 
-Done HostStream::record(std::shared_ptr<Completion> completion) {
+Status HostStream::record(std::shared_ptr<Completion> completion) {
   return submit([this, completion = std::move(completion)] {
-    completion->finish(std::exchange(error_to_record_, done()));
-    return done();
+    completion->finish(std::exchange(error_to_record_, ok_status()));
+    return ok_status();
   });
 }
 
-Done HostStream::synchronize() {
+Status HostStream::synchronize() {
   std::unique_lock lock(mutex_);
   const std::uint64_t target = submitted_;
   work_done_.wait(lock, [&] { return finished_ >= target; });
-  return std::exchange(first_error_, done());
+  return std::exchange(first_error_, ok_status());
 }
 
-Done HostStream::first_error() const {
+Status HostStream::first_error() const {
   std::lock_guard lock(mutex_);
   return first_error_;
 }
@@ -82,10 +82,10 @@ void HostStream::serve() {
   for (;;) {
     work_arrived_.wait(lock, [&] { return closing_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    std::function<Done()> work = std::move(queue_.front());
+    std::function<Status()> work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    Done result = guarded("the work of a stream", work);
+    Status result = guarded("the work of a stream", work);
     work = nullptr;  // what it captured may end with it, outside the lock
     if (!result.ok() && error_to_record_.ok()) error_to_record_ = copy_of(result.error());
     lock.lock();

@@ -26,13 +26,13 @@ class HostStream {
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
-  Done submit(std::function<Done()> work);
+  Status submit(std::function<Status()> work);
   // Finishes `completion` once all that was submitted before is done, with the first error since
   // the last record().
-  Done record(std::shared_ptr<Completion> completion);
-  Done synchronize();
-  Done first_error() const;  // what synchronize() would return, kept
-  bool idle() const;         // everything submitted is done
+  Status record(std::shared_ptr<Completion> completion);
+  Status synchronize();
+  Status first_error() const;  // what synchronize() would return, kept
+  bool idle() const;           // everything submitted is done
   // Whether the caller is the thread of some stream: then the program computes beside it.
   static bool serves_here();
   bool on_this_thread() const { return thread_.is_this_thread(); }
@@ -43,10 +43,10 @@ class HostStream {
 
   mutable std::mutex mutex_;
   std::condition_variable work_arrived_, work_done_;
-  std::deque<std::function<Done()>> queue_;
+  std::deque<std::function<Status()>> queue_;
   std::uint64_t submitted_ = 0, finished_ = 0;
-  Done first_error_;
-  Done error_to_record_;  // of the serving thread alone
+  Status first_error_;
+  Status error_to_record_;  // of the serving thread alone
   bool closing_ = false;
   std::uint32_t made_in_;
   Thread thread_;

@@ -11,33 +11,33 @@ namespace {
 std::size_t bytes_of(const Call& call) { return call.record.count * size_of(call.record.type); }
 
 // Messages of a rank to itself: the k-th send meets the k-th receive.
-Done run_self(std::span<const Call> calls, int rank) {
+Status run_self(std::span<const Call> calls, int rank) {
   const auto to_self = [&](const Call& call) {
     return is_point_to_point(call) && call.peer == rank;
   };
-  if (std::none_of(calls.begin(), calls.end(), to_self)) return done();
+  if (std::none_of(calls.begin(), calls.end(), to_self)) return ok_status();
   std::vector<const Call*> sends, receives;
   for (const Call& call : calls) {
     if (!is_point_to_point(call) || call.peer != rank) continue;
     (call.record.collective == Collective::kSend ? sends : receives).push_back(&call);
   }
   if (sends.size() > receives.size())
-    return fail(Status::kInvalidUsage, "Trying to send to self without a matching recv");
+    return fail(StatusCode::kInvalidUsage, "Trying to send to self without a matching recv");
   if (receives.size() > sends.size())
-    return fail(Status::kInvalidUsage, "Trying to recv to self without a matching send");
+    return fail(StatusCode::kInvalidUsage, "Trying to recv to self without a matching send");
   for (std::size_t i = 0; i < sends.size(); ++i) {
     if (bytes_of(*sends[i]) != bytes_of(*receives[i]))
-      return fail(Status::kInvalidUsage, "rank {} sends itself {} and receives {}", rank,
+      return fail(StatusCode::kInvalidUsage, "rank {} sends itself {} and receives {}", rank,
                   to_string(sends[i]->record), to_string(receives[i]->record));
     if (sends[i]->send != receives[i]->receive && bytes_of(*sends[i]) > 0)
       std::memmove(receives[i]->receive, sends[i]->send, bytes_of(*sends[i]));
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace
 
-Done MessageCalls::run(std::span<const Call> calls, const CallRecord* whole) {
+Status MessageCalls::run(std::span<const Call> calls, const CallRecord* whole) {
   RONDO_CHECK_OK(run_self(calls, members_.rank));
   messages_.clear();
   for (const Call& call : calls) {
@@ -66,7 +66,7 @@ Done MessageCalls::run(std::span<const Call> calls, const CallRecord* whole) {
 }
 
 // Collectives without a text over connections, as messages between the ranks.
-Done MessageCalls::run_collective(const Call& call) {
+Status MessageCalls::run_collective(const Call& call) {
   const CallRecord& record = call.record;
   const std::size_t block = record.count * size_of(record.type);
   const auto* send = static_cast<const std::byte*>(call.send);
@@ -98,7 +98,7 @@ Done MessageCalls::run_collective(const Call& call) {
         if (from == record.root) add(Collective::kRecv, from, nullptr, receive);
         break;
       default:
-        return fail(Status::kInternalError, "{} does not run on several hosts",
+        return fail(StatusCode::kInternalError, "{} does not run on several hosts",
                     name(record.collective));
     }
   }
@@ -107,13 +107,13 @@ Done MessageCalls::run_collective(const Call& call) {
 
 // Messages that make up a collective: announced as such, so that ranks that call something else are
 // found, and named by it in every fault.
-Done MessageCalls::run_announced(std::span<const Call> messages, const CallRecord& whole) {
+Status MessageCalls::run_announced(std::span<const Call> messages, const CallRecord& whole) {
   if (members_.size == 1) return run(messages, &whole);
   call_.record = whole;
   host::Announcer announcer(host_, whole);
   announcer.reserve_line();
   announcer.publish_line(0);
-  Done result = announcer.failed() ? faults_.why_it_ended() : run(messages, &whole);
+  Status result = announcer.failed() ? faults_.why_it_ended() : run(messages, &whole);
   if (result.ok()) host_.finish_call();
   call_.record = CallRecord{};
   return result;

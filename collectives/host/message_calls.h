@@ -20,10 +20,10 @@ class MessageCalls : RankPart {
   explicit MessageCalls(RankContext& context) : RankPart(context) {}
 
   // The sends and receives among `calls`. whole: the collective that they make up, if they do.
-  Done run(std::span<const Call> calls, const CallRecord* whole = nullptr);
-  Done run_announced(std::span<const Call> messages, const CallRecord& whole);
+  Status run(std::span<const Call> calls, const CallRecord* whole = nullptr);
+  Status run_announced(std::span<const Call> messages, const CallRecord& whole);
   // A collective without a text over connections.
-  Done run_collective(const Call& call);
+  Status run_collective(const Call& call);
 
  private:
   std::vector<host::Message> messages_;  // of the group in progress

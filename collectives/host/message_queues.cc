@@ -37,7 +37,7 @@ MessageQueues::Arrival* MessageQueues::find_arrival(const Envelope& wanted) {
 
 bool MessageQueues::fits(const Receive& receive, const Envelope& from, std::size_t bytes) {
   if (receive.bytes == bytes) return true;
-  receive.request->finish(fail(Status::kInvalidUsage,
+  receive.request->finish(fail(StatusCode::kInvalidUsage,
                                "rank {} receives {} bytes with tag {} from rank {}, which sent {}",
                                members_.rank, receive.bytes, from.tag, from.peer, bytes));
   return false;
@@ -51,7 +51,7 @@ void MessageQueues::finish_arrival(Arrival* arrival) {
     // Cancelled: the message has come for nobody.
   } else if (fits(receive, arrival->from, arrival->bytes)) {
     if (arrival->bytes > 0) std::memcpy(receive.out, arrival->data.data(), arrival->bytes);
-    receive.request->finish(done(), arrival->from.peer);
+    receive.request->finish(ok_status(), arrival->from.peer);
   }
   drop(arrival);
 }
@@ -84,8 +84,9 @@ void MessageQueues::cancel(const Completion* request, double waited) {
     if (cancel_with(r, request, waited)) return;
   for (Arrival& arrival : unexpected) {
     if (!arrival.claimed || arrival.claimed->request.get() != request) continue;
-    arrival.claimed->request->finish(fail(Status::kTimeout, "rank {} waited {:.3g} s for {} bytes",
-                                          members_.rank, waited, arrival.bytes));
+    arrival.claimed->request->finish(fail(StatusCode::kTimeout,
+                                          "rank {} waited {:.3g} s for {} bytes", members_.rank,
+                                          waited, arrival.bytes));
     arrival.claimed->request = nullptr;
     return;
   }
@@ -97,10 +98,10 @@ bool MessageQueues::cancel_receive(const Completion* request, double waited) {
   });
   if (found == posted.end()) return false;
   const int peer = found->from.peer;
-  found->request->finish(
-      fail(Status::kTimeout, "rank {} waited {:.3g} s to receive {} bytes with tag {} from {}; {}",
-           members_.rank, waited, found->bytes, found->from.tag,
-           peer == kAnySource ? "any rank" : members_.name_of(peer), what_has_come(peer)));
+  found->request->finish(fail(
+      StatusCode::kTimeout, "rank {} waited {:.3g} s to receive {} bytes with tag {} from {}; {}",
+      members_.rank, waited, found->bytes, found->from.tag,
+      peer == kAnySource ? "any rank" : members_.name_of(peer), what_has_come(peer)));
   posted.erase(found);
   return true;
 }
@@ -122,7 +123,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
           "receive; let one of them receive first, or use isend",
           both->bytes, both->from.tag, members_.rank);
     it->second.request->finish(fail(
-        Status::kTimeout, "rank {} waited {:.3g} s to send {} bytes with tag {} to {}, {}",
+        StatusCode::kTimeout, "rank {} waited {:.3g} s to send {} bytes with tag {} to {}, {}",
         members_.rank, waited, it->second.bytes, it->second.to.tag, members_.name_of(rank), why));
     peer.offered.erase(it);
     return true;
@@ -130,7 +131,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
   if (const auto it = std::find_if(peer.granted.begin(), peer.granted.end(), is_in);
       it != peer.granted.end()) {
     it->second.request->finish(fail(
-        Status::kTimeout, "rank {} waited {:.3g} s for {} bytes with tag {} that {} is sending",
+        StatusCode::kTimeout, "rank {} waited {:.3g} s for {} bytes with tag {} that {} is sending",
         members_.rank, waited, it->second.bytes, it->second.from.tag, members_.name_of(rank)));
     peer.granted.erase(it);
     return true;
@@ -141,7 +142,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
   const std::string broken = fmt::format("rank {} waited {:.3g} s in a message with {}",
                                          members_.rank, waited, members_.name_of(rank));
   if (!coming) return fail_peer(rank, broken), true;
-  peer.incoming->request->finish(fail(Status::kTimeout, "{}", broken));
+  peer.incoming->request->finish(fail(StatusCode::kTimeout, "{}", broken));
   peer.incoming->request = nullptr;
   peer.incoming->out = nullptr;  // the rest is dropped
   return true;
@@ -168,10 +169,10 @@ void MessageQueues::end_all(const Error& error) {
   posted.clear();
   unexpected.clear();
   (void)guarded("messages", [&] {
-    faults_.raise(faults_.make(error.status, members_.rank,
+    faults_.raise(faults_.make(error.code, members_.rank,
                                fmt::format("{} had to end its messages: {}",
                                            members_.name_of(members_.rank), error.text)));
-    return done();
+    return ok_status();
   }).ok();
 }
 
@@ -187,7 +188,7 @@ void MessageQueues::fail_peer(int rank, const std::string& how) {
   const auto end = [&](const Request& request, const char* verb, const Envelope& envelope,
                        std::size_t bytes) {
     if (request == nullptr) return;
-    request->finish(fail(Status::kRemoteError, "{}; rank {} {} {} bytes with tag {}", how,
+    request->finish(fail(StatusCode::kRemoteError, "{}; rank {} {} {} bytes with tag {}", how,
                          members_.rank, verb, bytes, envelope.tag));
   };
   for (Sending& each : peer.out) end(each.request, "sends it", each.to, each.bytes);
@@ -199,7 +200,7 @@ void MessageQueues::fail_peer(int rank, const std::string& how) {
   peer.granted.clear();
   if (peer.incoming) {
     if (peer.incoming->request)
-      peer.incoming->request->finish(fail(Status::kRemoteError, "{}, in a message", how));
+      peer.incoming->request->finish(fail(StatusCode::kRemoteError, "{}, in a message", how));
     peer.incoming.reset();
   }
   for (Arrival& arrival : unexpected)

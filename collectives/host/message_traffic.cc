@@ -17,21 +17,21 @@ using enum MessageQueues::Kind;
 
 }  // namespace
 
-Done MessageTraffic::open(std::span<const std::vector<std::byte>> limits) {
+Status MessageTraffic::open(std::span<const std::vector<std::byte>> limits) {
   for (int r = 0; r < members_.size; ++r) {
     Peer& peer = queues_.peers[r];
     std::memcpy(&peer.eager_bytes, limits[r].data(), sizeof(peer.eager_bytes));
     if (r == members_.rank) continue;
     RONDO_TRY(peer.from, connections_->from(r, kPointToPointLane));
   }
-  return done();
+  return ok_status();
 }
 
-Done MessageTraffic::open_to(int rank) {
+Status MessageTraffic::open_to(int rank) {
   Peer& peer = queues_.peers[rank];
-  if (peer.to != nullptr) return done();
+  if (peer.to != nullptr) return ok_status();
   RONDO_TRY(peer.to, connections_->to(rank, kPointToPointLane));
-  return done();
+  return ok_status();
 }
 
 bool MessageTraffic::progress() {
@@ -47,7 +47,7 @@ bool MessageTraffic::progress() {
 
 // ---- out ----
 
-Done MessageTraffic::send(Sending sending) {
+Status MessageTraffic::send(Sending sending) {
   const int to = sending.to.peer;
   RONDO_CHECK_OK(open_to(to));
   if (sending.bytes > eager_bytes_) {
@@ -55,7 +55,7 @@ Done MessageTraffic::send(Sending sending) {
     sending.id = next_id(queues_.peers[to]);
   }
   enqueue(to, std::move(sending));
-  return done();
+  return ok_status();
 }
 
 // Round and round: 0 is none, and what an old offer still has is left out.
@@ -76,7 +76,7 @@ void MessageTraffic::enqueue(int to, Sending sending) {
   if (last.kind != kEager || last.request == nullptr) return;
   last.own.assign(last.next, last.next + last.left);
   last.next = last.own.data();
-  std::exchange(last.request, nullptr)->finish(done());
+  std::exchange(last.request, nullptr)->finish(ok_status());
 }
 
 bool MessageTraffic::push(int to) {
@@ -98,7 +98,7 @@ bool MessageTraffic::push(int to) {
       sending.next += count;
       sending.left -= count;
       if (sending.left > 0) continue;
-      if (sending.request) sending.request->finish(done());
+      if (sending.request) sending.request->finish(ok_status());
     } else {
       std::uint64_t note = sending.kind == kRefuse ? sending.left : sending.id;
       std::memcpy(end.slot(), &note, sizeof(note));
@@ -118,7 +118,7 @@ void MessageTraffic::answer(int from, std::uint32_t id, const std::uint64_t* ref
   Sending sending = std::move(found->second);
   peer.offered.erase(found);
   if (refused != nullptr) {
-    sending.request->finish(fail(Status::kInvalidUsage,
+    sending.request->finish(fail(StatusCode::kInvalidUsage,
                                  "rank {} sends {} bytes with tag {} to rank {}, which receives {}",
                                  members_.rank, sending.bytes, sending.to.tag, from, *refused));
     return;
@@ -209,7 +209,7 @@ void MessageTraffic::take(int from, const std::byte* bytes, std::size_t count) {
   incoming.left -= count;
   if (incoming.left > 0) return;
   Arrival* arrival = incoming.arrival;
-  if (incoming.request) incoming.request->finish(done(), from);
+  if (incoming.request) incoming.request->finish(ok_status(), from);
   queues_.peers[from].incoming.reset();
   if (arrival != nullptr) queues_.finish_arrival(arrival);
 }
@@ -220,7 +220,7 @@ void MessageTraffic::accept_offer(const Receive& receive, const Arrival& offer) 
   reply.left = receive.bytes;
   reply.kind = queues_.fits(receive, offer.from, offer.bytes) ? kGrant : kRefuse;
   if (reply.kind == kGrant) queues_.peers[offer.from.peer].granted.emplace(offer.id, receive);
-  if (const Done open = open_to(offer.from.peer); !open.ok())
+  if (const Status open = open_to(offer.from.peer); !open.ok())
     return queues_.fail_peer(offer.from.peer, open.error().text);
   enqueue(offer.from.peer, std::move(reply));
 }

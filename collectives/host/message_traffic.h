@@ -22,9 +22,9 @@ class MessageTraffic : RankPart {
 
   // Messages come unasked, so the connection from every peer is open from the start, and all ranks
   // know how long messages may be. limits: of all ranks, by rank.
-  Done open(std::span<const std::vector<std::byte>> limits);
+  Status open(std::span<const std::vector<std::byte>> limits);
 
-  Done send(MessageQueues::Sending sending);
+  Status send(MessageQueues::Sending sending);
   void accept_offer(const MessageQueues::Receive& receive, const MessageQueues::Arrival& offer);
   bool progress();  // true if something moved
 
@@ -32,7 +32,7 @@ class MessageTraffic : RankPart {
 
  private:
   using Peer = MessageQueues::Peer;
-  Done open_to(int rank);
+  Status open_to(int rank);
   void enqueue(int to, MessageQueues::Sending sending);
   bool push(int to);
   bool pull(int from);

@@ -62,7 +62,7 @@ bool OneSidedCalls::windows_are_whole() {
         Withdrawal::is_reachable(reinterpret_cast<const void*>(own.pointer), own.bytes))
       continue;
     faults_.raise(
-        faults_.make(Status::kRemoteError, members_.rank,
+        faults_.make(StatusCode::kRemoteError, members_.rank,
                      fmt::format("rank {}: a window was taken out of its peers' reach, because a "
                                  "rank of another communicator stands still in it",
                                  members_.rank)));
@@ -93,7 +93,7 @@ Result<int> OneSidedCalls::add_window(std::span<const Offer> offers) {
   if (windows_.empty()) withdrawals_ = withdrawals();
   windows_.push_back({true, std::move(sides)});
   call_.record.collective = Collective::kPut;  // as faults name it
-  const Done opened = remote_puts_.open(keys);
+  const Status opened = remote_puts_.open(keys);
   call_.record = CallRecord{};
   RONDO_CHECK_OK(opened);
   return static_cast<int>(windows_.size()) - 1;
@@ -116,7 +116,7 @@ void OneSidedCalls::withdraw(int number) {
   supervisor_.install(false);
   if (host::outlast_touches(host_) || !withdrawal_.touches_may_go_on()) return;
   const Window::Side& own = window.sides[members_.rank];
-  const Done cut = withdrawal_.cut_off(reinterpret_cast<const void*>(own.pointer), own.bytes);
+  const Status cut = withdrawal_.cut_off(reinterpret_cast<const void*>(own.pointer), own.bytes);
   if (!cut.ok())
     RONDO_WARN("rank {}: a peer that stands still may yet write a window: {}", members_.rank,
                cut.error().text);
@@ -171,13 +171,13 @@ bool OneSidedCalls::take_puts_of(int p) {
 
 bool OneSidedCalls::refuse_put(int peer, const char* what) {
   faults_.raise(
-      faults_.make(Status::kInvalidUsage, peer,
+      faults_.make(StatusCode::kInvalidUsage, peer,
                    fmt::format("{} {} of rank {}", members_.name_of(peer), what, members_.rank)));
   return true;
 }
 
 // Both ways at once: a put may need its target, who is putting itself, to take it.
-Done OneSidedCalls::open_lane(int peer) {
+Status OneSidedCalls::open_lane(int peer) {
   Peer& end = peer_at(peer);
   if (end.outgoing == nullptr) {
     RONDO_TRY(end.outgoing, connections_->to(peer, kPutLane));
@@ -185,11 +185,11 @@ Done OneSidedCalls::open_lane(int peer) {
   return hear_lane(peer);
 }
 
-Done OneSidedCalls::hear_lane(int peer) {
+Status OneSidedCalls::hear_lane(int peer) {
   Peer& end = peer_at(peer);
-  if (end.incoming != nullptr) return done();
+  if (end.incoming != nullptr) return ok_status();
   RONDO_TRY(end.incoming, connections_->from(peer, kPutLane));
-  return done();
+  return ok_status();
 }
 
 bool OneSidedCalls::send_slot(Connection& connection, const void* from, std::size_t bytes,
@@ -212,7 +212,7 @@ bool OneSidedCalls::by_network(const Peer& peer, const Call& call) const {
          remote_puts_.reaches(call.window, call.peer);
 }
 
-Done OneSidedCalls::put(const Call& call) {
+Status OneSidedCalls::put(const Call& call) {
   Peer& peer = peer_at(call.peer);
   const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
   if (by_network(peer, call)) return remote_puts_.put(call);
@@ -230,19 +230,19 @@ Done OneSidedCalls::put(const Call& call) {
     }
     if (call.peer == members_.rank) {
       ++peer.arrived[call.signal];
-      return done();
+      return ok_status();
     }
     const PeerPort& port = host_.peers[local];
     std::uint64_t& word = port.signals[host_.rank * kSignals + call.signal];
     HostAtomics::store_seq_cst(word, HostAtomics::load_relaxed(word) + 1);
     ring_if_parked<DoorbellAtomics>(*port.parked, *port.bell);
-    return done();
+    return ok_status();
   }
   return put_by_lane(peer, window, call, bytes);
 }
 
-Done OneSidedCalls::put_by_lane(Peer& peer, const Window* window, const Call& call,
-                                std::size_t bytes) {
+Status OneSidedCalls::put_by_lane(Peer& peer, const Window* window, const Call& call,
+                                  std::size_t bytes) {
   RONDO_CHECK_OK(remote_puts_.flush(call.peer));
   peer.by_lane |= bytes > 0;
   RONDO_CHECK_OK(open_lane(call.peer));
@@ -256,10 +256,10 @@ Done OneSidedCalls::put_by_lane(Peer& peer, const Window* window, const Call& ca
     if (!send_slot(*peer.outgoing, from + sent, part, call.record)) return faults_.why_it_ended();
     sent += part;
   }
-  return done();
+  return ok_status();
 }
 
-Done OneSidedCalls::wait_signal(const Call& call) {
+Status OneSidedCalls::wait_signal(const Call& call) {
   Peer& peer = peer_at(call.peer);
   const int local = members_.local_of(call.peer);
   if (call.peer != members_.rank) RONDO_CHECK_OK(hear_lane(call.peer));
@@ -275,16 +275,16 @@ Done OneSidedCalls::wait_signal(const Call& call) {
   if (!host_.waiter.until(ready, {-1, target, call.peer})) return faults_.why_it_ended();
   if (faults_.is_raised()) return faults_.why_it_ended();
   peer.taken[call.signal] = target;
-  return windows_are_whole() ? done() : faults_.why_it_ended();
+  return windows_are_whole() ? ok_status() : faults_.why_it_ended();
 }
 
-Done OneSidedCalls::run(std::span<const Call> calls) {
+Status OneSidedCalls::run(std::span<const Call> calls) {
   for (const bool waits : {false, true})
     for (const Call& call : calls) {
       const Collective which = call.record.collective;
       if (!is_one_sided(call) || (which == Collective::kWaitSignal) != waits) continue;
       call_.record = call.record;
-      const Done result = waits ? wait_signal(call) : put(call);
+      const Status result = waits ? wait_signal(call) : put(call);
       call_.record = CallRecord{};
       RONDO_CHECK_OK(result);
     }

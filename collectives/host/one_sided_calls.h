@@ -55,7 +55,7 @@ class OneSidedCalls : RankPart {
         remote_puts_(context) {}
 
   // The one-sided calls of a group: what is sent first, so that no order of calls can deadlock.
-  Done run(std::span<const Call> calls);
+  Status run(std::span<const Call> calls);
 
   // Memory of this rank as its window's side; then all sides, the same window on all ranks.
   struct Offer {
@@ -89,17 +89,17 @@ class OneSidedCalls : RankPart {
   std::uint64_t place_of(const void* memory, std::size_t bytes) const;
   std::uint64_t withdrawals() const;
   bool windows_are_whole();
-  Done open_lane(int peer);
-  Done hear_lane(int peer);
+  Status open_lane(int peer);
+  Status hear_lane(int peer);
   bool take_puts();
   bool take_puts_of(int peer);
   bool refuse_put(int peer, const char* what);
   bool send_slot(Connection& connection, const void* from, std::size_t bytes,
                  const CallRecord& record);
   bool by_network(const Peer& peer, const Call& call) const;
-  Done put(const Call& call);
-  Done put_by_lane(Peer& peer, const Window* window, const Call& call, std::size_t bytes);
-  Done wait_signal(const Call& call);
+  Status put(const Call& call);
+  Status put_by_lane(Peer& peer, const Window* window, const Call& call, std::size_t bytes);
+  Status wait_signal(const Call& call);
 
   Supervisor& supervisor_;
   Withdrawal& withdrawal_;

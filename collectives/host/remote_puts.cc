@@ -13,7 +13,7 @@ Result<std::uint32_t> pack(const net::Network& network, net::MemoryKey key,
                            std::span<std::byte> into) {
   RONDO_TRY(const auto packed, network.pack_key(key));
   if (packed.size() > into.size())
-    return fail(Status::kInternalError, "a key of {} bytes, where {} have room", packed.size(),
+    return fail(StatusCode::kInternalError, "a key of {} bytes, where {} have room", packed.size(),
                 into.size());
   std::copy(packed.begin(), packed.end(), into.begin());
   return static_cast<std::uint32_t>(packed.size());
@@ -39,12 +39,12 @@ bool RemotePuts::usable() const {
   return remote_.links() != nullptr && remote_.links()->data_network().puts();
 }
 
-Done RemotePuts::add_words() {
-  if (words_key_ != 0) return done();
+Status RemotePuts::add_words() {
+  if (words_key_ != 0) return ok_status();
   words_.resize(static_cast<std::size_t>(members_.size) * kSignals);
   RONDO_TRY(words_key_, network().register_memory(
                             {.bytes = std::as_writable_bytes(std::span(words_)), .ordered = true}));
-  return done();
+  return ok_status();
 }
 
 Result<WindowKeys> RemotePuts::register_side(const WindowSide& side) {
@@ -88,12 +88,12 @@ Result<int> RemotePuts::first_unopened() const {
   return first;
 }
 
-Done RemotePuts::open(std::span<const WindowKeys> all) {
-  if (!usable()) return done();
+Status RemotePuts::open(std::span<const WindowKeys> all) {
+  if (!usable()) return ok_status();
   for (;;) {
     RONDO_TRY(const int unopened, first_unopened());
     if (unopened < 0) break;
-    Done failed = done();
+    Status failed = ok_status();
     const auto is_open = [&] {
       auto next = first_unopened();
       if (!next.ok()) return failed = next.error(), true;
@@ -117,7 +117,7 @@ Result<bool> RemotePuts::try_open(std::span<const WindowKeys> all) {
   return true;
 }
 
-Done RemotePuts::take_keys(std::span<const WindowKeys> all) {
+Status RemotePuts::take_keys(std::span<const WindowKeys> all) {
   peers_.resize(static_cast<std::size_t>(members_.size));
   Window& window = windows_.back();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
@@ -134,14 +134,14 @@ Done RemotePuts::take_keys(std::span<const WindowKeys> all) {
     RONDO_TRY(peer.words, link->unpack_key(packed(theirs.signals, theirs.signals_bytes)));
     peer.link = link;
   }
-  return done();
+  return ok_status();
 }
 
-Done RemotePuts::lend(std::span<std::byte> memory) {
-  if (!usable() || lent_key_ != 0) return done();
+Status RemotePuts::lend(std::span<std::byte> memory) {
+  if (!usable() || lent_key_ != 0) return ok_status();
   RONDO_TRY(lent_key_, network().register_memory({.bytes = memory}));
   lent_ = memory;
-  return done();
+  return ok_status();
 }
 
 void RemotePuts::take_back() {
@@ -177,13 +177,13 @@ net::MemoryKey RemotePuts::key_with(std::span<const std::byte> bytes) const {
   return 0;
 }
 
-Done RemotePuts::add_stages() {
-  if (staging_key_ != 0) return done();
+Status RemotePuts::add_stages() {
+  if (staging_key_ != 0) return ok_status();
   staging_.resize(stages_.size() * kStageBytes);
   RONDO_TRY(staging_key_, network().register_memory({.bytes = staging_}));
   for (std::size_t i = 0; i < stages_.size(); ++i)
     stages_[i].bytes = std::span(staging_).subspan(i * kStageBytes, kStageBytes);
-  return done();
+  return ok_status();
 }
 
 Result<RemotePuts::Stage*> RemotePuts::free_stage() {
@@ -199,7 +199,7 @@ Result<RemotePuts::Stage*> RemotePuts::free_stage() {
   return &stage;
 }
 
-Done RemotePuts::post(int to, const net::Put& put) {
+Status RemotePuts::post(int to, const net::Put& put) {
   Peer& peer = peers_[static_cast<std::size_t>(to)];
   std::optional<net::Request> posted;
   const auto is_posted = [&] {
@@ -211,10 +211,10 @@ Done RemotePuts::post(int to, const net::Put& put) {
   peer.last = *posted;
   peer.record = call_.record;
   peer.pending = true;
-  return done();
+  return ok_status();
 }
 
-Done RemotePuts::put(const Call& call) {
+Status RemotePuts::put(const Call& call) {
   Peer& peer = peers_[static_cast<std::size_t>(call.peer)];
   const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
   const std::span from(static_cast<const std::byte*>(call.send), bytes);
@@ -251,25 +251,25 @@ Done RemotePuts::put(const Call& call) {
     if (stage != nullptr) stage->peer = call.peer, stage->last = peer.last;
     if (bytes == 0) break;
   }
-  return done();
+  return ok_status();
 }
 
-Done RemotePuts::flush(int to) {
-  if (static_cast<std::size_t>(to) >= peers_.size()) return done();
+Status RemotePuts::flush(int to) {
+  if (static_cast<std::size_t>(to) >= peers_.size()) return ok_status();
   Peer& peer = peers_[static_cast<std::size_t>(to)];
-  if (!peer.pending) return done();
+  if (!peer.pending) return ok_status();
   const auto is_done = [&] { return peer.link->test(peer.last).done || faults_.is_raised(); };
   const CallRecord current = std::exchange(call_.record, peer.record);
   const bool came = host_.waiter.until(is_done, site_of(to, peer.last));
   call_.record = current;
   if (!came || faults_.is_raised()) return faults_.why_it_ended();
   peer.pending = false;
-  return done();
+  return ok_status();
 }
 
-Done RemotePuts::flush() {
+Status RemotePuts::flush() {
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) RONDO_CHECK_OK(flush(r));
-  return done();
+  return ok_status();
 }
 
 std::uint64_t RemotePuts::raised_by(int peer, int signal) const {
@@ -278,10 +278,10 @@ std::uint64_t RemotePuts::raised_by(int peer, int signal) const {
       words_[static_cast<std::size_t>(peer) * kSignals + static_cast<std::size_t>(signal)]);
 }
 
-Done RemotePuts::flush_windows() const {
+Status RemotePuts::flush_windows() const {
   for (const Window& window : windows_)
     if (window.flush) RONDO_CHECK_OK(window.flush());
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo

@@ -54,27 +54,27 @@ class RemotePuts : RankPart {
   // takes; `why_not`: what each came to, where it takes none.
   WindowKeys offer(std::span<const WindowSide> ways, std::string* why_not);
   // The keys of all ranks, of the window that was offered last; collective.
-  Done open(std::span<const WindowKeys> all);
+  Status open(std::span<const WindowKeys> all);
   // The same for a caller that must not wait: false while links are still opening; call it again.
   Result<bool> try_open(std::span<const WindowKeys> all);
   int newest() const { return static_cast<int>(windows_.size()) - 1; }
   void close(int window);
   // Memory of this rank's that puts may leave from, and that lives until it is taken back.
-  Done lend(std::span<std::byte> memory);
+  Status lend(std::span<std::byte> memory);
   void take_back();
   // Whether puts leave from there, without staging.
   bool sends_from(std::span<const std::byte> bytes) const { return key_with(bytes) != 0; }
 
   // Whether the network writes there; window -1: signals alone.
   bool reaches(int window, int peer) const;
-  // Done once the caller's buffer has left for the peer; flush() waits until it is there.
-  Done put(const Call& call);
-  Done flush(int peer);
-  Done flush();
+  // Status once the caller's buffer has left for the peer; flush() waits until it is there.
+  Status put(const Call& call);
+  Status flush(int peer);
+  Status flush();
   // Signals of this number that this peer has raised by the network.
   std::uint64_t raised_by(int peer, int signal) const;
   // After a wait for signals: a GPU sees what came before them.
-  Done flush_windows() const;
+  Status flush_windows() const;
 
  private:
   struct Peer {
@@ -88,7 +88,7 @@ class RemotePuts : RankPart {
   struct Window {
     std::span<std::byte> sent;          // of this rank, from where puts may leave
     net::MemoryKey key = 0;             // 0: the network refused it, or it is closed
-    std::function<Done()> flush;        // of what peers have written; empty: it needs none
+    std::function<Status()> flush;      // of what peers have written; empty: it needs none
     std::vector<net::RemoteKey> peers;  // by rank; 0: not reached
     std::vector<std::uint64_t> begins;  // by rank: of its window in that memory
   };
@@ -98,14 +98,14 @@ class RemotePuts : RankPart {
     net::Request last{};
   };
   net::Network& network() const { return remote_.links()->data_network(); }
-  Done add_words();
-  Done add_stages();
+  Status add_words();
+  Status add_stages();
   Result<WindowKeys> register_side(const WindowSide& side);
   Result<int> first_unopened() const;
-  Done take_keys(std::span<const WindowKeys> all);
+  Status take_keys(std::span<const WindowKeys> all);
   net::MemoryKey key_with(std::span<const std::byte> bytes) const;
   Result<Stage*> free_stage();
-  Done post(int peer, const net::Put& put);
+  Status post(int peer, const net::Put& put);
 
   std::vector<Peer> peers_;     // by rank; empty before the first window
   std::deque<Window> windows_;  // they stay where they are

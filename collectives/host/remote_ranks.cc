@@ -53,16 +53,16 @@ void RemoteRanks::suspend(bool fresh) {
 bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
   if (links_ == nullptr || site.global_rank < 0 || members_.local_of(site.global_rank) >= 0)
     return false;
-  const Done error = links_->error_of(site.global_rank);
+  const Status error = links_->error_of(site.global_rank);
   if (error.ok()) return false;
   // A rank that left because of a fault says so on a connection of its own, which may come later
   // than the end of those with data.
   if (error_since_ns_ < 0) error_since_ns_ = waited_ns;
   if (waited_ns - error_since_ns_ < kLastWords) return false;
-  const bool is_gone = error.status() != Status::kSystemError;
+  const bool is_gone = error.code() != StatusCode::kSystemError;
   const auto text = is_gone ? fault_texts::lost : fault_texts::unreachable;
   faults_.raise(faults_.make(
-      is_gone ? Status::kRemoteError : Status::kSystemError, site.global_rank,
+      is_gone ? StatusCode::kRemoteError : StatusCode::kSystemError, site.global_rank,
       text(members_.name_of(site.global_rank), call_.text(), members_.rank, error.error().text)));
   return true;
 }
@@ -78,8 +78,8 @@ void RemoteRanks::tell(const Fault& fault) {
 }
 
 // To one peer after the other, so that each wait names the rank that it is for.
-Done RemoteRanks::flush() {
-  if (links_ == nullptr) return done();
+Status RemoteRanks::flush() {
+  if (links_ == nullptr) return ok_status();
   for (int peer; (peer = links_->unflushed_data_peer()) >= 0;) {
     const auto is_flushed = [&] {
       links_->progress();
@@ -87,7 +87,7 @@ Done RemoteRanks::flush() {
     };
     if (!host_.waiter.until(is_flushed, {-1, 0, peer})) return faults_.why_it_ended();
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo

@@ -37,7 +37,7 @@ class RemoteRanks {
   // True, and a fault, if the connection that this wait is for has ended for good.
   bool check(const WaitSite& site, std::int64_t waited_ns);
   // The end of a call on several hosts: what was sent has left this process.
-  Done flush();
+  Status flush();
 
   // Other hosts of a fault of this rank's own; on the thread that drives the links.
   void tell(const Fault& fault);

@@ -39,7 +39,7 @@ TaggedMessages::~TaggedMessages() {
   }
   (void)guarded("messages", [this] {
     flush(std::chrono::steady_clock::now() + kLastFlush);
-    return done();
+    return ok_status();
   }).ok();
   closing_.store(true);
   if (thread_.joinable()) {
@@ -52,20 +52,20 @@ TaggedMessages::~TaggedMessages() {
   std::lock_guard lock(mutex_);
   (void)or_end([this] {
     queues_.fail_all(
-        fail(Status::kInvalidUsage, "the communicator of this message has been destroyed"));
-    return done();
+        fail(StatusCode::kInvalidUsage, "the communicator of this message has been destroyed"));
+    return ok_status();
   }).ok();
 }
 
-Done TaggedMessages::usable(const Envelope& envelope) const {
+Status TaggedMessages::usable(const Envelope& envelope) const {
   if (state_.forked())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
   if (queues_.aborted) return *queues_.aborted;
   if (envelope.peer < kAnySource || envelope.peer >= state_.members.size)
-    return fail(Status::kInvalidArgument, "peer {} is not in 0..{}", envelope.peer,
+    return fail(StatusCode::kInvalidArgument, "peer {} is not in 0..{}", envelope.peer,
                 state_.members.size - 1);
-  return done();
+  return ok_status();
 }
 
 Result<TaggedMessages::Request> TaggedMessages::send(const Envelope& to, const void* data,
@@ -78,7 +78,7 @@ Result<TaggedMessages::Request> TaggedMessages::send_locked(const Envelope& to, 
                                                             std::size_t bytes) {
   RONDO_CHECK_OK(usable(to));
   if (to.peer == kAnySource)
-    return fail(Status::kInvalidArgument, "a message is sent to one rank; name it");
+    return fail(StatusCode::kInvalidArgument, "a message is sent to one rank; name it");
   const Request request = new_request();
   MessageQueues::Sending sending;
   sending.to = to;
@@ -90,7 +90,7 @@ Result<TaggedMessages::Request> TaggedMessages::send_locked(const Envelope& to, 
     return request;
   }
   if (const auto& ended = queues_.peers[to.peer].ended)
-    return fail(Status::kRemoteError, "{}; rank {} sends it {} bytes with tag {}", *ended,
+    return fail(StatusCode::kRemoteError, "{}; rank {} sends it {} bytes with tag {}", *ended,
                 state_.members.rank, bytes, to.tag);
   RONDO_CHECK_OK(start_thread());
   RONDO_CHECK_OK(traffic_.send(std::move(sending)));
@@ -110,7 +110,7 @@ void TaggedMessages::deliver_to_self(const MessageQueues::Sending& sending) {
   arrival.data.assign(sending.next, sending.next + sending.bytes);
   arrival.claimed = queues_.match(arrival.from);
   queues_.finish_arrival(&arrival);
-  sending.request->finish(done());
+  sending.request->finish(ok_status());
 }
 
 Result<TaggedMessages::Request> TaggedMessages::receive(const Envelope& from, void* out,
@@ -129,7 +129,7 @@ Result<TaggedMessages::Request> TaggedMessages::receive_locked(const Envelope& f
   MessageQueues::Arrival* const found = queues_.find_arrival(from);
   if (found == nullptr) {
     if (from.peer >= 0 && queues_.peers[from.peer].ended)
-      return fail(Status::kRemoteError, "{}; rank {} receives {} bytes with tag {} from it",
+      return fail(StatusCode::kRemoteError, "{}; rank {} receives {} bytes with tag {} from it",
                   *queues_.peers[from.peer].ended, state_.members.rank, bytes, from.tag);
     queues_.posted.push_back(std::move(receive));
   } else if (found->id != 0) {
@@ -144,14 +144,14 @@ Result<TaggedMessages::Request> TaggedMessages::receive_locked(const Envelope& f
 
 void TaggedMessages::cancel(const Completion* request, double waited_seconds) {
   std::lock_guard lock(mutex_);
-  (void)or_end([&] { return queues_.cancel(request, waited_seconds), done(); }).ok();
+  (void)or_end([&] { return queues_.cancel(request, waited_seconds), ok_status(); }).ok();
 }
 
 void TaggedMessages::abort(const Error& error) {
   std::lock_guard lock(mutex_);
   if (queues_.aborted) return;
   queues_.aborted = copy_of(error);
-  (void)or_end([&] { return queues_.fail_all(error), done(); }).ok();
+  (void)or_end([&] { return queues_.fail_all(error), ok_status(); }).ok();
 }
 
 std::uint64_t TaggedMessages::memory_bytes() {
@@ -184,19 +184,19 @@ bool TaggedMessages::flush(std::chrono::steady_clock::time_point deadline) {
 
 // ---- the thread ----
 
-Done TaggedMessages::start_thread() {
-  if (thread_.joinable() || state_.members.size == 1) return done();
+Status TaggedMessages::start_thread() {
+  if (thread_.joinable() || state_.members.size == 1) return ok_status();
   RONDO_TRY(thread_, Thread::start(
                          "messages", [this] { serve(); },
                          [this](const Error& error) {
                            std::lock_guard lock(mutex_);
                            queues_.end_all(error);
                          }));
-  return done();
+  return ok_status();
 }
 
 void TaggedMessages::look_for_ended() {
-  (void)or_end([this] { return queues_.look_for_ended(), done(); }).ok();
+  (void)or_end([this] { return queues_.look_for_ended(), ok_status(); }).ok();
 }
 
 void TaggedMessages::serve() {

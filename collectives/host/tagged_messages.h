@@ -75,11 +75,11 @@ class TaggedMessages : public std::enable_shared_from_this<TaggedMessages> {
   Result<Request> send_locked(const Envelope& to, const void* data, std::size_t bytes);
   Result<Request> receive_locked(const Envelope& from, void* out, std::size_t bytes);
   Request new_request();
-  Done usable(const Envelope& envelope) const;
+  Status usable(const Envelope& envelope) const;
   bool move();  // progress or the end
   void look_for_ended();
   void deliver_to_self(const MessageQueues::Sending& sending);
-  Done start_thread();
+  Status start_thread();
 
   void serve();  // the thread
 

@@ -73,8 +73,8 @@ Lap lap_of(const sim::Machine& machine, const Ring& ring, const std::vector<doub
 
 // Rounds of a ring (ring.h): a first chunk is sent, then the steps of each kind receive and send
 // on; the next round's first chunk is sent before this one's last is received.
-double circle_ns(double rounds, double copied, double summed, const Lap& copies, const Lap& sums,
-                 double last_ns) {
+double cycle_ns(double rounds, double copied, double summed, const Lap& copies, const Lap& sums,
+                double last_ns) {
   const double send = copies.busy_ns, latency = copies.latency_ns;
   const double steps = copied + summed;
   // What the slowest hop has to pass, whatever the path takes.
@@ -95,11 +95,11 @@ double ring_ns(const sim::SimCall& call, const sim::SimStream& stream, const Rin
   const auto rounds = static_cast<double>(Rounds{stream.count, stream.per_round, 1}.size());
   switch (call.collective) {
     case Collective::kAllReduce:
-      return circle_ns(rounds, n - 2, n - 1, copies, sums, ring.copy_ns);
+      return cycle_ns(rounds, n - 2, n - 1, copies, sums, ring.copy_ns);
     case Collective::kAllGather:
-      return circle_ns(rounds, n - 2, 0, copies, sums, ring.copy_ns);
+      return cycle_ns(rounds, n - 2, 0, copies, sums, ring.copy_ns);
     case Collective::kReduceScatter:
-      return circle_ns(rounds, 0, n - 2, copies, sums, ring.sum_ns);
+      return cycle_ns(rounds, 0, n - 2, copies, sums, ring.sum_ns);
     case Collective::kReduce:
       return copies.pass_ns() + (n - 2) * sums.pass_ns() + ring.sum_ns +
              (rounds - 1) * sums.slowest_ns;

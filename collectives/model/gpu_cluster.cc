@@ -23,10 +23,10 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
   cluster.hosts_ = shape.hosts;
   cluster.gpus_ = shape.gpus > 0 ? shape.gpus : there;
   if (cluster.gpus_ > there)
-    return fail(Status::kInvalidArgument, "{} GPUs a host: this machine has {}", cluster.gpus_,
+    return fail(StatusCode::kInvalidArgument, "{} GPUs a host: this machine has {}", cluster.gpus_,
                 there);
   if (cluster.ranks() < 2)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} hosts of {} GPUs: a collective needs two ranks at least (--hosts)",
                 cluster.hosts_, cluster.gpus_);
   const std::vector<int> gpus(own.gpus().begin(), own.gpus().begin() + cluster.gpus_);
@@ -40,7 +40,7 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
   RONDO_TRY(topology::ClusterPlan plan,
             topology::find_channels(hosts, shape.cross_nic, topology::kMaxRings));
   if (plan.rings.empty())
-    return fail(Status::kInvalidArgument, "no ring joins the {} GPUs of these hosts",
+    return fail(StatusCode::kInvalidArgument, "no ring joins the {} GPUs of these hosts",
                 cluster.ranks());
   cluster.wires_ = std::make_shared<const Wires>(own, gpus, nics);
   const auto place = [&](int node) {

@@ -8,10 +8,10 @@
 namespace rondo::model {
 namespace {
 
-sim::HostPlace place_of(const PlanFacts& facts, const Plan& plan) {
+sim::HostPath place_of(const PlanFacts& facts, const Plan& plan) {
   if (plan.protocol == Protocol::kLine || plan.protocol == Protocol::kLines)
-    return sim::HostPlace::kLines;
-  return plan.expose && facts.one_process ? sim::HostPlace::kBuffers : sim::HostPlace::kStaging;
+    return sim::HostPath::kLines;
+  return plan.expose && facts.one_process ? sim::HostPath::kBuffers : sim::HostPath::kStaging;
 }
 
 // Of a switch: the spinning before the core is yielded. How much is not known, and hardly matters.

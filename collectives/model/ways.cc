@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "collectives/gpu/explain_devices.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 #include "collectives/model/message_call.h"
-#include "kernels/algorithms/hung_tree.h"
+#include "kernels/algorithms/rerooted_tree.h"
 
 namespace rondo::model {
 
@@ -15,10 +15,11 @@ using gpu::DevicePlanFacts;
 
 DevicePlanFacts facts_of(const GpuCluster& cluster) {
   DevicePlanFacts facts =
-      cluster.hosts() > 1 ? gpu::usual_span_facts(cluster.ranks(), cluster.hosts(),
-                                                  static_cast<int>(cluster.channels().rings.size()))
-                          : gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
-                                             /*processes=*/true);
+      cluster.hosts() > 1
+          ? gpu::usual_internode_facts(cluster.ranks(), cluster.hosts(),
+                                       static_cast<int>(cluster.channels().rings.size()))
+          : gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
+                             /*processes=*/true);
   facts.multicast = cluster.has_multicast();
   facts.wires = cluster.rates();
   if (cluster.hosts() == 1) facts.max_channels = gpu::usual_channels(facts.wires);
@@ -58,7 +59,7 @@ bool takes_root(const GpuCluster& cluster, const CallRecord& record, const Devic
   const auto& rings = cluster.channels().rings;
   return std::all_of(rings.begin(), rings.end(), [&](const topology::ClusterRing& ring) {
     const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), record.root);
-    return hung_tree_takes(static_cast<int>(at - ring.ranks.begin()), cluster.ranks());
+    return rerooted_tree_takes(static_cast<int>(at - ring.ranks.begin()), cluster.ranks());
   });
 }
 

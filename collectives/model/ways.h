@@ -1,6 +1,6 @@
 // Ways: in which ways a call could run on the GPUs of a cluster, and which one the planner takes.
 //
-// A way is a plan as communicators make it (device_plan.h, span_plan.h), of each algorithm and
+// A way is a plan as communicators make it (device_plan.h, internode_plan.h), of each algorithm and
 // protocol in turn, over the rings of the channel search. Cost: a plan each.
 #pragma once
 

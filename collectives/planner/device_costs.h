@@ -33,7 +33,7 @@ double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs 
 // Fitted to the simulator (docs/plan/simulate.md).
 inline constexpr double kTreeJobs = 4.2, kTreeSums = 3, kTreeCopies = 2;
 inline constexpr double kTreeFirst = 0.25;
-// Of a tree that is hung up at a root some ranks have children in both trees: half as much again.
+// Of a tree that is rooted at a root some ranks have children in both trees: half as much again.
 inline constexpr double kHungShare = 2.0 / 3;
 inline constexpr double kTreeSlotsKept = 1;
 

@@ -18,8 +18,8 @@ struct WholeLines {
 // None yet: LL128 runs only where NCCL_PROTO asks for it.
 constexpr std::span<const WholeLines> kWholeLines;
 
-Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
-  return fail(Status::kInvalidUsage,
+Status nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
+  return fail(StatusCode::kInvalidUsage,
               "No algorithm/protocol available for function {} with datatype {} on CUDA devices."
               "{}{}",
               name(record.collective), name(record.type),
@@ -70,7 +70,7 @@ Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usu
   RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
   const FunctionSets& sets = filter.allowed;
   if (std::any_of(sets.begin(), sets.end(), [&](std::uint8_t set) { return set != sets[0]; }))
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "NCCL_PROTO='{}': between GPUs one list counts for all functions, such as "
                 "'simple,ll'",
                 text);

@@ -56,13 +56,13 @@ inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
-  bool bulk = false;         // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
-  bool may_meet = false;     // devices that reach each other can share a direct kernel's work
-  bool may_ll_push = false;  // each has one rank, with staging for lines that all others push
-  bool processes = false;    // ranks are of several processes
-  bool messages = false;     // gather, scatter and all-to-all are messages between these
-  bool composes = false;     // processes share some of several devices (composition.h)
-  bool multicast = false;    // there is multicast memory, for calls that may run as NVLS
+  bool bulk = false;              // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
+  bool may_use_barriers = false;  // devices that reach each other can share a direct kernel's work
+  bool may_ll_push = false;       // each has one rank, with staging for lines that all others push
+  bool processes = false;         // ranks are of several processes
+  bool messages = false;          // gather, scatter and all-to-all are messages between these
+  bool composes = false;          // processes share some of several devices (composition.h)
+  bool multicast = false;         // there is multicast memory, for calls that may run as NVLS
   // Devices of several processes, each with one rank, can share a direct kernel's work on staging:
   // this many bytes for a rank's input and as many for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;

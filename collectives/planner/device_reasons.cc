@@ -41,7 +41,7 @@ std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan
 std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "every rank pushes its data into all others' memory: one way over the link";
 }
-std::string met(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {
+std::string barrier(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {
   const std::string where =
       plan.strategy != Strategy::kShared
           ? "buffers"
@@ -59,7 +59,7 @@ std::string direct(const DevicePlanFacts& facts, const CallRecord&, const Device
   return facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
                          : "copies by the driver";
 }
-std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+std::string leader(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "one kernel of rank 0's process, on registered buffers or staging that all have mapped";
 }
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/planner/device_work.h"
-#include "kernels/algorithms/hung_tree.h"
+#include "kernels/algorithms/rerooted_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
 #include "kernels/cuda/multicast_args.h"
@@ -32,7 +32,7 @@ bool has_ring(Collective which) {
 }
 // A root with many neighbours in the trees reduces along the ring.
 bool trees_take(const DevicePlanFacts& facts, int root) {
-  if (!facts.permuted) return hung_tree_takes(root, facts.ranks);
+  if (!facts.permuted) return rerooted_tree_takes(root, facts.ranks);
   return root < 64 && (facts.tree_roots >> root & 1) != 0;
 }
 bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -71,7 +71,7 @@ bool may_ll_push(const DevicePlanFacts& facts, const CallRecord& record) {
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
 }
 // Every part reduced by one device that reads all and writes all; the others are direct, too.
-bool allows_met(const DevicePlanFacts& facts, const CallRecord& record) {
+bool allows_barriers(const DevicePlanFacts& facts, const CallRecord& record) {
   // A barrier is no kernel: one stream waits for all others.
   if (record.collective == Collective::kBarrier) return false;
   if (record.collective == Collective::kAllReduce)
@@ -110,8 +110,8 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
   return plan;
 }
 
-bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.may_meet && allows_met(facts, record);
+bool may_use_barriers(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.may_use_barriers && allows_barriers(facts, record);
 }
 // On staging. Factors of PreMulSum are known to their own process only.
 bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -121,18 +121,18 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
   return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
          record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
-         allows_met(facts, record);
+         allows_barriers(facts, record);
 }
 
 // The same without staging, of any size.
 bool may_share_buffers(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum && allows_met(facts, record);
+  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum && allows_barriers(facts, record);
 }
 bool may_share_windows(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.in_windows && may_share_buffers(facts, record);
 }
 
-DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
+DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
   DevicePlan plan;
   plan.algorithm =
       record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
@@ -220,14 +220,14 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   const std::uint64_t of_channel = bytes_of(record) / static_cast<std::uint64_t>(channels);
   // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
   const Fill fill = find_row(algorithm, record.collective, Where::kGpu)->fill;
-  const bool circles = fill == Fill::kPartEach;
+  const bool cycles = fill == Fill::kPartEach;
   const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
   std::uint64_t chunk = whole;
-  if (!circles)
+  if (!cycles)
     chunk =
         std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
   const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
-  const bool slices = circles && protocol == Protocol::kSimple;
+  const bool slices = cycles && protocol == Protocol::kSimple;
   plan.slice = elements;
   plan.per_round = elements * parts * (slices ? cuda::shapes::kSimpleSlices : 1);
   plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
@@ -256,7 +256,7 @@ bool may_compose(const DevicePlanFacts& facts, const CallRecord& record) {
 bool may_go_direct(const DevicePlanFacts& facts, const CallRecord& record) {
   return !facts.processes && is_direct(facts, record);
 }
-bool may_be_led(const DevicePlanFacts& facts, const CallRecord& record) {
+bool may_use_leader(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.processes && is_direct(facts, record);
 }
 double predicted(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
@@ -307,10 +307,12 @@ constexpr DeviceStrategyRow kStrategies[] = {
      nullptr},
     {Strategy::kLLPush, may_ll_push, predicted, ll_push_plan, nullptr, device_reasons::ll_push,
      device_reasons::rounds},
-    {Strategy::kMet, may_meet, predicted, met_plan, nullptr, device_reasons::met, nullptr},
-    {Strategy::kWindows, may_share_windows, predicted, met_plan, nullptr, device_reasons::met,
+    {Strategy::kBarrier, may_use_barriers, predicted, barrier_plan, nullptr,
+     device_reasons::barrier, nullptr},
+    {Strategy::kWindows, may_share_windows, predicted, barrier_plan, nullptr,
+     device_reasons::barrier, nullptr},
+    {Strategy::kShared, may_share, predicted, barrier_plan, nullptr, device_reasons::barrier,
      nullptr},
-    {Strategy::kShared, may_share, predicted, met_plan, nullptr, device_reasons::met, nullptr},
     connected_row<Algorithm::kTree, Protocol::kLL>(),
     connected_row<Algorithm::kTree, Protocol::kLL128>(),
     connected_row<Algorithm::kTree, Protocol::kSimple>(),
@@ -321,7 +323,8 @@ constexpr DeviceStrategyRow kStrategies[] = {
      device_reasons::messages, nullptr},
     {Strategy::kDirect, may_go_direct, last_resort, plain_plan, nullptr, device_reasons::direct,
      nullptr},
-    {Strategy::kLed, may_be_led, last_resort, plain_plan, nullptr, device_reasons::led, nullptr},
+    {Strategy::kLeader, may_use_leader, last_resort, plain_plan, nullptr, device_reasons::leader,
+     nullptr},
 };
 
 }  // namespace

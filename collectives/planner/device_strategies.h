@@ -26,10 +26,10 @@ std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&
 std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-std::string met(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string barrier(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string direct(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string leader(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 // Of plans with rounds: multicast; LL push and connected.
 void multicast_rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,

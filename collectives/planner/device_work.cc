@@ -77,8 +77,8 @@ struct ChunkTimes {
 
 // A ring (ring.h): a number of steps for each part, and two rounds overlap by only one step. Slots
 // of a chunk follow each other, so that one is worked on while another is on its way.
-double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel,
-                 double slot) {
+double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel,
+                double slot) {
   const bool both = call.collective == Collective::kAllReduce;
   const double parts = both ? call.ranks : 1, ways = both ? 2 : 1, steps = call.ranks - 1;
   const ChunkTimes chunk(call, plan, of_channel / rounds / parts, slot);
@@ -133,7 +133,7 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
   const double slot = static_cast<double>(plan.slice) * call.bytes / static_cast<double>(count);
   if (plan.algorithm == Algorithm::kTree) return tree_ns(call, plan, rounds, of_channel);
   if (call.collective == Collective::kAllReduce || call.by_blocks())
-    return circle_ns(call, plan, rounds, of_channel, slot);
+    return cycle_ns(call, plan, rounds, of_channel, slot);
   return chain_ns(call, plan, rounds, of_channel);
 }
 
@@ -191,7 +191,7 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
       return launched + connected_ns(call, plan, record.count);
     case Strategy::kLLPush:
       return launched + ll_push_ns(call, plan, record.count);
-    case Strategy::kMet:
+    case Strategy::kBarrier:
     case Strategy::kWindows:
       return launched + met_ns(call, false);
     case Strategy::kMulticast:

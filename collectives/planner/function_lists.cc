@@ -49,8 +49,8 @@ Result<std::uint8_t> parse_list(std::string_view list, std::string_view whole,
       named = static_cast<std::uint8_t>(named | 1u << index);
     } else if (index_in(words.foreign, word) < 0) {
       const bool vowel = std::string_view("aeiou").find(words.noun.front()) != std::string::npos;
-      return fail(Status::kInvalidUsage, "{}='{}': '{}' is not a{} {}; Rondo has {}", source, whole,
-                  word, vowel ? "n" : "", words.noun, fmt::join(words.names, ", "));
+      return fail(StatusCode::kInvalidUsage, "{}='{}': '{}' is not a{} {}; Rondo has {}", source,
+                  whole, word, vowel ? "n" : "", words.noun, fmt::join(words.names, ", "));
     }
   }
   if (excludes) return static_cast<std::uint8_t>(words.usual & ~named);
@@ -77,7 +77,7 @@ Result<FunctionSets> parse_function_lists(std::string_view text, std::string_vie
     }
     const int function = index_in(kFunctions, part.substr(0, colon));
     if (function < 0)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "{}='{}': '{}' is not a function with a choice of {}s; these are {}", source,
                   text, part.substr(0, colon), words.noun, fmt::join(kFunctions, ", "));
     sets[static_cast<std::size_t>(function)] = allowed;

@@ -16,7 +16,7 @@ const char* order_text(Order order) {
       "balanced tree over the ranks: the same bits whatever the algorithm",
       "around the ring: bits depend on the algorithm",
       "along two trees: bits depend on the algorithm",
-      "along two trees, hung up at the root: bits depend on the algorithm",
+      "along two trees, rooted at the root: bits depend on the algorithm",
       "balanced tree over hosts of balanced trees over the ranks of each",
       "around the hosts, of balanced trees over the ranks of each: bits depend on the algorithm"};
   return kTexts[static_cast<int>(order)];

@@ -14,7 +14,7 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   const auto best = choose(host_strategies(), facts, record);
   if (best.row != nullptr) return best.plan;
   return fail(
-      Status::kInvalidUsage,
+      StatusCode::kInvalidUsage,
       "No algorithm/protocol available for function {} with datatype {}.{}{}",
       name(record.collective), name(record.type),
       (facts.algorithms.of(record.collective) & AlgorithmFilter::kUsual) ==

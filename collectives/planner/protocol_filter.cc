@@ -15,7 +15,7 @@ Result<ProtocolFilter> parse_protocols(std::string_view text, std::string_view s
   const Vocabulary words{"protocol", kNames, {}, usual};
   RONDO_TRY(const FunctionSets sets, parse_function_lists(text, source, words));
   if (std::find(sets.begin(), sets.end(), 0) != sets.end())
-    return fail(Status::kInvalidUsage, "{}='{}' leaves no protocol: allow simple, ll or ll128",
+    return fail(StatusCode::kInvalidUsage, "{}='{}' leaves no protocol: allow simple, ll or ll128",
                 source, text);
   return ProtocolFilter{sets};
 }

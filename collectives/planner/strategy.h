@@ -23,9 +23,9 @@ enum class Strategy : std::uint8_t {
   kDirect,        // all inputs are read where they, or copies of them, lie: by peers, by one kernel
   kConnected,     // rings and trees over connections
   kHierarchical,  // direct inside each host, connections between hosts
-  kLed,           // direct, by rank 0's process for those of others
+  kLeader,        // direct, by rank 0's process for those of others
   kCopyEngines,   // copies by copy engines, on every device
-  kMet,           // direct kernels whose work several devices share,
+  kBarrier,       // direct kernels whose work several devices share,
   kShared,        // the same on staging, since the devices are of several processes,
   kWindows,       // or in place, since all buffers are in symmetric windows
   kLLPush,        // LL push: lines that every rank writes into all others' memory

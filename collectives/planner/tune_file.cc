@@ -72,7 +72,7 @@ class TuneParser {
   };
 
   Error wrong(std::string_view why) const {
-    return fail(Status::kInvalidArgument, "{}: line {}: {}", source_, line_, why);
+    return fail(StatusCode::kInvalidArgument, "{}: line {}: {}", source_, line_, why);
   }
 
   // What follows `words` on the next line.
@@ -104,7 +104,7 @@ class TuneParser {
     return Rate{at, ns};
   }
 
-  Done device_rates() {
+  Status device_rates() {
     RONDO_TRY(const std::string_view name, field(kGpuWord));
     if (name.empty()) return wrong("the GPU's name belongs there");
     file_.gpu = name;
@@ -113,7 +113,7 @@ class TuneParser {
       RONDO_TRY(const Rate rate, next_rate(gpu::kDeviceRateTable, &known));
       file_.device.set(static_cast<gpu::DeviceRate>(rate.at), rate.ns);
     }
-    return done();
+    return ok_status();
   }
 
   std::string_view rest_, source_;

@@ -104,7 +104,7 @@ std::string TunedWays::difference(const TunedWays& other) const {
 
 bool gives_way(Strategy strategy) {
   return strategy == Strategy::kConnected || strategy == Strategy::kLLPush ||
-         strategy == Strategy::kMet || strategy == Strategy::kShared;
+         strategy == Strategy::kBarrier || strategy == Strategy::kShared;
 }
 
 Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts,

@@ -128,7 +128,7 @@ class HostWires {
   }
 
  private:
-  // Places of this host's GPUs, in the ring's order.
+  // RankPlacement of this host's GPUs, in the ring's order.
   std::vector<int> way_through(const ClusterRing& ring) const {
     std::vector<int> way;
     for (const int rank : ring.ranks) {

@@ -28,11 +28,11 @@ Result<std::unique_ptr<const TunerPlugin>> read_library(void* library, const std
                                 : table.ask == nullptr                       ? "getCollInfo"
                                                                              : nullptr;
     if (missing != nullptr)
-      return fail(Status::kInvalidUsage, "ncclTunerPlugin_v{} of the tuner plugin {} has no {}",
+      return fail(StatusCode::kInvalidUsage, "ncclTunerPlugin_v{} of the tuner plugin {} has no {}",
                   version, printable(file), missing);
     return std::make_unique<const TunerPlugin>(table, version, file);
   }
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "the library {} is no tuner plugin: it has none of the symbols ncclTunerPlugin_v{} "
               "to ncclTunerPlugin_v{}; set NCCL_TUNER_PLUGIN to another one, or to none",
               printable(file), abi::kOldest, abi::kNewest);
@@ -113,7 +113,7 @@ Result<const TunerPlugin*> TunerPlugin::load(const std::string& file) {
 }
 
 Error TunerPlugin::failure(const char* function, int result) const {
-  return fail(Status::kSystemError, "{}: {}() gave {} ({})", text_, function,
+  return fail(StatusCode::kSystemError, "{}: {}() gave {} ({})", text_, function,
               plugin::name_of_result(result), result);
 }
 

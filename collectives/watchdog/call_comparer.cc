@@ -95,7 +95,7 @@ void CallComparer::raise_at(std::uint64_t sequence, int peer, const CallRecord& 
                                         {peer, called(there, others, at)},
                                         here.fused() || there.fused());
   }
-  Fault mismatch = faults_.make(Status::kInvalidUsage, peer, std::move(text));
+  Fault mismatch = faults_.make(StatusCode::kInvalidUsage, peer, std::move(text));
   mismatch.sequence = sequence;
   mismatch.own = here;
   mismatch.other = there;

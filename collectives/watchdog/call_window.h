@@ -20,15 +20,15 @@ class CallWindow {
     std::uint64_t number = 0;  // from 1
     int rank = -1;
     CallRecord call;
-    std::uint64_t digest = 0;  // of all calls up to it, where the teller knows it
+    std::uint64_t digest = 0;  // of all calls up to it, where the reporter knows it
     bool is_same(const Told& other) const { return call == other.call && digest == other.digest; }
   };
   // kFirst: nobody has told that one before. kOther: `before` is another call. kPast: it is too
   // long ago.
   enum Verdict : std::uint8_t { kFirst, kSame, kOther, kPast };
   Verdict compare(const Told& told, Told* before) {
-    told_.resize(kCalls);
-    Told& known = told_[told.number % kCalls];
+    reported_.resize(kCalls);
+    Told& known = reported_[told.number % kCalls];
     if (known.number > told.number) return kPast;
     if (known.number < told.number) {
       known = told;
@@ -39,7 +39,7 @@ class CallWindow {
   }
 
  private:
-  std::vector<Told> told_;  // of number n: [n % kCalls]
+  std::vector<Told> reported_;  // of number n: [n % kCalls]
 };
 
 }  // namespace rondo::gpu

@@ -27,22 +27,23 @@ void FailureDetector::note_move() {
   warned_ = false;
 }
 
-void FailureDetector::hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls) {
+void FailureDetector::report_calls(int rank, std::uint64_t first,
+                                   std::span<const CallRecord> calls) {
   for (std::size_t i = 0; i < calls.size(); ++i) compare_calls(rank, first + i, calls[i]);
 }
 
 void FailureDetector::compare_calls(int rank, std::uint64_t number, const CallRecord& own) {
   CallWindow::Told other;
   if (calls_.compare({number, rank, own}, &other) != CallWindow::kOther || mismatch_) return;
-  mismatch_ = fault(Status::kInvalidUsage, rank,
+  mismatch_ = fault(StatusCode::kInvalidUsage, rank,
                     fault_texts::different_calls(number, rank, own, other.rank, other.call));
   mismatch_->sequence = number;
   mismatch_->own = other.call;
   mismatch_->other = own;
 }
 
-void FailureDetector::hear(int rank, const Progress& progress) {
-  Of& of = of_[rank];
+void FailureDetector::report(int rank, const Progress& progress) {
+  RankState& of = of_[rank];
   if (of.progress == progress) return;
   gave_up_ -= of.gave_up() ? 1 : 0;
   of.progress = progress;
@@ -59,22 +60,22 @@ void FailureDetector::compare_launches(int rank, const Progress& own) {
   if (launches_.compare(told, &other) != CallWindow::kOther || mismatch_) return;
   const bool same_call = other.call == own.launch;
   mismatch_ =
-      fault(Status::kInvalidUsage, rank,
+      fault(StatusCode::kInvalidUsage, rank,
             same_call ? fault_texts::different_replays_before(own.launch, rank, other.rank)
                       : fault_texts::different_replays(rank, own.launch, other.rank, other.call));
   mismatch_->own = other.call;
   mismatch_->other = own.launch;
 }
 
-void FailureDetector::hear_wait(int rank, std::optional<Wait> wait) {
-  Of& of = of_[rank];
+void FailureDetector::report_wait(int rank, std::optional<Wait> wait) {
+  RankState& of = of_[rank];
   if (wait && !of.wait) note_move();
   waits_ += (wait ? 1 : 0) - (of.wait ? 1 : 0);
   of.wait = std::move(wait);
 }
 
-void FailureDetector::hear_parting(int rank, Presence presence, const std::string& why) {
-  Of& of = of_[rank];
+void FailureDetector::report_departure(int rank, Presence presence, const std::string& why) {
+  RankState& of = of_[rank];
   if (of.presence >= presence) return;
   parted_ += of.presence == kThere ? 1 : 0;
   of.presence = presence;
@@ -127,7 +128,7 @@ std::vector<int> FailureDetector::behind(int rank) const {
 }
 
 std::string FailureDetector::call_of(int waiting) const {
-  const Of& at = of(waiting);
+  const RankState& at = of(waiting);
   return at.wait ? at.wait->call : to_string(at.progress->launch);
 }
 
@@ -142,26 +143,26 @@ std::optional<std::string> FailureDetector::warning() {
 }
 
 std::optional<Fault> FailureDetector::verdict() {
-  if (told_) return std::nullopt;
+  if (reported_) return std::nullopt;
   std::optional<Fault> found = mismatch_;
   if (!found) found = find_parted();
   if (!found) found = find_expired_kernel();
   if (!found) found = find_expired_wait();
-  told_ = found.has_value();
+  reported_ = found.has_value();
   return found;
 }
 
-Fault FailureDetector::fault(Status status, int culprit, std::string text) const {
+Fault FailureDetector::fault(StatusCode status, int culprit, std::string text) const {
   Fault made;
   made.status = status;
-  made.rank = terms_.rank;
+  made.rank = options_.rank;
   made.culprit = culprit;
   made.text = std::move(text);
   return made;
 }
 
 std::optional<Fault> FailureDetector::find_parted() const {
-  if (parted_ == 0 || quiet_ns() < terms_.quiet_ns) return std::nullopt;
+  if (parted_ == 0 || quiet_ns() < options_.quiet_ns) return std::nullopt;
   const int at = waiting();
   if (at < 0) return std::nullopt;
   std::vector<int> parted;
@@ -171,23 +172,23 @@ std::optional<Fault> FailureDetector::find_parted() const {
     for (const int r : parted) {
       if (of(r).presence < kEnded || !is_awaited(r, waits)) continue;
       const bool may_come = of(waits).wait && of(r).presence == kLeft;
-      if (!may_come || quiet_ns() >= terms_.on_the_way_ns) return gone(r, waits);
+      if (!may_come || quiet_ns() >= options_.on_the_way_ns) return gone(r, waits);
     }
   // Nobody is missing, and yet nothing moves.
   const bool anybody =
-      of(at).wait && of(at).wait->awaited.empty() && quiet_ns() > kAnybody * terms_.quiet_ns;
+      of(at).wait && of(at).wait->awaited.empty() && quiet_ns() > kAnybody * options_.quiet_ns;
   for (const int r : parted)
     if (anybody && of(r).presence == kEnded) return gone(r, at);
   // A neighbour that closed its connections has done its part, unless this rank waits in vain.
-  const auto own = of_.find(terms_.rank);
+  const auto own = of_.find(options_.rank);
   if (own == of_.end() || quiet_ns() < kLostNs) return std::nullopt;
   const bool in_message = own->second.wait.has_value();
   for (const int r : parted) {
     if (of(r).presence != kLost) continue;
-    if (in_message ? !is_awaited(r, terms_.rank) : !own->second.is_inside()) continue;
-    Fault found =
-        fault(Status::kRemoteError, r,
-              fault_texts::lost(terms_.name_of(r), call_of(terms_.rank), terms_.rank, of(r).why));
+    if (in_message ? !is_awaited(r, options_.rank) : !own->second.is_inside()) continue;
+    Fault found = fault(
+        StatusCode::kRemoteError, r,
+        fault_texts::lost(options_.name_of(r), call_of(options_.rank), options_.rank, of(r).why));
     if (!in_message) found.own = own->second.progress->launch;
     return found;
   }
@@ -195,10 +196,10 @@ std::optional<Fault> FailureDetector::find_parted() const {
 }
 
 Fault FailureDetector::gone(int rank, int waiting) const {
-  const Of& at = of(waiting);
-  const std::string name = terms_.name_of(rank), call = call_of(waiting);
+  const RankState& at = of(waiting);
+  const std::string name = options_.name_of(rank), call = call_of(waiting);
   const Parting parting = of(rank).presence == kLeft ? Parting::kLeft : Parting::kEnded;
-  Fault found = fault(Status::kRemoteError, rank,
+  Fault found = fault(StatusCode::kRemoteError, rank,
                       call.empty() ? fault_texts::left_before_meeting(name, waiting)
                                    : fault_texts::gone_before(name, parting, call, waiting));
   if (!at.wait) found.own = at.progress->launch;
@@ -207,13 +208,13 @@ Fault FailureDetector::gone(int rank, int waiting) const {
 
 // Kernels keep their own deadlines, since only they know whether they move.
 std::optional<Fault> FailureDetector::find_expired_kernel() const {
-  if (gave_up_ == 0 || quiet_ns() < terms_.patience_ns) return std::nullopt;
+  if (gave_up_ == 0 || quiet_ns() < options_.patience_ns) return std::nullopt;
   for (const auto& [r, of] : of_) {
     if (!of.gave_up()) continue;
     const Progress& at = *of.progress;
     const double seconds = static_cast<double>(at.limit_ns) * 1e-9;
     const std::vector<int> missing = behind(r);
-    Fault found = fault(Status::kTimeout, missing.empty() ? at.peer : missing.front(),
+    Fault found = fault(StatusCode::kTimeout, missing.empty() ? at.peer : missing.front(),
                         fault_texts::timed_out_in_kernel(
                             {r, at.peer, at.channel, at.step, at.wants_room != 0, seconds},
                             at.gave_up_in, missing));
@@ -230,7 +231,7 @@ std::optional<Fault> FailureDetector::find_expired_wait() const {
     const Wait& at = *of.wait;
     if (at.limit_seconds <= 0 || static_cast<double>(quiet_ns()) * 1e-9 < at.limit_seconds)
       continue;
-    return fault(Status::kTimeout, at.awaited.empty() ? -1 : at.awaited.front(),
+    return fault(StatusCode::kTimeout, at.awaited.empty() ? -1 : at.awaited.front(),
                  at.call.empty()
                      ? fault_texts::timed_out_meeting(r, at.limit_seconds, at.awaited)
                      : fault_texts::timed_out(r, at.limit_seconds, fault_texts::list_of(at.awaited),

@@ -6,7 +6,7 @@
 // rank at fault wherever one is known; of a rank that is gone only what it left undone counts. A
 // source that sees all ranks at once tells first who is gone, then how far all are. Cost: memory
 // for each rank that was heard of, and for the newest 1024 calls and launches, each as the first
-// rank told it, with which those of all others are compared; hear() is a search among the ranks,
+// rank told it, with which those of all others are compared; report() is a search among the ranks,
 // and verdict() looks at all of them where somebody is gone, gave up or waits.
 #pragma once
 
@@ -29,7 +29,7 @@ class FailureDetector {
  public:
   static constexpr std::uint64_t kWindow = CallWindow::kCalls;  // that ranks may be apart
 
-  struct Terms {
+  struct Options {
     int rank = 0, ranks = 1;                    // the rank that draws the conclusions
     std::function<std::string(int)> name_of{};  // of ranks that may be heard to be gone
     std::int64_t quiet_ns = 0;     // without news, before somebody's end counts: no more will come
@@ -37,19 +37,19 @@ class FailureDetector {
     std::int64_t on_the_way_ns = 0;  // the same for a wait for a rank that has left:
                                      // what it has sent may still come
   };
-  explicit FailureDetector(Terms terms) : terms_(std::move(terms)) {}
+  explicit FailureDetector(Options options) : options_(std::move(options)) {}
 
   // The time, before the news of that time. Of a gap in which the source itself did not run, a
   // quarter of a second counts.
   void tick(std::int64_t now_ns);
   // Calls that the rank has made, the first of which has number `first` (from 1).
-  void hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls);
-  void hear(int rank, const Progress& progress);
-  void hear_wait(int rank, std::optional<Wait> wait);
-  void hear_leave(int rank) { hear_parting(rank, kLeft, ""); }  // in order
-  void hear_end(int rank) { hear_parting(rank, kEnded, ""); }   // without a word
+  void report_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls);
+  void report(int rank, const Progress& progress);
+  void report_wait(int rank, std::optional<Wait> wait);
+  void report_leave(int rank) { report_departure(rank, kLeft, ""); }  // in order
+  void report_end(int rank) { report_departure(rank, kEnded, ""); }   // without a word
   // Only a connection of this rank's kernels to it has ended; others may know better.
-  void hear_lost(int rank, const std::string& why) { hear_parting(rank, kLost, why); }
+  void report_lost(int rank, const std::string& why) { report_departure(rank, kLost, why); }
 
   // Once: why nothing can go on.
   std::optional<Fault> verdict();
@@ -60,7 +60,7 @@ class FailureDetector {
 
  private:
   enum Presence { kThere, kLost, kEnded, kLeft };  // later ones are better known
-  struct Of {
+  struct RankState {
     std::optional<Progress> progress;
     std::optional<Wait> wait;
     Presence presence = kThere;
@@ -68,10 +68,10 @@ class FailureDetector {
     bool is_inside() const { return progress && progress->is_inside(); }
     bool gave_up() const { return progress && progress->gave_up != 0; }
   };
-  void hear_parting(int rank, Presence presence, const std::string& why);
+  void report_departure(int rank, Presence presence, const std::string& why);
   void note_move();
   std::int64_t quiet_ns() const { return now_ns_ - moved_at_ns_; }
-  const Of& of(int rank) const { return of_.at(rank); }
+  const RankState& of(int rank) const { return of_.at(rank); }
   void compare_calls(int rank, std::uint64_t number, const CallRecord& own);
   void compare_launches(int rank, const Progress& own);
   // A rank that waits: outside its kernels, or in the newest launch; -1: none.
@@ -81,19 +81,19 @@ class FailureDetector {
   bool is_awaited(int rank, int waiting) const;
   std::vector<int> behind(int rank) const;
   std::string call_of(int waiting) const;
-  Fault fault(Status status, int culprit, std::string text) const;
+  Fault fault(StatusCode status, int culprit, std::string text) const;
   std::optional<Fault> find_parted() const;
   std::optional<Fault> find_expired_kernel() const;
   std::optional<Fault> find_expired_wait() const;
   Fault gone(int rank, int waiting) const;
 
-  const Terms terms_;
-  std::map<int, Of> of_;  // by rank; those that were heard of
+  const Options options_;
+  std::map<int, RankState> of_;  // by rank; those that were heard of
   CallWindow calls_, launches_;
   int waits_ = 0, parted_ = 0, gave_up_ = 0;  // how many of them
   std::int64_t now_ns_ = 0, before_ns_ = 0, ticked_at_ns_ = 0, moved_at_ns_ = 0;
   std::optional<Fault> mismatch_;
-  bool told_ = false, warned_ = false;
+  bool reported_ = false, warned_ = false;
 };
 
 }  // namespace rondo::gpu

@@ -10,7 +10,7 @@
 namespace rondo {
 
 struct Fault {
-  Status status = Status::kSuccess;
+  StatusCode status = StatusCode::kSuccess;
   int rank = -1;               // who found it
   int culprit = -1;            // whom it blames, or -1
   std::uint64_t sequence = 0;  // number of the call in which it was found, from 1

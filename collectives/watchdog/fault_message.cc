@@ -8,8 +8,9 @@ namespace {
 
 constexpr std::size_t kMaxText = 3500;
 
-bool is_error(Status status) {
-  return status > Status::kSuccess && status <= Status::kTimeout && status != Status::kInProgress;
+bool is_error(StatusCode status) {
+  return status > StatusCode::kSuccess && status <= StatusCode::kTimeout &&
+         status != StatusCode::kInProgress;
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ std::vector<std::byte> encode_fault(const Fault& fault) {
 Fault decode_fault(std::span<const std::byte> message, int ranks) {
   ByteReader reader(message);
   Fault fault;
-  fault.status = reader.get<Status>();
+  fault.status = reader.get<StatusCode>();
   fault.rank = reader.get<int>();
   fault.culprit = reader.get<int>();
   fault.sequence = reader.get<std::uint64_t>();
@@ -43,7 +44,7 @@ Fault decode_fault(std::span<const std::byte> message, int ranks) {
     return fault;
   }
   Fault unreadable;
-  unreadable.status = Status::kRemoteError;
+  unreadable.status = StatusCode::kRemoteError;
   unreadable.text = "a rank on another host reported a fault that cannot be read";
   return unreadable;
 }

@@ -25,14 +25,14 @@ Error FaultState::error() const {
   return fault_->error();
 }
 
-Fault FaultState::make(Status status, int culprit, std::string text) const {
+Fault FaultState::make(StatusCode status, int culprit, std::string text) const {
   Fault made = make_beside_calls(status, culprit, std::move(text));
   made.sequence = host_.sequence;
   made.own = call_.record;
   return made;
 }
 
-Fault FaultState::make_beside_calls(Status status, int culprit, std::string text) const {
+Fault FaultState::make_beside_calls(StatusCode status, int culprit, std::string text) const {
   Fault made;
   made.status = status;
   made.rank = members_.rank;
@@ -63,7 +63,7 @@ void FaultState::raise(Fault fault, bool tells_other_hosts) {
   const Fault& kept = *fault_;  // for good
   // Memory may be short, and peers of this host learn it all the same.
   const auto tell = [&](const auto& how) {
-    (void)guarded("telling of a fault", [&] { return how(kept), done(); }).ok();
+    (void)guarded("telling of a fault", [&] { return how(kept), ok_status(); }).ok();
   };
   tell([](const Fault& raised) { RONDO_WARN("{}", raised.text); });
   for (const auto& listener : listeners_) tell(listener);
@@ -98,7 +98,7 @@ bool FaultState::adopt_from_peers() {
     const FaultSlot& slot = *host_.peers[r].fault;
     if (HostAtomics::load_acquire(slot.state) == 0) continue;
     Fault adopted;
-    adopted.status = static_cast<Status>(slot.status);
+    adopted.status = static_cast<StatusCode>(slot.status);
     adopted.rank = slot.rank;
     adopted.culprit = slot.culprit;
     adopted.sequence = slot.sequence;
@@ -113,24 +113,24 @@ bool FaultState::adopt_from_peers() {
 
 // Faults first: abort() marks the end before it raises the fault that tells the peers, so that its
 // caller is never told of its own end as of another rank's.
-Done FaultState::standing() {
+Status FaultState::standing() {
   const bool raised = is_raised() || adopt_from_peers();
-  return raised || ended() != kRunning ? why_it_ended() : done();
+  return raised || ended() != kRunning ? why_it_ended() : ok_status();
 }
 
-Done FaultState::why_it_ended() {
+Status FaultState::why_it_ended() {
   if (const End how = ended(); how != kRunning)
-    return fail(Status::kInvalidUsage, "communicator was {}",
+    return fail(StatusCode::kInvalidUsage, "communicator was {}",
                 how == kAborted ? "aborted by this process" : "revoked");
   return adopted();
 }
 
 // The fault of a peer that has withdrawn from the call may be a moment from being written.
-Done FaultState::adopted() {
+Status FaultState::adopted() {
   constexpr double kSeconds = 1;
   if (poll_until([this] { return is_raised() || adopt_from_peers(); }, seconds_from_now(kSeconds)))
     return error();
-  return fail(Status::kInternalError, "rank {} left {} without a fault", members_.rank,
+  return fail(StatusCode::kInternalError, "rank {} left {} without a fault", members_.rank,
               call_.text());
 }
 
@@ -138,9 +138,9 @@ void FaultState::fail_call(Error& error) {
   (void)guarded("a call", [&] {
     error.text = fmt::format("{} failed in {}: {}", members_.name_of(members_.rank), call_.text(),
                              error.text);
-    return done();
+    return ok_status();
   }).ok();
-  raise(make(error.status, members_.rank, copy_of(error).text));
+  raise(make(error.code, members_.rank, copy_of(error).text));
 }
 
 }  // namespace rondo

@@ -40,22 +40,22 @@ class FaultState {
   Error error() const;  // of the fault, which must be there
 
   // In the call in progress, found by this rank.
-  Fault make(Status status, int culprit, std::string text) const;
+  Fault make(StatusCode status, int culprit, std::string text) const;
   // Found beside the calls on the host, by any thread.
-  Fault make_beside_calls(Status status, int culprit, std::string text) const;
+  Fault make_beside_calls(StatusCode status, int culprit, std::string text) const;
   // tells_other_hosts: not where this is done once nobody is inside a call (tell_other_hosts()).
   void raise(Fault fault, bool tells_other_hosts = true);
   bool adopt_from_peers();  // true if a peer of this host has raised one
   // Whether a call may begin, or go on; if not, why. One look.
-  Done standing();
+  Status standing();
 
   // After an executor gave up: what the call returns.
-  Done why_it_ended();
-  Done adopted();
+  Status why_it_ended();
+  Status adopted();
 
   // What body throws becomes this rank's fault.
   template <class Body>
-  Done or_fault(Body&& body) {
+  Status or_fault(Body&& body) {
     return guarded("a call", body, [this](Error& error) { fail_call(error); });
   }
   void fail_call(Error& error);

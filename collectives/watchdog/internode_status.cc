@@ -29,33 +29,33 @@ std::int64_t now_in_ns() { return std::chrono::steady_clock::now().time_since_ep
 
 }  // namespace
 
-InternodeStatus::InternodeStatus(Terms terms)
-    : terms_(std::move(terms)),
-      detector_({terms_.rank, terms_.size, terms_.name_of, kQuietBetweenHostsNs,
-                 judges() ? 0 : kVerdictNs, kOnTheWayNs}),
-      tree_({terms_.rank, terms_.size, StatusTree::ancestors_of(terms_.shape, terms_.rank),
-             StatusTree::children_of(terms_.shape, terms_.rank),
+InternodeStatus::InternodeStatus(Options options)
+    : options_(std::move(options)),
+      detector_({options_.rank, options_.size, options_.name_of, kQuietBetweenHostsNs,
+                 detects() ? 0 : kVerdictNs, kOnTheWayNs}),
+      tree_({options_.rank, options_.size, StatusTree::ancestors_of(options_.shape, options_.rank),
+             StatusTree::children_of(options_.shape, options_.rank),
              [this](int peer, std::span<const std::byte> message) { send(peer, message); },
-             [this](int peer) { return !terms_.links.error_of(peer).ok(); },
+             [this](int peer) { return !options_.links.error_of(peer).ok(); },
              [this](const StatusItem& news) { take_news(news); }}),
-      notes_(terms_.rank) {}
+      notes_(options_.rank) {}
 
-Done InternodeStatus::begin() {
-  if (judges()) return done();
+Status InternodeStatus::begin() {
+  if (detects()) return ok_status();
   tree_.put({}, {}, 1, {});
   tree_.tick(now_in_ns(), false);
-  return terms_.links.error_of(tree_.parent());
+  return options_.links.error_of(tree_.parent());
 }
 
-Done InternodeStatus::announce(const CallRecord& record) {
+Status InternodeStatus::announce(const CallRecord& record) {
   std::unique_lock lock(mutex_);
   const auto is_over = [this] { return has_ended() || calls_.size() < kMaxUntold; };
   while (!told_some_.wait_for(lock, kLook, is_over)) {
   }
-  if (has_ended()) return done();  // the reason is reported elsewhere
+  if (has_ended()) return ok_status();  // the reason is reported elsewhere
   calls_.push_back(record);
   ++called_;
-  return done();
+  return ok_status();
 }
 
 void InternodeStatus::end() { ended_.store(true, std::memory_order_release); }
@@ -71,8 +71,8 @@ std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint6
 }
 
 void InternodeStatus::send(int peer, std::span<const std::byte> message) {
-  if (const Done sent = terms_.links.send_control(peer, message); !sent.ok())
-    RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", terms_.rank, peer, sent.error().text);
+  if (const Status sent = options_.links.send_control(peer, message); !sent.ok())
+    RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", options_.rank, peer, sent.error().text);
 }
 
 void InternodeStatus::tell(const Fault& fault) {
@@ -80,54 +80,55 @@ void InternodeStatus::tell(const Fault& fault) {
   message.insert(message.begin(), std::byte{kFaultMessage});
   tree_.tell(std::move(message));
   // What others found is passed on while the links move.
-  if (fault.rank == terms_.rank)
-    (void)terms_.links.flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
+  if (fault.rank == options_.rank)
+    (void)options_.links.flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
 }
 
 void InternodeStatus::raise(const Fault& fault) {
-  if (!ended_.exchange(true)) terms_.raise(fault);
+  if (!ended_.exchange(true)) options_.raise(fault);
 }
 
-void InternodeStatus::hear(int peer, std::span<const std::byte> message) {
-  if (!message.empty() && message[0] == std::byte{kMessagesNote}) return notes_.hear(peer, message);
-  tree_.hear(peer, message);
+void InternodeStatus::report(int peer, std::span<const std::byte> message) {
+  if (!message.empty() && message[0] == std::byte{kMessagesNote})
+    return notes_.report(peer, message);
+  tree_.report(peer, message);
 }
 
 // Of any rank, at rank 0; of what ended rank 0 elsewhere.
 void InternodeStatus::take_news(const StatusItem& news) {
   if (news.presence != StatusItem::kThere) gone_.store(news.rank, std::memory_order_release);
   for (const StatusItem::Call& call : news.calls)
-    detector_.hear_calls(news.rank, call.number, {&call.record, 1});
+    detector_.report_calls(news.rank, call.number, {&call.record, 1});
   if (news.progress) {
-    detector_.hear(news.rank, *news.progress);
-    detector_.hear_wait(news.rank, news.wait);
+    detector_.report(news.rank, *news.progress);
+    detector_.report_wait(news.rank, news.wait);
   }
-  if (news.presence == StatusItem::kLeft) detector_.hear_leave(news.rank);
-  if (news.presence == StatusItem::kEnded) detector_.hear_end(news.rank);
-  if (!judges() && news.presence == StatusItem::kEnded) judge_gone_for_ = news.rank;
+  if (news.presence == StatusItem::kLeft) detector_.report_leave(news.rank);
+  if (news.presence == StatusItem::kEnded) detector_.report_end(news.rank);
+  if (!detects() && news.presence == StatusItem::kEnded) detector_gone_for_ = news.rank;
 }
 
 // Only rank 0 learns for which ranks the others wait: if rank 0 is gone, every waiting rank counts
 // as waiting for it.
 std::optional<Wait> InternodeStatus::own_wait() const {
-  std::optional<Wait> wait = terms_.wait();
-  if (wait && judge_gone_for_ >= 0) wait->awaited.push_back(judge_gone_for_);
+  std::optional<Wait> wait = options_.wait();
+  if (wait && detector_gone_for_ >= 0) wait->awaited.push_back(detector_gone_for_);
   return wait;
 }
 
 void InternodeStatus::report(const Progress& own) {
   std::optional<Wait> wait = own_wait();
-  detector_.hear(terms_.rank, own);
-  detector_.hear_wait(terms_.rank, wait);
+  detector_.report(options_.rank, own);
+  detector_.report_wait(options_.rank, wait);
   std::uint64_t first = 0;
   const std::vector<CallRecord> calls = take_calls(kMaxUntold, &first);
-  if (judges()) detector_.hear_calls(0, first, calls);
+  if (detects()) detector_.report_calls(0, first, calls);
   tree_.put(own, std::move(wait), first, calls);
 }
 
 bool InternodeStatus::is_joined() const {
   const int parent = tree_.parent();
-  return parent < 0 || terms_.links.reached(parent) || !terms_.links.error_of(parent).ok();
+  return parent < 0 || options_.links.reached(parent) || !options_.links.error_of(parent).ok();
 }
 
 bool InternodeStatus::progress() {
@@ -135,17 +136,17 @@ bool InternodeStatus::progress() {
   if (now_ns - now_ns_ < kTickNs) return false;
   now_ns_ = now_ns;
   detector_.tick(now_ns);
-  const bool moved = terms_.links.progress();
+  const bool moved = options_.links.progress();
   if (!has_joined() && is_joined()) joined_.store(true, std::memory_order_release);
-  const Progress own = terms_.progress();
+  const Progress own = options_.progress();
   if (!has_ended()) report(own);
-  tree_.tick(now_ns, own.is_inside() || terms_.wait().has_value());
+  tree_.tick(now_ns, own.is_inside() || options_.wait().has_value());
   if (has_ended()) return moved;
   tell_of_messages();
   int peer = -1;
   // Others' connections may end here for reasons that rank 0 knows better.
-  if (const Error* const ended = terms_.lost(&peer)) detector_.hear_lost(peer, ended->text);
-  if (const auto warning = detector_.warning(); warning && judges()) RONDO_WARN("{}", *warning);
+  if (const Error* const ended = options_.lost(&peer)) detector_.report_lost(peer, ended->text);
+  if (const auto warning = detector_.warning(); warning && detects()) RONDO_WARN("{}", *warning);
   if (auto found = detector_.verdict()) raise(*found);
   return moved;
 }
@@ -160,12 +161,12 @@ void InternodeStatus::tell_of_messages() {
 
 void InternodeStatus::finish() {
   const auto until = std::chrono::steady_clock::now() + kLastWords;
-  terms_.links.progress();
+  options_.links.progress();
   std::uint64_t first = 0;
   const std::vector<CallRecord> calls = take_calls(kMaxUntold, &first);
-  tree_.put(terms_.progress(), {}, first, calls);
+  tree_.put(options_.progress(), {}, first, calls);
   tree_.leave();
-  (void)terms_.links.flush(until).ok();
+  (void)options_.links.flush(until).ok();
 }
 
 }  // namespace rondo::gpu

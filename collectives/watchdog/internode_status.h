@@ -1,5 +1,5 @@
 // InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make, how far their
-// kernels are and for whom their messages wait; rank 0 judges (failure_detector.h), and whatever
+// kernels are and for whom their messages wait; rank 0 detects (failure_detector.h), and whatever
 // ends one of them ends all. They tell each other of their messages (message_notes.h).
 //
 // A tree over the hosts (status_tree.h) of control messages on the communicator's links, which the
@@ -33,7 +33,7 @@ namespace rondo::gpu {
 
 class InternodeStatus final : public ProxyTask {
  public:
-  struct Terms {
+  struct Options {
     int rank = 0, size = 1;
     const HostShape& shape;
     RemoteLinks& links;  // of the communicator, to all its ranks
@@ -43,15 +43,15 @@ class InternodeStatus final : public ProxyTask {
     std::function<std::optional<Wait>()> wait;  // of its messages
     std::function<const Error*(int*)> lost;  // of their connections to others: the first that ended
   };
-  explicit InternodeStatus(Terms terms);
+  explicit InternodeStatus(Options options);
 
-  Done begin();  // once all know where all listen
+  Status begin();  // once all know where all listen
   // The link to the parent is open, or will never be: each sees the other's end from then on. From
   // any thread.
   bool has_joined() const { return joined_.load(std::memory_order_acquire); }
 
   // A collective that this rank has enqueued; never one that is captured.
-  Done announce(const CallRecord& record);
+  Status announce(const CallRecord& record);
   MessageNotes& notes() { return notes_; }  // of its messages
   // The communicator has ended, here at least.
   void end();
@@ -61,17 +61,17 @@ class InternodeStatus final : public ProxyTask {
   // A rank that is known to have ended or left, or -1.
   int gone() const { return gone_.load(std::memory_order_acquire); }
   // A control message of its kinds.
-  void hear(int peer, std::span<const std::byte> message);
+  void report(int peer, std::span<const std::byte> message);
 
   // Tells and hears what is new, every half a millisecond.
   bool progress() override;
-  bool arm() override { return terms_.links.arm(); }
-  int poll_fd() const override { return terms_.links.poll_fd(); }
+  bool arm() override { return options_.links.arm(); }
+  int poll_fd() const override { return options_.links.poll_fd(); }
   // The rank leaves, in order or after end(); waits a little until that is told.
   void finish() override;
 
  private:
-  bool judges() const { return terms_.rank == 0; }
+  bool detects() const { return options_.rank == 0; }
   bool is_joined() const;
   void report(const Progress& own);
   void take_news(const StatusItem& news);
@@ -81,10 +81,11 @@ class InternodeStatus final : public ProxyTask {
   std::optional<Wait> own_wait() const;
   void raise(const Fault& fault);
 
-  const Terms terms_;
+  const Options options_;
   FailureDetector detector_;  // rank 0's hears of all, the others' of their own rank and rank 0
   StatusTree tree_;
-  int judge_gone_for_ = -1;  // rank 0 ended without a word: itself, or the rank that ended before
+  int detector_gone_for_ =
+      -1;  // rank 0 ended without a word: itself, or the rank that ended before
 
   std::mutex mutex_;
   std::condition_variable told_some_;

@@ -52,7 +52,7 @@ std::optional<MessageNotes::ToTell> MessageNotes::take(std::size_t max_bytes) {
   return made;
 }
 
-void MessageNotes::hear(int peer, std::span<const std::byte> message) {
+void MessageNotes::report(int peer, std::span<const std::byte> message) {
   NotesHead head;
   if (message.size() < sizeof(head)) return;
   std::memcpy(&head, message.data(), sizeof(head));
@@ -76,7 +76,7 @@ void MessageNotes::compare(int sender, std::uint64_t number) {
   if (mismatch_ || own.number != number || theirs.number != number) return;
   if (message_bytes(own.record) == message_bytes(theirs.record)) return;
   Fault& found = mismatch_.emplace();
-  found.status = Status::kInvalidUsage;
+  found.status = StatusCode::kInvalidUsage;
   found.rank = rank_;
   found.culprit = sender;
   found.own = own.record;

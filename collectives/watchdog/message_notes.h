@@ -36,7 +36,7 @@ class MessageNotes {
     std::vector<std::byte> message;
   };
   std::optional<ToTell> take(std::size_t max_bytes);
-  void hear(int peer, std::span<const std::byte> message);
+  void report(int peer, std::span<const std::byte> message);
   // Once: the first two that differ.
   std::optional<Fault> take_mismatch();
 

@@ -66,7 +66,7 @@ void StatusExchange::tell(int peer, bool is_question, std::uint64_t wanted) {
     waits_now_[r] = HostAtomics::load_acquire(host_.peers[r].progress->waits);
   HostAtomics::fence_seq_cst();
   HostReport report;
-  report.number = ++told_;
+  report.number = ++reported_;
   report.is_question = is_question;
   report.sequence = host_.sequence;
   report.traffic = remote_.links()->traffic(peer);
@@ -100,7 +100,7 @@ void StatusExchange::on_message(int peer, std::span<const std::byte> message) {
     known.report = theirs;
     known.heard = true;
     known.heard_ns = now;
-    known.teller = peer;
+    known.reporter = peer;
     known.number = report->number;
   }
   news_ = true;

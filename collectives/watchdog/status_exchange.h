@@ -28,7 +28,7 @@ class StatusExchange : RankPart {
     std::uint32_t quiet_waits = 0;
     std::uint64_t quiet_sequence = 0;
     std::int64_t heard_ns = 0;
-    int teller = -1;           // whose report it was,
+    int reporter = -1;         // whose report it was,
     std::uint64_t number = 0;  // and which of its reports
     RankReport report;
   };
@@ -54,7 +54,7 @@ class StatusExchange : RankPart {
   CallComparer& comparer_;
   std::vector<Known> known_;  // by rank; empty before the first wait that lasts
   bool news_ = false;
-  std::uint64_t told_ = 0;                // reports by this rank
+  std::uint64_t reported_ = 0;            // reports by this rank
   std::vector<std::uint32_t> waits_now_;  // of this host's ranks, for a report
   std::int64_t next_question_ns_ = 0;     // waited_ns from which on this wait asks again
 };

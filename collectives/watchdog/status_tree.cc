@@ -54,20 +54,20 @@ std::vector<int> StatusTree::children_of(const HostShape& shape, int rank) {
 }
 
 bool StatusTree::is_above(int rank) const {
-  return std::find(terms_.ancestors.begin(), terms_.ancestors.end(), rank) !=
-         terms_.ancestors.end();
+  return std::find(options_.ancestors.begin(), options_.ancestors.end(), rank) !=
+         options_.ancestors.end();
 }
 
 void StatusTree::put(const Progress& progress, std::optional<Wait> wait, std::uint64_t first,
                      std::span<const CallRecord> calls) {
-  StatusItem& known = below_[terms_.rank].item;
+  StatusItem& known = below_[options_.rank].item;
   if (calls.empty() && known.progress == progress && known.wait == wait) return;
-  StatusItem own{.rank = terms_.rank};
+  StatusItem own{.rank = options_.rank};
   for (const CallRecord& call : calls) own.calls.push_back({first++, call});
   own.progress = progress;
   own.wait = std::move(wait);
   own.version = known.version + 1;
-  if (terms_.rank == 0) return void(known = std::move(own));
+  if (options_.rank == 0) return void(known = std::move(own));
   note(std::move(own));
 }
 
@@ -77,9 +77,9 @@ void StatusTree::note(StatusItem item) {
     item.progress.reset();
     item.wait.reset();
   }
-  if (terms_.rank == 0) {
+  if (options_.rank == 0) {
     below.item.version = std::max(below.item.version, item.version);
-    return terms_.deliver(item);
+    return options_.deliver(item);
   }
   drop_known_calls(&item);
   merge_news(std::move(item), &below.item);
@@ -94,26 +94,26 @@ void StatusTree::drop_known_calls(StatusItem* item) {
   });
 }
 
-void StatusTree::hear(int peer, std::span<const std::byte> message) {
+void StatusTree::report(int peer, std::span<const std::byte> message) {
   const auto head = status_head_of(message);
   if (!head) return;
   if (head->kind == kStandingAnswer) {
-    if (peer == parent()) hear_answer(head->number);
+    if (peer == parent()) report_answer(head->number);
     return;
   }
   if (!is_above(peer)) {
     const bool is_new = children_.insert(peer).second;
-    if (is_new && !told_.empty()) terms_.send(peer, told_);
+    if (is_new && !reported_.empty()) options_.send(peer, reported_);
     if (head->number != 0) unanswered_[peer] = head->number;
   }
-  hear_items(peer, message.subspan(sizeof(StatusHead)));
+  report_items(peer, message.subspan(sizeof(StatusHead)));
 }
 
-void StatusTree::hear_items(int peer, std::span<const std::byte> items) {
-  while (auto item = next_status_item(&items, terms_.ranks)) {
-    if (item->rank == terms_.rank) continue;  // nobody knows better
+void StatusTree::report_items(int peer, std::span<const std::byte> items) {
+  while (auto item = next_status_item(&items, options_.ranks)) {
+    if (item->rank == options_.rank) continue;  // nobody knows better
     if (is_above(peer)) {
-      hear_from_above(*item);
+      report_from_above(*item);
       continue;
     }
     if (item->rank == peer && item->presence == StatusItem::kLeft) {
@@ -124,7 +124,7 @@ void StatusTree::hear_items(int peer, std::span<const std::byte> items) {
   }
 }
 
-void StatusTree::hear_from_above(const StatusItem& item) {
+void StatusTree::report_from_above(const StatusItem& item) {
   if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
   if (!gone_.insert(item.rank).second) return;
   if (item.presence == StatusItem::kEnded && ended_first_ < 0) ended_first_ = item.rank;
@@ -135,14 +135,14 @@ void StatusTree::hear_from_above(const StatusItem& item) {
 void StatusTree::announce_end_of_rank_0(const StatusItem& item) {
   StatusItem first = item;
   if (item.presence == StatusItem::kEnded) first.rank = ended_first_;
-  terms_.deliver(first);
+  options_.deliver(first);
   std::vector<std::byte> message = status_message(kStandingMessage, 0);
   if (first.rank != 0) append_status_item(first, 0, &message);
   append_status_item(item, 0, &message);
-  for (const int child : children_) terms_.send(child, message);
+  for (const int child : children_) options_.send(child, message);
 }
 
-void StatusTree::hear_answer(std::uint64_t number) {
+void StatusTree::report_answer(std::uint64_t number) {
   ended_first_ = -1;  // it knows of this rank, and will tell it what ends all
   while (!under_way_.empty() && under_way_.front().number <= number) under_way_.pop_front();
   waits_since_ns_ = now_ns_;
@@ -165,7 +165,7 @@ void StatusTree::look_for_ends() {
     return StatusItem{.rank = rank, .presence = StatusItem::kEnded};
   };
   for (auto child = children_.begin(); child != children_.end();) {
-    if (!terms_.has_ended(*child)) {
+    if (!options_.has_ended(*child)) {
       ++child;
       continue;
     }
@@ -176,7 +176,7 @@ void StatusTree::look_for_ends() {
   while (!is_orphan()) {
     const int above = parent();
     const bool known = gone_.contains(above);
-    if (!known && !terms_.has_ended(above)) return;
+    if (!known && !options_.has_ended(above)) return;
     turn_to_next_parent();
     if (known) continue;
     gone_.insert(above);
@@ -186,7 +186,7 @@ void StatusTree::look_for_ends() {
 }
 
 void StatusTree::look_for_silence() {
-  const bool may_turn = at_ + 1 < terms_.ancestors.size();
+  const bool may_turn = at_ + 1 < options_.ancestors.size();
   if (!may_turn || under_way_.empty() || now_ns_ - waits_since_ns_ < kSilentNs) return;
   turn_to_next_parent();
 }
@@ -198,14 +198,14 @@ void StatusTree::turn_to_next_parent() {
   std::deque<UnderWay> again;
   again.swap(under_way_);
   if (is_orphan()) return;
-  if (!told_.empty()) terms_.send(parent(), told_);
+  if (!reported_.empty()) options_.send(parent(), reported_);
   for (UnderWay& one : again) send_up(std::move(one.message));
   for (auto& [rank, below] : below_) below.is_new = true;
 }
 
 void StatusTree::answer() {
   for (const auto& [child, number] : unanswered_)
-    terms_.send(child, status_message(kStandingAnswer, number));
+    options_.send(child, status_message(kStandingAnswer, number));
   unanswered_.clear();
 }
 
@@ -237,27 +237,27 @@ void StatusTree::send_up(std::vector<std::byte> message) {
   if (under_way_.empty()) waits_since_ns_ = now_ns_;
   sent_at_ns_ = now_ns_;
   has_begun_ = true;
-  terms_.send(parent(), message);
+  options_.send(parent(), message);
   under_way_.push_back({sent_, std::move(message)});
 }
 
 void StatusTree::tell(std::vector<std::byte> message) {
-  if (!told_.empty()) return;
-  told_ = std::move(message);
-  for (const int child : children_) terms_.send(child, told_);
+  if (!reported_.empty()) return;
+  reported_ = std::move(message);
+  for (const int child : children_) options_.send(child, reported_);
   if (is_orphan()) return;
-  terms_.send(parent(), told_);
+  options_.send(parent(), reported_);
   send_up(status_message(kStandingMessage, 0));  // its answer says that the parent lives
 }
 
 void StatusTree::leave() {
-  StatusItem own{.rank = terms_.rank, .presence = StatusItem::kLeft};
-  const StatusItem& known = below_[terms_.rank].item;
+  StatusItem own{.rank = options_.rank, .presence = StatusItem::kLeft};
+  const StatusItem& known = below_[options_.rank].item;
   own.progress = known.progress;
   own.version = known.version;
   std::vector<std::byte> message = status_message(kStandingMessage, 0);
   append_status_item(own, 0, &message);
-  for (const int child : children_) terms_.send(child, message);
+  for (const int child : children_) options_.send(child, message);
   if (is_orphan()) return;
   own.progress.reset();
   note(std::move(own));

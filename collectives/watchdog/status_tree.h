@@ -56,7 +56,7 @@ class StatusTree {
   static constexpr std::int64_t kReportNs = 5'000'000;
   static constexpr std::int64_t kSilentNs = 400'000'000;
 
-  struct Terms {
+  struct Options {
     int rank = 0, ranks = 1;
     std::vector<int> ancestors;  // ancestors_of()
     std::vector<int> children;   // children_of(): they hear what is told, also before they speak
@@ -66,8 +66,9 @@ class StatusTree {
     // of the end of a rank above that came before it, where rank 0 may have ended for that.
     std::function<void(const StatusItem&)> deliver;
   };
-  explicit StatusTree(Terms terms)
-      : terms_(std::move(terms)), children_(terms_.children.begin(), terms_.children.end()) {}
+  explicit StatusTree(Options options)
+      : options_(std::move(options)),
+        children_(options_.children.begin(), options_.children.end()) {}
 
   // The parent first, rank 0 last.
   static std::vector<int> ancestors_of(const HostShape& shape, int rank);
@@ -77,7 +78,7 @@ class StatusTree {
   void put(const Progress& progress, std::optional<Wait> wait, std::uint64_t first,
            std::span<const CallRecord> calls);
   // A message of its kinds (kStandingMessage, kStandingAnswer); what no rank sends is left alone.
-  void hear(int peer, std::span<const std::byte> message);
+  void report(int peer, std::span<const std::byte> message);
   // Sends what is new, answers, looks who has ended. waits: this rank does, in vain so far.
   void tick(std::int64_t now_ns, bool waits);
   // To the neighbours, and to those that turn to this rank later.
@@ -85,7 +86,7 @@ class StatusTree {
   // The last words, with all that has not been sent. After put().
   void leave();
 
-  int parent() const { return is_orphan() ? -1 : terms_.ancestors[at_]; }  // -1: none is left
+  int parent() const { return is_orphan() ? -1 : options_.ancestors[at_]; }  // -1: none is left
 
  private:
   struct Below {  // this rank, or one below it
@@ -97,13 +98,13 @@ class StatusTree {
     std::vector<std::byte> message;
   };
 
-  bool is_orphan() const { return at_ >= terms_.ancestors.size(); }
+  bool is_orphan() const { return at_ >= options_.ancestors.size(); }
   bool is_above(int rank) const;
   void note(StatusItem item);
   void drop_known_calls(StatusItem* item);
-  void hear_items(int peer, std::span<const std::byte> items);
-  void hear_from_above(const StatusItem& item);
-  void hear_answer(std::uint64_t number);
+  void report_items(int peer, std::span<const std::byte> items);
+  void report_from_above(const StatusItem& item);
+  void report_answer(std::uint64_t number);
   void look_for_ends();
   void look_for_silence();
   void turn_to_next_parent();
@@ -112,7 +113,7 @@ class StatusTree {
   void send_news(std::size_t max_under_way);
   void send_up(std::vector<std::byte> message);
 
-  const Terms terms_;
+  const Options options_;
   std::size_t at_ = 0;          // of the ancestors: the parent now
   std::map<int, Below> below_;  // by rank
   CallWindow calls_;
@@ -126,7 +127,7 @@ class StatusTree {
   std::int64_t now_ns_ = 0, ticked_at_ns_ = 0;  // the first counts only time in which this ran
   std::int64_t sent_at_ns_ = 0, waits_since_ns_ = 0;
   bool has_begun_ = false;
-  std::vector<std::byte> told_;  // tell()'s; empty: nothing
+  std::vector<std::byte> reported_;  // tell()'s; empty: nothing
 };
 
 }  // namespace rondo::gpu

@@ -34,7 +34,7 @@ void Supervisor::install(bool suspends) {
     auto& supervisor = *static_cast<Supervisor*>(self);
     bool goes_on = false;
     (void)supervisor.faults_
-        .or_fault([&] { return goes_on = supervisor.keep_waiting(site, first), done(); })
+        .or_fault([&] { return goes_on = supervisor.keep_waiting(site, first), ok_status(); })
         .ok();
     return goes_on;
   };
@@ -44,7 +44,7 @@ void Supervisor::install(bool suspends) {
 
 void Supervisor::suspend(void* self, bool fresh) {
   RankContext& context = static_cast<Supervisor*>(self)->context_;
-  (void)context.faults.or_fault([&] { return context.remote.suspend(fresh), done(); }).ok();
+  (void)context.faults.or_fault([&] { return context.remote.suspend(fresh), ok_status(); }).ok();
 }
 
 bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
@@ -84,7 +84,7 @@ void Supervisor::raise_timeout(const WaitSite& site, double limit) {
   std::string who = blamed >= 0 ? members_.name_of(blamed) : "its peers";
   if (blamed != awaited) who += fmt::format(" (by way of rank {})", awaited);
   faults_.raise(
-      faults_.make(Status::kTimeout, blamed,
+      faults_.make(StatusCode::kTimeout, blamed,
                    fmt::format("{}. All ranks:\n{}",
                                fault_texts::timed_out(members_.rank, limit, who, call_.text()),
                                graph_.describe_ranks())));
@@ -127,7 +127,7 @@ bool Supervisor::check_partings(const WaitSite& site) {
     const Parting parting = left ? Parting::kLeft : Parting::kEnded;
     const std::string name = members_.name_of(members_.local_ranks[r]);
     faults_.raise(faults_.make(
-        Status::kRemoteError, members_.local_ranks[r],
+        StatusCode::kRemoteError, members_.local_ranks[r],
         is_message(call_.record)
             ? fault_texts::gone_from_message(name, parting, to_string(call_.record), members_.rank)
             : fault_texts::gone_before(name, parting, call_.text(), members_.rank)));

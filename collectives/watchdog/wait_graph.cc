@@ -68,7 +68,7 @@ bool WaitGraph::follow_cycle(std::vector<Member>& found) const {
     // What is told of two ranks of another host must have been seen at one time.
     if (local < 0 && !crosses) {
       const StatusExchange::Known* other = statuses_.of(next);
-      if (other == nullptr || known->teller != other->teller || known->number != other->number)
+      if (other == nullptr || known->reporter != other->reporter || known->number != other->number)
         return false;
     }
     found.push_back({at, next, report.waits, report.checks, crosses ? report.quiet : 0, crosses,
@@ -113,7 +113,8 @@ bool WaitGraph::check_cycle() {
   std::vector<fault_texts::MadeCall> cycle;
   for (const Member& member : found)
     cycle.push_back({member.rank, to_string(member.call), member.waiting_for});
-  Fault fault = faults_.make(Status::kInvalidUsage, found[1].rank, fault_texts::wait_cycle(cycle));
+  Fault fault =
+      faults_.make(StatusCode::kInvalidUsage, found[1].rank, fault_texts::wait_cycle(cycle));
   fault.other = found[1].call;
   faults_.raise(std::move(fault));
   return true;
@@ -143,7 +144,7 @@ bool WaitGraph::check_outsiders() {
     }
     if (!advanced(seen.checks, report.checks)) continue;
     Fault fault =
-        faults_.make(Status::kInvalidUsage, peer,
+        faults_.make(StatusCode::kInvalidUsage, peer,
                      fault_texts::waits_outside(
                          {peer, to_string(report.waits_in)},
                          {members_.rank,

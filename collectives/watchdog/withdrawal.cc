@@ -41,7 +41,7 @@ void Withdrawal::cut_off_exposed(const host::HostCall& call, std::uint32_t expos
   for (const std::uint32_t side : {kExposesInput, kExposesOutput}) {
     if (!(exposure & side)) continue;
     const Part& part = parts[side == kExposesOutput];
-    if (const Done cut = cut_off(part.memory, part.bytes); !cut.ok())
+    if (const Status cut = cut_off(part.memory, part.bytes); !cut.ok())
       RONDO_WARN("rank {}: a peer that stands still may yet touch a buffer of {}: {}",
                  members_.rank, call_.text(), cut.error().text);
   }
@@ -58,7 +58,7 @@ bool Withdrawal::still_whole(const host::HostCall& call) {
   const Part output = output_of(call, members_.size);
   if (is_reachable(output.memory, output.bytes)) return true;
   faults_.raise(faults_.make(
-      Status::kRemoteError, members_.rank,
+      StatusCode::kRemoteError, members_.rank,
       fmt::format("rank {}: in {} its output was taken out of its peers' reach, because a rank of "
                   "another communicator stands still in it",
                   members_.rank, call_.text())));
@@ -92,8 +92,8 @@ bool Withdrawal::await_touches(const WaitSite& site, bool first) {
   return false;
 }
 
-Done Withdrawal::cut_off(const void* memory, std::size_t bytes) {
-  if (host::place_of(host_.arena, memory) == 0) return done();
+Status Withdrawal::cut_off(const void* memory, std::size_t bytes) {
+  if (host::place_of(host_.arena, memory) == 0) return ok_status();
   RONDO_TRY(const auto arena, shm::Arena::of_process());
   return arena->cut_off(memory, bytes);
 }

@@ -28,7 +28,7 @@ class Withdrawal : RankPart {
   // Of a rank of another process, when the wait for them ended.
   bool touches_may_go_on() const { return touches_may_go_on_; }
   // Takes memory out of peers' reach.
-  Done cut_off(const void* memory, std::size_t bytes);
+  Status cut_off(const void* memory, std::size_t bytes);
   static bool is_reachable(const void* memory, std::size_t bytes);
 
   // HostRank's hooks of these names.

@@ -2,7 +2,7 @@
 // and one row here, for the host, for GPUs and for the checker.
 //
 // ROW(text, algorithm, collective, order, verbs, what of RowTraits differs from the usual). table.h
-// makes the table of them; run_text.h calls the texts, with `x` for what an executor brings.
+// makes the table of them; run_algorithm.h calls the texts, with `x` for what an executor brings.
 #pragma once
 
 // clang-format off
@@ -45,11 +45,11 @@
       kTree, kBroadcast, kNone, kPrimitives, .min_slots = 3, .fill = Fill::kHalves)             \
   ROW(tree_reduce(x.links, x.root, x.rounds),                                                      \
       kTree, kReduce, kDoubleTree, kPrimitives, .min_slots = 3, .fill = Fill::kHalves)          \
-  ROW(hung_tree_broadcast(x.links, x.root, x.rounds),                                              \
+  ROW(rerooted_tree_broadcast(x.links, x.root, x.rounds),                                          \
       kTree, kBroadcast, kNone, kPrimitives, .where = Where::kGpu, .min_slots = 3,              \
       .fill = Fill::kHalves)                                                                       \
-  ROW(hung_tree_reduce(x.links, x.root, x.rounds),                                                 \
-      kTree, kReduce, kHungTree, kPrimitives, .where = Where::kGpu, .min_slots = 3,             \
+  ROW(rerooted_tree_reduce(x.links, x.root, x.rounds),                                             \
+      kTree, kReduce, kRerootedTree, kPrimitives, .where = Where::kGpu, .min_slots = 3,            \
       .fill = Fill::kHalves, .roots = Roots::kOfFewNeighbours)                                     \
   ROW(recursive_all_reduce(x.links, x.rounds), kRecursive, kAllReduce, kTree, kPrimitives)         \
   ROW(hierarchical_all_reduce(x.host, x.cross, x.map, x.rounds, x.longest),                        \

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "kernels/algorithms/ring.h"
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_algorithm.h"
 #include "kernels/primitives.h"
 
 namespace rondo {
@@ -43,9 +43,9 @@ constexpr Speaks speech_of(Algorithm algorithm) {
   return algorithm == Algorithm::kTree ? Speaks::kPositions : Speaks::kNumbers;
 }
 
-// What run_text() takes of texts over connections.
+// What run_algorithm() takes of texts over connections.
 template <Where kWhere, Speaks kSpeaks, class C>
-struct LinksText {
+struct LinksAlgorithm {
   C& links;
   const RingView& ring;
   int root;  // as the text speaks of it
@@ -62,13 +62,13 @@ template <Where kWhere, class C>
 bool run_links(C& links, const RingView& ring, int root, const Rounds& rounds, Algorithm algorithm,
                Collective collective) {
   if (speech_of(algorithm) == Speaks::kNumbers) {
-    LinksText<kWhere, Speaks::kNumbers, C> text{links, ring, root, rounds};
-    return run_text(text, algorithm, collective);
+    LinksAlgorithm<kWhere, Speaks::kNumbers, C> text{links, ring, root, rounds};
+    return run_algorithm(text, algorithm, collective);
   }
   OverPositions<C> over{links, ring};
   const int position = root < 0 ? root : ring.part(ring.behind(root));
-  LinksText<kWhere, Speaks::kPositions, OverPositions<C>> text{over, ring, position, rounds};
-  return run_text(text, algorithm, collective);
+  LinksAlgorithm<kWhere, Speaks::kPositions, OverPositions<C>> text{over, ring, position, rounds};
+  return run_algorithm(text, algorithm, collective);
 }
 
 }  // namespace rondo

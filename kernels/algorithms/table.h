@@ -3,10 +3,10 @@
 //
 // `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
 // (split at the largest power of two below n), kRing a rotation of the ring (ring.h), kDoubleTree
-// that of tree.h, kHungTree that of hung_tree.h, kHostTree the balanced tree over hosts of the
-// balanced trees over the ranks of each (hierarchical.h), kHostRing a rotation of the hosts, of the
-// balanced trees over the ranks of each, kNone where nothing is reduced. Only kTree and kNone rows
-// run in reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
+// that of tree.h, kRerootedTree that of rerooted_tree.h, kHostTree the balanced tree over hosts of
+// the balanced trees over the ranks of each (hierarchical.h), kHostRing a rotation of the hosts, of
+// the balanced trees over the ranks of each, kNone where nothing is reduced. Only kTree and kNone
+// rows run in reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ enum class Order : std::uint8_t {
   kTree,
   kRing,
   kDoubleTree,
-  kHungTree,
+  kRerootedTree,
   kHostTree,
   kHostRing
 };
@@ -45,7 +45,7 @@ enum class Who : std::uint8_t { kNobody, kAll, kRoot, kAllButRoot };
 // all of them, a block of per_round for every rank, one rank's part, a half, or what other hosts
 // have for a rail (hierarchical_all_gather_slot).
 enum class Fill : std::uint8_t { kRound, kBlocks, kPartEach, kHalves, kOtherHosts };
-// kOfFewNeighbours: those that hung_tree_takes() says.
+// kOfFewNeighbours: those that rerooted_tree_takes() says.
 enum class Roots : std::uint8_t { kAny, kOfFewNeighbours };
 
 struct RowTraits {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/double_tree.h"
-#include "kernels/algorithms/hung_tree.h"
+#include "kernels/algorithms/rerooted_tree.h"
 
 namespace rondo::check {
 namespace {
@@ -88,11 +88,11 @@ Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint
   };
 }
 
-Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
-                        const std::vector<int>& order) {
+Reduced rerooted_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
+                            const std::vector<int>& order) {
   return [=](Expressions& pool, int call, std::uint64_t element) {
     const int which = tree(element);
-    const auto links_of = [&](int p) { return hung_double_tree(p, root, ranks, which); };
+    const auto links_of = [&](int p) { return rerooted_double_tree(p, root, ranks, which); };
     return subtree(pool, links_of, order, call, element, root);
   };
 }

@@ -35,9 +35,9 @@ Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> firs
 // -1. Over positions: `order` holds the rank at each; empty: its number is its position.
 Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
                           const std::vector<int>& order = {});
-// The same along the links of the free trees, hung up at the root (hung_tree.h).
-Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
-                        const std::vector<int>& order = {});
+// The same along the links of the free trees, rooted at the root (rerooted_tree.h).
+Reduced rerooted_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
+                            const std::vector<int>& order = {});
 
 struct Job {
   Collective collective = Collective::kAllReduce;

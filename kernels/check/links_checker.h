@@ -37,8 +37,8 @@ class LinksChecker {
   LinksChecker& operator=(const LinksChecker&) = delete;
 
   // One call of all ranks.
-  template <class Text>
-  void call(const Job& job, Text&& text) {
+  template <class Algorithm>
+  void call(const Job& job, Algorithm&& text) {
     const int number = static_cast<int>(jobs_.size());
     jobs_.push_back(job);
     for (LinksProgram& program : programs_) {

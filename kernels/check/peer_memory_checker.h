@@ -44,15 +44,15 @@ class PeerMemoryChecker {
 
   // One call of all ranks. exposures[r]: kExposesInput | kExposesOutput. scaled: PreMulSum, whose
   // inputs are never exposed and whose own operand lies in the own slot.
-  template <class Text>
-  void call(const Job& job, const std::vector<std::uint32_t>& exposures, Text&& text,
+  template <class Algorithm>
+  void call(const Job& job, const std::vector<std::uint32_t>& exposures, Algorithm&& text,
             bool scaled = false) {
     record(job, exposures, scaled, [&](Rank& rank) { text(rank.program); });
   }
 
   // The same for texts over two views: text(host, cross, map).
-  template <class Text>
-  void call_across(const Job& job, const std::vector<std::uint32_t>& exposures, Text&& text,
+  template <class Algorithm>
+  void call_across(const Job& job, const std::vector<std::uint32_t>& exposures, Algorithm&& text,
                    bool scaled = false) {
     record(job, exposures, scaled, [&](Rank& rank) {
       const HostMap map = map_of(rank);

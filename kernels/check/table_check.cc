@@ -44,7 +44,7 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   if (row.order == Order::kDoubleTree)
     return double_tree_order(n, row.collective == Collective::kReduce ? top : -1, tree_of,
                              what.ring);
-  if (row.order == Order::kHungTree) return hung_tree_order(n, top, tree_of, what.ring);
+  if (row.order == Order::kRerootedTree) return rerooted_tree_order(n, top, tree_of, what.ring);
   if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
   if (row.order == Order::kHostRing) {
     const auto host_of = [hosts = what.hosts](int rank) {
@@ -85,7 +85,7 @@ std::vector<std::uint32_t> exposures_of(const Case& what) {
 }
 
 bool takes(const AlgorithmRow& row, const Case& what, int root) {
-  return row.roots == Roots::kAny || hung_tree_takes(position_of(what, root), what.ranks);
+  return row.roots == Roots::kAny || rerooted_tree_takes(position_of(what, root), what.ranks);
 }
 
 template <class Checker>
@@ -99,7 +99,7 @@ Verdict check_calls(Checker& checker, const AlgorithmRow& row, const Case& what)
   return checker.run();
 }
 
-struct MemoryText {
+struct MemoryAlgorithm {
   PeerMemoryProgram& memory;
   int root;
   Rounds rounds;
@@ -107,7 +107,7 @@ struct MemoryText {
   static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kPeerMemory; }
 };
 
-struct ViewsText {
+struct ViewsAlgorithm {
   PeerMemoryProgram& host;
   CrossProgram& cross;
   const HostMap& map;
@@ -148,14 +148,14 @@ bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& w
   bool known = true;
   if (row.verbs == Verbs::kViews) {
     const auto run = [&](auto& host, auto& cross, const HostMap& map) {
-      ViewsText text{host, cross, map, root, rounds, link_elements(what)};
-      known &= run_text(text, row.algorithm, row.collective);
+      ViewsAlgorithm text{host, cross, map, root, rounds, link_elements(what)};
+      known &= run_algorithm(text, row.algorithm, row.collective);
     };
     checker.call_across(job, exposures_of(what), run, what.scaled);
   } else {
     const auto run = [&](auto& memory) {
-      MemoryText text{memory, root, rounds};
-      known &= run_text(text, row.algorithm, row.collective);
+      MemoryAlgorithm text{memory, root, rounds};
+      known &= run_algorithm(text, row.algorithm, row.collective);
     };
     checker.call(job, exposures_of(what), run, what.scaled);
   }

@@ -35,12 +35,12 @@ struct Agree {
   }
 
  private:
-  static RONDO_FN void tell(InPlaceWords::Said* to, const InPlaceWords::Said& what) {
+  static RONDO_FN void tell(InPlaceWords::Answer* to, const InPlaceWords::Answer& what) {
     device::store(&to->send, what.send);
     device::store(&to->receive, what.receive);
     device::store(&to->mapped, what.mapped);
   }
-  static RONDO_FN void hear(int rank, const InPlaceWords::Said& said) {
+  static RONDO_FN void hear(int rank, const InPlaceWords::Answer& said) {
     const std::uint32_t at = Resolve::place_of(rank);
     device::store_shared(at + Resolve::kSend, device::load(&said.send));
     device::store_shared(at + Resolve::kReceive, device::load(&said.receive));

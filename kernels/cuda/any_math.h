@@ -1,5 +1,5 @@
-// AnyMath: every operation of a type, and of its signed twin, in one kernel: the call names it when
-// the kernel runs.
+// AnyMath: every operation of a type, and of its signed line_pair, in one kernel: the call names it
+// when the kernel runs.
 //
 // For operations that are too rare to be worth code of their own in every protocol. Guarantees: the
 // bits of reduce.h. Cost: 8 bytes at a time, by a function that is called and branches once on the

@@ -19,7 +19,7 @@ struct BulkMath : CopyMath {
 template <>
 struct SimpleMover<BulkMath> {
   using T = CopyMath::T;
-  const JobPlaces& job;
+  const JobOperands& job;
   unsigned worker, workers;
   CopyMath math;
 

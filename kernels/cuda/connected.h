@@ -11,7 +11,7 @@
 // loads and stores with which a launch begins and ends.
 #pragma once
 
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_algorithm.h"
 #include "kernels/cuda/control_warp.h"
 #include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/ll128_mover.h"
@@ -88,11 +88,11 @@ struct Connected {
   static RONDO_FN void play(const Args& args, const Rounds& rounds) {
     const RingOf<PlayedOrder> ring{Played::position(), args.ranks};
     if (Played::algorithm() == Algorithm::kRing) {
-      RingText text{{args}, ring, Played::root(), rounds};
-      run_text(text, Algorithm::kRing, Played::collective());
+      RingAlgorithm text{{args}, ring, Played::root(), rounds};
+      run_algorithm(text, Algorithm::kRing, Played::collective());
     } else {
-      TreeText text{{args}, position_of(ring, Played::root()), rounds};
-      run_text(text, Algorithm::kTree, Played::collective());
+      TreeAlgorithm text{{args}, position_of(ring, Played::root()), rounds};
+      run_algorithm(text, Algorithm::kTree, Played::collective());
     }
   }
   // Of a root; of -1, that there is none, whatever.
@@ -188,7 +188,7 @@ struct Connected {
     return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
            reduces(row.collective) == Math::kReduces;
   }
-  struct RingText {
+  struct RingAlgorithm {
     DeviceLinks<Math, Speak::kNumbers> links;
     RingOf<PlayedOrder> ring;
     int root;
@@ -196,7 +196,7 @@ struct Connected {
 
     static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kRing); }
   };
-  struct TreeText {
+  struct TreeAlgorithm {
     DeviceLinks<Math, Speak::kPositions> links;
     int root;  // its position
     Rounds rounds;
@@ -216,7 +216,7 @@ struct Connected {
     const Math math = Math::of(record, args.ranks, {Played::scalar(), Played::is_late()});
     RONDO_NO_UNROLL
     for (;; ++number) {
-      const JobPlaces job = JobPlaces::read(ring.wait_for(number));
+      const JobOperands job = JobOperands::read(ring.wait_for(number));
       if ((job.how & kLast) == 0 && !cta_failed()) {
         const unsigned worker = ring.group.worker(), workers = ring.group.workers();
         const LineJob line{job, worker, workers};

@@ -1,8 +1,8 @@
 // How kernels wait: a spin that looks at its CTA's words every thousand turns. One thread of the
-// CTA, the looker, looks at the host's words for all.
+// CTA, the poller, looks at the host's words for all.
 //
 // The first words of shared memory belong to the waits of a CTA. A wait that goes on for long
-// becomes the looker where there is none, and stops being it when it ends. A wait that has gone on
+// becomes the poller where there is none, and stops being it when it ends. A wait that has gone on
 // for longer than the limit becomes it in any case, so that Control names it. Places are taken by
 // plain stores: for a moment two threads may look, which does no harm.
 //
@@ -32,9 +32,9 @@ struct Awaited {
   bool room;
 };
 
-// The CTA's words: whether a wait has failed; the looker, as 2 * (its thread + 1) + 1 where it has
+// The CTA's words: whether a wait has failed; the poller, as 2 * (its thread + 1) + 1 where it has
 // waited for too long, or 0; the limit that it has read.
-enum WaitWord : std::uint32_t { kFailedAt = 0, kLookerAt = 8, kLimitAt = 16 };
+enum WaitWord : std::uint32_t { kFailedAt = 0, kPollerAt = 8, kLimitAt = 16 };
 static_assert(kLimitAt + 8 <= kWaitShared);
 
 RONDO_FN inline std::uint64_t wait_word(WaitWord at) {
@@ -46,7 +46,7 @@ RONDO_FN inline void set_wait_word(WaitWord at, std::uint64_t value) {
 // By one thread, before a barrier that comes before all waits.
 RONDO_FN inline void begin_waits() {
   set_wait_word(kFailedAt, 0);
-  set_wait_word(kLookerAt, 0);
+  set_wait_word(kPollerAt, 0);
   set_wait_word(kLimitAt, 0);
 }
 // A failed CTA neither moves nor posts anything more. Seeing it late does no harm.
@@ -67,7 +67,7 @@ RONDO_FN inline void write_record(CallRecord* at, const Call& call) {
 }
 
 // One wait of a thread: asked every thousand turns whether it goes on.
-class Wait {
+class PollingWait {
  public:
   template <class Call>
   RONDO_FN bool goes_on(Control* control, const Call& call, Awaited awaited) {
@@ -75,10 +75,10 @@ class Wait {
     const std::uint64_t now = device::timer_ns();
     if (begin_ == 0) begin_ = now;
     const bool over = is_over(wait_word(kLimitAt), now);
-    const std::uint64_t looker = wait_word(kLookerAt);
-    if (looker / 2 != me()) {
-      if (looker == 0 || (over && looker % 2 == 0))
-        set_wait_word(kLookerAt, 2 * me() + (over ? 1 : 0));
+    const std::uint64_t poller = wait_word(kPollerAt);
+    if (poller / 2 != me()) {
+      if (poller == 0 || (over && poller % 2 == 0))
+        set_wait_word(kPollerAt, 2 * me() + (over ? 1 : 0));
       return true;
     }
     if (look(control, call, awaited, now)) return true;
@@ -87,7 +87,7 @@ class Wait {
   }
   // When it is over.
   RONDO_FN void end() const {
-    if (begin_ != 0 && wait_word(kLookerAt) / 2 == me()) set_wait_word(kLookerAt, 0);
+    if (begin_ != 0 && wait_word(kPollerAt) / 2 == me()) set_wait_word(kPollerAt, 0);
   }
 
  private:
@@ -133,7 +133,7 @@ struct NobodyToTell {
 template <class Ready, class Call, class Told = NobodyToTell>
 RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& call, Awaited awaited,
                                 const Told& told = {}) {
-  Wait wait;
+  PollingWait wait;
   unsigned turns = 1;
   for (; !ready(); ++turns) {
     device::spin();
@@ -150,7 +150,7 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& cal
 template <class Ready, class Call, class Told = NobodyToTell>
 RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& call,
                                    Awaited awaited, const Told& told = {}) {
-  Wait wait;
+  PollingWait wait;
   unsigned turns = 1;
   for (; device::any(!ready()); ++turns) {
     device::spin();

@@ -8,7 +8,7 @@
 namespace rondo::cuda {
 
 struct LineJob {
-  const JobPlaces& job;
+  const JobOperands& job;
   unsigned worker, workers;
 
   // Registers are scarce: words are read where they are needed.

@@ -7,9 +7,9 @@
 // the slot's step + 1 in 64 bits and never comes back.
 //
 // Two lines carry 15 vectors of the caller's: lane l of eight has vector l in the first and vector
-// 8 + l in the second line, and vector 7 is halved between them. A lane loads several twins before
-// it waits (one where there are three operands). Cost: 128/120 of the bytes on the wire, one vote
-// of the warp for all lines that its lanes load at once.
+// 8 + l in the second line, and vector 7 is halved between them. A lane loads several line_pairs
+// before it waits (one where there are three operands). Cost: 128/120 of the bytes on the wire, one
+// vote of the warp for all lines that its lanes load at once.
 #pragma once
 
 #include "kernels/cuda/line_job.h"
@@ -22,24 +22,24 @@ struct LL128Mover : LineJob {
   Math math;
 
   RONDO_FN void run() const {
-    // Three operands leave registers for one twin.
-    if constexpr (Math::kReduces && kTwins > 1)
-      if (word(kFrom + 1) != 0) return run_twins<1>();
-    run_twins<kTwins>();
+    // Three operands leave registers for one line_pair.
+    if constexpr (Math::kReduces && kLinePairs > 1)
+      if (word(kFrom + 1) != 0) return run_line_pairs<1>();
+    run_line_pairs<kLinePairs>();
   }
 
  private:
-  static constexpr int kTwins =
-      Math::kReduces && !Math::kHeavy ? shapes::kLL128SumTwins : shapes::kLL128Twins;
+  static constexpr int kLinePairs =
+      Math::kReduces && !Math::kHeavy ? shapes::kLL128SumPairs : shapes::kLL128Pairs;
   static constexpr unsigned kLanes = 8;  // of a line
-  static constexpr unsigned kTwinsOfWarp = device::kWarp / kLanes;
-  static constexpr unsigned kTwinData = 2 * kLongLineData;
+  static constexpr unsigned kPairsOfWarp = device::kWarp / kLanes;
+  static constexpr unsigned kPairData = 2 * kLongLineData;
   static constexpr unsigned kPart = sizeof(device::Vector);
   static constexpr unsigned kSecond = kLanes * kPart;  // where the second line's data begin
 
-  // This lane's twin lines, and how many bytes of the call they and all after them hold.
-  struct Place {
-    unsigned twin;
+  // This lane's line_pair lines, and how many bytes of the call they and all after them hold.
+  struct LinePosition {
+    unsigned line_pair;
     unsigned rest;
     RONDO_FN bool used() const { return rest > 0; }
     RONDO_FN bool both() const { return rest > kLongLineData; }
@@ -48,124 +48,126 @@ struct LL128Mover : LineJob {
   struct Parts {
     device::Vector line[2];
   };
-  // What a lane has at once: the same twin of several groups of twins of the warp.
-  template <int twins>
+  // What a lane has at once: the same line_pair of several groups of line_pairs of the warp.
+  template <int line_pairs>
   struct Several {
-    Parts twin[twins];
+    Parts line_pair[line_pairs];
   };
-  struct Places {
+  struct LinePositions {
     unsigned first, bytes;
-    RONDO_FN Place operator[](int t) const {
-      const unsigned twin = first + static_cast<unsigned>(t) * kTwinsOfWarp;
-      const unsigned begin = twin * kTwinData;
-      return {twin, begin < bytes ? bytes - begin : 0};
+    RONDO_FN LinePosition operator[](int t) const {
+      const unsigned line_pair = first + static_cast<unsigned>(t) * kPairsOfWarp;
+      const unsigned begin = line_pair * kPairData;
+      return {line_pair, begin < bytes ? bytes - begin : 0};
     }
   };
 
   RONDO_FN unsigned lane() const { return worker % kLanes; }
   RONDO_FN bool has_flag() const { return lane() == kLanes - 1; }
 
-  template <int twins>
-  RONDO_FN void run_twins() const {
-    constexpr unsigned kAtOnce = twins * kTwinsOfWarp;
+  template <int line_pairs>
+  RONDO_FN void run_line_pairs() const {
+    constexpr unsigned kAtOnce = line_pairs * kPairsOfWarp;
     const auto bytes = static_cast<unsigned>(job.count * sizeof(T));
-    const unsigned all = (bytes + kTwinData - 1) / kTwinData;
+    const unsigned all = (bytes + kPairData - 1) / kPairData;
     RONDO_NO_UNROLL
     for (unsigned first = worker / device::kWarp * kAtOnce; first < all;
          first += workers / device::kWarp * kAtOnce)
-      if (!move<twins>({first + worker % device::kWarp / kLanes, bytes})) return;
+      if (!move<line_pairs>({first + worker % device::kWarp / kLanes, bytes})) return;
   }
 
   // By whole warps. false: a wait has failed.
-  template <int twins>
-  RONDO_FN bool move(const Places& places) const {
-    Several<twins> result;
-    if (!make_result<twins>(places, &result)) return false;
+  template <int line_pairs>
+  RONDO_FN bool move(const LinePositions& places) const {
+    Several<line_pairs> result;
+    if (!make_result<line_pairs>(places, &result)) return false;
     RONDO_UNROLL
-    for (int t = 0; t < twins; ++t) {
-      put(0, places[t], result.twin[t]);
-      put(1, places[t], result.twin[t]);
+    for (int t = 0; t < line_pairs; ++t) {
+      put(0, places[t], result.line_pair[t]);
+      put(1, places[t], result.line_pair[t]);
     }
     if (word(kKeep) == 0) return true;
     RONDO_UNROLL
-    for (int t = 0; t < twins; ++t)
-      if (places[t].used()) write(places[t], result.twin[t]);
+    for (int t = 0; t < line_pairs; ++t)
+      if (places[t].used()) write(places[t], result.line_pair[t]);
     return true;
   }
 
-  template <int twins>
-  RONDO_FN bool make_result(const Places& places, Several<twins>* result) const {
-    Several<twins> own{};
+  template <int line_pairs>
+  RONDO_FN bool make_result(const LinePositions& places, Several<line_pairs>* result) const {
+    Several<line_pairs> own{};
     if (word(kOwn) != 0) {
       RONDO_UNROLL
-      for (int t = 0; t < twins; ++t)
-        if (places[t].used()) own.twin[t] = read(places[t]);
+      for (int t = 0; t < line_pairs; ++t)
+        if (places[t].used()) own.line_pair[t] = read(places[t]);
     }
     *result = own;
     if (word(kFrom) == 0) {
       if constexpr (Math::kReduces)
-        if ((job.how & kReduces) != 0) *result = combine<twins, 1>({&own});
+        if ((job.how & kReduces) != 0) *result = combine<line_pairs, 1>({&own});
       return true;
     }
-    Several<twins> first;
-    if (!take<twins>(0, places, &first)) return false;
+    Several<line_pairs> first;
+    if (!take<line_pairs>(0, places, &first)) return false;
     *result = first;
     if constexpr (Math::kReduces) {
       if ((job.how & kReduces) == 0) return true;
-      if (twins > 1 || word(kFrom + 1) == 0) {
-        *result = combine<twins, 2>({&first, &own});
+      if (line_pairs > 1 || word(kFrom + 1) == 0) {
+        *result = combine<line_pairs, 2>({&first, &own});
         return true;
       }
-      Several<twins> second;
-      if (!take<twins>(1, places, &second)) return false;
-      *result = combine<twins, 3>({&first, &own, &second});
+      Several<line_pairs> second;
+      if (!take<line_pairs>(1, places, &second)) return false;
+      *result = combine<line_pairs, 3>({&first, &own, &second});
     }
     return true;
   }
-  template <int twins, int sources>
-  RONDO_FN Several<twins> combine(const Several<twins>* const (&from)[sources]) const {
-    Several<twins> result;
+  template <int line_pairs, int sources>
+  RONDO_FN Several<line_pairs> combine(const Several<line_pairs>* const (&from)[sources]) const {
+    Several<line_pairs> result;
     RONDO_UNROLL
-    for (int l = 0; l < 2 * twins; ++l) {
+    for (int l = 0; l < 2 * line_pairs; ++l) {
       device::Vector operand[sources];
       RONDO_UNROLL
-      for (int s = 0; s < sources; ++s) operand[s] = from[s]->twin[l / 2].line[l % 2];
-      result.twin[l / 2].line[l % 2] = math.template combine_vectors<sources>(operand, finishes());
+      for (int s = 0; s < sources; ++s) operand[s] = from[s]->line_pair[l / 2].line[l % 2];
+      result.line_pair[l / 2].line[l % 2] =
+          math.template combine_vectors<sources>(operand, finishes());
     }
     return result;
   }
 
-  RONDO_FN device::Pair* pair_at(std::uint64_t slot, Place place, int line) const {
+  RONDO_FN device::Pair* pair_at(std::uint64_t slot, LinePosition place, int line) const {
     return reinterpret_cast<device::Pair*>(slot) +
-           ((2 * place.twin + static_cast<unsigned>(line)) * kLanes + lane());
+           ((2 * place.line_pair + static_cast<unsigned>(line)) * kLanes + lane());
   }
   // Waits for the lines in an incoming slot: all loads are on their way before any is looked at.
-  template <int twins>
-  RONDO_FN bool take(int which, const Places& places, Several<twins>* taken) const {
+  template <int line_pairs>
+  RONDO_FN bool take(int which, const LinePositions& places, Several<line_pairs>* taken) const {
     const std::uint64_t from = word(kFrom + which), flag = word(kFromFlags + which);
-    device::Pair pair[2 * twins] = {};
+    device::Pair pair[2 * line_pairs] = {};
     const auto has = [&](int l) {
       return l % 2 == 0 ? places[l / 2].used() : places[l / 2].both();
     };
     const auto load = [&] {
       RONDO_UNROLL
-      for (int l = 0; l < 2 * twins; ++l)
+      for (int l = 0; l < 2 * line_pairs; ++l)
         if (has(l)) pair[l] = device::load_pair(pair_at(from, places[l / 2], l % 2));
     };
     const auto come = [&] {
       load();
       bool all = true;
       RONDO_UNROLL
-      for (int l = 0; l < 2 * twins; ++l) all = all && (!has(l) || pair[l].half[1] == flag);
+      for (int l = 0; l < 2 * line_pairs; ++l) all = all && (!has(l) || pair[l].half[1] == flag);
       return all || !has_flag();
     };
     if (!wait_together(come, Played::control(), PlayedRecord{}, awaited(which))) return false;
     load();
     RONDO_UNROLL
-    for (int l = 0; l < 2 * twins; ++l) taken->twin[l / 2].line[l % 2] = vector_of(pair[l]);
+    for (int l = 0; l < 2 * line_pairs; ++l)
+      taken->line_pair[l / 2].line[l % 2] = vector_of(pair[l]);
     return true;
   }
-  RONDO_FN void put(int which, Place place, const Parts& parts) const {
+  RONDO_FN void put(int which, LinePosition place, const Parts& parts) const {
     if (word(kTo + which) == 0) return;
     RONDO_UNROLL
     for (int l = 0; l < 2; ++l) {
@@ -177,7 +179,7 @@ struct LL128Mover : LineJob {
   }
 
   // This lane's vectors of the caller's buffer.
-  RONDO_FN Parts read(Place place) const {
+  RONDO_FN Parts read(LinePosition place) const {
     Parts parts{};
     parts.line[0] = read_vector(word(kOwn), place, lane() * kPart);
     if (has_flag()) {
@@ -188,7 +190,7 @@ struct LL128Mover : LineJob {
     }
     return parts;
   }
-  RONDO_FN void write(Place place, const Parts& parts) const {
+  RONDO_FN void write(LinePosition place, const Parts& parts) const {
     device::Vector first = parts.line[0];
     if (has_flag()) {
       first.word[2] = parts.line[1].word[0];
@@ -199,7 +201,7 @@ struct LL128Mover : LineJob {
     write_vector(word(kKeep), place, lane() * kPart, first);
   }
   // Bytes of a vector, and of its second half, that the call has.
-  static RONDO_FN unsigned valid_of(Place place, unsigned offset) {
+  static RONDO_FN unsigned valid_of(LinePosition place, unsigned offset) {
     const unsigned valid = place.rest > offset ? place.rest - offset : 0;
     return valid < kPart ? valid : kPart;
   }
@@ -207,17 +209,18 @@ struct LL128Mover : LineJob {
     if (half == 0) return valid < kOwnBytes ? valid : kOwnBytes;
     return valid > kOwnBytes ? valid - kOwnBytes : 0;
   }
-  static RONDO_FN device::Vector read_vector(std::uint64_t base, Place place, unsigned offset) {
-    const std::uint64_t at = base + place.twin * kTwinData + offset;
+  static RONDO_FN device::Vector read_vector(std::uint64_t base, LinePosition place,
+                                             unsigned offset) {
+    const std::uint64_t at = base + place.line_pair * kPairData + offset;
     const unsigned valid = valid_of(place, offset);
     if (at % kPart == 0 && valid == kPart)
       return device::load_once(reinterpret_cast<const device::Vector*>(at));
     return vector_of(
         {{read_own<T>(at, half_of(valid, 0)), read_own<T>(at + kOwnBytes, half_of(valid, 1))}});
   }
-  static RONDO_FN void write_vector(std::uint64_t base, Place place, std::uint64_t offset,
+  static RONDO_FN void write_vector(std::uint64_t base, LinePosition place, std::uint64_t offset,
                                     device::Vector value) {
-    const std::uint64_t at = base + place.twin * kTwinData + offset;
+    const std::uint64_t at = base + place.line_pair * kPairData + offset;
     const unsigned valid = valid_of(place, offset);
     if (at % kPart == 0 && valid == kPart)
       return device::store_once(reinterpret_cast<device::Vector*>(at), value);

@@ -11,7 +11,7 @@
 // times the data leave each rank.
 #pragma once
 
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_algorithm.h"
 #include "kernels/cuda/job_math.h"
 #include "kernels/cuda/kernel_wait.h"
 #include "kernels/cuda/launch_words.h"
@@ -261,11 +261,11 @@ struct LLPush {
       const Slice part = part_of({0, call.count}, cta, call.channels, args.grain);
       if (part.count == 0) continue;
       Memory memory(args, k, part, round);
-      Text text{memory, {part.count, args.per_round, args.grain}};
+      Algorithm text{memory, {part.count, args.per_round, args.grain}};
       if constexpr (Math::kReduces) {
-        run_text(text, Algorithm::kOneShot, Collective::kAllReduce);
+        run_algorithm(text, Algorithm::kOneShot, Collective::kAllReduce);
       } else {
-        run_text(text, Algorithm::kDirect, Collective::kAllGather);
+        run_algorithm(text, Algorithm::kDirect, Collective::kAllGather);
       }
       round = memory.round();
       if (cta_failed()) return;
@@ -274,7 +274,7 @@ struct LLPush {
 
  private:
   using Memory = LLPushMemory<Math>;
-  struct Text {
+  struct Algorithm {
     Memory& memory;
     Rounds rounds;
 

@@ -218,7 +218,7 @@ struct Messages {
   static RONDO_FN void work(const JobRing& ring) {
     RONDO_NO_UNROLL
     for (unsigned number = 0;; ++number) {
-      const JobPlaces job = JobPlaces::read(ring.wait_for(number));
+      const JobOperands job = JobOperands::read(ring.wait_for(number));
       const bool is_last = (job.how & kLast) != 0;
       if (!is_last && !cta_failed())
         SimpleMover<CopyMath>{job, ring.group.worker(), ring.group.workers(), {}}.run();

@@ -16,7 +16,7 @@
 //   LL128            4 lines a lane: a slot of 256 lines is one batch of 16 warps (two of 8):
 //                    30 KiB in 1.4 us, 21 GB/s, where 2 lines a lane took 2.3 us: 13. Sums of
 //                    floats have registers for 2 lines: 4 spill 64 to 80 bytes beside 96 registers
-//                    (nvcc 13.0, sm_90). A text that reads its own operands twin by twin, once all
+//                    (nvcc 13.0, sm_90). A text that reads its own operands pair by pair, once all
 //                    lines have come, has 4 in flight in 90 to 96, but waits 0.9 us for that read
 //                    behind the lines: 2.3 us again, unless a prefetch hides it (untried).
 //   Slices           in a ring a step also waits until the peer sees what was stored (a fence, a
@@ -56,11 +56,11 @@
 #ifndef RONDO_LL_SLOT_LINES
 #define RONDO_LL_SLOT_LINES 1024
 #endif
-#ifndef RONDO_LL128_TWINS
-#define RONDO_LL128_TWINS 2
+#ifndef RONDO_LL128_PAIRS
+#define RONDO_LL128_PAIRS 2
 #endif
-#ifndef RONDO_LL128_SUM_TWINS
-#define RONDO_LL128_SUM_TWINS 1
+#ifndef RONDO_LL128_SUM_PAIRS
+#define RONDO_LL128_SUM_PAIRS 1
 #endif
 #ifndef RONDO_LL128_SLOT_LINES
 #define RONDO_LL128_SLOT_LINES 256
@@ -87,9 +87,9 @@ inline constexpr int kSumRows = RONDO_SUM_ROWS;    // of each of two operands of
 inline constexpr int kLLLines = RONDO_LL_LINES;               // that a thread loads before it waits
 inline constexpr int kLLNarrowLines = RONDO_LL_NARROW_LINES;  // sums of 16 bits: registers
 inline constexpr std::uint64_t kLLSlotLines = RONDO_LL_SLOT_LINES;
-// LL128. (Before: 1 twin.)
-inline constexpr int kLL128Twins = RONDO_LL128_TWINS;         // pairs of lines that a lane loads
-inline constexpr int kLL128SumTwins = RONDO_LL128_SUM_TWINS;  // of sums, which have 96 registers
+// LL128. (Before: 1 line_pair.)
+inline constexpr int kLL128Pairs = RONDO_LL128_PAIRS;         // pairs of lines that a lane loads
+inline constexpr int kLL128SumPairs = RONDO_LL128_SUM_PAIRS;  // of sums, which have 96 registers
 inline constexpr std::uint64_t kLL128SlotLines = RONDO_LL128_SLOT_LINES;
 
 // Multicast. (Before: 1, 64 KiB and 16.)
@@ -98,7 +98,7 @@ inline constexpr std::uint64_t kMulticastSlot = RONDO_NVLS_SLOT;
 inline constexpr int kMulticastCtas = RONDO_NVLS_CTAS;  // most of a call
 
 static_assert(kMulticastRows >= 1 && kMulticastSlot % 128 == 0 && kMulticastCtas >= 1);
-static_assert(kSimpleSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 && kLL128SumTwins >= 1 &&
-              kLL128Twins >= 1 && kLL128SlotLines % 2 == 0);
+static_assert(kSimpleSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 && kLL128SumPairs >= 1 &&
+              kLL128Pairs >= 1 && kLL128SlotLines % 2 == 0);
 
 }  // namespace rondo::cuda::shapes

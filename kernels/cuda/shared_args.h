@@ -90,12 +90,12 @@ struct ResolveArgs {
 // What ranks tell each other of a launch that tries to work in place (agree.h): in the memory of
 // each, by the parity of its barriers and by rank. Addresses are those of the one that is told.
 struct InPlaceWords {
-  struct Said {
+  struct Answer {
     std::uint64_t send, receive;
     std::uint64_t mapped;  // 1: the teller's buffers are, by all others
     std::uint64_t unused;
   };
-  Said said[2][kMaxBarrierDevices];
+  Answer said[2][kMaxBarrierDevices];
   std::uint64_t done;  // 1: there is nothing left to do of the newest call that has been tried
   alignas(64) std::byte arguments[4096];  // ReduceArgs or CopyArgs of the kernel that follows
 };
@@ -104,7 +104,7 @@ struct AgreeArgs {
   ResolveArgs call;       // but for what is about descriptors
   DeviceBarrier barrier;  // of one CTA
   InPlaceWords* words[kMaxBarrierDevices];
-  InPlaceWords::Said says[kMaxBarrierDevices];  // this rank, to each
+  InPlaceWords::Answer says[kMaxBarrierDevices];  // this rank, to each
 };
 
 // A kernel whose arguments lie in device memory.

@@ -11,13 +11,13 @@
 namespace rondo::cuda {
 
 // A job's places, in registers of a worker.
-struct JobPlaces {
+struct JobOperands {
   std::uint64_t from[2], own, to[2], keep;
   std::uint64_t count;
   std::uint32_t how;
   std::uint32_t at;  // of the job
 
-  static RONDO_FN JobPlaces read(std::uint32_t job) {
+  static RONDO_FN JobOperands read(std::uint32_t job) {
     return {{read_word(job + kFrom), read_word(job + kFrom + 1)},
             read_word(job + kOwn),
             {read_word(job + kTo), read_word(job + kTo + 1)},
@@ -35,7 +35,7 @@ struct JobPlaces {
 template <class Math>
 struct SimpleMover {
   using T = typename Math::T;
-  const JobPlaces& job;
+  const JobOperands& job;
   unsigned worker, workers;
   Math math;
 

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_algorithm.h"
 #include "kernels/host/line_memory.h"
 #include "kernels/host/segmented_memory.h"
 #include "kernels/host/staged_memory.h"
@@ -11,7 +11,7 @@ namespace rondo::host {
 namespace {
 
 template <class Memory>
-struct DirectText {
+struct DirectAlgorithm {
   Memory& memory;
   int root;
   const Rounds& rounds;
@@ -24,8 +24,8 @@ struct DirectText {
 
 template <class Memory>
 bool run(Memory& memory, const HostCall& call, Algorithm algorithm, const Rounds& rounds) {
-  DirectText<Memory> text{memory, call.root, rounds};
-  return run_text(text, algorithm, call.record.collective) && !memory.failed();
+  DirectAlgorithm<Memory> text{memory, call.root, rounds};
+  return run_algorithm(text, algorithm, call.record.collective) && !memory.failed();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "kernels/host/run_hierarchical.h"
 
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_algorithm.h"
 #include "kernels/host/staged_memory.h"
 
 namespace rondo::host {
@@ -69,7 +69,7 @@ class RailLinks {
 
 static_assert(FoldingLinks<RailLinks>);
 
-struct ViewsText {
+struct ViewsAlgorithm {
   RelayMemory& host;
   RailLinks& cross;
   const HostMap& map;
@@ -87,8 +87,8 @@ bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross
                       std::uint64_t longest) {
   RelayMemory host(rank, call, cross);
   RailLinks links(host, cross, cross_call, map);
-  ViewsText text{host, links, map, call.root, rounds, longest};
-  if (!run_text(text, Algorithm::kHierarchical, call.record.collective)) return false;
+  ViewsAlgorithm text{host, links, map, call.root, rounds, longest};
+  if (!run_algorithm(text, Algorithm::kHierarchical, call.record.collective)) return false;
   if (host.failed()) host.withdraw();
   return !host.failed() && !cross.failed;
 }

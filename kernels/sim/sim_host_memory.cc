@@ -5,10 +5,10 @@
 namespace rondo::sim {
 
 bool SimHostMemory::exposes_input() const {
-  return lies(HostPlace::kBuffers) && is_among(shared_.row.inputs, rank_, root_);
+  return lies(HostPath::kBuffers) && is_among(shared_.row.inputs, rank_, root_);
 }
 bool SimHostMemory::exposes_output(int rank) const {
-  return lies(HostPlace::kBuffers) && is_among(shared_.row.outputs, rank, root_);
+  return lies(HostPath::kBuffers) && is_among(shared_.row.outputs, rank, root_);
 }
 
 void SimHostMemory::begin(int root) {
@@ -35,7 +35,7 @@ void SimHostMemory::open(int slot) {
 
 void SimHostMemory::expose(int slot, const Piece& piece) {
   if (exposes_input() || piece.count == 0) return;
-  if (!lies(HostPlace::kLines)) slot_step(slot) = step() + 1;
+  if (!lies(HostPath::kLines)) slot_step(slot) = step() + 1;
   work(piece.count, cost().copy);
 }
 
@@ -82,7 +82,7 @@ void SimHostMemory::copy_result(int, int, const Piece& piece) {
 }
 
 void SimHostMemory::release() {
-  if (lies(HostPlace::kLines)) return;
+  if (lies(HostPath::kLines)) return;
   publish();
   if (!exposes_input() && !exposes_output(rank_)) return;
   const std::uint64_t needed = is_rooted(shared_.call.collective) ? step() : last_look_;

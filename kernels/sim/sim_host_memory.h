@@ -64,7 +64,7 @@ class SimHostMemory {
   HostSteps::Rank& mine() { return shared_.ranks[static_cast<std::size_t>(rank_)]; }
   const HostVerbCost& cost() const { return shared_.call.cost; }
   std::uint64_t step() { return mine().published_ns.size(); }
-  bool lies(HostPlace place) const { return shared_.call.place == place; }
+  bool lies(HostPath place) const { return shared_.call.place == place; }
   bool exposes_input() const;
   bool exposes_output(int rank) const;
   // Slots turn from call to call, so that small calls do not wait for each other's readers.

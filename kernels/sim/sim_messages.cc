@@ -21,9 +21,9 @@ class MessageRun {
     for (int rank = 0; rank < static_cast<int>(call_.launches.size()); ++rank)
       if (time_.spawn([this, rank] { play_rank(rank); }) == VirtualTime::kNone) full_ = true;
     const bool ended = time_.run();
-    if (full_) return fail(Status::kInternalError, "no room for the simulator's tasks");
+    if (full_) return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
     if (!ended || !connections_.all_idle())
-      return fail(Status::kInternalError, "messages of {} ranks end with ranks that still wait",
+      return fail(StatusCode::kInternalError, "messages of {} ranks end with ranks that still wait",
                   call_.launches.size());
     return result_of(time_.end_ns(), traffic_);
   }
@@ -150,13 +150,14 @@ class MessageRun {
 
 Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall& call) {
   if (call.launches.size() < 2)
-    return fail(Status::kInvalidArgument, "{} ranks have no messages to simulate",
+    return fail(StatusCode::kInvalidArgument, "{} ranks have no messages to simulate",
                 call.launches.size());
   if (call.slots < 1 || call.slots > SimConnection::kMaxSlots)
-    return fail(Status::kInvalidArgument, "{} slots of a channel: 1 to {} can be simulated",
+    return fail(StatusCode::kInvalidArgument, "{} slots of a channel: 1 to {} can be simulated",
                 call.slots, SimConnection::kMaxSlots);
   if (call.window < 1)
-    return fail(Status::kInvalidArgument, "{} messages open on a CTA: 1 is the least", call.window);
+    return fail(StatusCode::kInvalidArgument, "{} messages open on a CTA: 1 is the least",
+                call.window);
   return MessageRun(machine, call).play();
 }
 

@@ -37,9 +37,9 @@ class MulticastRun {
     for (int cta = 0; cta < call_.ctas; ++cta)
       for (int rank = 0; rank < call_.ranks; ++rank)
         if (time_.spawn([this, cta, rank] { play_cta(rank, cta); }) == VirtualTime::kNone)
-          return fail(Status::kInternalError, "no room for the simulator's tasks");
+          return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
     if (!time_.run())
-      return fail(Status::kInternalError, "CTAs of {} ranks wait for each other", call_.ranks);
+      return fail(StatusCode::kInternalError, "CTAs of {} ranks wait for each other", call_.ranks);
     return result_of(time_.end_ns(), traffic_);
   }
 
@@ -170,7 +170,7 @@ Result<SimResult> simulate_multicast(const Machine& machine, const SimMulticastC
                      call.collective == Collective::kReduceScatter ||
                      call.collective == Collective::kAllGather;
   if (!known || call.ranks < 2 || call.ctas < 1 || call.per_round == 0)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "no switch does {} of {} ranks by {} CTAs, {} elements a round",
                 name(call.collective), call.ranks, call.ctas, call.per_round);
   const std::uint64_t longest = part_of({0, call.count}, 0, call.ctas, call.grain).count;

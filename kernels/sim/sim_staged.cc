@@ -133,7 +133,7 @@ Result<SimResult> simulate_staged(const Machine& machine, const SimStagedCall& c
   const bool known =
       call.collective >= Collective::kAllReduce && call.collective <= Collective::kScatter;
   if (!known || call.ranks < 2 || call.ctas < 1)
-    return fail(Status::kInvalidArgument, "no staged kernel does {} of {} ranks by {} CTAs",
+    return fail(StatusCode::kInvalidArgument, "no staged kernel does {} of {} ranks by {} CTAs",
                 name(call.collective), call.ranks, call.ctas);
   return StagedRun(machine, call).play();
 }

@@ -15,7 +15,7 @@
 namespace rondo::sim {
 namespace {
 
-struct PushText {
+struct PushAlgorithm {
   SimPush& memory;
   int root;
   Rounds rounds;
@@ -42,9 +42,9 @@ class Run {
         find_row(call_.algorithm, call_.collective, Where::kGpu)->verbs == Verbs::kPeerMemory
             ? start_pushes(left_out)
             : start_links(left_out);
-    if (!started) return fail(Status::kInternalError, "no room for the simulator's tasks");
+    if (!started) return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
     if (!time_.run() || !all_idle())
-      return fail(Status::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
+      return fail(StatusCode::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
                   name(call_.algorithm), name(call_.collective), call_.ranks);
     return result_of(time_.end_ns(), traffic_);
   }
@@ -87,8 +87,8 @@ class Run {
     for (int rank = 0; rank < call_.ranks; ++rank) {
       const auto play = [this, rank, rounds = rounds_of(stream, left_out)] {
         SimPush memory(*pushed_, rank);
-        PushText text{memory, call_.root, rounds};
-        run_text(text, call_.algorithm, call_.collective);
+        PushAlgorithm text{memory, call_.root, rounds};
+        run_algorithm(text, call_.algorithm, call_.collective);
       };
       if (time_.spawn(play) == VirtualTime::kNone) return false;
     }
@@ -113,31 +113,31 @@ std::uint64_t rounds_of(const SimStream& stream) {
   return Rounds{stream.count, stream.per_round, 1}.size();
 }
 
-Done check(const SimCall& call) {
+Status check(const SimCall& call) {
   const AlgorithmRow* const row = find_row(call.algorithm, call.collective, Where::kGpu);
   if (row == nullptr)
-    return fail(Status::kInvalidArgument, "the simulator has no text of {} for {}",
+    return fail(StatusCode::kInvalidArgument, "the simulator has no text of {} for {}",
                 name(call.algorithm), name(call.collective));
   if (call.ranks < 2 || call.streams.empty())
-    return fail(Status::kInvalidArgument, "{} ranks and {} rings have nothing to simulate",
+    return fail(StatusCode::kInvalidArgument, "{} ranks and {} rings have nothing to simulate",
                 call.ranks, call.streams.size());
   for (const SimStream& stream : call.streams)
     if (stream.order.size() != static_cast<std::size_t>(call.ranks) || stream.per_round == 0 ||
         (row->verbs == Verbs::kPrimitives && stream.slot_bytes == 0))
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "a ring of {} of {} ranks, {} elements a round, slots "
                   "of {} bytes",
                   stream.order.size(), call.ranks, stream.per_round, stream.slot_bytes);
   for (const SimStream& stream : call.streams)
     if (row->roots == Roots::kOfFewNeighbours &&
-        !hung_tree_takes(position_of(stream, call.root), call.ranks))
-      return fail(Status::kInvalidArgument,
+        !rerooted_tree_takes(position_of(stream, call.root), call.ranks))
+      return fail(StatusCode::kInvalidArgument,
                   "rank {} has three neighbours in a tree, and is no root of reductions there",
                   call.root);
   if (call.slots < row->min_slots || call.slots > SimConnection::kMaxSlots)
-    return fail(Status::kInvalidArgument, "{} slots of a connection: {} to {} can be simulated",
+    return fail(StatusCode::kInvalidArgument, "{} slots of a connection: {} to {} can be simulated",
                 call.slots, row->min_slots, SimConnection::kMaxSlots);
-  return done();
+  return ok_status();
 }
 
 Result<SimResult> play(const Machine& machine, const SimCall& call, std::uint64_t left_out) {
@@ -155,7 +155,7 @@ SimResult result_of(double ns, const Traffic& traffic) {
 }
 
 Result<SimResult> simulate(const Machine& machine, const SimCall& call, const SimLimits& limits) {
-  if (const Done checked = check(call); !checked.ok()) return checked.error();
+  if (const Status checked = check(call); !checked.ok()) return checked.error();
   std::uint64_t most = 0, fewest = ~std::uint64_t{0};
   for (const SimStream& stream : call.streams) {
     most = std::max(most, rounds_of(stream));

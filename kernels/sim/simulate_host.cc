@@ -4,14 +4,14 @@
 #include <deque>
 #include <vector>
 
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_algorithm.h"
 #include "kernels/sim/extrapolate.h"
 #include "kernels/sim/sim_host_memory.h"
 
 namespace rondo::sim {
 namespace {
 
-struct HostText {
+struct HostAlgorithm {
   SimHostMemory& memory;
   int root;
   const Rounds& rounds;
@@ -29,7 +29,7 @@ Calls calls_of(const SimHostCall& call, std::uint64_t rounds) {
   // A root runs ahead, by lines as far as there are announcements.
   constexpr int kAhead = kAnnounceDepth - 1;
   const bool rooted = is_rooted(call.collective);
-  if (rooted && call.place == HostPlace::kLines) return {kAhead, 2 * kAhead, kAhead};
+  if (rooted && call.place == HostPath::kLines) return {kAhead, 2 * kAhead, kAhead};
   // Until slots have turned round, roots too; of many rounds a call is hardly a period.
   constexpr std::uint64_t kMany = 16;
   const int turns = kStagingSlots * (call.roots_in_turn ? call.ranks : 1);
@@ -55,18 +55,18 @@ Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmR
       for (int number = 0; number < calls; ++number) {
         const int root = call.roots_in_turn ? (call.root + number) % call.ranks : call.root;
         memory.begin(root);
-        HostText of_rank{memory, root, rounds};
-        run_text(of_rank, call.algorithm, call.collective);
+        HostAlgorithm of_rank{memory, root, rounds};
+        run_algorithm(of_rank, call.algorithm, call.collective);
         double& ended = ended_ns[static_cast<std::size_t>(number)];
         ended = std::max(ended, time.now_ns());
       }
       memory.leave();
     };
     if (time.spawn(text) == VirtualTime::kNone)
-      return fail(Status::kInternalError, "no room for the simulator's tasks");
+      return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
   }
   if (!time.run())
-    return fail(Status::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
+    return fail(StatusCode::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
                 name(call.algorithm), name(call.collective), call.ranks);
   return ended_ns;
 }
@@ -90,16 +90,16 @@ Result<SimResult> play_row(const SimHostCall& call, const AlgorithmRow& row, std
 Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limits) {
   const AlgorithmRow* const row = find_row(call.algorithm, call.collective);
   if (row == nullptr || row->verbs != Verbs::kPeerMemory ||
-      (call.place == HostPlace::kLines && !row->fits_lines))
-    return fail(Status::kInvalidArgument, "{} has no text of {} over peers' memory{}",
+      (call.place == HostPath::kLines && !row->fits_lines))
+    return fail(StatusCode::kInvalidArgument, "{} has no text of {} over peers' memory{}",
                 name(call.algorithm), name(call.collective),
                 row != nullptr && row->verbs == Verbs::kPeerMemory ? " that fits into lines" : "");
   if (call.ranks < 2 || call.cores < 1)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} ranks on {} cores have nothing to simulate: at least 2 ranks on 1 core",
                 call.ranks, call.cores);
   if (call.root < 0 || call.root >= call.ranks)
-    return fail(Status::kInvalidArgument, "root {} is none of {} ranks", call.root, call.ranks);
+    return fail(StatusCode::kInvalidArgument, "root {} is none of {} ranks", call.root, call.ranks);
   const std::uint64_t all = host_rounds(call);
   const auto play_rounds = [&](std::uint64_t rounds) {
     return play_row(call, *row, all - rounds, limits.calls);

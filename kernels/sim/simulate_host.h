@@ -32,7 +32,7 @@ struct HostVerbCost {  // ns
 };
 
 // Where peers find a rank's data: beside its announcement, copied to staging, in its own buffers.
-enum class HostPlace : std::uint8_t { kLines, kStaging, kBuffers };
+enum class HostPath : std::uint8_t { kLines, kStaging, kBuffers };
 
 struct SimHostCall {
   Algorithm algorithm = Algorithm::kTwoShot;
@@ -43,7 +43,7 @@ struct SimHostCall {
   bool roots_in_turn = false;  // the next call's root is the next rank
   Rounds rounds{};
   std::uint64_t element_bytes = 4;
-  HostPlace place = HostPlace::kStaging;
+  HostPath place = HostPath::kStaging;
   bool in_place = false;  // a rank's own block lies in its output already
   HostVerbCost cost;
 };

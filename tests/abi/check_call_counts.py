@@ -8,7 +8,7 @@ import sys
 library = ctypes.CDLL(sys.argv[1])
 listing = pathlib.Path(__file__).with_name("nccl_exports.txt").read_text().split()
 names = [name for name in listing[1::2] if name.startswith("nccl")]
-names.remove("ncclResetDebugInitInternal")  # has no twin, and programs must not call it
+names.remove("ncclResetDebugInitInternal")  # has no line_pair, and programs must not call it
 
 
 def count(name):

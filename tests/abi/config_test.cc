@@ -83,7 +83,7 @@ TEST(Config, RefusesWhatTheInitialiserHasNotMade) {
   config.magic = 1;
   auto parsed = parse_config(&config, nullptr);
   ASSERT_FALSE(parsed.ok());
-  EXPECT_EQ(parsed.status(), Status::kInvalidArgument);
+  EXPECT_EQ(parsed.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(parsed.error().text,
             "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
   config = NCCL_CONFIG_INITIALIZER;
@@ -104,7 +104,7 @@ TEST_P(ConfigBadField, IsRefusedByName) {
   config.*GetParam().field = GetParam().value;
   const auto parsed = parse_config(&config, nullptr);
   ASSERT_FALSE(parsed.ok());
-  EXPECT_EQ(parsed.status(), Status::kInvalidArgument);
+  EXPECT_EQ(parsed.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(parsed.error().text, GetParam().text);
 }
 

@@ -13,9 +13,9 @@
 namespace rondo::test {
 namespace {
 
-Done as_done(ncclResult_t result) {
-  if (result == ncclSuccess) return done();
-  return fail(static_cast<Status>(result), "{}", ncclGetLastError(nullptr));
+Status as_done(ncclResult_t result) {
+  if (result == ncclSuccess) return ok_status();
+  return fail(static_cast<StatusCode>(result), "{}", ncclGetLastError(nullptr));
 }
 
 // A rank's process, with the communicator that the C interface made.
@@ -51,7 +51,8 @@ struct ApiRank {
   std::vector<int> in, out;
 };
 
-void expect_named(const RankProcesses& ranks, int rank, Status status, const std::string& part) {
+void expect_named(const RankProcesses& ranks, int rank, StatusCode status,
+                  const std::string& part) {
   EXPECT_EQ(ranks.status(rank), status) << "rank " << rank << ": " << ranks.text(rank);
   EXPECT_NE(ranks.text(rank).find(part), std::string::npos) << ranks.text(rank);
 }
@@ -92,7 +93,7 @@ TEST(ProcessShrink, SurvivesADeath) {
     seat.expect(ncclCommDestroy(child) == ncclSuccess, me.last_error());
   });
   ASSERT_TRUE(ranks.wait_exits(60, {2}));
-  for (int r : {0, 1, 3}) expect_named(ranks, r, Status::kRemoteError, "rank 2");
+  for (int r : {0, 1, 3}) expect_named(ranks, r, StatusCode::kRemoteError, "rank 2");
   ranks.check_expectations();
 }
 
@@ -131,8 +132,8 @@ TEST(ProcessFaults, DifferentCallsAreQuotedToBothSides) {
   });
   ASSERT_TRUE(ranks.wait_exits(60));
   for (int r = 0; r < 3; ++r) {
-    expect_named(ranks, r, Status::kInvalidUsage, "count 500");
-    expect_named(ranks, r, Status::kInvalidUsage, "count 600");
+    expect_named(ranks, r, StatusCode::kInvalidUsage, "count 500");
+    expect_named(ranks, r, StatusCode::kInvalidUsage, "count 600");
   }
 }
 
@@ -147,8 +148,8 @@ TEST(ProcessFaults, AStoppedRankIsNamedWhenTheTimeIsOver) {
   });
   ASSERT_TRUE(ranks.wait_reports(60, {1}));
   for (int r : {0, 2}) {
-    expect_named(ranks, r, Status::kTimeout, "rank 1");
-    expect_named(ranks, r, Status::kTimeout, "stopped");
+    expect_named(ranks, r, StatusCode::kTimeout, "rank 1");
+    expect_named(ranks, r, StatusCode::kTimeout, "stopped");
   }
 }
 
@@ -181,8 +182,8 @@ void expect_ended_by(bool revoke, const std::string& what) {
   }
   ranks.board().flag.store(1);
   ASSERT_TRUE(ranks.wait_exits(60));
-  expect_named(ranks, 0, Status::kInvalidUsage, what);
-  expect_named(ranks, 1, Status::kRemoteError, "rank 0 " + what);
+  expect_named(ranks, 0, StatusCode::kInvalidUsage, what);
+  expect_named(ranks, 1, StatusCode::kRemoteError, "rank 0 " + what);
   ranks.check_expectations();
 }
 

@@ -108,7 +108,7 @@ TEST_F(Machine, WithoutRdmaNeedsNoLockedMemory) {
 }
 
 TEST_F(Machine, WhereUcxIsAskedForIsToldThatItCannotBeUsed) {
-  const Error absent = fail(Status::kSystemError, "libucp.so.0 cannot be loaded");
+  const Error absent = fail(StatusCode::kSystemError, "libucp.so.0 cannot be loaded");
   EXPECT_EQ(count(ucx_findings("ucx", absent), Verdict::kProblem, "libucp.so.0 cannot be"), 1);
   EXPECT_EQ(count(ucx_findings("", absent), Verdict::kOk, "none is needed"), 1);
   EXPECT_EQ(count(ucx_findings("", std::string("1.13.1")), Verdict::kOk, "1.13.1, used where"), 1);
@@ -130,7 +130,7 @@ TEST_F(Machine, WithRdmaIsToldOfPortsThatCarryNothingAndOfAMissingProvider) {
 
 TEST_F(Machine, WithRdmaButNoLibraryOrLockedMemoryHasProblems) {
   RdmaFacts facts{.ports = {rdma_port("mlx5_0", true)}, .locked_limit = (64u << 20) - 1};
-  facts.offered = fail(Status::kSystemError, "libibverbs.so.1 cannot be loaded");
+  facts.offered = fail(StatusCode::kSystemError, "libibverbs.so.1 cannot be loaded");
   const auto found = rdma_findings(facts);
   EXPECT_EQ(count(found, Verdict::kProblem, "libibverbs.so.1 cannot be loaded"), 1);
   EXPECT_EQ(count(found, Verdict::kProblem, "RDMA cannot register buffers"), 1);

@@ -9,11 +9,11 @@
 namespace {
 
 // `before`: variables, as the shell has them.
-Said rondo(const std::string& before, const std::string& words) {
+ShellResult rondo(const std::string& before, const std::string& words) {
   return shell(before + " " RONDO_PROGRAM " " + words);
 }
 
-void expect_says(const Said& said, const std::string& wanted) {
+void expect_says(const ShellResult& said, const std::string& wanted) {
   EXPECT_EQ(said.status, 0) << said.text;
   EXPECT_NE(said.text.find(wanted), std::string::npos) << said.text;
 }
@@ -40,7 +40,7 @@ TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
 }
 
 TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
-  const Said said = rondo("", "explain all_reduce 64M --topo dgx-h100");
+  const ShellResult said = rondo("", "explain all_reduce 64M --topo dgx-h100");
   for (const char* const row :
        {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", "nothing was measured",
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
@@ -49,7 +49,7 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
               "changes at   4 MiB; ring by Simple");
   const std::string small = "explain all_reduce 64K --topo dgx-h100 --hosts 2";
   expect_says(rondo("", small), "next best    ring by Simple");
-  const Said forced = rondo("NCCL_ALGO=ring", small);
+  const ShellResult forced = rondo("NCCL_ALGO=ring", small);
   expect_says(forced, "next best    tree by Simple");
   expect_says(forced, "faster by this model than what runs");
   expect_says(rondo("", "explain barrier --topo dgx-a100"), "what runs is not simulated");
@@ -59,14 +59,14 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
 
 TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
   const std::string call = "explain all_reduce 64M --topo dgx-h100 --hosts 2";
-  const Said said = rondo("", call);
+  const ShellResult said = rondo("", call);
   for (const char* const row :
        {"rings        8 rings by the topology, 400 GB/s; the wires allow 400",
         "channel 0    ranks ", "channel 7    ranks ", "; host 0 mlx5_"})
     expect_says(said, row);
   expect_says(rondo("", "explain all_reduce 64M --topo dgx-h100"),
               "rings        rank after rank on all");
-  const Said read =
+  const ShellResult read =
       rondo("", call +
                     " --json | python3 -c 'import json, sys; it = json.load(sys.stdin);"
                     " rings = it[\"channels\"][\"channels\"];"
@@ -80,13 +80,13 @@ TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
 TEST(ExplainCommand, SaysThatATrayIsAHost) {
   const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
   expect_says(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
-  const Said dgx = rondo("", call + "dgx-b200");
+  const ShellResult dgx = rondo("", call + "dgx-b200");
   EXPECT_EQ(dgx.text.find("tray"), std::string::npos) << dgx.text;
 }
 
 TEST(ExplainCommand, PredictsMessagesOnMachines) {
   for (const char* const collective : {"alltoall", "gather", "sendrecv"}) {
-    const Said said =
+    const ShellResult said =
         rondo("", std::string("explain ") + collective + " 64M --topo dgx-a100 --hosts 2");
     expect_says(said, "GB/s of bus bandwidth");
     expect_says(said, "busiest wire");
@@ -96,7 +96,7 @@ TEST(ExplainCommand, PredictsMessagesOnMachines) {
 TEST(EnvCommand, DoesNotShowTheSecret) {
   const std::string secret = "RONDO_SECRET=0123456789abcdefgh";
   for (const char* command : {"env", "env --json", "env --markdown", "doctor"}) {
-    const Said said = rondo(secret, command);
+    const ShellResult said = rondo(secret, command);
     EXPECT_EQ(said.text.find("0123456789abcdefgh"), std::string::npos) << said.text;
   }
   EXPECT_NE(rondo(secret, "env").text.find("(not shown)"), std::string::npos);
@@ -110,7 +110,7 @@ TEST(EnvCommand, OfASetuidProgramNamesNoFiles) {
       " $d/rondo && chmod 4755 $d/rondo; "
       "export NCCL_DEBUG_FILE=/x1 RONDO_TOPO_XML=/x2 RONDO_SECRET=x3x3x3x3x3x3x3x3 NCCL_ALGO=x4; "
       "setpriv --reuid 65534 --clear-groups $d/rondo env --json; s=$?; rm -rf $d; exit $s";
-  const Said said = shell(script);
+  const ShellResult said = shell(script);
   if (said.status != 0) GTEST_SKIP() << "cannot run one here: " << said.text;
   EXPECT_NE(said.text.find("\"x4\""), std::string::npos) << said.text;
   for (const char* hidden : {"/x1", "/x2", "not shown"})

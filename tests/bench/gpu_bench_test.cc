@@ -24,7 +24,7 @@ struct Ended {
 };
 
 Ended bench(const std::string& words) {
-  Said said = shell(std::string("timeout 200 " RONDO_PROGRAM " bench ") + words);
+  ShellResult said = shell(std::string("timeout 200 " RONDO_PROGRAM " bench ") + words);
   return {said.status, std::move(said.text)};
 }
 
@@ -135,7 +135,7 @@ TEST_F(GpuBench, RanksOfSeveralHostsAreMeasuredBesideTheirNetworkToo) {
   test::pretend_four_ports(root, "0.1 Gb/sec (4X SDR)");
   const auto run = [&](const std::string& flags) {
     const std::string file = root.path() + "/run.json";
-    const Said said =
+    const ShellResult said =
         shell("RONDO_SYS_ROOT=" + root.path() +
               " " RONDO_PROGRAM " run -n 2 -- bash -c 'NCCL_HOSTID=host$RANK " RONDO_PROGRAM
               " bench all_gather -g 2 -b 1M -e 1M -n 2 -w 1 " +
@@ -161,9 +161,9 @@ TEST_F(GpuBench, RanksOfSeveralHostsAreMeasuredBesideTheirNetworkToo) {
 TEST_F(GpuBench, GroupsThatShareLinksHaveNoRoof) {
   const test::TemporaryFolder folder;
   const std::string file = folder.path() + "/run.json";
-  const Said said = shell("NCCL_TESTS_SPLIT='MOD 2' " RONDO_PROGRAM
-                          " bench all_reduce -g 4 -b 64K -e 64K -n 2 -w 1 --json " +
-                          file);
+  const ShellResult said = shell("NCCL_TESTS_SPLIT='MOD 2' " RONDO_PROGRAM
+                                 " bench all_reduce -g 4 -b 64K -e 64K -n 2 -w 1 --json " +
+                                 file);
   ASSERT_EQ(said.status, kOk) << said.text;
   const auto json = nlohmann::json::parse(std::ifstream(file));
   EXPECT_FALSE(json.at("results").at(0).at("out_of_place").contains("roof_of")) << json;

@@ -15,22 +15,22 @@ TEST(GpuTuneCommand, WritesRatesByWhichCallsOnGpusAreExplained) {
   const rondo::test::TemporaryFolder folder;
   const std::string file = folder.path() + "/here.tune";
   // --force: other programs run beside this test.
-  const Said said = shell(
+  const ShellResult said = shell(
       RONDO_PROGRAM " tune --only all_gather --most 2K --min-time 0.001 --force --table " + file);
   ASSERT_EQ(said.status, 0) << said.text;
   EXPECT_NE(said.text.find("ring:Simple:8"), std::string::npos) << said.text;
   EXPECT_NE(said.text.find("not measured, so that priors count: "), std::string::npos) << said.text;
   EXPECT_EQ(said.text.find("ran otherwise than planned"), std::string::npos) << said.text;
-  const Said text = shell("cat " + file);
+  const ShellResult text = shell("cat " + file);
   EXPECT_NE(text.text.find("\ngpu " + gpu_name(0) + "\n"), std::string::npos) << text.text;
 
   const std::string call = RONDO_PROGRAM " explain all_gather 4K --ranks 4 --gpus 1";
   EXPECT_NE(shell(call).text.find("assumed, unmeasured"), std::string::npos);
-  const Said tuned = shell("RONDO_TUNE_FILE=" + file + " " + call);
+  const ShellResult tuned = shell("RONDO_TUNE_FILE=" + file + " " + call);
   EXPECT_NE(tuned.text.find("by rondo tune"), std::string::npos) << tuned.text;
-  const Said ran = shell("RONDO_TUNE_FILE=" + file +
-                         " NCCL_DEBUG=WARN " RONDO_PROGRAM
-                         " bench all_gather -g 2 -b 1K -e 1K -n 2 --no-progress");
+  const ShellResult ran = shell("RONDO_TUNE_FILE=" + file +
+                                " NCCL_DEBUG=WARN " RONDO_PROGRAM
+                                " bench all_gather -g 2 -b 1K -e 1K -n 2 --no-progress");
   EXPECT_EQ(ran.status, 0) << ran.text;
   EXPECT_EQ(ran.text.find("RONDO_TUNE_FILE"), std::string::npos) << ran.text;
 }

@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <string>
 
-struct Said {
+struct ShellResult {
   int status;
   std::string text;
 };
 
-inline Said shell(const std::string& line) {
+inline ShellResult shell(const std::string& line) {
   std::FILE* pipe = popen(("{ " + line + "; } 2>&1").c_str(), "re");
-  Said said{-1, ""};
+  ShellResult said{-1, ""};
   if (pipe == nullptr) return said;
   char buffer[4096];
   while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, pipe))

@@ -9,7 +9,7 @@
 
 namespace {
 
-Said simulate(const std::string& words) { return shell(RONDO_PROGRAM " simulate " + words); }
+ShellResult simulate(const std::string& words) { return shell(RONDO_PROGRAM " simulate " + words); }
 
 TEST(SimulateCommand, PredictsEverySizeAndMarksThePlannersChoice) {
   const auto result = simulate("all_reduce --topo dgx-h100 -b 1K -e 1M -f 32 --algo all");

@@ -29,7 +29,7 @@ TEST(BenchSplit, UnderstandsEveryOperationAndBase) {
 TEST(BenchSplit, KeepsTheOrderOfRanksInAGroup) {
   const auto split = Split::parse("MOD 2");
   ASSERT_TRUE(split.ok());
-  const Split::Place place = split->place_of(3, 5);
+  const Split::Member place = split->place_of(3, 5);
   EXPECT_EQ(place.group, 1);
   EXPECT_EQ(place.rank, 1);
   EXPECT_EQ(place.ranks, 2);
@@ -42,7 +42,7 @@ TEST(BenchSplit, RefusesTheRestByName) {
   for (const char* text : {"2", "MOD", "MOD 0", "DIV 0", "MOD -1", "XOR 2", "AND 0x", "MOD 2x"}) {
     const auto split = Split::parse(text);
     ASSERT_FALSE(split.ok()) << text;
-    EXPECT_EQ(split.status(), Status::kInvalidUsage);
+    EXPECT_EQ(split.code(), StatusCode::kInvalidUsage);
     EXPECT_NE(split.error().text.find(std::string("NCCL_TESTS_SPLIT='") + text + "'"),
               std::string::npos);
   }

@@ -10,13 +10,13 @@
 
 namespace {
 
-Said topo(const std::string& machine, const std::string& words) {
+ShellResult topo(const std::string& machine, const std::string& words) {
   const std::string file = machine.empty() ? "" : " --nccl-xml " RONDO_FIXTURES_DIR "/" + machine;
   return shell(RONDO_PROGRAM " topo" + file + " " + words);
 }
 
 TEST(TopoCommand, ShowsTheRingsOfAHost) {
-  const Said said = topo("dgx-1v.xml", "--channels");
+  const ShellResult said = topo("dgx-1v.xml", "--channels");
   EXPECT_EQ(said.status, 0);
   EXPECT_NE(said.text.find("6 channels of 25 GB/s each: 150 GB/s into and out of each GPU; the "
                            "wires allow 156\n"),
@@ -26,7 +26,8 @@ TEST(TopoCommand, ShowsTheRingsOfAHost) {
 }
 
 TEST(TopoCommand, ShowsTheWaysThroughEachOfSeveralHosts) {
-  const Said said = topo("pcie-8-two-sockets.xml", "--channels --hosts 2 --cross-nic 0 --json");
+  const ShellResult said =
+      topo("pcie-8-two-sockets.xml", "--channels --hosts 2 --cross-nic 0 --json");
   ASSERT_EQ(said.status, 0) << said.text;
   const auto json = nlohmann::json::parse(said.text);
   EXPECT_DOUBLE_EQ(json["gbs"], 22);
@@ -35,7 +36,7 @@ TEST(TopoCommand, ShowsTheWaysThroughEachOfSeveralHosts) {
   ASSERT_EQ(json["channels"].size(), 1u);
   EXPECT_EQ(json["channels"][0]["gpus"].size(), 8u);
   EXPECT_EQ(json["channels"][0]["in"], json["channels"][0]["out"]);
-  const Said any = topo("pcie-8-two-sockets.xml", "--channels --hosts 2");
+  const ShellResult any = topo("pcie-8-two-sockets.xml", "--channels --hosts 2");
   EXPECT_NE(any.text.find("2 channels of 15.75 GB/s each"), std::string::npos) << any.text;
 }
 
@@ -61,7 +62,7 @@ TEST(TopoCommand, WritesThePictureByGraphviz) {
   if (!has_graphviz()) GTEST_SKIP() << "there is no graphviz";
   const rondo::test::TemporaryFolder folder;
   const std::string file = folder.path() + "/host.svg";
-  const Said said = topo("dgx-1v.xml", "--channels --svg " + file);
+  const ShellResult said = topo("dgx-1v.xml", "--channels --svg " + file);
   ASSERT_EQ(said.status, 0) << said.text;
   const std::string svg = shell("cat " + file).text;
   EXPECT_NE(svg.find("<svg"), std::string::npos);
@@ -72,7 +73,7 @@ TEST(TopoCommand, WritesThePictureByGraphviz) {
 }
 
 // What stands in for graphviz's program: a shell script.
-Said topo_with_dot(const std::string& script) {
+ShellResult topo_with_dot(const std::string& script) {
   const rondo::test::TemporaryFolder folder;
   folder.file("dot", "#!/bin/sh\n" + script + "\n");
   shell("chmod 755 " + folder.path() + "/dot");
@@ -84,25 +85,25 @@ Said topo_with_dot(const std::string& script) {
 
 TEST(TopoCommand, SaysWhyGraphvizDrewNothing) {
   EXPECT_EQ(topo_with_dot("cat >/dev/null; echo picture").text, "picture\n");
-  const Said failed = topo_with_dot("echo no memory >&2; exit 3");
+  const ShellResult failed = topo_with_dot("echo no memory >&2; exit 3");
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.text.find("failed: no memory"), std::string::npos) << failed.text;
   EXPECT_EQ(topo_with_dot("exit 0").status, 1) << "a picture of nothing";
   // More than a pipe holds, on both.
-  const Said much = topo_with_dot("head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero");
+  const ShellResult much = topo_with_dot("head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero");
   EXPECT_EQ(much.status, 0);
   EXPECT_EQ(much.text.size(), 300000u);
   const rondo::test::TemporaryFolder empty;
-  const Said none = shell("PATH=" + empty.path() +
-                          " " RONDO_PROGRAM " topo --nccl-xml " RONDO_FIXTURES_DIR
-                          "/one-gpu.xml --svg /tmp/never.svg");
+  const ShellResult none = shell("PATH=" + empty.path() +
+                                 " " RONDO_PROGRAM " topo --nccl-xml " RONDO_FIXTURES_DIR
+                                 "/one-gpu.xml --svg /tmp/never.svg");
   EXPECT_EQ(none.status, 1);
   EXPECT_NE(none.text.find("install the package graphviz"), std::string::npos) << none.text;
 }
 
 TEST(TopoCommand, SaysWhereNoChannelIs) {
   EXPECT_NE(topo("one-gpu.xml", "--channels").text.find("one GPU alone"), std::string::npos);
-  const Said none = topo("cpu-box.xml", "--channels");
+  const ShellResult none = topo("cpu-box.xml", "--channels");
   EXPECT_EQ(none.status, 1);
   EXPECT_NE(none.text.find("there is no GPU"), std::string::npos) << none.text;
   EXPECT_EQ(topo("dgx-1v.xml", "--hosts 2").status, 2);
@@ -118,10 +119,11 @@ TEST(TopoCommand, WaitsForNoFifoThatAVariableNames) {
   const std::string words = " --topo-file " + fifo;
   EXPECT_NE(shell("timeout 100 " RONDO_PROGRAM " topo" + words).text.find("it is a FIFO"),
             std::string::npos);
-  const Said xml = shell("RONDO_TOPO_XML=" + fifo + " timeout 100 " RONDO_PROGRAM " topo");
+  const ShellResult xml = shell("RONDO_TOPO_XML=" + fifo + " timeout 100 " RONDO_PROGRAM " topo");
   EXPECT_NE(xml.text.find("it is a FIFO"), std::string::npos) << xml.text;
   for (const std::string& file : {fifo, std::string("/dev/zero")}) {
-    const Said conf = shell("NCCL_CONF_FILE=" + file + " timeout 100 " RONDO_PROGRAM " doctor");
+    const ShellResult conf =
+        shell("NCCL_CONF_FILE=" + file + " timeout 100 " RONDO_PROGRAM " doctor");
     EXPECT_NE(conf.status, 124);
     EXPECT_NE(conf.text.find("cannot read the configuration file '" + file + "': it is a "),
               std::string::npos)
@@ -131,7 +133,7 @@ TEST(TopoCommand, WaitsForNoFifoThatAVariableNames) {
 
 TEST(TopoCommand, ShowsNoDeviceOfThisMachineBesideAnother) {
   const std::string other = "--synthetic 'numa:2 core:4 pu:1'";
-  const Said json = topo("", other + " --json");
+  const ShellResult json = topo("", other + " --json");
   EXPECT_EQ(json.status, 0) << json.text;
   EXPECT_EQ(json.text.find("NIC port"), std::string::npos) << json.text;
   EXPECT_EQ(topo("", other + " --matrix").status, 0);

@@ -13,14 +13,14 @@ TEST(TuneCommand, WritesAFileThatExplainReads) {
   const std::string call = RONDO_PROGRAM " explain all_reduce 4K --ranks 2";
   EXPECT_NE(shell(call).text.find("on priors"), std::string::npos);
   // --force: other programs run beside this test.
-  const Said said =
+  const ShellResult said =
       shell(RONDO_PROGRAM " tune --only broadcast --min-time 0.001 --force --table " + file);
   ASSERT_EQ(said.status, 0) << said.text;
   EXPECT_NE(said.text.find("broadcast       direct"), std::string::npos) << said.text;
-  const Said tuned = shell("RONDO_TUNE_FILE=" + file + " " + call);
+  const ShellResult tuned = shell("RONDO_TUNE_FILE=" + file + " " + call);
   EXPECT_NE(tuned.text.find("rondo tune has measured"), std::string::npos) << tuned.text;
-  const Said cut = shell("head -n 5 " + file + " > " + file + ".cut; NCCL_DEBUG=WARN " +
-                         "RONDO_TUNE_FILE=" + file + ".cut " + call);
+  const ShellResult cut = shell("head -n 5 " + file + " > " + file + ".cut; NCCL_DEBUG=WARN " +
+                                "RONDO_TUNE_FILE=" + file + ".cut " + call);
   EXPECT_NE(cut.text.find("on priors"), std::string::npos) << cut.text;
   EXPECT_NE(cut.text.find("cut short"), std::string::npos) << cut.text;
 }
@@ -30,7 +30,7 @@ TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
   const rondo::test::TemporaryFolder folder;
   const std::string port = std::to_string(rondo::test::reserved_port());
   const std::string tune = " timeout 120 " RONDO_PROGRAM " tune --min-time 0.001 --force ";
-  const Said said = shell(
+  const ShellResult said = shell(
       "cd " + folder.path() + "; export RONDO_SECRET=a-secret-of-two-machines; NCCL_HOSTID=one" +
       tune + "--only all_gather --most 64K --table --listen " + port +
       " one.tune >one.log 2>&1 & NCCL_HOSTID=two" + tune + "--table --peer 127.0.0.1:" + port +
@@ -47,22 +47,23 @@ TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
 TEST(TuneCommand, MeasuresWithNoPeerThatLacksTheSecretOrIsThisMachine) {
   const std::string port = std::to_string(rondo::test::reserved_port());
   const std::string tune = "timeout 60 " RONDO_PROGRAM " tune --min-time 0.001 ";
-  const Said without = shell("env -u RONDO_SECRET " + tune + "--peer 127.0.0.1:" + port);
+  const ShellResult without = shell("env -u RONDO_SECRET " + tune + "--peer 127.0.0.1:" + port);
   EXPECT_NE(without.status, 0);
   EXPECT_NE(without.text.find("RONDO_SECRET is not set"), std::string::npos) << without.text;
 
-  const Said same = shell("export RONDO_SECRET=a-secret-of-two-machines; " + tune + "--listen " +
-                          port + " >/dev/null 2>&1 & RONDO_SECRET=a-secret-of-two-machines " +
-                          tune + "--peer 127.0.0.1:" + port + "; status=$?; wait; exit $status");
+  const ShellResult same =
+      shell("export RONDO_SECRET=a-secret-of-two-machines; " + tune + "--listen " + port +
+            " >/dev/null 2>&1 & RONDO_SECRET=a-secret-of-two-machines " + tune +
+            "--peer 127.0.0.1:" + port + "; status=$?; wait; exit $status");
   EXPECT_NE(same.status, 0);
   EXPECT_NE(same.text.find("the peer is this machine"), std::string::npos) << same.text;
 
-  const Said both = shell(tune + "--peer 127.0.0.1 --listen " + port);
+  const ShellResult both = shell(tune + "--peer 127.0.0.1 --listen " + port);
   EXPECT_EQ(both.status, 2) << both.text;
 }
 
 TEST(TuneCommand, RefusesACollectiveThatItDoesNotMeasure) {
-  const Said said = shell(RONDO_PROGRAM " tune --only alltoall /dev/null");
+  const ShellResult said = shell(RONDO_PROGRAM " tune --only alltoall /dev/null");
   EXPECT_NE(said.status, 0);
   EXPECT_NE(said.text.find("alltoall"), std::string::npos) << said.text;
 }

@@ -41,12 +41,12 @@ TEST(Counters, OfCallsStepsAndSlotsPassTheEndOf32Bits) {
         call.record = {count, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
         call.send = in.data();
         call.receive = out.data();
-        const Done summed = comm.run({&call, 1});
+        const Status summed = comm.run({&call, 1});
         ASSERT_TRUE(summed.ok()) << summed.error().text;
         EXPECT_EQ(out.front(), kRanks * in.front());
         EXPECT_EQ(out.back(), kRanks * in.front());
         call.record = {count, Collective::kBroadcast, DataType::kFloat32, RedOp::kSum, 0, i % 3};
-        const Done sent = comm.run({&call, 1});
+        const Status sent = comm.run({&call, 1});
         ASSERT_TRUE(sent.ok()) << sent.error().text;
         EXPECT_EQ(out.back(), in.front());
       }

@@ -55,7 +55,7 @@ TEST_P(DealtHosts, EqualTheReference) {
             seat.expect(wrong.empty(), wrong);
             if (!wrong.empty()) return;
           }
-      seat.report(done());
+      seat.report(ok_status());
     });
     ASSERT_TRUE(ranks.wait_exits(200));
     ranks.check_expectations();
@@ -132,7 +132,7 @@ TEST_P(DealtHosts, TreesAddUpHostAfterHost) {
       call.record = {kCount, sum.collective, DataType::kFloat32, RedOp::kSum, 0, sum.root};
       call.send = in.data();
       call.receive = out.data();
-      const Done done = seat.comm->run({&call, 1});
+      const Status done = seat.comm->run({&call, 1});
       seat.expect(done.ok(), done.ok() ? "" : done.error().text);
       if (sum.root >= 0 && seat.rank != sum.root) continue;
       for (const int tree : {0, 1}) {
@@ -142,7 +142,7 @@ TEST_P(DealtHosts, TreesAddUpHostAfterHost) {
                                 tree, found, sum.halves[tree], sum.over_numbers[tree]));
       }
     }
-    seat.report(done());
+    seat.report(ok_status());
   });
   ASSERT_TRUE(ranks.wait_exits(100));
   ranks.check_expectations();

@@ -40,7 +40,7 @@ struct AbortSetting {
 
 class AbortedCall : public testing::TestWithParam<AbortSetting> {};
 
-Done call_once(Communicator& comm, const AbortSetting& setting) {
+Status call_once(Communicator& comm, const AbortSetting& setting) {
   if (setting.work == Work::kCollective) {
     SampleCall sample(Collective::kAllReduce, setting.count, comm.size());
     return comm.run({&sample.call, 1});
@@ -64,7 +64,7 @@ TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
       const Communicators comms = make_communicators(3, short_timeouts(30));
       unsetenv("NCCL_ALGO");
       std::atomic<int> entered{0};
-      std::future<Done> calls[2];
+      std::future<Status> calls[2];
       for (int r : {0, 1})
         calls[r] = std::async(std::launch::async, [&, r] {
           ++entered;
@@ -77,18 +77,18 @@ TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
         return 0;
       });
       for (auto& call : calls) ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
-      const Done own = calls[0].get(), peer = calls[1].get();
+      const Status own = calls[0].get(), peer = calls[1].get();
       const char* what = revoked ? "revoked" : "aborted";
       ASSERT_FALSE(own.ok());
-      EXPECT_EQ(own.status(), Status::kInvalidUsage) << own.error().text;
+      EXPECT_EQ(own.code(), StatusCode::kInvalidUsage) << own.error().text;
       EXPECT_NE(own.error().text.find(what), std::string::npos) << own.error().text;
       ASSERT_FALSE(peer.ok());
-      EXPECT_EQ(peer.status(), Status::kRemoteError) << peer.error().text;
+      EXPECT_EQ(peer.code(), StatusCode::kRemoteError) << peer.error().text;
       EXPECT_NE(peer.error().text.find(fmt::format("rank 0 {}", what)), std::string::npos)
           << peer.error().text;
-      const Done late = call_once(*comms[2], {"", Work::kCollective, 1});
-      EXPECT_EQ(late.status(), Status::kRemoteError);
-      EXPECT_EQ(call_once(*comms[0], setting).status(), Status::kInvalidUsage);
+      const Status late = call_once(*comms[2], {"", Work::kCollective, 1});
+      EXPECT_EQ(late.code(), StatusCode::kRemoteError);
+      EXPECT_EQ(call_once(*comms[0], setting).code(), StatusCode::kInvalidUsage);
     }
   }
 }
@@ -114,13 +114,13 @@ TEST(Abort, StopsAStreamOfCalls) {
   for (int turn = 0; turn < 12; ++turn) {
     const std::size_t count = std::size_t{1} << (random() % 18);
     const Communicators comms = make_communicators(3, short_timeouts(30));
-    std::future<Done> ends[3];
+    std::future<Status> ends[3];
     for (int r = 0; r < 3; ++r)
       ends[r] = std::async(std::launch::async, [&, r] {
         for (;;) {
           // Fresh buffers for every call: a peer that still used those of a failed one is caught by
           // the address sanitizer.
-          Done done = call_once(*comms[r], {"", Work::kCollective, count});
+          Status done = call_once(*comms[r], {"", Work::kCollective, count});
           if (!done.ok()) return done;
         }
       });
@@ -132,8 +132,8 @@ TEST(Abort, StopsAStreamOfCalls) {
     });
     for (int r = 0; r < 3; ++r) {
       ASSERT_EQ(ends[r].wait_for(20s), std::future_status::ready);
-      const Done end = ends[r].get();
-      EXPECT_EQ(end.status(), r == victim ? Status::kInvalidUsage : Status::kRemoteError)
+      const Status end = ends[r].get();
+      EXPECT_EQ(end.code(), r == victim ? StatusCode::kInvalidUsage : StatusCode::kRemoteError)
           << end.error().text;
     }
   }
@@ -153,16 +153,16 @@ TEST(Abort, OfRanksThatShareAThread) {
     return 0;
   });
   ASSERT_EQ(together.wait_for(20s), std::future_status::ready);
-  EXPECT_EQ(together.get().status(), Status::kInvalidUsage);
+  EXPECT_EQ(together.get().code(), StatusCode::kInvalidUsage);
   ASSERT_TRUE(comms[1]->fault());
-  EXPECT_EQ(comms[1]->fault()->status, Status::kRemoteError);
+  EXPECT_EQ(comms[1]->fault()->status, StatusCode::kRemoteError);
   EXPECT_NE(comms[1]->fault()->text.find("rank 0 aborted"), std::string::npos);
 }
 
 TEST(Abort, TwiceAndAfterAFaultAndBeforeDestruction) {
   const Communicators comms = make_communicators(3, short_timeouts(30));
   comms[1]->set_timeout(0.2);
-  ASSERT_EQ(call_once(*comms[1], {"", Work::kCollective, 5}).status(), Status::kTimeout);
+  ASSERT_EQ(call_once(*comms[1], {"", Work::kCollective, 5}).code(), StatusCode::kTimeout);
   within(20s, "abort() after a fault", [&] {
     comms[0]->abort();
     comms[0]->abort();
@@ -171,7 +171,7 @@ TEST(Abort, TwiceAndAfterAFaultAndBeforeDestruction) {
     comms[1]->revoke();
     return 0;
   });
-  EXPECT_EQ(call_once(*comms[0], {"", Work::kCollective, 5}).status(), Status::kInvalidUsage);
+  EXPECT_EQ(call_once(*comms[0], {"", Work::kCollective, 5}).code(), StatusCode::kInvalidUsage);
   EXPECT_FALSE(call_once(*comms[2], {"", Work::kCollective, 5}).ok());
 }
 
@@ -183,7 +183,7 @@ TEST(Abort, FromSeveralThreadsAtOnce) {
     });
     on_threads(3, [&](int t) { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
     ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
-    EXPECT_EQ(call.get().status(), Status::kInvalidUsage);
+    EXPECT_EQ(call.get().code(), StatusCode::kInvalidUsage);
   }
 }
 
@@ -200,7 +200,7 @@ TEST(Destroy, AfterAFaultWaitsForNobody) {
     seat.mark(1);
   });
   ASSERT_TRUE(ranks.wait_stage(1, 10, {2}));
-  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kTimeout) << ranks.text(r);
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << ranks.text(r);
 }
 
 TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
@@ -213,14 +213,14 @@ TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
       comm.revoke();
       ++revoked;
     });
-    const Done done = call_once(comm, {"", Work::kCollective, 5000});
+    const Status done = call_once(comm, {"", Work::kCollective, 5000});
     other.join();
     EXPECT_FALSE(done.ok());
     const int excluded = 3;
     auto child = comm.shrink({&excluded, 1}, short_timeouts(20), {});
     ASSERT_TRUE(child.ok()) << child.error().text;
     SampleCall sum(Collective::kAllReduce, 10, 3);
-    const Done summed = (*child)->run({&sum.call, 1});
+    const Status summed = (*child)->run({&sum.call, 1});
     ASSERT_TRUE(summed.ok()) << summed.error().text;
     EXPECT_EQ(sum.output()[9], 3);
   });
@@ -266,9 +266,9 @@ TEST(Abort, DuringInitEndsItAndTellsTheOthers) {
   for (auto& one : made) ASSERT_EQ(one.wait_for(20s), std::future_status::ready);
   const auto own = made[0].get(), peer = made[1].get();
   ASSERT_FALSE(own.ok());
-  EXPECT_EQ(own.status(), Status::kInvalidUsage) << own.error().text;
+  EXPECT_EQ(own.code(), StatusCode::kInvalidUsage) << own.error().text;
   ASSERT_FALSE(peer.ok());
-  EXPECT_EQ(peer.status(), Status::kRemoteError) << peer.error().text;
+  EXPECT_EQ(peer.code(), StatusCode::kRemoteError) << peer.error().text;
   EXPECT_NE(peer.error().text.find("rank 0 aborted"), std::string::npos) << peer.error().text;
 }
 

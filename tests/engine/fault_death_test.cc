@@ -40,16 +40,16 @@ void go_on_without(EngineRank& seat, int dead) {
   seat.expect(child.ok(), child.ok() ? "" : "shrink: " + child.error().text);
   if (!child.ok()) return;
   SampleCall sum(Collective::kAllReduce, 1000, seat.size);
-  const Done done = (*child)->run({&sum.call, 1});
+  const Status done = (*child)->run({&sum.call, 1});
   seat.expect(done.ok(), done.ok() ? "" : "after shrink: " + done.error().text);
   seat.expect(sum.output()[0] == seat.size - 1 && sum.output()[999] == seat.size - 1,
               fmt::format("survivors sum {} to {}", seat.size - 1, sum.output()[0]));
   seat.mark(2);
 }
 
-void work_until_fault(EngineRank& seat, const std::function<Done()>& work) {
+void work_until_fault(EngineRank& seat, const std::function<Status()>& work) {
   for (int i = 0;; ++i) {
-    const Done done = work();
+    const Status done = work();
     if (!done.ok()) return seat.report(done);
     if (i == 3) seat.mark(1);
   }
@@ -67,7 +67,7 @@ void kill_and_check(RankProcesses& ranks, const Moment& moment) {
   if (!ranks.wait_reports(kSoon, {moment.victim})) return;
   for (int r = 0; r < ranks.size(); ++r) {
     if (r == moment.victim) continue;
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << "rank " << r << ": " << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << "rank " << r << ": " << ranks.text(r);
     EXPECT_EQ(ranks.text(r).rfind(fmt::format("rank {} ", moment.victim), 0), 0u)
         << "rank " << r << ": " << ranks.text(r);
     EXPECT_EQ(ranks.culprit(r), moment.victim) << "rank " << r << ": " << ranks.text(r);
@@ -165,7 +165,7 @@ TEST(KilledRankInMessages, IsSeenBehindASlowOne) {
   ASSERT_TRUE(ranks.wait_stage(1, 20));
   ranks.send(2, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(kSoon, {1, 2}));
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_EQ(ranks.text(0).rfind("rank 2 ", 0), 0u) << ranks.text(0);
 }
 
@@ -180,7 +180,7 @@ TEST(KilledRankInCollective, IsSeenBehindASlowOne) {
   ASSERT_TRUE(ranks.wait_stage(1, 20));
   ranks.send(2, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(kSoon, {1, 2}));
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_EQ(ranks.text(0).rfind("rank 2 ", 0), 0u) << ranks.text(0);
 }
 
@@ -192,7 +192,7 @@ TEST(KilledRankInCollective, IsToldToWhoAsks) {
     if (seat.rank == 0) {
       for (int i = 0; i < 10'000 && !seat.comm->fault(); ++i) usleep(1000);
       const auto fault = seat.comm->fault();
-      return seat.report(fault ? Done(fault->error()) : done());
+      return seat.report(fault ? Status(fault->error()) : ok_status());
     }
     SampleCall sample(Collective::kAllReduce, 5, 3);
     seat.report(seat.comm->run({&sample.call, 1}));
@@ -202,7 +202,7 @@ TEST(KilledRankInCollective, IsToldToWhoAsks) {
   ranks.send(2, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(kSoon, {2}));
   for (int r : {0, 1}) {
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
     EXPECT_EQ(ranks.text(r).rfind("rank 2 ", 0), 0u) << ranks.text(r);
   }
 }
@@ -267,7 +267,7 @@ TEST(KilledRankInInit, IdMakerGoneBeforeItJoinsEndsTheOthersInit) {
     create_and_call(seat, 4);
   });
   ASSERT_TRUE(ranks.wait_reports(10, {0}));
-  for (int r : {1, 2}) EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+  for (int r : {1, 2}) EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
 }
 
 TEST(KilledRankInInit, AtAnyMomentNobodyHangs) {
@@ -290,8 +290,8 @@ TEST(KilledRankInInit, AtAnyMomentNobodyHangs) {
     ASSERT_TRUE(ranks.wait_reports(12, {victim}));
     for (int r = 0; r < n; ++r) {
       if (r == victim) continue;
-      EXPECT_NE(ranks.status(r), Status::kSuccess);
-      EXPECT_NE(ranks.status(r), Status::kInternalError) << ranks.text(r);
+      EXPECT_NE(ranks.status(r), StatusCode::kSuccess);
+      EXPECT_NE(ranks.status(r), StatusCode::kInternalError) << ranks.text(r);
     }
     if (HasFailure()) return;
   }
@@ -312,14 +312,14 @@ TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
         SampleCall sample(Collective::kBroadcast, count, seat.size);
         if (seat.rank == 0) sample.input()[count - 1] = 77;
         if (seat.rank > 0) nap(0.05 * seat.rank);  // the root has ended before the last one enters
-        const Done done = seat.comm->run({&sample.call, 1});
+        const Status done = seat.comm->run({&sample.call, 1});
         seat.report(done);
         seat.expect(done.ok() && sample.output()[count - 1] == 77, "the root's data did not come");
         seat.expect(!seat.comm->fault(), "a fault though every call was finished");
       });
       ASSERT_TRUE(ranks.wait_exits(20));
       for (int r = 0; r < 4; ++r)
-        EXPECT_EQ(ranks.status(r), Status::kSuccess) << "rank " << r << ": " << ranks.text(r);
+        EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << "rank " << r << ": " << ranks.text(r);
       ranks.check_expectations();
       if (HasFailure()) return;
     }
@@ -340,14 +340,14 @@ TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
         SampleCall sample(collective, collective == Collective::kBarrier ? 0 : 20'000, seat.size);
         for (int i = 0; i < 5; ++i) {
           nap(static_cast<double>(random() % 3000) * 1e-6);
-          const Done done = seat.comm->run({&sample.call, 1});
+          const Status done = seat.comm->run({&sample.call, 1});
           seat.report(done);
           if (!done.ok()) return;
         }
       });
       ASSERT_TRUE(ranks.wait_exits(20));
       for (int r = 0; r < 3; ++r)
-        EXPECT_EQ(ranks.status(r), Status::kSuccess)
+        EXPECT_EQ(ranks.status(r), StatusCode::kSuccess)
             << algorithm << ' ' << name(collective) << " rank " << r << ": " << ranks.text(r);
       if (HasFailure()) return;
     }
@@ -365,7 +365,7 @@ TEST(ExitWithoutDestroy, LeavesMessagesReadable) {
     seat.expect(data[999] == 9, "the message did not come");
   });
   ASSERT_TRUE(ranks.wait_exits(20));
-  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }
 

@@ -58,7 +58,7 @@ TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
         };
         RankProcesses ranks(n, on(hosts, 30), [&](EngineRank& seat) {
           SampleCall sample = sample_of(seat.rank == odd);
-          Done done = seat.comm->run({&sample.call, 1});
+          Status done = seat.comm->run({&sample.call, 1});
           for (int i = 0; done.ok() && i < 3; ++i) {
             SampleCall next(Collective::kAllReduce, 10, n);
             done = seat.comm->run({&next.call, 1});
@@ -69,7 +69,7 @@ TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
         ASSERT_TRUE(ranks.wait_reports(20));
         for (int r = 0; r < n; ++r) {
           const std::string text = ranks.text(r);
-          EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+          EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << text;
           const bool normal = has(text, to_string(sample_of(false).call.record));
           const bool different = has(text, to_string(sample_of(true).call.record));
           const bool later = d.may_return && has(text, "before call 2,");
@@ -108,7 +108,7 @@ TEST(HostsThatDiffer, InAMessageAgainstACollective) {
       ASSERT_TRUE(ranks.wait_reports(40));
       for (int r = 0; r < n; ++r) {
         const std::string text = ranks.text(r);
-        EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+        EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << text;
         EXPECT_TRUE(has(text, "Recv(count 10") && has(text, "AllReduce(count 5000")) << text;
       }
       ranks.check_expectations();
@@ -124,7 +124,8 @@ TEST(HostsThatDiffer, InMessagesThatNobodySends) {
     seat.report(seat.comm->run({&receive, 1}));
   });
   ASSERT_TRUE(ranks.wait_reports(20));
-  for (int r = 0; r < 3; ++r) EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+  for (int r = 0; r < 3; ++r)
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
 }
 
 // Long waits of every kind that are no mismatch: nobody may be taken for stuck.
@@ -134,7 +135,7 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
     const int rank = seat.rank;
     std::vector<int> data(500'000, rank);
     SampleCall sum(Collective::kAllReduce, 40'000, 4), all(Collective::kAllToAll, 1000, 4);
-    Done done;
+    Status done;
     for (int turn = 0; turn < 2 && done.ok(); ++turn) {
       // Each waits for the one before it, and 0 is slow; then all wait for 3.
       if (rank == 0) nap(1.2);
@@ -151,7 +152,7 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
     seat.report(done);
   });
   ASSERT_TRUE(ranks.wait_reports(60));
-  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }
 
@@ -162,7 +163,7 @@ TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
   RankProcesses ranks(4, on(hosts, 3), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
     for (int i = 0;; ++i) {
-      const Done done = seat.comm->run({&sample.call, 1});
+      const Status done = seat.comm->run({&sample.call, 1});
       if (!done.ok()) return seat.report(done);
       if (i == 5) seat.mark(1);
     }
@@ -172,7 +173,7 @@ TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
   ASSERT_TRUE(ranks.wait_reports(30, {1}));
   for (const int r : {0, 2, 3}) {
     const std::string text = ranks.text(r);
-    EXPECT_EQ(ranks.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << text;
     EXPECT_EQ(ranks.culprit(r), 1) << text;
     EXPECT_TRUE(has(text, "AllReduce(count 5000, int32, sum)")) << text;
     for (int each = 0; each < 4; ++each)
@@ -198,7 +199,7 @@ TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
   ASSERT_TRUE(ranks.wait_reports(30, {1}));
   for (const int r : {0, 2}) {
     const std::string text = ranks.text(r);
-    EXPECT_EQ(ranks.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << text;
     EXPECT_EQ(ranks.culprit(r), 1) << text;
     EXPECT_TRUE(has(text, "not entered call 1")) << text;
     EXPECT_TRUE(has(text, "AllGather(count 700, int32)")) << text;
@@ -219,7 +220,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
   ASSERT_TRUE(late.wait_reports(30, {1}));
   for (const int r : {0, 2}) {
     const std::string text = late.text(r);
-    EXPECT_EQ(late.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(late.status(r), StatusCode::kTimeout) << text;
     EXPECT_TRUE(has(text, " in call 1, Barrier(") && !has(text, "AllReduce")) << text;
   }
   late.board().flag.store(1);
@@ -227,7 +228,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
   RankProcesses ranks(3, on({"a", "b", "b"}, 30), [](EngineRank& seat) {
     SampleCall barrier(Collective::kBarrier, 0, seat.size);
     SampleCall sum(Collective::kAllReduce, 1, seat.size);
-    Done done;
+    Status done;
     for (int i = 0; done.ok() && i < 3; ++i)
       done = seat.comm->run({seat.rank == 0 ? &sum.call : &barrier.call, 1});
     seat.report(done);
@@ -235,7 +236,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
   ASSERT_TRUE(ranks.wait_reports(30));
   for (int r = 0; r < 3; ++r) {
     const std::string text = ranks.text(r);
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << text;
     EXPECT_TRUE(has(text, "Barrier(") && has(text, "AllReduce(count 1,")) << text;
   }
 }
@@ -251,7 +252,7 @@ TEST(AbsentHost, IsSaidToBeSilent) {
     seat.report(seat.comm->run({&sample.call, 1}));
   });
   ASSERT_TRUE(ranks.wait_reports(30, {1}));
-  EXPECT_EQ(ranks.status(0), Status::kTimeout) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kTimeout) << ranks.text(0);
   EXPECT_TRUE(has(ranks.text(0), "nothing heard")) << ranks.text(0);
   ranks.board().flag.store(1);
 }

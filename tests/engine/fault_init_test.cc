@@ -25,14 +25,14 @@ void expect_failure_of(int culprit, int ranks, const std::function<void()>& prep
     request.id = seat.board.id;
     request.options = short_timeouts(kInitDeadline);
     const auto comm = Communicator::create(request);
-    seat.report(comm.ok() ? done() : Done(comm.error()));
+    seat.report(comm.ok() ? ok_status() : Status(comm.error()));
   });
   ASSERT_TRUE(processes.wait_reports(kLimit));
   for (int rank = 0; rank < ranks; ++rank) {
-    EXPECT_NE(processes.status(rank), Status::kSuccess) << "rank " << rank;
+    EXPECT_NE(processes.status(rank), StatusCode::kSuccess) << "rank " << rank;
     EXPECT_NE(processes.text(rank).find(reason), std::string::npos) << processes.text(rank);
     if (rank == culprit) continue;
-    EXPECT_EQ(processes.status(rank), Status::kRemoteError) << processes.text(rank);
+    EXPECT_EQ(processes.status(rank), StatusCode::kRemoteError) << processes.text(rank);
     EXPECT_NE(processes.text(rank).find(fmt::format("rank {} could not set up", culprit)),
               std::string::npos)
         << processes.text(rank);

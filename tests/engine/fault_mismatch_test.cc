@@ -43,11 +43,11 @@ SampleCall sample_of(const Difference& d, std::size_t count, int ranks, bool odd
                     d.other_op);
 }
 
-void expect_both_calls(const Done& done, const CallRecord& one, const CallRecord& other,
+void expect_both_calls(const Status& done, const CallRecord& one, const CallRecord& other,
                        const std::string& where) {
   ASSERT_FALSE(done.ok()) << where << ": no error";
   const std::string& text = done.error().text;
-  EXPECT_EQ(done.status(), Status::kInvalidUsage) << where << ": " << text;
+  EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << where << ": " << text;
   EXPECT_NE(text.find(to_string(one)), std::string::npos) << where << ": " << text;
   EXPECT_NE(text.find(to_string(other)), std::string::npos) << where << ": " << text;
 }
@@ -77,7 +77,7 @@ TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
       run_ranks(comms, [&](Communicator& comm) {
         SampleCall sample = sample_of(d, count, n, comm.rank() == odd);
         SampleCall sample_next(Collective::kAllReduce, count, n);
-        Done done = comm.run({&sample.call, 1});
+        Status done = comm.run({&sample.call, 1});
         const bool failed = !done.ok();
         const std::size_t words = std::max(sample.call.record.count, std::size_t{1}) *
                                   size_of(sample.call.record.type) / 4;
@@ -121,7 +121,7 @@ TEST(MismatchedCallsInProcesses, AreToldToEveryRankWithBothCalls) {
         RankProcesses ranks(n, short_timeouts(20), [&](EngineRank& seat) {
           SampleCall sample = sample_of(d, count, n, seat.rank == n - 1);
           SampleCall barrier(Collective::kBarrier, 0, n);
-          Done done = seat.comm->run({&sample.call, 1});
+          Status done = seat.comm->run({&sample.call, 1});
           if (done.ok()) done = seat.comm->run({&barrier.call, 1});
           seat.expect(sample.guards_intact(), "memory beyond the buffers was written");
           seat.report(done);
@@ -144,9 +144,9 @@ TEST(MismatchedCallsInGroups, GroupedAndUngroupedAreDifferent) {
   run_ranks(comms, [&](Communicator& comm) {
     SampleCall sample(Collective::kAllReduce, 100, 3);
     const Call twice[] = {sample.call, sample.call};
-    const Done done = comm.run({twice, comm.rank() == 1 ? 2u : 1u});
+    const Status done = comm.run({twice, comm.rank() == 1 ? 2u : 1u});
     ASSERT_FALSE(done.ok());
-    EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+    EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << done.error().text;
     EXPECT_NE(done.error().text.find("grouped"), std::string::npos) << done.error().text;
   });
 }
@@ -156,10 +156,10 @@ TEST(MismatchedCallsWithoutData, AreDifferentFromThoseWithSome) {
   run_ranks(comms, [&](Communicator& comm) {
     SampleCall sample(Collective::kAllReduce, comm.rank() == 0 ? 0 : 4, 2);
     SampleCall barrier(Collective::kBarrier, 0, 2);
-    Done done = comm.run({&sample.call, 1});
+    Status done = comm.run({&sample.call, 1});
     if (done.ok()) done = comm.run({&barrier.call, 1});
     ASSERT_FALSE(done.ok());
-    EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+    EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << done.error().text;
     EXPECT_NE(done.error().text.find("count 0"), std::string::npos) << done.error().text;
   });
 }
@@ -172,7 +172,7 @@ TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
     run_ranks(comms, [&](Communicator& comm) {
       SampleCall sample(Collective::kBroadcast, 1, n, comm.rank());
       int calls = 0;
-      Done done;
+      Status done;
       while (done.ok() && calls < 2 * n) {
         done = comm.run({&sample.call, 1});
         ++calls;
@@ -180,7 +180,7 @@ TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
       }
       together.arrive_and_drop();
       ASSERT_FALSE(done.ok()) << "n=" << n << ": nothing found in " << calls << " calls";
-      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << done.error().text;
       EXPECT_NE(done.error().text.find("in call 1,"), std::string::npos) << done.error().text;
     });
   }
@@ -197,10 +197,10 @@ TEST(MismatchedMessages, OfDifferentSizesAreToldToBothSides) {
       const Call call = message(comm.rank() == 0 ? Collective::kSend : Collective::kRecv,
                                 1 - comm.rank(), buffer.data(), count);
       SampleCall barrier(Collective::kBarrier, 0, 2);
-      Done done = comm.run({&call, 1});
+      Status done = comm.run({&call, 1});
       if (done.ok()) done = comm.run({&barrier.call, 1});
       ASSERT_FALSE(done.ok());
-      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << done.error().text;
       for (int n : {sent, expected})
         EXPECT_NE(done.error().text.find(fmt::format("count {}", n)), std::string::npos)
             << done.error().text;
@@ -217,9 +217,9 @@ TEST(MismatchedMessages, AgainstACollectiveAreFound) {
       ASSERT_TRUE(comm.run({&warm.call, 1}).ok());
       int buffer[10];
       const Call receive = message(Collective::kRecv, 0, buffer, 10);
-      const Done done = comm.run({comm.rank() == 1 ? &receive : &sample.call, 1});
+      const Status done = comm.run({comm.rank() == 1 ? &receive : &sample.call, 1});
       ASSERT_FALSE(done.ok());
-      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << done.error().text;
       EXPECT_NE(done.error().text.find("Recv(count 10"), std::string::npos) << done.error().text;
       EXPECT_NE(done.error().text.find("AllReduce(count 5000"), std::string::npos)
           << done.error().text;
@@ -227,7 +227,7 @@ TEST(MismatchedMessages, AgainstACollectiveAreFound) {
   }
 }
 
-// Two parts of a tree wait at once, for different ranks: that is no circle, but just as certain.
+// Two parts of a tree wait at once, for different ranks: that is no cycle, but just as certain.
 TEST(MismatchedMessages, AgainstATreeAreFoundLongBeforeTheDeadline) {
   for (int n : {2, 3, 6}) {
     setenv("NCCL_ALGO", "tree", 1);
@@ -238,9 +238,9 @@ TEST(MismatchedMessages, AgainstATreeAreFoundLongBeforeTheDeadline) {
       ASSERT_TRUE(comm.run({&warm.call, 1}).ok());
       std::vector<int> buffer(10);
       const Call receive = message(Collective::kRecv, 0, buffer.data(), buffer.size());
-      const Done done = comm.run({comm.rank() == n - 1 ? &receive : &sample.call, 1});
+      const Status done = comm.run({comm.rank() == n - 1 ? &receive : &sample.call, 1});
       ASSERT_FALSE(done.ok());
-      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_EQ(done.code(), StatusCode::kInvalidUsage) << done.error().text;
       EXPECT_NE(done.error().text.find("Recv(count 10"), std::string::npos) << done.error().text;
       EXPECT_NE(done.error().text.find("AllReduce(count 500000"), std::string::npos)
           << done.error().text;
@@ -255,7 +255,8 @@ TEST(MismatchedMessages, WithNobodySendingAreFound) {
     seat.report(seat.comm->run({&receive, 1}));
   });
   ASSERT_TRUE(ranks.wait_reports(20));
-  for (int r = 0; r < 3; ++r) EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+  for (int r = 0; r < 3; ++r)
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
 }
 
 // Long waits of every kind that are no mismatch: nobody may be taken for stuck.
@@ -270,16 +271,16 @@ TEST(MismatchedMessages, AreNotSeenWhereRanksAreOnlySlow) {
       if (rank == 0) nap(0.6);
       if (rank > 0) {
         const Call receive = message(Collective::kRecv, rank - 1, data.data(), data.size());
-        const Done done = comm.run({&receive, 1});
+        const Status done = comm.run({&receive, 1});
         ASSERT_TRUE(done.ok()) << done.error().text;
       }
       if (rank < 2) {
         const Call send = message(Collective::kSend, rank + 1, data.data(), data.size());
-        const Done done = comm.run({&send, 1});
+        const Status done = comm.run({&send, 1});
         ASSERT_TRUE(done.ok()) << done.error().text;
       }
       if (rank == 0) nap(0.4);
-      const Done done = comm.run({&sum.call, 1});
+      const Status done = comm.run({&sum.call, 1});
       ASSERT_TRUE(done.ok()) << done.error().text;
     }
     EXPECT_EQ(data[0], 0);

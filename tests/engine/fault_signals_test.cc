@@ -35,18 +35,18 @@ void stop_signal_storm() {
   setitimer(ITIMER_REAL, &never, nullptr);
 }
 
-Done sum_correctly(Communicator& comm, std::size_t count) {
+Status sum_correctly(Communicator& comm, std::size_t count) {
   SampleCall sum(Collective::kAllReduce, count, comm.size());
   for (std::size_t i = 0; i < count; ++i) sum.input()[i] = comm.rank() + static_cast<int>(i);
   RONDO_CHECK_OK(comm.run({&sum.call, 1}));
   const int n = comm.size();
   for (std::size_t i = 0; i < count; ++i)
     if (sum.output()[i] != n * (n - 1) / 2 + n * static_cast<int>(i))
-      return fail(Status::kInternalError, "element {} of {} is {}", i, count, sum.output()[i]);
-  return done();
+      return fail(StatusCode::kInternalError, "element {} of {} is {}", i, count, sum.output()[i]);
+  return ok_status();
 }
 
-Done work_through_the_storm(Communicator& comm) {
+Status work_through_the_storm(Communicator& comm) {
   const int n = comm.size(), next = (comm.rank() + 1) % n, before = (comm.rank() + n - 1) % n;
   std::vector<int> out(50'000, comm.rank()), in(50'000);
   for (int i = 0; i < 8; ++i) {
@@ -55,11 +55,11 @@ Done work_through_the_storm(Communicator& comm) {
     const Call calls[] = {message(Collective::kSend, next, out.data(), out.size()),
                           message(Collective::kRecv, before, in.data(), in.size())};
     RONDO_CHECK_OK(comm.run(calls));
-    if (in[49'999] != before) return fail(Status::kInternalError, "a wrong message came");
+    if (in[49'999] != before) return fail(StatusCode::kInternalError, "a wrong message came");
   }
   const int last = n - 1;
   auto child = comm.shrink({&last, 1}, short_timeouts(20), {});
-  if (comm.rank() == last) return done();
+  if (comm.rank() == last) return ok_status();
   if (!child.ok()) return child.error();
   return sum_correctly(**child, 100);
 }
@@ -79,14 +79,14 @@ TEST_P(SignalStorm, DisturbsNoInitAndNoCallOfProcesses) {
     request.options = short_timeouts(30);
     auto comm = Communicator::create(request);
     if (!comm.ok()) return seat.report(comm.error());
-    const Done done = work_through_the_storm(**comm);
+    const Status done = work_through_the_storm(**comm);
     stop_signal_storm();
     seat.expect(signals_seen.load() > 10, "no storm");
     seat.report(done);
   });
   ASSERT_TRUE(ranks.wait_exits(60));
   for (int r = 0; r < 4; ++r)
-    EXPECT_EQ(ranks.status(r), Status::kSuccess) << "rank " << r << ": " << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << "rank " << r << ": " << ranks.text(r);
   ranks.check_expectations();
 }
 
@@ -100,7 +100,7 @@ TEST(SignalStorm, DisturbsNoInitAndNoCallOfThreads) {
   {
     const Communicators comms = make_communicators(4, short_timeouts(30));
     run_ranks(comms, [](Communicator& comm) {
-      const Done done = work_through_the_storm(comm);
+      const Status done = work_through_the_storm(comm);
       EXPECT_TRUE(done.ok()) << done.error().text;
     });
   }
@@ -113,8 +113,8 @@ TEST(SignalStorm, DisturbsNoInitAndNoCallOfThreads) {
 // In the child of a rank: everything but the child's own communicators is refused. The number of
 // the first step that went wrong, or 0.
 int use_after_fork(Communicator& inherited) {
-  const auto refused = [](const Done& done) {
-    return done.status() == Status::kInvalidUsage &&
+  const auto refused = [](const Status& done) {
+    return done.code() == StatusCode::kInvalidUsage &&
            done.error().text.find("fork") != std::string::npos;
   };
   if (!refused(sum_correctly(inherited, 10))) return 1;
@@ -157,7 +157,7 @@ TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
       seat.expect(!seat.comm->fault(), "the child's end made a fault");
     });
     ASSERT_TRUE(ranks.wait_exits(40));
-    for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+    for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
     ranks.check_expectations();
   }
 }
@@ -172,7 +172,7 @@ TEST(ForkAfterInit, InTheMiddleOfACallAbortStillReturns) {
       const pid_t child = fork();
       if (child == 0) {
         seat.comm->abort();
-        _exit(sum_correctly(*seat.comm, 5).status() == Status::kInvalidUsage ? 0 : 1);
+        _exit(sum_correctly(*seat.comm, 5).code() == StatusCode::kInvalidUsage ? 0 : 1);
       }
       int status = -1;
       for (int i = 0; i < 10'000 && waitpid(child, &status, WNOHANG) == 0; ++i) usleep(1000);
@@ -185,7 +185,7 @@ TEST(ForkAfterInit, InTheMiddleOfACallAbortStillReturns) {
     }
   });
   ASSERT_TRUE(ranks.wait_exits(40));
-  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }
 

@@ -31,7 +31,7 @@ TEST_P(StoppedRank, IsNamedAndLearnsItWhenItGoesOn) {
   RankProcesses ranks(3, options, [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
     for (int i = 0;; ++i) {
-      const Done done = seat.comm->run({&sample.call, 1});
+      const Status done = seat.comm->run({&sample.call, 1});
       if (!done.ok()) return seat.report(done);
       if (i == 5) seat.mark(1);
     }
@@ -41,7 +41,7 @@ TEST_P(StoppedRank, IsNamedAndLearnsItWhenItGoesOn) {
   ASSERT_TRUE(ranks.wait_reports(20, {1}));
   for (int r : {0, 2}) {
     const std::string text = ranks.text(r);
-    EXPECT_EQ(ranks.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << text;
     EXPECT_EQ(ranks.culprit(r), 1) << text;
     EXPECT_NE(text.find("for rank 1 (pid"), std::string::npos) << text;
     EXPECT_NE(text.find("AllReduce(count 5000, int32, sum)"), std::string::npos) << text;
@@ -53,7 +53,7 @@ TEST_P(StoppedRank, IsNamedAndLearnsItWhenItGoesOn) {
   EXPECT_FALSE(ranks.reported(1));
   ranks.send(1, SIGCONT);
   ASSERT_TRUE(ranks.wait_reports(20));
-  EXPECT_EQ(ranks.status(1), Status::kTimeout) << ranks.text(1);
+  EXPECT_EQ(ranks.status(1), StatusCode::kTimeout) << ranks.text(1);
   EXPECT_EQ(ranks.text(1), ranks.text(0));
 }
 
@@ -69,18 +69,18 @@ TEST(AbsentRank, IsSaidNotToHaveEntered) {
   run_ranks(comms, [&](Communicator& comm) {
     SampleCall sample(Collective::kReduceScatter, 70, 3);
     if (comm.rank() == 2) return;
-    const Done done = comm.run({&sample.call, 1});
+    const Status done = comm.run({&sample.call, 1});
     ASSERT_FALSE(done.ok());
     const std::string& text = done.error().text;
-    EXPECT_EQ(done.status(), Status::kTimeout) << text;
+    EXPECT_EQ(done.code(), StatusCode::kTimeout) << text;
     EXPECT_NE(text.find("not entered call 1"), std::string::npos) << text;
     EXPECT_NE(text.find("ReduceScatter(count 70, int32, sum)"), std::string::npos) << text;
     EXPECT_NE(text.find("RONDO_TIMEOUT"), std::string::npos) << text;
     expect_line_for_each(text, 3);
   });
   SampleCall sample(Collective::kReduceScatter, 70, 3);
-  const Done late = comms[2]->run({&sample.call, 1});
-  EXPECT_EQ(late.status(), Status::kTimeout);
+  const Status late = comms[2]->run({&sample.call, 1});
+  EXPECT_EQ(late.code(), StatusCode::kTimeout);
   ASSERT_TRUE(comms[2]->fault());
   EXPECT_EQ(comms[2]->fault()->culprit, 2);
 }
@@ -90,9 +90,9 @@ TEST(AbsentRank, IsNamedToWhoWaitsForItsMessage) {
   comms[0]->set_timeout(0.4);
   int value = 0;
   const Call receive = message(Collective::kRecv, 1, &value, 1);
-  const Done done = comms[0]->run({&receive, 1});
+  const Status done = comms[0]->run({&receive, 1});
   ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.status(), Status::kTimeout);
+  EXPECT_EQ(done.code(), StatusCode::kTimeout);
   EXPECT_NE(done.error().text.find("for rank 1 (pid"), std::string::npos) << done.error().text;
   EXPECT_NE(done.error().text.find("Recv(count 1, int32"), std::string::npos) << done.error().text;
 }
@@ -115,7 +115,7 @@ TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
   ranks.board().flag.store(1);
   ranks.send(0, SIGCONT);
   ASSERT_TRUE(ranks.wait_reports(20));
-  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }
 
@@ -131,13 +131,13 @@ TEST(Deadline, RestartsOnProgress) {
       calls.push_back(message(comm.rank() == 0 ? Collective::kRecv : Collective::kSend,
                               1 - comm.rank(), &value, 1));
     if (comm.rank() == 0) {
-      const Done done = comm.run(calls);
+      const Status done = comm.run(calls);
       EXPECT_TRUE(done.ok()) << done.error().text;
       return;
     }
     for (const Call& call : calls) {
       nap(0.25);
-      const Done done = comm.run({&call, 1});
+      const Status done = comm.run({&call, 1});
       ASSERT_TRUE(done.ok()) << done.error().text;
     }
   });

@@ -91,7 +91,7 @@ std::string run_group(Communicator& comm, const std::vector<Case>& cases) {
     grouped.push_back(std::make_unique<GroupedCall>(c, comm.rank(), in_place));
     calls.push_back(grouped.back()->call);
   }
-  if (const Done ran = comm.run(calls); !ran.ok()) return ran.error().text;
+  if (const Status ran = comm.run(calls); !ran.ok()) return ran.error().text;
   for (const auto& one : grouped)
     if (std::string wrong = one->check(); !wrong.empty()) return wrong;
   return "";
@@ -224,9 +224,9 @@ TEST(Groups, MadeDifferentlyAreNamed) {
         samples.push_back(std::make_unique<SampleCall>(Collective::kAllReduce, count, 2));
         calls.push_back(samples.back()->call);
       }
-      const Done ran = comm.run(calls);
+      const Status ran = comm.run(calls);
       ASSERT_FALSE(ran.ok()) << odd.what;
-      EXPECT_EQ(ran.status(), Status::kInvalidUsage) << ran.error().text;
+      EXPECT_EQ(ran.code(), StatusCode::kInvalidUsage) << ran.error().text;
       EXPECT_NE(ran.error().text.find(odd.mine), std::string::npos) << ran.error().text;
       EXPECT_NE(ran.error().text.find(odd.theirs), std::string::npos) << ran.error().text;
       EXPECT_NE(ran.error().text.find("grouped alike"), std::string::npos) << ran.error().text;
@@ -253,7 +253,7 @@ TEST(Groups, MadeDifferentlyNearTheLongestFusedCallAreNamed) {
         samples.push_back(std::make_unique<SampleCall>(Collective::kAllReduce, count, 2));
         group.push_back(samples.back()->call);
       }
-      const Done ran = comm.run(group);
+      const Status ran = comm.run(group);
       ASSERT_FALSE(ran.ok()) << calls;
       const std::string wanted = fmt::format(
           "in call {}, rank {} called AllReduce(count {}, int32, sum){} and rank {} called "

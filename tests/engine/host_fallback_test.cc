@@ -96,7 +96,7 @@ void make_and_check(EngineRank& seat) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
     SampleCall sample(Collective::kAllReduce, count, seat.size);
     std::fill_n(sample.input(), count, seat.rank + 1);
-    const Done ran = (*made)->run({&sample.call, 1});
+    const Status ran = (*made)->run({&sample.call, 1});
     if (!ran.ok()) return seat.report(ran);
     const auto wrong = std::count_if(sample.output(), sample.output() + count, [&](int sum) {
       return sum != seat.size * (seat.size + 1) / 2;
@@ -106,7 +106,7 @@ void make_and_check(EngineRank& seat) {
   const auto arena = shm::Arena::of_process();
   const auto block = arena.ok() ? (*arena)->allocate(5000) : Result<void*>(arena.error());
   seat.expect(block.ok() && (*arena)->free(*block).ok(), "no memory of ncclMemAlloc");
-  seat.report(done());
+  seat.report(ok_status());
 }
 
 Job without_communicator() {
@@ -139,7 +139,8 @@ void check_refused(int ranks, const std::set<int>& refused, const Refusal& what)
   ASSERT_TRUE(processes.wait_exits(120));
   for (int r = 0; r < ranks; ++r) {
     ASSERT_TRUE(processes.reported(r)) << "no seccomp here";
-    EXPECT_EQ(processes.status(r), Status::kSuccess) << "rank " << r << ": " << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kSuccess)
+        << "rank " << r << ": " << processes.text(r);
     EXPECT_EQ(logs.count(r, kSays), refused.count(r)) << "rank " << r;
   }
   const auto hosts = std::min<std::size_t>(refused.size() + 1, ranks);
@@ -170,7 +171,7 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
       SampleCall sample(Collective::kAllReduce, 10, comm.size());
       seat.expect(comm.run({&sample.call, 1}).ok() && *sample.output() == 3, "wrong sum");
     });
-    seat.report(done());
+    seat.report(ok_status());
   });
   ASSERT_TRUE(processes.wait_exits(60));
   EXPECT_TRUE(processes.reported(0));
@@ -193,7 +194,8 @@ TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
   });
   ASSERT_TRUE(processes.wait_exits(120));
   for (int r = 0; r < 4; ++r) {
-    EXPECT_EQ(processes.status(r), Status::kSuccess) << "rank " << r << ": " << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kSuccess)
+        << "rank " << r << ": " << processes.text(r);
     EXPECT_EQ(logs.count(r, kSays), r >= 2 ? 1 : 0) << "rank " << r;
     EXPECT_EQ(logs.count(r, "2 ranks on this host, 2 hosts, ready"), 1) << "rank " << r;
   }

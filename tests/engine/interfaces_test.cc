@@ -21,7 +21,7 @@ constexpr const char* kBesideAnother =
     "ip addr add 10.8.0.1/24 dev own && ip link set own up && ip link set own-end up";
 
 struct Outcome {
-  Status status[2];
+  StatusCode status[2];
   std::string text[2];
 };
 
@@ -35,9 +35,10 @@ Outcome sum_of_two_hosts(const JoinedNamespaces& hosts, const Environment& envir
   RankProcesses ranks(2, job, [&](EngineRank& seat) {
     if (seat.rank == 1) {
       for (const auto& [name, value] : only_there) setenv(name.c_str(), value.c_str(), 1);
-      if (!hosts.go_there()) return seat.report(fail(Status::kInternalError, "setns"));
+      if (!hosts.go_there()) return seat.report(fail(StatusCode::kInternalError, "setns"));
     }
-    if (const Done joined = seat.join(short_timeouts(20)); !joined.ok()) return seat.report(joined);
+    if (const Status joined = seat.join(short_timeouts(20)); !joined.ok())
+      return seat.report(joined);
     SampleCall sample(Collective::kAllReduce, 1000, seat.size);
     seat.report(seat.comm->run({&sample.call, 1}));
   });
@@ -48,7 +49,7 @@ Outcome sum_of_two_hosts(const JoinedNamespaces& hosts, const Environment& envir
 
 void expect_success(const Outcome& outcome) {
   for (int rank = 0; rank < 2; ++rank)
-    EXPECT_EQ(outcome.status[rank], Status::kSuccess)
+    EXPECT_EQ(outcome.status[rank], StatusCode::kSuccess)
         << "rank " << rank << ": " << outcome.text[rank];
 }
 
@@ -71,7 +72,7 @@ TEST(YoungInterfaces, ARankWithLoopbackAddressesAloneIsRefusedAndSaysWhy) {
   if (!hosts) GTEST_SKIP() << "no network namespaces here";
   const Outcome outcome =
       sum_of_two_hosts(hosts, {{"NCCL_COMM_ID", meet_at_near()}}, {{"NCCL_SOCKET_IFNAME", "^far"}});
-  EXPECT_EQ(outcome.status[1], Status::kInvalidUsage) << outcome.text[1];
+  EXPECT_EQ(outcome.status[1], StatusCode::kInvalidUsage) << outcome.text[1];
   EXPECT_NE(outcome.text[1].find("loopback addresses alone"), std::string::npos) << outcome.text[1];
   EXPECT_NE(outcome.text[0].find("rank 1 could not set up"), std::string::npos) << outcome.text[0];
   EXPECT_NE(outcome.text[0].find("loopback addresses alone"), std::string::npos) << outcome.text[0];

@@ -136,7 +136,7 @@ class Large : public testing::Test {
       call.record = {count, collective, DataType::kUint8, RedOp::kSum, 0, -1};
       call.send = inputs[comm.rank()]->data();
       call.receive = outputs[comm.rank()]->data();
-      const Done done = comm.run({&call, 1});
+      const Status done = comm.run({&call, 1});
       ASSERT_TRUE(done.ok()) << done.error().text;
     });
   }
@@ -180,7 +180,7 @@ TEST_F(Large, MessageAbove4GiB) {
     call.peer = 1 - comm.rank();
     call.send = sends ? inputs[1]->data() : nullptr;
     call.receive = sends ? nullptr : received.data();
-    const Done done = comm.run({&call, 1});
+    const Status done = comm.run({&call, 1});
     ASSERT_TRUE(done.ok()) << done.error().text;
   });
   received.expect(tiles[1]);

@@ -75,7 +75,7 @@ int ranks_on_a_link() {
   });
   if (!ranks.wait_reports(60)) return 1;
   for (int rank = 0; rank < 2; ++rank)
-    if (ranks.status(rank) != Status::kSuccess) {
+    if (ranks.status(rank) != StatusCode::kSuccess) {
       fmt::print("rank {}: {}\n", rank, ranks.text(rank));
       return 1;
     }

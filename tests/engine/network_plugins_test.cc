@@ -40,7 +40,7 @@ std::unique_ptr<RankProcesses> join(const std::vector<Wish>& wishes,
     ::setenv("RONDO_TEST_PLUGIN", wish.behaviour.c_str(), 1);
     CommOptions options = short_timeouts(30);
     options.network = wish.network;
-    const Done joined = seat.join(options);
+    const Status joined = seat.join(options);
     if (joined.ok()) {
       const Case sum{
           Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 3001, 7};
@@ -58,14 +58,14 @@ std::unique_ptr<RankProcesses> join(const std::vector<Wish>& wishes,
 
 void expect_all(RankProcesses& ranks, bool over_plugin) {
   for (int r = 0; r < kRanks; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
     EXPECT_EQ(ranks.board().seats[r].value.load() != 0, over_plugin) << r;
   }
 }
 
 void expect_refusal(RankProcesses& ranks, const std::string& text) {
   for (int r = 0; r < kRanks; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find(text), std::string::npos) << ranks.text(r);
   }
 }
@@ -106,7 +106,7 @@ TEST(NetworkPlugins, WhatCannotBeUsedIsNotLookedAtOnOneHostNorWhereAnotherNetwor
 TEST(NetworkPlugins, APluginThatFailsLaterEndsTheCallByName) {
   const auto body = [](EngineRank& seat) {
     ::setenv("NCCL_NET_PLUGIN", plugin_file().c_str(), 1);
-    const Done joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts(30));
     seat.expect(joined.ok(), "no communicator");
     if (!joined.ok()) return;
     const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 70001, 7};
@@ -118,13 +118,14 @@ TEST(NetworkPlugins, APluginThatFailsLaterEndsTheCallByName) {
     while (!seat.comm->fault() && std::chrono::steady_clock::now() < until) {
       wrong = check_call(*seat.comm, sum, false, 0);
     }
-    seat.report(seat.comm->fault() ? Done(Error{seat.comm->fault()->status, wrong}) : done());
+    seat.report(seat.comm->fault() ? Status(Error{seat.comm->fault()->status, wrong})
+                                   : ok_status());
   };
   RankProcesses ranks(kRanks, on_hosts(kTwo), body);
   ASSERT_TRUE(ranks.wait_reports(90));
   bool named = false;
   for (int r = 0; r < kRanks; ++r) {
-    EXPECT_NE(ranks.status(r), Status::kSuccess) << r;
+    EXPECT_NE(ranks.status(r), StatusCode::kSuccess) << r;
     // By the rank whose plugin it is or by its peer, whichever is first.
     const std::string text = ranks.text(r);
     named |= text.find("isend() gave ncclSystemError (2)") != std::string::npos ||

@@ -45,7 +45,7 @@ class Networks : public testing::Test {
       });
       CommOptions options = short_timeouts(30);
       options.network = setting.asked[r];
-      const Done joined = seat.join(options);
+      const Status joined = seat.join(options);
       if (joined.ok()) {
         const Case sum{
             Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 3001, 7};
@@ -62,13 +62,13 @@ class Networks : public testing::Test {
   }
   static void expect_all(RankProcesses& ranks, bool loop) {
     for (int r = 0; r < 4; ++r) {
-      EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+      EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
       EXPECT_EQ(ranks.board().seats[r].value.load() != 0, loop) << r;
     }
   }
   static void expect_refusal(RankProcesses& ranks, const std::string& text) {
     for (int r = 0; r < 4; ++r) {
-      EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+      EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
       EXPECT_NE(ranks.text(r).find(text), std::string::npos) << ranks.text(r);
     }
   }
@@ -111,7 +111,7 @@ TEST_F(Networks, OneHostOpensNone) {
 TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
   const auto body = [](EngineRank& seat) {
     add_loop_network();
-    const Done joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts(30));
     seat.expect(joined.ok(), "no communicator");
     if (!joined.ok()) return;
     const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 70001, 7};
@@ -120,14 +120,15 @@ TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
       wrong = check_call(*seat.comm, sum, false, 0);
       seat.mine().stage.fetch_add(1);
     }
-    seat.report(seat.comm->fault() ? Done(Error{seat.comm->fault()->status, wrong}) : done());
+    seat.report(seat.comm->fault() ? Status(Error{seat.comm->fault()->status, wrong})
+                                   : ok_status());
   };
   RankProcesses ranks(4, on(kTwoHosts), body);
   ASSERT_TRUE(ranks.wait_stage(20, 60));
   ranks.send(3, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(60, {3}));
   for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError);
     EXPECT_EQ(ranks.culprit(r), 3);
   }
   ranks.check_expectations();
@@ -140,7 +141,7 @@ TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksSayWhyToBoth) {
     setenv("UCX_TLS", seat.rank == 0 ? "tcp" : "posix", 1);
     CommOptions options = short_timeouts(30);
     options.network = "UCX";
-    Done result = seat.join(options);
+    Status result = seat.join(options);
     SampleCall sum(Collective::kAllReduce, 1000, seat.size);
     if (result.ok()) result = seat.comm->run({&sum.call, 1});
     seat.report(result);
@@ -148,7 +149,7 @@ TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksSayWhyToBoth) {
   });
   ASSERT_TRUE(ranks.wait_reports(90));
   for (int r = 0; r < 2; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kSystemError) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kSystemError) << ranks.text(r);
     for (const char* part : {"rank 1", "cannot be reached", "no way to this rank by UCX"})
       EXPECT_NE(ranks.text(r).find(part), std::string::npos) << ranks.text(r);
   }

@@ -41,14 +41,14 @@ std::string exchange_blocks(Communicator& comm, bool mapped, std::size_t count) 
     for (int k = 0; k < n; ++k)
       calls.push_back(put((me + k) % n, *window, me * count * 4, mine.data(), count, round % 3));
     for (int p = 0; p < n; ++p) calls.push_back(wait_for(p, 1, round % 3));
-    if (const Done done = comm.run(calls); !done.ok()) return done.error().text;
+    if (const Status done = comm.run(calls); !done.ok()) return done.error().text;
     for (int p = 0; p < n; ++p)
       for (std::size_t i = 0; i < count; ++i)
         if (memory.data()[p * count + i] != p * 1000 + round + static_cast<int>(i))
           return fmt::format("round {}: element {} of rank {} is {}", round, i, p,
                              memory.data()[p * count + i]);
     SampleCall barrier(Collective::kBarrier, 0, n);
-    if (const Done done = run(comm, barrier.call); !done.ok()) return done.error().text;
+    if (const Status done = run(comm, barrier.call); !done.ok()) return done.error().text;
   }
   return "";
 }
@@ -153,7 +153,7 @@ TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
     WindowMemory memory(4, !lane);
     const auto window = seat.comm->register_window(memory.data(), 16);
     const auto waits = [&](std::uint64_t times, int signal) {
-      const Done done = run(*seat.comm, wait_for(from, times, signal));
+      const Status done = run(*seat.comm, wait_for(from, times, signal));
       seat.expect(done.ok(), done.ok() ? "" : done.error().text);
     };
     if (seat.rank == from) raise_five(seat, to, *window, lane);
@@ -196,15 +196,15 @@ TEST(OneSided, AWaitForADeadRankNamesIt) {
   ASSERT_TRUE(ranks.wait_stage(1, 30));
   ranks.send(1, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(10, {1}));
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("rank 1"), std::string::npos) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("WaitSignal(count 1"), std::string::npos) << ranks.text(0);
 }
 
 TEST(OneSided, AWaitWithoutASignalEndsAtItsDeadline) {
   const Communicators comms = make_communicators(2, short_timeouts(0.3));
-  const Done done = run(*comms[0], wait_for(1, 2));
-  EXPECT_EQ(done.status(), Status::kTimeout);
+  const Status done = run(*comms[0], wait_for(1, 2));
+  EXPECT_EQ(done.code(), StatusCode::kTimeout);
   EXPECT_NE(done.error().text.find("WaitSignal(count 2"), std::string::npos) << done.error().text;
   EXPECT_NE(done.error().text.find("rank 1"), std::string::npos) << done.error().text;
 }
@@ -221,7 +221,7 @@ TEST(OneSided, PutsIntoAWindowThatIsGoneAreRefused) {
   });
   ASSERT_TRUE(ranks.wait_reports(20));
   for (int r : {0, 1}) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("window that is not registered"), std::string::npos)
         << ranks.text(r);
   }

@@ -37,15 +37,15 @@ void expect_a_sum(EngineRank& seat) {
 }
 
 // What each rank's network was told of this host's ports.
-TEST(PlacesOfHosts, NetworksGetTheHostsPortsByNearness) {
+TEST(PlacementOfHosts, NetworksGetTheHostsPortsByNearness) {
   const auto body = [](EngineRank& seat) {
     auto told = std::make_shared<topology::NearNics>();
     add_network({LoopNetwork::kName, [told](const NetworkRequest& request) {
                    *told = request.near;
                    return Result<std::unique_ptr<net::Network>>(
-                       fail(Status::kSystemError, "it only listens"));
+                       fail(StatusCode::kSystemError, "it only listens"));
                  }});
-    const Done joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts(30));
     seat.expect(told->turn == seat.rank / 2, "the rank's number on its host");
     const topology::Graph here = topology::read_sysfs_graph().value();
     std::size_t ports = 0;
@@ -63,18 +63,18 @@ TEST(PlacesOfHosts, NetworksGetTheHostsPortsByNearness) {
   RankProcesses ranks(4, job_on(kHostsInTurns), body);
   ASSERT_TRUE(ranks.wait_reports(60));
   ranks.check_expectations();
-  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
 }
 
 // By the first rank of each host; a child needs none, nor does a communicator of one host's.
-TEST(PlacesOfHosts, AreFoundOnceAHost) {
+TEST(PlacementOfHosts, AreFoundOnceAHost) {
   constexpr const char* kFound = "topology of this host: ";
   for (const auto& [hosts, leaders] :
        {std::pair(kHostsInTurns, 2), std::pair(std::vector<std::string>(4, "a"), 0)}) {
     const RankLogs logs;
     const auto body = [&logs](EngineRank& seat) {
       logs.use(seat.rank);
-      const Done joined = seat.join(short_timeouts(30));
+      const Status joined = seat.join(short_timeouts(30));
       if (joined.ok()) expect_a_sum(seat);
       seat.report(joined);
     };
@@ -89,7 +89,7 @@ TEST(PlacesOfHosts, AreFoundOnceAHost) {
   }
 }
 
-TEST(PlacesOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
+TEST(PlacementOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/topo.xml";
   const auto body = [](EngineRank& seat) { seat.report(seat.join(short_timeouts(30))); };
@@ -97,7 +97,7 @@ TEST(PlacesOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
       4, job_on(kHostsInTurns, {{"NCCL_TOPO_DUMP_FILE", path}, {"NCCL_TOPO_DUMP_FILE_RANK", "3"}}),
       body);
   ASSERT_TRUE(ranks.wait_reports(60));
-  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   const auto written = topology::read_nccl_xml(path);
   ASSERT_TRUE(written.ok()) << written.error().text;
   const topology::Graph here = topology::read_sysfs_graph().value();
@@ -106,14 +106,14 @@ TEST(PlacesOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
 }
 
 // Also where the file cannot be written.
-TEST(PlacesOfHosts, AWrongFileIsAWarningAndNoMore) {
+TEST(PlacementOfHosts, AWrongFileIsAWarningAndNoMore) {
   const TemporaryFolder folder;
   const std::string path =
       folder.file("broken.xml", "<system>\n<cpu numaid=\"0\">\n<pci busid=\"x\"/></cpu></system>");
   const RankLogs logs;
   const auto body = [&logs](EngineRank& seat) {
     logs.use(seat.rank);
-    const Done joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts(30));
     if (joined.ok()) expect_a_sum(seat);
     seat.report(joined);
   };
@@ -125,7 +125,7 @@ TEST(PlacesOfHosts, AWrongFileIsAWarningAndNoMore) {
   ranks.check_expectations();
   std::string last;
   for (int r = 0; r < 4; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
     EXPECT_EQ(logs.count(r, "NCCL WARN " + path + ", line 3: ", &last), r < 2 ? 1 : 0) << r;
   }
   EXPECT_EQ(logs.count(0, "NCCL WARN NCCL_TOPO_DUMP_FILE: ", &last), 1);
@@ -133,7 +133,7 @@ TEST(PlacesOfHosts, AWrongFileIsAWarningAndNoMore) {
 }
 
 // Of four ports of 100 Gb/s, NCCL_IB_HCA admits two: it speaks to RDMA alone.
-TEST(PlacesOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
+TEST(PlacementOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
   constexpr double kPortGbs = 12.5 * 0.96;
   const TemporaryFolder root, dark;
   pretend_four_ports(root, "100 Gb/sec (4X EDR)");
@@ -158,7 +158,7 @@ TEST(PlacesOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
       add_loop_network({}, "IB");
       CommOptions options = short_timeouts(30);
       options.network = asked.network;
-      const Done joined = seat.join(options);
+      const Status joined = seat.join(options);
       if (joined.ok()) {
         EXPECT_NEAR(seat.comm->network_gbs(), asked.gbs, 1e-9);
       }
@@ -169,7 +169,7 @@ TEST(PlacesOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
         4, job_on(asked.hosts, {{"RONDO_SYS_ROOT", asked.root}, {"NCCL_IB_HCA", asked.hca}}), body);
     ASSERT_TRUE(ranks.wait_reports(60));
     ranks.check_expectations();
-    for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   }
 }
 

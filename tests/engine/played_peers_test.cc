@@ -45,7 +45,7 @@ TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
   }
   SupervisorSeam::age(state_.supervisor, 600 * kSecond);
   EXPECT_FALSE(state_.supervisor.keep_waiting(site, false));
-  EXPECT_EQ(state_.faults.fault()->status, Status::kTimeout);
+  EXPECT_EQ(state_.faults.fault()->status, StatusCode::kTimeout);
 }
 
 class Withdrawals : public PlayedPeers {

@@ -55,7 +55,7 @@ class ProcessCollectives : public testing::TestWithParam<Place> {
         seat.expect(wrong.empty(), wrong);
         if (!wrong.empty()) return;
       }
-      seat.report(done());
+      seat.report(ok_status());
     });
     ASSERT_TRUE(ranks.wait_exits(200));
     ranks.check_expectations();
@@ -133,7 +133,7 @@ TEST_P(ProcessCollectives, EqualTheReferenceInMappedMemory) {
                 check_call(*seat.comm, c, in_place, 0, mapped ? Memory::kMapped : Memory::kHeap);
             seat.expect(wrong.empty(), wrong);
           }
-    seat.report(done());
+    seat.report(ok_status());
   });
   ASSERT_TRUE(ranks.wait_exits(200));
   ranks.check_expectations();
@@ -172,7 +172,7 @@ void expect_tree_order(const std::vector<std::string>& hosts, Algorithm expected
           seat.expect(seat.comm->last_plan().algorithm == expected,
                       fmt::format("ran as {}", name(seat.comm->last_plan().algorithm)));
         }
-    seat.report(done());
+    seat.report(ok_status());
   });
   ASSERT_TRUE(ranks.wait_exits(200));
   ranks.check_expectations();
@@ -193,7 +193,7 @@ TEST(HostsOfOneRank, AreNotAHierarchy) {
     const std::string wrong = check_call(*seat.comm, c, false, 0);
     seat.expect(wrong.empty(), wrong);
     seat.expect(seat.comm->last_plan().algorithm == Algorithm::kRing, "not a ring");
-    seat.report(done());
+    seat.report(ok_status());
   });
   ASSERT_TRUE(ranks.wait_exits(60));
   ranks.check_expectations();
@@ -216,7 +216,7 @@ TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
   RankProcesses ranks(5, options, [](EngineRank& seat) {
     for (int i = 0;; ++i) {
       SampleCall sample(GetParam().collective, 50'000, seat.size, 2);
-      const Done done = seat.comm->run({&sample.call, 1});
+      const Status done = seat.comm->run({&sample.call, 1});
       if (!done.ok()) return seat.report(done);
       if (i == 3) seat.mark(1);
     }
@@ -226,7 +226,7 @@ TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
   ASSERT_TRUE(ranks.wait_reports(60, {victim}));
   for (int r = 0; r < 5; ++r) {
     if (r == victim) continue;
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
     EXPECT_EQ(ranks.culprit(r), victim) << "rank " << r << ": " << ranks.text(r);
     EXPECT_NE(ranks.text(r).find(fmt::format("rank {}", victim)), std::string::npos)
         << ranks.text(r);
@@ -260,7 +260,7 @@ TEST(HostFaults, SurvivorsShrinkAndGoOn) {
       seat.mark(1);
       raise(SIGKILL);
     }
-    Done last = done();
+    Status last = ok_status();
     while (last.ok()) {
       SampleCall sample(Collective::kAllReduce, 10, seat.size);
       last = seat.comm->run({&sample.call, 1});
@@ -275,7 +275,7 @@ TEST(HostFaults, SurvivorsShrinkAndGoOn) {
     seat.mark(2);
   });
   ASSERT_TRUE(ranks.wait_stage(2, 100, {2}));
-  for (int r : {0, 1, 3}) EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+  for (int r : {0, 1, 3}) EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
   ranks.check_expectations();
 }
 
@@ -291,7 +291,7 @@ TEST(HostFaults, DifferentCallsOnTwoHostsAreNamed) {
   ASSERT_TRUE(ranks.wait_reports(60));
   ranks.check_expectations();
   for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << ranks.text(r);
     for (const char* call : {"count 1000", "count 2000"})
       EXPECT_NE(ranks.text(r).find(call), std::string::npos) << ranks.text(r);
   }
@@ -303,7 +303,7 @@ TEST(HostFaults, AnAbortReachesTheOtherHost) {
     if (seat.rank == 2) {
       nap(0.2);
       seat.comm->abort();
-      seat.report(fail(Status::kInvalidUsage, "own abort"));
+      seat.report(fail(StatusCode::kInvalidUsage, "own abort"));
       return;
     }
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
@@ -311,7 +311,7 @@ TEST(HostFaults, AnAbortReachesTheOtherHost) {
   });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r : {0, 1}) {
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("rank 2 aborted"), std::string::npos) << ranks.text(r);
   }
 }

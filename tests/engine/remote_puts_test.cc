@@ -26,7 +26,7 @@ Job between(const std::vector<std::string>& hosts, double seconds = 30) {
 
 bool joins(EngineRank& seat, const Job& job) {
   if (std::getenv("RONDO_TEST_NETWORK") == nullptr) add_loop_network();
-  const Done joined = seat.join(job.comm);
+  const Status joined = seat.join(job.comm);
   seat.expect(joined.ok(), joined.ok() ? "" : joined.error().text);
   return joined.ok();
 }
@@ -79,7 +79,7 @@ TEST_P(RemotePuts, ReachEveryRankInEverySize) {
         for (std::size_t k = 1; k < n; ++k)
           for (const int signal : {0, 1, 7})
             calls.push_back(wait_for(static_cast<int>((me + k) % n), 1, signal));
-        const Done done = comm.run(calls);
+        const Status done = comm.run(calls);
         seat.expect(done.ok(), done.ok() ? "" : done.error().text);
         if (!done.ok()) return;
         for (std::size_t p = 0; p < n; ++p) {
@@ -116,7 +116,8 @@ TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
     if (seat.rank == 0) {
       for (int round = 1; round <= 40; ++round) {
         const auto mine = made_by(0, round, kBytes);
-        const Done done = run(*seat.comm, put_bytes(1, number, 1, mine.data(), kBytes, round % 3));
+        const Status done =
+            run(*seat.comm, put_bytes(1, number, 1, mine.data(), kBytes, round % 3));
         seat.expect(done.ok(), done.ok() ? "" : done.error().text);
         seat.expect(run(*seat.comm, signal_to(1, 5)).ok(), "signal");
       }
@@ -184,7 +185,7 @@ TEST(RemotePutsThatFail, NameTheKilledTarget) {
     const int number = *seat.comm->register_window(window.data(), window.size());
     seat.mark(1);
     seat.wait_flag(1, 60);
-    Done done;
+    Status done;
     for (int i = 0; i < 100'000 && done.ok(); ++i)
       done = run(*seat.comm, put_bytes(1, number, 0, window.data(), window.size()));
     seat.report(done);
@@ -193,7 +194,7 @@ TEST(RemotePutsThatFail, NameTheKilledTarget) {
   ranks.send(1, SIGKILL);
   ranks.board().flag = 1;
   ASSERT_TRUE(ranks.wait_reports(50, {1}));
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_EQ(ranks.culprit(0), 1);
   EXPECT_NE(ranks.text(0).find("rank 1"), std::string::npos) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("PutSignal"), std::string::npos) << ranks.text(0);
@@ -221,7 +222,7 @@ TEST(RemotePutsThatFail, AreThoseIntoAWindowThatIsGone) {
     seat.expect(gone == std::vector<std::byte>(64), "written where no window is any more");
   });
   ASSERT_TRUE(ranks.wait_reports(50));
-  for (const int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+  for (const int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
   ranks.check_expectations();
 }
 

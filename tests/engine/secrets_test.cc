@@ -40,14 +40,14 @@ Job two_hosts() {
   return options;
 }
 
-Done sum_of(Communicator& comm, int expected) {
+Status sum_of(Communicator& comm, int expected) {
   int mine = 1, sum = 0;
   Call call;
   call.record = {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
   call.send = &mine;
   call.receive = &sum;
   RONDO_CHECK_OK(comm.run({&call, 1}));
-  return sum == expected ? done() : fail(Status::kInternalError, "the sum is {}", sum);
+  return sum == expected ? ok_status() : fail(StatusCode::kInternalError, "the sum is {}", sum);
 }
 
 Secret split_secret(const Secret& parent) {
@@ -90,13 +90,13 @@ TEST(Secrets, NeverTravel) {
       auto result = sum_of(*seat.comm, 2);
       if (result.ok()) {
         const auto child = seat.comm->split(0, 0, seat.comm->options(), {});
-        result = child.ok() ? sum_of(**child, 2) : Done(child.error());
+        result = child.ok() ? sum_of(**child, 2) : Status(child.error());
       }
       seat.report(result);
     });
     ASSERT_TRUE(ranks.wait_reports(kLong));
     ranks.check_expectations();
-    for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ranks.status(rank), Status::kSuccess);
+    for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ranks.status(rank), StatusCode::kSuccess);
     Known known;
     ASSERT_EQ(read(pipe_ends[0], &known, sizeof(known)), static_cast<ssize_t>(sizeof(known)));
     const Bytes heard = sniffer.bytes();
@@ -139,9 +139,9 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
   const int status = in_namespace([](Sniffer& sniffer) {
     RankProcesses ranks(2, two_hosts(), [](EngineRank& seat) {
       seat.mark(1);
-      if (!seat.wait_flag(1, kLong)) return seat.report(fail(Status::kTimeout, "no flag"));
+      if (!seat.wait_flag(1, kLong)) return seat.report(fail(StatusCode::kTimeout, "no flag"));
       const auto child = seat.comm->split(0, 0, seat.comm->options(), {});
-      seat.report(child.ok() ? sum_of(**child, 2) : Done(child.error()));
+      seat.report(child.ok() ? sum_of(**child, 2) : Status(child.error()));
     });
     ASSERT_TRUE(ranks.wait_stage(1, kLong));
     const Bytes heard = sniffer.bytes();
@@ -179,7 +179,7 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
     ranks.board().flag.store(1);
     ASSERT_TRUE(ranks.wait_reports(kLong));
     for (int rank = 0; rank < 2; ++rank)
-      EXPECT_EQ(ranks.status(rank), Status::kSuccess) << ranks.text(rank);
+      EXPECT_EQ(ranks.status(rank), StatusCode::kSuccess) << ranks.text(rank);
     for (std::thread& thief : thieves) thief.join();
     EXPECT_EQ(seats.load(), 0) << "a thief took rank 1's seat";
   });
@@ -203,11 +203,11 @@ TEST(Secrets, OfLinksDoNotDependOnHowNcclCommIdResolves) {
     request.id = *id;
     request.options.timeout_seconds = 10;
     const auto comm = Communicator::create(request);
-    seat.report(comm.ok() ? sum_of(**comm, 2) : Done(comm.error()));
+    seat.report(comm.ok() ? sum_of(**comm, 2) : Status(comm.error()));
   });
   ASSERT_TRUE(ranks.wait_reports(kLong));
   for (int rank = 0; rank < 2; ++rank)
-    EXPECT_EQ(ranks.status(rank), Status::kSuccess) << ranks.text(rank);
+    EXPECT_EQ(ranks.status(rank), StatusCode::kSuccess) << ranks.text(rank);
 }
 
 }  // namespace

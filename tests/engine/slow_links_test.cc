@@ -15,7 +15,7 @@ namespace {
 class SlowLinks : public testing::TestWithParam<int> {};
 
 // A rank that stands still answers nobody who connects to it. The root's data is on its way to it;
-// the others wait, in the next call, for those who have sent it: a circle, were it not for the
+// the others wait, in the next call, for those who have sent it: a cycle, were it not for the
 // data.
 TEST_P(SlowLinks, AreNoCircleOfWaits) {
   const int stopped = GetParam();
@@ -28,7 +28,7 @@ TEST_P(SlowLinks, AreNoCircleOfWaits) {
     SampleCall second(Collective::kAllGather, 466, seat.size);
     seat.mark(1);
     seat.expect(seat.wait_flag(1, 20), "no flag");
-    Done done = seat.comm->run({&first.call, 1});
+    Status done = seat.comm->run({&first.call, 1});
     if (done.ok()) done = seat.comm->run({&second.call, 1});
     if (done.ok()) {
       const auto ones = std::count(first.output(), first.output() + 169, 1) +
@@ -43,7 +43,7 @@ TEST_P(SlowLinks, AreNoCircleOfWaits) {
   nap(2);
   ranks.send(stopped, SIGCONT);
   ASSERT_TRUE(ranks.wait_reports(40));
-  for (int r = 0; r < n; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  for (int r = 0; r < n; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }
 

@@ -145,7 +145,7 @@ void run_rank(EngineRank& seat, const Variant& variant, bool apart) {
                  variant.collective == Collective::kReduce ? 0 : -1};
   call.send = in->data;
   call.receive = variant.in_place ? in->data : out->data;
-  Done result;
+  Status result;
   for (int turn = 0; result.ok(); ++turn) {
     result = seat.comm->run({&call, 1});
     if (turn != 2) continue;

@@ -31,7 +31,7 @@ bool eventually(const Holds& holds) {
 struct Cause {
   const char* name;
   void (*raise)(Communicator& rank_0);
-  Status told;  // to the others
+  StatusCode told;  // to the others
 };
 void PrintTo(const Cause& cause, std::ostream* out) { *out << cause.name; }
 
@@ -46,7 +46,7 @@ TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
   run_ranks(comms, [&](Communicator& comm) {
     boxes[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
   });
-  std::future<Done> calls[kRanks];
+  std::future<Status> calls[kRanks];
   for (const int r : {1, 2})
     calls[r] = std::async(std::launch::async, [&comms, r] {
       int value = 0;
@@ -65,24 +65,24 @@ TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
               bells[r])
         << "rank " << r << " sleeps on";
     ASSERT_EQ(calls[r].wait_for(20s), std::future_status::ready);
-    const Done done = calls[r].get();
-    EXPECT_EQ(done.status(), GetParam().told) << (done.ok() ? "" : done.error().text);
+    const Status done = calls[r].get();
+    EXPECT_EQ(done.code(), GetParam().told) << (done.ok() ? "" : done.error().text);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Causes, FaultOf,
     testing::Values(
-        Cause{"Abort", [](Communicator& rank_0) { rank_0.abort(); }, Status::kRemoteError},
-        Cause{"Revoke", [](Communicator& rank_0) { rank_0.revoke(); }, Status::kRemoteError},
+        Cause{"Abort", [](Communicator& rank_0) { rank_0.abort(); }, StatusCode::kRemoteError},
+        Cause{"Revoke", [](Communicator& rank_0) { rank_0.revoke(); }, StatusCode::kRemoteError},
         Cause{"Deadline",
               [](Communicator& rank_0) {
                 rank_0.set_timeout(0.05);
                 int value = 0;
                 const Call receive = message(Collective::kRecv, 1, &value, 1);
-                EXPECT_EQ(rank_0.run({&receive, 1}).status(), Status::kTimeout);
+                EXPECT_EQ(rank_0.run({&receive, 1}).code(), StatusCode::kTimeout);
               },
-              Status::kTimeout}),
+              StatusCode::kTimeout}),
     [](const auto& info) { return info.param.name; });
 
 // Rank 0 waits by way of its own supervisor for what the test says.
@@ -137,10 +137,10 @@ TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
     // What it left undone is one.
     seat.expect(!waits.until([] { return false; }), "something came from a dead rank");
     const auto fault = seat.comm->fault();
-    seat.report(fault ? Done(fault->error()) : done());
+    seat.report(fault ? Status(fault->error()) : ok_status());
   });
   ASSERT_TRUE(ranks.wait_reports(50, {1}));
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_EQ(ranks.text(0).rfind("rank 1 ", 0), 0u) << ranks.text(0);
   ranks.check_expectations();
 }

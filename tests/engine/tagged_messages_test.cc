@@ -82,7 +82,7 @@ void send_and_receive(int early, int source, bool held) {
   for (int i = early; i < kMany; ++i) receive(i);
   for (int i = 0; i < kMany; ++i) {
     ASSERT_TRUE(TwoRanks::finish(receiving[i])) << "message " << i;
-    const Done& received = (*receiving[i])->result();
+    const Status& received = (*receiving[i])->result();
     ASSERT_TRUE(received.ok()) << "message " << i << ": " << received.error().text;
     ASSERT_EQ(got[i], sent[i]) << "message " << i;
     ASSERT_TRUE(TwoRanks::finish(sending[i])) << "message " << i;
@@ -118,7 +118,7 @@ TEST(TaggedMessages, TakesWhatAPeerSentBeforeItLeft) {
   TaggedMessagesSeam::look_for_ended(*two.box[1]);
   holding.unlock();
   const auto late = two.box[1]->receive({.peer = 0}, got.data(), got.size());
-  EXPECT_EQ(late.status(), Status::kRemoteError);
+  EXPECT_EQ(late.code(), StatusCode::kRemoteError);
 }
 
 TEST(TaggedMessages, TakesNoMoreUnaskedThanItsPeerMaySend) {
@@ -132,7 +132,7 @@ TEST(TaggedMessages, TakesNoMoreUnaskedThanItsPeerMaySend) {
     ASSERT_TRUE(TwoRanks::finish(receiving));
   }
   const Error& error = receiving.ok() ? (*receiving)->result().error() : receiving.error();
-  EXPECT_EQ(error.status, Status::kRemoteError);
+  EXPECT_EQ(error.code, StatusCode::kRemoteError);
   EXPECT_NE(error.text.find("rank 0 (pid"), std::string::npos) << error.text;
   EXPECT_NE(error.text.find("64 bytes unasked"), std::string::npos) << error.text;
 }

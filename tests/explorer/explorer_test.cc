@@ -8,9 +8,9 @@ namespace {
 // Two actors, two words, what each actor read. `text` is what they run.
 class Litmus : public Scenario {
  public:
-  using Text = void (*)(Litmus& shared, int actor);
+  using Algorithm = void (*)(Litmus& shared, int actor);
   using Check = std::string (*)(const Litmus& shared);
-  Litmus(Text text, Check check) : text_(text), check_(check) {}
+  Litmus(Algorithm text, Check check) : text_(text), check_(check) {}
 
   int actors() const override { return 2; }
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&shared, 1)); }
@@ -30,7 +30,7 @@ class Litmus : public Scenario {
   std::uint64_t second = 0;
 
  private:
-  Text text_;
+  Algorithm text_;
   Check check_;
 };
 

@@ -64,23 +64,23 @@ class HostedScenario : public Scenario {
     Shared& shared;
     int call;
 
-    Done write(std::uint32_t& word, std::uint32_t value) {
+    Status write(std::uint32_t& word, std::uint32_t value) {
       SimAtomics::store_release(word, value);
-      return done();
+      return ok_status();
     }
-    Done wait(std::uint32_t& word, std::uint32_t at_least) {
+    Status wait(std::uint32_t& word, std::uint32_t at_least) {
       machine.at(static_cast<std::uint64_t>(call) * 100 + at_least);
       while (SimAtomics::load_acquire(word) < at_least) machine.await_change(&word);
-      return done();
+      return ok_status();
     }
-    Done copy(std::uint64_t step, bool in) {
+    Status copy(std::uint64_t step, bool in) {
       if (in) {
         SimAtomics::store_plain(shared.input[step % 2], input_of(call, step));
       } else {
         machine.require(SimAtomics::load_plain(shared.output[step % 2]) == output_of(call, step),
                         "copied out another step's output");
       }
-      return done();
+      return ok_status();
     }
   };
 

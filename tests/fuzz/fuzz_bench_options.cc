@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto split = Split::parse(text); split.ok()) {
     constexpr int kRanks = 5;
     for (int r = 0; r < kRanks; ++r) {
-      const Split::Place place = split->place_of(r, kRanks);
+      const Split::Member place = split->place_of(r, kRanks);
       require(place.rank >= 0 && place.rank < place.ranks && place.ranks <= kRanks);
     }
   }

@@ -37,7 +37,7 @@ void networks(std::span<const std::byte> bytes) {
 void fault(std::span<const std::byte> bytes) {
   constexpr int kRanks = 5;
   const Fault found = decode_fault(bytes, kRanks);
-  require(found.status != Status::kSuccess && !to_string(found.own).empty());
+  require(found.status != StatusCode::kSuccess && !to_string(found.own).empty());
   require(found.rank >= -1 && found.rank < kRanks);
   require(found.culprit >= -1 && found.culprit < kRanks);
   const Fault again = decode_fault(encode_fault(found), kRanks);

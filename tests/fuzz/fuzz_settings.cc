@@ -109,11 +109,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 3:
       if (const auto chosen = parse_algorithms(text, "NCCL_ALGO"); !chosen.ok())
-        require(chosen.status() == Status::kInvalidUsage);
+        require(chosen.code() == StatusCode::kInvalidUsage);
       if (const auto chosen = parse_protocols(text, "NCCL_PROTO"); chosen.ok()) {
         for (const std::uint8_t set : chosen->allowed) require(set > 0 && set <= chosen->kAll);
       } else {
-        require(chosen.status() == Status::kInvalidUsage);
+        require(chosen.code() == StatusCode::kInvalidUsage);
       }
       break;
     case 4:

@@ -75,8 +75,8 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
   seat.mark(kCalled);
   if (result == ncclSuccess && self.comm != nullptr) result = told_after_call(self);
   seat.report(result == ncclSuccess
-                  ? done()
-                  : Done(Error{static_cast<Status>(result), ncclGetLastError(self.comm)}));
+                  ? ok_status()
+                  : Status(Error{static_cast<StatusCode>(result), ncclGetLastError(self.comm)}));
   // A rank that leaves now would cause one more fault at the others.
   wait_until([&] { return all_told(seat.board, kind); }, kMaxSeconds);
   if (self.comm != nullptr) ncclCommAbort(self.comm);
@@ -99,7 +99,7 @@ std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) 
   // Chance decides whether a rank is told in this call or would be in its next one.
   std::vector<std::string> blocks;
   for (int rank = 0; rank < kFaultRanks; ++rank)
-    if (ranks.reported(rank) && ranks.status(rank) != Status::kSuccess)
+    if (ranks.reported(rank) && ranks.status(rank) != StatusCode::kSuccess)
       blocks.push_back(block_of(static_cast<ncclResult_t>(ranks.status(rank)), ranks.text(rank),
                                 kind, job.hosts.empty()));
   EXPECT_FALSE(blocks.empty()) << kind.name << ": nobody was told";

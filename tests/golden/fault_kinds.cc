@@ -27,7 +27,7 @@ ncclResult_t sender_absent(FaultRank& self) {
   return self.sum(kCount);
 }
 
-ncclResult_t circle(FaultRank& self) { return self.receive((self.rank + 1) % kFaultRanks, kCount); }
+ncclResult_t cycle(FaultRank& self) { return self.receive((self.rank + 1) % kFaultRanks, kCount); }
 
 ncclResult_t group(FaultRank& self) {
   ncclGroupStart();
@@ -106,7 +106,7 @@ const std::vector<FaultKind>& fault_kinds() {
       {"a message that is too long", kBefore, message_too_long, false},
       {"a rank that comes too late", kByDeadline, absent},
       {"a sender that comes too late", kByDeadline, sender_absent, false},
-      {"receives in a circle", kByDeadline, circle, false},
+      {"receives in a cycle", kByDeadline, cycle, false},
       {"a rank that aborts", kBefore,
        [](Self& self) {
          if (!self.last()) return self.sum(kCount);

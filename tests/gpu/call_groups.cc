@@ -30,7 +30,7 @@ Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large) {
 }
 
 void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell) {
-  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
   // An abort is a fault, too: no rank aborts before all have reported the first fault.
   if (all_tell) {
     EXPECT_TRUE(seat.board.meet());

@@ -42,7 +42,7 @@ struct Machines {
     for (const std::uint64_t host : host_of) {
       const int gpu = gpus[host][used[host]++];
       for (const int node : graph->gpus())
-        if (graph->node(node).number == gpu) places.spots.push_back({graph->node(node).bus_id});
+        if (graph->node(node).number == gpu) places.locations.push_back({graph->node(node).bus_id});
     }
     places.graphs.assign(gpus.size(), graph);
   }
@@ -90,9 +90,9 @@ TEST(ChannelOrders, AreRankAfterRankWhereNothingBetterIsKnown) {
   EXPECT_NE(one_ring.orders().digest(), 0u);
   EXPECT_EQ(ChannelOrders().digest(), 0u);
   Machines unknown(machine("dgx-1v"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
-  unknown.places.spots[3].gpu = "0000:77:00.0";
+  unknown.places.locations[3].gpu = "0000:77:00.0";
   EXPECT_TRUE(unknown.orders().rings.empty());
-  unknown.places.spots[3] = unknown.places.spots[4];
+  unknown.places.locations[3] = unknown.places.locations[4];
   EXPECT_TRUE(unknown.orders().rings.empty()) << "two ranks on one GPU";
   const Machines no_port(machine("gb200-nvl72"), {{0}, {0}}, {0, 1});
   EXPECT_TRUE(find_orders({nullptr, no_port.shape, 16, 2}).rings.empty());
@@ -217,8 +217,8 @@ TEST(ChannelOrders, GiveARankItsPortFirst) {
   const Machines hosts = two_hosts();
   const ChannelOrders orders = hosts.orders();
   for (int rank = 0; rank < 4; ++rank) {
-    const std::vector<topology::Spot> here(hosts.places.spots.begin(),
-                                           hosts.places.spots.begin() + 4);
+    const std::vector<topology::DeviceLocation> here(hosts.places.locations.begin(),
+                                                     hosts.places.locations.begin() + 4);
     const auto usual = topology::near_nics(*hosts.places.graphs[0], here, rank);
     const auto near = near_by_orders(orders, hosts.shape, rank, usual);
     std::set<std::string> wanted;

@@ -177,7 +177,7 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
     ASSERT_TRUE(processes.wait_stage(1, 60));
     processes.send(victim, SIGKILL);
     ASSERT_TRUE(processes.wait_reports(15, {victim}));  // soon; the rest is for a busy machine
-    expect_reports(processes, ranks, Status::kRemoteError, "rank " + std::to_string(victim),
+    expect_reports(processes, ranks, StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
     EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
@@ -197,7 +197,7 @@ TEST_P(ChannelFaults, ADeathIsNamedByARankThatSleptUntilAllOthersHadEnded) {
   processes.wait_exits(60, {victim, sleeper});
   processes.send(sleeper, SIGCONT);
   ASSERT_TRUE(processes.wait_reports(15, {victim}));
-  expect_reports(processes, GetParam().layout.ranks(), Status::kRemoteError, "rank 1", victim);
+  expect_reports(processes, GetParam().layout.ranks(), StatusCode::kRemoteError, "rank 1", victim);
   processes.wait_exits(60, {victim});
 }
 

@@ -98,7 +98,7 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
 
 TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnections) {
   DevicePlanFacts facts = facts_of(4, 4);
-  facts.may_meet = facts.may_ll_push = true;
+  facts.may_use_barriers = facts.may_ll_push = true;
   const auto plan_of = [&](Collective which, std::uint64_t count) {
     return make_device_plan(facts, record_of(which, count)).value();
   };
@@ -107,29 +107,29 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnections) {
   EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).protocol, Protocol::kLL)
       << "hops of LL are shorter than two meetings";
-  EXPECT_EQ(plan_of(Collective::kReduceScatter, 256 << 10).strategy, Strategy::kMet);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kMet);
-  EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kReduceScatter, 256 << 10).strategy, Strategy::kBarrier);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kBarrier);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kBarrier);
   EXPECT_EQ(plan_of(Collective::kBarrier, 0).strategy, Strategy::kDirect);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kBarrier);
   facts.protocols = parse_gpu_protocols("simple").value();
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kMet)
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kBarrier)
       << "LL push has the lines of LL";
   facts.algorithms = only("ring");
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kConnected);
   facts.algorithms = only("twoshot");
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kBarrier);
   facts.algorithms = {};
   facts.reproducible = true;
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kMet)
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kBarrier)
       << "in tree order at any size";
 }
 
 TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
-  const auto max_bytes = [](int ranks, bool may_meet) {
+  const auto max_bytes = [](int ranks, bool may_use_barriers) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
     facts.may_ll_push = true;
-    facts.may_meet = may_meet;
+    facts.may_use_barriers = may_use_barriers;
     std::uint64_t most = 0;
     bool left = false;
     for (std::uint64_t bytes = 8; bytes <= kLarge; bytes *= 2) {
@@ -141,10 +141,10 @@ TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
     }
     return most;
   };
-  for (const bool may_meet : {false, true}) {
-    EXPECT_GE(max_bytes(8, may_meet), 4096u);
-    EXPECT_LE(max_bytes(8, may_meet), max_bytes(2, may_meet));
-    EXPECT_LT(max_bytes(2, may_meet), kLarge);
+  for (const bool may_use_barriers : {false, true}) {
+    EXPECT_GE(max_bytes(8, may_use_barriers), 4096u);
+    EXPECT_LE(max_bytes(8, may_use_barriers), max_bytes(2, may_use_barriers));
+    EXPECT_LT(max_bytes(2, may_use_barriers), kLarge);
   }
   EXPECT_LE(max_bytes(2, true), max_bytes(2, false)) << "where kernels can share the work";
 }
@@ -243,7 +243,7 @@ TEST(DevicePlan, SharedDevicesAreServedByLeadersUnlessCallsAreSmall) {
   EXPECT_TRUE(composed(false, 4));
   const DevicePlanFacts one = usual_facts(8, 1, true, true);
   EXPECT_EQ(make_device_plan(one, record_of(Collective::kAllReduce, kLarge)).value().strategy,
-            Strategy::kLed);
+            Strategy::kLeader);
 }
 
 TEST(DevicePlan, CopyEnginesCopyWhereARankAsksForThem) {
@@ -271,7 +271,7 @@ TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
                        static_cast<int>(plan.algorithm), plan.channels, plan.per_round);
   };
   DevicePlanFacts all = facts_of(4, 4), windows = all;
-  all.may_meet = all.may_ll_push = true;
+  all.may_use_barriers = all.may_ll_push = true;
   windows.in_windows = true;
   windows.shared_bytes = 1 << 20;
   NewestDevicePlan newest(false);

@@ -112,13 +112,13 @@ TEST_F(PutsToAHost, NameTheKilledTarget) {
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
       NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     }
-    seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+    seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
   });
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   ranks.send(1, SIGKILL);
   ranks.board().flag = 1;
   ASSERT_TRUE(ranks.wait_reports(60, {1}));
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("rank 1"), std::string::npos) << ranks.text(0);
   ranks.wait_exits(60, {1});
 }

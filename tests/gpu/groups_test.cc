@@ -252,9 +252,9 @@ TEST_P(GroupFaults, AnotherCallWithinAGroupIsNamed) {
   for (const int odd : {0, ranks() - 1}) {
     RankProcesses processes(job(), [odd](NcclRank& seat) { sum_in_groups_until_error(seat, odd); });
     ASSERT_TRUE(processes.wait_reports(kSoon));
-    expect_reports(processes, ranks(), Status::kInvalidUsage,
+    expect_reports(processes, ranks(), StatusCode::kInvalidUsage,
                    "rank " + std::to_string(odd) + " called AllReduce(count 77");
-    expect_reports(processes, ranks(), Status::kInvalidUsage, "in call 7");
+    expect_reports(processes, ranks(), StatusCode::kInvalidUsage, "in call 7");
     processes.wait_exits(60);
   }
 }
@@ -267,7 +267,7 @@ TEST_P(GroupFaults, ADeathWithinAGroupIsNamed) {
     nap(0.05);
     processes.send(victim, SIGKILL);
     ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
-    expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+    expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
   }

@@ -98,7 +98,7 @@ TEST_P(GpuHosts, DeathIsReportedByName) {
   nap(0.05);
   processes.send(victim, SIGKILL);
   ASSERT_TRUE(processes.wait_reports(30, {victim}));
-  expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+  expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                  victim);
   processes.wait_exits(60, {victim});
 }
@@ -107,7 +107,7 @@ TEST_P(GpuHosts, MismatchedCallsAreNamed) {
   RankProcesses processes(
       job(), [](NcclRank& seat) { sum_until_error(seat, seat.rank == 0 ? 400 : 800); });
   ASSERT_TRUE(processes.wait_reports(60));
-  expect_reports(processes, ranks(), Status::kInvalidUsage, "count 400");
+  expect_reports(processes, ranks(), StatusCode::kInvalidUsage, "count 400");
   processes.wait_exits(60);
 }
 
@@ -128,14 +128,14 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     other.join();
     seat.comm = nullptr;
-    seat.report(done());
+    seat.report(ok_status());
     seat.board.flag = 1;
     nap(2);
   };
   RankProcesses processes(job(), body);
   ASSERT_TRUE(processes.wait_reports(30));
   for (int r = 1; r < ranks(); ++r)
-    EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kRemoteError) << processes.text(r);
   processes.wait_exits(60);
 }
 

@@ -32,7 +32,7 @@ TEST(InPlaceFaults, ADeathInSuchACallIsNamed) {
     nap(0.05);
     ranks.send(victim, SIGKILL);
     ASSERT_TRUE(ranks.wait_reports(60, {victim}));
-    expect_reports(ranks, 3, Status::kRemoteError, "rank " + std::to_string(victim), victim);
+    expect_reports(ranks, 3, StatusCode::kRemoteError, "rank " + std::to_string(victim), victim);
     ranks.wait_exits(60, {victim});
     ranks.check_expectations();
   }
@@ -53,7 +53,7 @@ TEST(InPlaceFaults, ADeathBeforeMemoryIsMappedIsNamed) {
   ranks.send(kVictim, SIGKILL);
   ranks.board().flag = 1;
   ASSERT_TRUE(ranks.wait_reports(60, {kVictim}));
-  expect_reports(ranks, 3, Status::kRemoteError, "rank 2", kVictim);
+  expect_reports(ranks, 3, StatusCode::kRemoteError, "rank 2", kVictim);
   ranks.wait_exits(60, {kVictim});
   ranks.check_expectations();
 }
@@ -80,7 +80,7 @@ TEST(InPlaceFaults, ADeathBeforeAllHaveAgreedIsNamed) {
   nap(0.3);
   ranks.send(kVictim, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(60, {kVictim}));
-  expect_reports(ranks, 3, Status::kRemoteError, "rank 2", kVictim);
+  expect_reports(ranks, 3, StatusCode::kRemoteError, "rank 2", kVictim);
   ranks.wait_exits(60, {kVictim});
   ranks.check_expectations();
 }
@@ -104,14 +104,14 @@ TEST(InPlaceFaults, AnAbortEndsSuchACall) {
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
       buffer.forget(), other.forget();
       seat.comm = nullptr;
-      return seat.report(done());
+      return seat.report(ok_status());
     }
     while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     buffer.forget(), other.forget();
     report_and_abort(seat, result);
   });
   ASSERT_TRUE(ranks.wait_reports(60));
-  EXPECT_EQ(ranks.status(1), Status::kRemoteError) << ranks.text(1);
+  EXPECT_EQ(ranks.status(1), StatusCode::kRemoteError) << ranks.text(1);
   EXPECT_NE(ranks.text(1).find("rank 0 aborted"), std::string::npos) << ranks.text(1);
   ranks.wait_exits(60);
   ranks.check_expectations();

@@ -64,13 +64,13 @@ TEST_F(MemoryExchanges, GiveEachQuestionItsOwnAnswer) {
 }
 
 TEST_F(MemoryExchanges, ALateAnswerIsTakenForNoOther) {
-  EXPECT_EQ(ask(1, 0, false).status(), Status::kTimeout);
+  EXPECT_EQ(ask(1, 0, false).code(), StatusCode::kTimeout);
   answer(1, 77);
   const auto other = ask(2, 5);
   ASSERT_TRUE(other.ok()) << other.error().text;
   EXPECT_EQ(other->address, 5u);
   const auto again = ask(1, 0, false);
-  ASSERT_EQ(again.status(), Status::kRemoteError);
+  ASSERT_EQ(again.code(), StatusCode::kRemoteError);
   EXPECT_NE(again.error().text.find("rank 1 did not answer"), std::string::npos);
 }
 

@@ -29,7 +29,7 @@ struct Channel {
   Result<gpu::ImportedMemory> take() const {
     gpu::PlainHandle told;
     if (read(plain[1], &told, sizeof(told)) != sizeof(told))
-      return fail(Status::kRemoteError, "no handle");
+      return fail(StatusCode::kRemoteError, "no handle");
     RONDO_TRY(const auto handles, gpu::receive_handles(files[1], {&told}, deadline()));
     const int device = 0;
     return gpu::memory_registry().import_memory(handles[0], {&device, 1});

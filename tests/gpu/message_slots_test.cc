@@ -123,7 +123,7 @@ TEST_P(MessageSlotsOf, WhoeverDiedBeforeTheFirstIsNamed) {
   ranks.board().flag = 1;
   ranks.wait_exits(60, {1});
   ranks.check_expectations();
-  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("rank 1 (pid"), std::string::npos) << ranks.text(0);
 }
 

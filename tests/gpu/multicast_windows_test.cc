@@ -195,7 +195,8 @@ TEST(MulticastWindows, AreForAllRanksOrForNone) {
     report_and_abort(seat, result);
   });
   ASSERT_TRUE(ranks.wait_reports(60));
-  expect_reports(ranks, 2, Status::kInvalidUsage, "the buffers of rank 0 lie in symmetric windows");
+  expect_reports(ranks, 2, StatusCode::kInvalidUsage,
+                 "the buffers of rank 0 lie in symmetric windows");
 }
 
 #endif

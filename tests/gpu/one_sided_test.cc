@@ -132,14 +132,14 @@ TEST(DeviceSignals, DeathOfTheirSenderIsReported) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     ncclResult_t result = ncclSuccess;
     NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-    seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+    seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
   };
   RankProcesses processes(as_processes(2, Gpus::kOne), body);
   ASSERT_TRUE(processes.wait_stage(1, 60));
   nap(0.1);
   processes.send(1, SIGKILL);
   ASSERT_TRUE(processes.wait_reports(30, {1}));
-  EXPECT_EQ(processes.status(0), Status::kRemoteError) << processes.text(0);
+  EXPECT_EQ(processes.status(0), StatusCode::kRemoteError) << processes.text(0);
   EXPECT_NE(processes.text(0).find("rank 1"), std::string::npos) << processes.text(0);
   processes.wait_exits(60, {1});
 }

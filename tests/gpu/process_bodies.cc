@@ -323,7 +323,7 @@ ncclResult_t sum_once(NcclRank& seat, DeviceBuffer& buffer, std::size_t count) {
 }
 
 void report_and_abort(NcclRank& seat, ncclResult_t result) {
-  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
   NCCL_OK(ncclCommAbort(seat.comm));
   seat.comm = nullptr;
 }
@@ -338,7 +338,7 @@ void sum_until_error(NcclRank& seat, std::size_t count) {
   report_and_abort(seat, result);
 }
 
-void expect_reports(RankProcesses& processes, int ranks, Status status, const std::string& part,
+void expect_reports(RankProcesses& processes, int ranks, StatusCode status, const std::string& part,
                     int victim) {
   for (int r = 0; r < ranks; ++r) {
     if (r == victim) continue;

@@ -58,7 +58,7 @@ void report_and_abort(NcclRank& seat, ncclResult_t result);
 void sum_until_error(NcclRank& seat, std::size_t count);
 
 // Every rank but the victim has reported this status, and a text with `part` in it.
-void expect_reports(RankProcesses& processes, int ranks, Status status, const std::string& part,
+void expect_reports(RankProcesses& processes, int ranks, StatusCode status, const std::string& part,
                     int victim = -1);
 
 }  // namespace rondo::test

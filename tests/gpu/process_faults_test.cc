@@ -86,8 +86,8 @@ class Sums {
 };
 
 void report(NcclRank& seat, ncclResult_t result, const std::string& text) {
-  if (result == ncclSuccess) return seat.report(done());
-  seat.report(Error{static_cast<Status>(result), text});
+  if (result == ncclSuccess) return seat.report(ok_status());
+  seat.report(Error{static_cast<StatusCode>(result), text});
 }
 
 // Waits for the fault of what lies on the rank's stream, and ends the communicator.
@@ -131,7 +131,7 @@ TEST_P(ProcessDeath, IsReportedByNameAndOthersGoOn) {
   ASSERT_TRUE(ranks.wait_reports(kSoon, {victim}));
   for (int r = 0; r < 3; ++r) {
     if (r == victim) continue;
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("rank " + std::to_string(victim)), std::string::npos)
         << ranks.text(r);
   }
@@ -168,7 +168,7 @@ TEST_P(ProcessFaults, DeathOfASenderIsReported) {
   nap(0.1);
   ranks.send(0, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports(kSoon, {0}));
-  EXPECT_EQ(ranks.status(1), Status::kRemoteError) << ranks.text(1);
+  EXPECT_EQ(ranks.status(1), StatusCode::kRemoteError) << ranks.text(1);
   ranks.wait_exits(60, {0});
   ranks.check_expectations();
 }
@@ -199,7 +199,7 @@ TEST_P(ProcessFaults, WhoeverIsGoneFromASplitIsNamed) {
     });
     ASSERT_TRUE(ranks.wait_reports(kSoon, {2}));
     for (int r = 0; r < 2; ++r) {
-      EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+      EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
       EXPECT_NE(ranks.text(r).find("rank 2"), std::string::npos) << ranks.text(r);
     }
     ranks.wait_exits(60);
@@ -221,7 +221,7 @@ TEST_P(ProcessFaults, MeetingsThatDifferAreNamed) {
   });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("Mismatched calls: rank"), std::string::npos) << ranks.text(r);
   }
   ranks.wait_exits(60);
@@ -242,7 +242,7 @@ TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
   });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage);
     EXPECT_NE(ranks.text(r).find("count 400"), std::string::npos) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("count 800"), std::string::npos) << ranks.text(r);
   }
@@ -266,7 +266,7 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
   ranks.board().flag = 1;
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage);
     EXPECT_NE(ranks.text(r).find("count 800"), std::string::npos) << ranks.text(r);
   }
   ranks.wait_exits(60);
@@ -290,7 +290,7 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamedHoweverShort) {
   });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 2; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
+    EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage);
     EXPECT_NE(ranks.text(r).find("Mismatched calls"), std::string::npos) << ranks.text(r);
   }
   ranks.wait_exits(60);
@@ -321,12 +321,12 @@ TEST_P(ProcessAbort, EndsStreamsThatWait) {
     NCCL_OK(ncclCommAbort(seat.comm));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     seat.comm = nullptr;
-    seat.report(done());
+    seat.report(ok_status());
   });
   ASSERT_TRUE(ranks.wait_reports(kSoon));
   for (int r = 0; r < 3; ++r) {
     if (r == caller) continue;
-    EXPECT_EQ(ranks.status(r), Status::kRemoteError);
+    EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError);
     EXPECT_NE(ranks.text(r).find("rank " + std::to_string(caller) + " aborted"), std::string::npos)
         << ranks.text(r);
   }
@@ -373,7 +373,7 @@ TEST_P(ProcessFaults, DeadlineNamesTheRankThatDidNotCome) {
   });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(ranks.status(r), Status::kTimeout);
+    EXPECT_EQ(ranks.status(r), StatusCode::kTimeout);
     EXPECT_NE(ranks.text(r).find("rank 1"), std::string::npos) << ranks.text(r);
   }
   ranks.wait_exits(60);
@@ -390,7 +390,7 @@ TEST(ProcessLeader, NamesTheOneOtherThatNeverMadeAStep) {
     report_fault_and_abort(seat);
   });
   ASSERT_TRUE(ranks.wait_reports(60));
-  EXPECT_EQ(ranks.status(0), Status::kTimeout);
+  EXPECT_EQ(ranks.status(0), StatusCode::kTimeout);
   EXPECT_NE(ranks.text(0).find("for rank 1 in call 1"), std::string::npos) << ranks.text(0);
   ranks.wait_exits(60);
   ranks.check_expectations();

@@ -174,7 +174,7 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
         ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), 25, ncclFloat32, ncclSum,
                                             seat.comm, seat.stream);
         while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-        seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+        seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
         NCCL_OK(ncclCommAbort(seat.comm));
         seat.comm = nullptr;
       });

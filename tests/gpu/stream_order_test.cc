@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 #define RONDO_OK(call)                                               \
   do {                                                               \
-    const Done result_of_call = (call);                              \
+    const Status result_of_call = (call);                            \
     ASSERT_TRUE(result_of_call.ok()) << result_of_call.error().text; \
   } while (false)
 
@@ -61,7 +61,7 @@ class Orders : public testing::Test {
     EXPECT_EQ(gpu_api()->capture_info(stream, &info), kGpuSuccess);
     return info;
   }
-  LaunchSite site(int device, int stream, bool on_every_device) {
+  LaunchPosition site(int device, int stream, bool on_every_device) {
     const GpuStream on = streams[device][stream];
     return {device, on, capture_of(on), nullptr, on_every_device};
   }

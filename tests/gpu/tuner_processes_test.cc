@@ -22,7 +22,7 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
   static Job job() { return GetParam().layout.under({{"NCCL_TUNER_PLUGIN", tuner_file("5")}}); }
   // What the ranks are told that join with these variables, each with its own.
   // of_one: this rank alone has found it out, with this status; the others hear of it.
-  static void expect_refused(const std::function<void(int rank)>& prepare, Status status,
+  static void expect_refused(const std::function<void(int rank)>& prepare, StatusCode status,
                              const std::string& part, int of_one = -1) {
     Job job = TunedProcesses::job();
     job.create = false;
@@ -31,12 +31,13 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
       ASSERT_NO_FATAL_FAILURE(seat.prepare());
       ncclComm_t made = nullptr;
       const ncclResult_t result = ncclCommInitRank(&made, seat.size, seat.id(), seat.rank);
-      seat.report(Error{static_cast<Status>(result), ncclGetLastError(nullptr)});
+      seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(nullptr)});
     });
     ASSERT_TRUE(processes.wait_reports(60));
     for (int r = 0; r < processes.size(); ++r) {
       const bool hears = of_one >= 0 && r != of_one;
-      EXPECT_EQ(processes.status(r), hears ? Status::kRemoteError : status) << processes.text(r);
+      EXPECT_EQ(processes.status(r), hears ? StatusCode::kRemoteError : status)
+          << processes.text(r);
       EXPECT_NE(processes.text(r).find(part), std::string::npos) << processes.text(r);
     }
     processes.wait_exits(60);
@@ -81,7 +82,7 @@ TEST_P(TunedProcesses, ThatChooseDifferentlyAreNamed) {
         const char* const words = rank == 2 ? "algorithm=1 protocol=2" : "algorithm=0 protocol=2";
         setenv("RONDO_TEST_TUNER", words, 1);
       },
-      Status::kInvalidUsage, "the tuner plugin of rank 2 (");
+      StatusCode::kInvalidUsage, "the tuner plugin of rank 2 (");
 }
 
 TEST_P(TunedProcesses, WithoutThePluginAreNamed) {
@@ -89,7 +90,7 @@ TEST_P(TunedProcesses, WithoutThePluginAreNamed) {
       [](int rank) {
         if (rank == 1) setenv("NCCL_TUNER_PLUGIN", "none", 1);
       },
-      Status::kInvalidUsage,
+      StatusCode::kInvalidUsage,
       "the tuner plugin of rank 1 is none, that of rank 0 'RondoTest v5': give all ranks");
 }
 
@@ -98,7 +99,7 @@ TEST_P(TunedProcesses, WhosePluginIsAbsentAreNamed) {
       [](int rank) {
         if (rank == 1) setenv("NCCL_TUNER_PLUGIN", tuner_file("7").c_str(), 1);
       },
-      Status::kInvalidUsage, "rondotest7.so is no tuner plugin", 1);
+      StatusCode::kInvalidUsage, "rondotest7.so is no tuner plugin", 1);
 }
 
 TEST_P(TunedProcesses, WhosePluginDoesNotStartAreNamed) {
@@ -106,7 +107,7 @@ TEST_P(TunedProcesses, WhosePluginDoesNotStartAreNamed) {
       [](int rank) {
         if (rank == 1) setenv("RONDO_TEST_TUNER", "fail=init", 1);
       },
-      Status::kSystemError, "init() gave ncclSystemError (2)", 1);
+      StatusCode::kSystemError, "init() gave ncclSystemError (2)", 1);
 }
 
 }  // namespace

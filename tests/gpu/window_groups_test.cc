@@ -263,9 +263,9 @@ TEST_P(GroupsBy, AnotherCallWithinAGroupIsNamed) {
   for (const int odd : {0, kRanks - 1}) {
     RankProcesses processes(job(), [=](NcclRank& seat) { sum_until_error(seat, in_window, odd); });
     ASSERT_TRUE(processes.wait_reports(kSoon));
-    expect_reports(processes, kRanks, Status::kInvalidUsage,
+    expect_reports(processes, kRanks, StatusCode::kInvalidUsage,
                    "rank " + std::to_string(odd) + " called AllReduce(count 77");
-    expect_reports(processes, kRanks, Status::kInvalidUsage, "in call 7");
+    expect_reports(processes, kRanks, StatusCode::kInvalidUsage, "in call 7");
     processes.wait_exits(60);
   }
 }
@@ -278,7 +278,7 @@ TEST_P(GroupsBy, ADeathWithinAGroupIsNamed) {
     nap(0.05);
     processes.send(victim, SIGKILL);
     ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
-    expect_reports(processes, kRanks, Status::kRemoteError, "rank " + std::to_string(victim),
+    expect_reports(processes, kRanks, StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
   }

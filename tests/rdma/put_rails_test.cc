@@ -113,7 +113,7 @@ TEST_F(PutsThroughLosses, WithBothWiresGoneTheLinkEndsAndNoWordIsWithoutItsBytes
   ASSERT_TRUE(first.is_cut() && second.is_cut());
   until_taken(10'000);
   ASSERT_TRUE(over());
-  EXPECT_EQ(link_->near->error().status, Status::kRemoteError);
+  EXPECT_EQ(link_->near->error().code, StatusCode::kRemoteError);
   EXPECT_THAT(link_->near->error().text, testing::HasSubstr("rank 1"));
   EXPECT_LE(HostAtomics::load_acquire(word_), asked_);
 }

@@ -25,7 +25,7 @@ void fill(std::span<std::byte> bytes, unsigned seed) {
 class QueuePairs : public Wire {
  protected:
   // A write of end 0 into `to` at end 1.
-  Done write(const Slice& from, const Slice& to, std::optional<std::uint32_t> rings = {}) {
+  Status write(const Slice& from, const Slice& to, std::optional<std::uint32_t> rings = {}) {
     const Write writes[] = {{.from = from.bytes,
                              .local_key = from.local_key,
                              .to = address_of(to.bytes),

@@ -211,8 +211,8 @@ TEST_F(Rails, WithBothWiresGoneBothEndsEndWithWhatTheyKnow) {
   EXPECT_TRUE(there_->right() && back_->right());
   const auto& near = link_->near->error();
   const auto& far = link_->far->error();
-  EXPECT_EQ(near.status, Status::kRemoteError);
-  EXPECT_EQ(far.status, Status::kRemoteError);
+  EXPECT_EQ(near.code, StatusCode::kRemoteError);
+  EXPECT_EQ(far.code, StatusCode::kRemoteError);
   // One has noticed, the other may have been told by its close.
   const bool near_first = near.text.find("RDMA port") != std::string::npos;
   const std::string& text = near_first ? near.text : far.text;

@@ -7,7 +7,7 @@
 
 #include "collectives/communicator/agreed_facts.h"
 #include "collectives/gpu/channel_search.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 #include "tests/scale/heap.h"
 #include "topology/graph/nccl_xml.h"
 
@@ -44,8 +44,8 @@ InitRecord record_of(int rank, const std::string& bus_id) {
   return record;
 }
 
-gpu::SpanFacts span_facts_of_rank(int rank, std::uint64_t digest) {
-  gpu::SpanFacts facts;
+gpu::InternodeFacts internode_facts_of_rank(int rank, std::uint64_t digest) {
+  gpu::InternodeFacts facts;
   facts.gpu.uuid[0] = static_cast<unsigned char>(rank);
   facts.gpu.uuid[1] = static_cast<unsigned char>(rank >> 8);
   facts.gpu.resident_ctas = 100;
@@ -84,21 +84,21 @@ class LargeCommunicator {
   }
   void find_channels() {
     places_.graphs.assign(static_cast<std::size_t>(shape_.hosts()), graph_);
-    for (const InitRecord& record : records_) places_.spots.push_back({record.bus_id, 0});
+    for (const InitRecord& record : records_) places_.locations.push_back({record.bus_id, 0});
     orders_ = gpu::find_orders({&places_, shape_, 16, 2});
     ASSERT_FALSE(orders_.rings.empty());
   }
   void span() {
-    gpu::SpanRecords told;
+    gpu::InternodeRecords told;
     const std::uint64_t digest = orders_.digest();
     for (const InitRecord& record : records_) {
       told.processes.push_back(record.facts.process);
       told.hosts.push_back(record.facts.host);
-      told.facts.push_back(span_facts_of_rank(record.facts.rank, digest));
+      told.facts.push_back(internode_facts_of_rank(record.facts.rank, digest));
       told.reach.emplace_back(kGpus, std::byte{1});
     }
     told.orders = std::move(orders_);
-    span_ = gpu::agree_on_span(told);
+    span_ = gpu::agree_on_internode(told);
     ASSERT_EQ(span_.why_not, "");
     EXPECT_TRUE(span_.near(0, kGpus - 1));
     EXPECT_FALSE(span_.near(0, kGpus));
@@ -116,7 +116,7 @@ class LargeCommunicator {
   std::vector<InitRecord> records_;
   HostShape shape_;
   PlanFacts facts_;
-  Places places_;
+  RankPlacement places_;
   gpu::ChannelOrders orders_;
   gpu::Span span_;
 };

@@ -64,11 +64,11 @@ TEST_P(ManySessions, JoinAndExchangeInAsManyHopsAsTheTreeHas) {
     GTEST_SKIP() << "ulimit -Hn is less than " << descriptors_for(ranks);
   const auto id = make_unique_id();
   ASSERT_TRUE(id.ok()) << id.error().text;
-  std::vector<Done> results(static_cast<std::size_t>(ranks));
+  std::vector<Status> results(static_cast<std::size_t>(ranks));
   std::vector<LinkTraffic> moved(static_cast<std::size_t>(ranks));
   const auto began = std::chrono::steady_clock::now();
   on_small_threads(ranks, [&](int rank) {
-    results[rank] = [&]() -> Done {
+    results[rank] = [&]() -> Status {
       RONDO_TRY(const auto session,
                 Session::join(
                     {.rank = rank, .size = ranks, .id = *id, .timeout = std::chrono::minutes(10)}));
@@ -78,8 +78,8 @@ TEST_P(ManySessions, JoinAndExchangeInAsManyHopsAsTheTreeHas) {
                      session->traffic().bytes - before.bytes};
       for (int r = 0; r < ranks; ++r)
         if (table[r] != record_of_rank(r))
-          return fail(Status::kInternalError, "wrong record of rank {}", r);
-      return done();
+          return fail(StatusCode::kInternalError, "wrong record of rank {}", r);
+      return ok_status();
     }();
   });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

@@ -40,7 +40,7 @@ class Peers {
 
   // One launch a device of a direct kernel.
   template <class Kernel>
-  void launch_met(typename Kernel::Args args, unsigned ctas) {
+  void launch_barrier(typename Kernel::Args args, unsigned ctas) {
     for (int place = 0; place < ranks_; ++place) {
       args.barrier = barrier_of(place);
       launch<Kernel>(args, ctas, place, cuda::kBarrierShared);
@@ -173,7 +173,7 @@ class Peers {
   std::vector<std::byte*> staging_;
 };
 
-using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum>;
+using BarrierSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum>;
 using LLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>>;
 
 }  // namespace rondo::simt

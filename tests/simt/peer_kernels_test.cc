@@ -26,7 +26,7 @@ bool sum_between_barriers(const MachineOptions& options, int ranks, std::uint64_
     for (std::uint64_t i = 0; i < count && in_place; ++i)
       machine.on_host(peers.output(r))[i] = peer_value(r, i);
   }
-  peers.launch_met<MetSum>(args, ctas);
+  peers.launch_barrier<BarrierSum>(args, ctas);
   return machine.run() && peers.have_sums(count);
 }
 
@@ -156,11 +156,11 @@ bool meets(const MachineOptions& options) {
   machine.launch("produce and sum", shape, [=] {
     for (std::uint64_t i = device::thread_index(); i < kCount; i += device::thread_count())
       device::store(fresh + i, device::load(early + i));
-    MetSum::run(first);
+    BarrierSum::run(first);
   });
   std::int32_t* const result = peers.output(1);
   machine.launch("sum and consume", other, [=] {
-    MetSum::run(second);
+    BarrierSum::run(second);
     device::barrier();
     for (std::uint64_t i = device::thread_index(); i < kCount; i += device::thread_count())
       device::store(seen + i, device::load(result + i));

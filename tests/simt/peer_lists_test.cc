@@ -31,7 +31,7 @@ bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count
     list.listed[k].threads = random.one_in(2) ? 32 : 64;
     for (unsigned c = 0; c < ctas; ++c) ++played[c];
   }
-  peers.launch_listed<MetSum>(list, fuses);
+  peers.launch_listed<BarrierSum>(list, fuses);
   if (!machine.run() || !peers.have_sums(count)) return false;
   for (int r = 0; r < ranks; ++r)
     for (unsigned c = 0; c < Peers::kMaxListedCtas; ++c)

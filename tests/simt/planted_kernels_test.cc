@@ -1,5 +1,5 @@
 // Faults planted in kernels: the emulated GPU catches each for some of a few hundred seeds, and
-// leaves its correct twin in peace for all of them.
+// leaves its correct line_pair in peace for all of them.
 #include <functional>
 
 #include "tests/simt/machine_fixture.h"

@@ -1,4 +1,4 @@
-// Faults planted in the use of streams and memory: each is caught, its correct twin never is.
+// Faults planted in the use of streams and memory: each is caught, its correct line_pair never is.
 #include "tests/simt/device_fixture.h"
 
 namespace rondo::simt {

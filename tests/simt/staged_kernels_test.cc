@@ -150,7 +150,7 @@ class StagedJob {
       args.listed[at] = listed(calls_[k]);
       args.staged[at] = staged(rank, k, 1);
     }
-    return launch<MetSum>(args, rank, before);
+    return launch<BarrierSum>(args, rank, before);
   }
   std::shared_ptr<Grid> launch_copies(int rank, std::size_t first, std::size_t end,
                                       const std::shared_ptr<Grid>& before) {

@@ -18,10 +18,10 @@ constexpr unsigned kNever = ~0u;
 
 // Every thread waits for steps 1, 2, ... of its own in turn, until a wait fails or it is sent away.
 // The watcher counts
-// looks (each leaves the limit in shared memory) and says who is the looker.
+// looks (each leaves the limit in shared memory) and says who is the poller.
 struct Waits {
   struct Seen {
-    std::uint32_t looks, looker, stop;
+    std::uint32_t looks, poller, stop;
   };
   explicit Waits(TestMachine& of) : machine(of) {
     control = machine.allocate<Control>(1);
@@ -53,7 +53,7 @@ struct Waits {
     for (std::uint32_t looks = 0; device::load_relaxed<Scope::kSystem>(&at->stop) == 0;) {
       device::spin();
       device::store_relaxed<Scope::kSystem>(
-          &at->looker, static_cast<std::uint32_t>(cuda::wait_word(cuda::kLookerAt) / 2));
+          &at->poller, static_cast<std::uint32_t>(cuda::wait_word(cuda::kPollerAt) / 2));
       if (cuda::wait_word(cuda::kLimitAt) == kNoLimit) continue;
       cuda::set_wait_word(cuda::kLimitAt, kNoLimit);
       device::store_relaxed<Scope::kSystem>(&at->looks, ++looks);
@@ -102,9 +102,9 @@ TEST(KernelWaits, AnotherThreadLooksWhereTheLookerHasDone) {
     const std::uint32_t looks = waits.sight().looks;
     ASSERT_TRUE(waits.until([&] { return waits.sight().looks > looks + 1; }))
         << "nobody looks after " << done << " have done";
-    const std::uint32_t looker = waits.sight().looker - 1;
-    ASSERT_LT(looker, kWaiting);
-    waits.send_away(looker);
+    const std::uint32_t poller = waits.sight().poller - 1;
+    ASSERT_LT(poller, kWaiting);
+    waits.send_away(poller);
   }
   waits.words().abort = 1;
   EXPECT_TRUE(waits.end());
@@ -121,16 +121,16 @@ TEST(KernelWaits, AllOfACtaEndWhereTheHostAborts) {
 }
 
 // A wait that lasts too long is named although another one looks, which has just begun.
-TEST(KernelWaits, OneThatLastsTooLongTakesTheLookersPlace) {
+TEST(KernelWaits, OneThatLastsTooLongTakesThePollersPlace) {
   constexpr unsigned kInVain = 13;
   constexpr std::uint64_t kLimit = 500'000'000;
   TestMachine machine({.seed = 4});
   const Waits waits(machine);
   ASSERT_TRUE(waits.until([&] { return waits.sight().looks > 2; }));
-  const unsigned first = waits.sight().looker - 1;
+  const unsigned first = waits.sight().poller - 1;
   ASSERT_NE(first, kInVain);
   usleep(kLimit / 1000 * 6 / 5);
-  // All others but the looker begin anew, and at last the looker, too.
+  // All others but the poller begin anew, and at last the poller, too.
   const auto all_begun = [&] {
     for (unsigned i = 0; i < kWaiting; ++i)
       if (i != kInVain && i != first && waits.step_of(i) < 2) return false;
@@ -143,7 +143,7 @@ TEST(KernelWaits, OneThatLastsTooLongTakesTheLookersPlace) {
   waits.come(first);
   const std::uint32_t looks = waits.sight().looks;
   ASSERT_TRUE(waits.until([&] { return waits.sight().looks > looks + 2; }));
-  ASSERT_NE(waits.sight().looker - 1, kInVain) << "another seed, please";
+  ASSERT_NE(waits.sight().poller - 1, kInVain) << "another seed, please";
   waits.sight().stop = 1;  // the watcher leaves the limit alone
   waits.words().limit_ns = kLimit;
   EXPECT_TRUE(waits.until([&] { return waits.words().gave_up != 0; }));

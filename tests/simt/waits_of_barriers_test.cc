@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kCount = 40;          // of each of two calls
 constexpr std::uint64_t kLimit = 50'000'000;  // ns
-using Kernel = MetSum;
+using Kernel = BarrierSum;
 
 cuda::ReduceArgs two_calls(const Peers& peers) {
   cuda::ReduceArgs list{};

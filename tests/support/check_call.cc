@@ -81,7 +81,7 @@ std::string check_call(Communicator& comm, const Case& c, bool in_place, std::si
   } else {
     std::memcpy(in.data(), input.data(), in_bytes);
   }
-  const Done ran = comm.run({&call, 1});
+  const Status ran = comm.run({&call, 1});
   const std::string what =
       fmt::format("rank {}: {} {} {} n={} root={} count={} {} shift={} seed={}", rank,
                   name(c.collective), name(c.type), name(c.op), c.ranks, c.root, c.count,

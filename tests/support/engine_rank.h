@@ -16,7 +16,7 @@ struct EngineRank : RankSeat {
   using RankSeat::RankSeat;
   std::shared_ptr<Communicator> comm;
 
-  Done join(const CommOptions& options) {
+  Status join(const CommOptions& options) {
     CreateRequest request;
     request.rank = rank;
     request.size = size;
@@ -25,15 +25,15 @@ struct EngineRank : RankSeat {
     auto made = Communicator::create(request);
     if (!made.ok()) return made.error();
     comm = *made;
-    return done();
+    return ok_status();
   }
   bool begin(const Job& job) {
     if (!job.create) return true;
-    const Done joined = join(job.comm);
+    const Status joined = join(job.comm);
     if (!joined.ok()) expect(false, "create: " + joined.error().text);
     return joined.ok();
   }
-  void report(const Done& result) {
+  void report(const Status& result) {
     const auto fault = comm ? comm->fault() : decltype(comm->fault()){};
     RankSeat::report(result, fault ? fault->culprit : -1);
   }
@@ -52,7 +52,7 @@ inline Communicators make_communicators(int n, const CommOptions& options = shor
   Ranks<EngineRank> ranks(as_threads(n));
   Communicators comms(static_cast<std::size_t>(n));
   ranks.each([&](EngineRank& seat) {
-    const Done joined = seat.join(options);
+    const Status joined = seat.join(options);
     if (!joined.ok()) ADD_FAILURE() << "rank " << seat.rank << ": " << joined.error().text;
     comms[seat.rank] = seat.comm;
   });

@@ -41,6 +41,6 @@ inline Call wait_for(int peer, std::uint64_t times, int signal = 0) {
   return call;
 }
 
-inline Done run(Communicator& comm, const Call& call) { return comm.run({&call, 1}); }
+inline Status run(Communicator& comm, const Call& call) { return comm.run({&call, 1}); }
 
 }  // namespace rondo::test

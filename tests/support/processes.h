@@ -3,7 +3,7 @@
 //
 //   RankProcesses ranks(4, options, [](EngineRank& seat) { seat.report(seat.comm->run(...)); });
 //   ranks.wait_stage(1, 10);  ranks.send(2, SIGKILL);  ranks.wait_reports(10, {2});
-//   EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+//   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
 //   run_job(as_processes(4, Gpus::kOneEach), [](NcclRank& seat) { NCCL_OK(ncclAllReduce(...)); });
 // Guarantees: every wait is bounded; whatever still runs at the end is killed and reaped. A gtest
 // assertion that failed in a process is a failed expectation of its ranks.
@@ -47,7 +47,7 @@ class RankProcesses {
   bool wait_reports(double seconds, const std::set<int>& without = {});
   bool wait_exits(double seconds, const std::set<int>& without = {});  // with status 0
 
-  Status status(int rank) const { return static_cast<Status>(seat(rank).status); }
+  StatusCode status(int rank) const { return static_cast<StatusCode>(seat(rank).status); }
   std::string text(int rank) const { return seat(rank).text; }
   int culprit(int rank) const { return seat(rank).culprit; }
   bool reported(int rank) const { return seat(rank).reported.load() != 0; }

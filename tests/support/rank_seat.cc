@@ -79,8 +79,8 @@ SharedBoard::SharedBoard(int ranks)
 
 SharedBoard::~SharedBoard() { munmap(board_, bytes_); }
 
-void RankSeat::report(const Done& result, int culprit) {
-  mine_.status = static_cast<int>(result.status());
+void RankSeat::report(const Status& result, int culprit) {
+  mine_.status = static_cast<int>(result.code());
   copy_text(mine_.text, result.ok() ? "" : result.error().text);
   mine_.culprit = culprit;
   mine_.reported.store(1);

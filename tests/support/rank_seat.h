@@ -70,7 +70,7 @@ class RankSeat {
 
   BoardSeat& mine() { return mine_; }
   void mark(int stage) { mine_.stage.store(stage); }
-  void report(const Done& result, int culprit = -1);
+  void report(const Status& result, int culprit = -1);
   void expect(bool condition, const std::string& text);
   // Sleeps until the test has set its flag to at least `flag`; false after `seconds`.
   bool wait_flag(int flag, double seconds);

@@ -86,22 +86,22 @@ Wires::Ends slowest_of(const Wires& wires, const std::vector<Channel>& channels)
   return wires.ends(slowest);
 }
 
-Done check(const Graph& graph, const ChannelRequest& request) {
+Status check(const Graph& graph, const ChannelRequest& request) {
   const auto all_are = [&](std::span<const int> nodes, NodeKind kind) {
     return std::all_of(nodes.begin(), nodes.end(), [&](int node) {
       return node >= 0 && static_cast<std::size_t>(node) < graph.nodes().size() &&
              graph.node(node).kind == kind;
     });
   };
-  if (request.gpus.empty()) return fail(Status::kInvalidArgument, "channels of no GPU");
+  if (request.gpus.empty()) return fail(StatusCode::kInvalidArgument, "channels of no GPU");
   if (!all_are(request.gpus, NodeKind::kGpu) || !all_are(request.nics, NodeKind::kNic)) {
-    return fail(Status::kInvalidArgument, "channels over nodes that are no GPU or no port");
+    return fail(StatusCode::kInvalidArgument, "channels over nodes that are no GPU or no port");
   }
   if (request.max_channels < 1) {
-    return fail(Status::kInvalidArgument, "at most {} channels: 1 at least is needed",
+    return fail(StatusCode::kInvalidArgument, "at most {} channels: 1 at least is needed",
                 request.max_channels);
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace

@@ -25,19 +25,19 @@ Way way_of(const ClusterHost& host, const Channel& channel, bool turned) {
   return way;
 }
 
-Done check(std::span<const ClusterHost> hosts) {
+Status check(std::span<const ClusterHost> hosts) {
   for (std::size_t h = 0; h < hosts.size(); ++h) {
     const ClusterHost& host = hosts[h];
     if (host.gpus.size() != host.ranks.size()) {
-      return fail(Status::kInvalidArgument, "host {} has {} ranks on {} GPUs", h, host.ranks.size(),
-                  host.gpus.size());
+      return fail(StatusCode::kInvalidArgument, "host {} has {} ranks on {} GPUs", h,
+                  host.ranks.size(), host.gpus.size());
     }
     if (hosts.size() > 1 && host.nics.empty()) {
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "host {} has no network port: its channels reach no other host", h);
     }
   }
-  return done();
+  return ok_status();
 }
 
 using Plans = std::vector<const ChannelPlan*>;  // by host
@@ -77,7 +77,7 @@ ClusterPlan join(std::span<const ClusterHost> hosts, const Plans& plans) {
 }  // namespace
 
 Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, const ClusterLimits& limits) {
-  if (hosts.empty()) return fail(Status::kInvalidArgument, "channels of no host");
+  if (hosts.empty()) return fail(StatusCode::kInvalidArgument, "channels of no host");
   RONDO_CHECK_OK(check(hosts));
   using Kind = std::tuple<std::uint64_t, std::vector<int>, std::vector<int>>;
   std::map<Kind, ChannelPlan> searched;

@@ -88,13 +88,13 @@ void join_ends(std::vector<GraphLink>& links) {
 }
 
 // Every device hangs from something, and the way up ends at a NUMA node.
-Done check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLink>& links) {
+Status check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLink>& links) {
   std::vector<int> above(nodes.size(), -1);
   for (const GraphLink& link : links) {
     if (link.kind != GraphLinkKind::kPci) continue;
     int& up = above[static_cast<std::size_t>(link.from)];
     if (up >= 0 && up != link.to) {
-      return fail(Status::kInvalidArgument, "PCI device {} hangs from two bridges",
+      return fail(StatusCode::kInvalidArgument, "PCI device {} hangs from two bridges",
                   nodes[static_cast<std::size_t>(link.from)].bus_id);
     }
     up = link.to;
@@ -106,11 +106,11 @@ Done check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLi
       at = steps > nodes.size() ? -1 : above[static_cast<std::size_t>(at)];
     }
     if (at < 0 || nodes[static_cast<std::size_t>(at)].kind != NodeKind::kNuma) {
-      return fail(Status::kInvalidArgument, "{} {}{} hangs from no NUMA node", name(nodes[i].kind),
-                  nodes[i].bus_id, nodes[i].name);
+      return fail(StatusCode::kInvalidArgument, "{} {}{} hangs from no NUMA node",
+                  name(nodes[i].kind), nodes[i].bus_id, nodes[i].name);
     }
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -268,7 +268,7 @@ int GraphBuilder::numa_of(int node) const {
 
 Result<Graph> GraphBuilder::build() && {
   if (nodes_.size() > kMaxNodes) {
-    return fail(Status::kInvalidArgument, "a host of {} devices; at most {} are understood",
+    return fail(StatusCode::kInvalidArgument, "a host of {} devices; at most {} are understood",
                 nodes_.size(), kMaxNodes);
   }
   RONDO_CHECK_OK(check_forest(nodes_, links_));
@@ -279,7 +279,7 @@ Result<Graph> GraphBuilder::build() && {
     const bool devices = two.kind == NodeKind::kGpu || two.kind == NodeKind::kNic;
     if (devices && !two.bus_id.empty() && one.kind == two.kind && one.bus_id == two.bus_id &&
         one.port == two.port) {
-      return fail(Status::kInvalidArgument, "{} {} is there twice", name(two.kind), two.bus_id);
+      return fail(StatusCode::kInvalidArgument, "{} {} is there twice", name(two.kind), two.bus_id);
     }
   }
   Graph graph;

@@ -97,7 +97,7 @@ Result<Graph> parse_graph(ByteSpan blob) {
     if (in.ok()) builder.link(link);
   }
   if (!in.finished())
-    return fail(Status::kInvalidArgument, "{} bytes are no graph of this version of Rondo",
+    return fail(StatusCode::kInvalidArgument, "{} bytes are no graph of this version of Rondo",
                 blob.size());
   return std::move(builder).build();
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kDaemonsFile = "/var/run/nvidia-topologyd/virtualTopology.xml";
 
 // Hung from the first NUMA node, for want of a better place.
-Done add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
+Status add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
   GraphBuilder builder(host.graph);
   bool added = false;
   for (const std::string& text : bus_ids) {
@@ -28,9 +28,9 @@ Done add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
     host.notes.push_back(fmt::format("/sys does not show GPU {}", id));
     added = true;
   }
-  if (!added) return done();
+  if (!added) return ok_status();
   RONDO_TRY(host.graph, std::move(builder).build());
-  return done();
+  return ok_status();
 }
 
 void ask_driver(const char* library, HostGraph& host) {

@@ -85,7 +85,7 @@ class HwlocReader {
                                              .cpus = cpus_of(object.cpuset),
                                              .source = Source::kHwloc});
     });
-    if (numa_.empty()) return fail(Status::kInvalidArgument, "hwloc knows no NUMA node");
+    if (numa_.empty()) return fail(StatusCode::kInvalidArgument, "hwloc knows no NUMA node");
     for (const auto type : {HWLOC_OBJ_BRIDGE, HWLOC_OBJ_PCI_DEVICE}) {
       for_each_object(topology_, type, [&](const hwloc_obj& object) {
         const HwlocPci* pci = pci_of(object);

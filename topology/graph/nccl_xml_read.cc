@@ -71,7 +71,7 @@ class NcclXmlReader {
   }
   template <class... Args>
   Error refuse(Xml at, fmt::format_string<Args...> format, Args&&... args) const {
-    return fail(Status::kInvalidArgument, "{}, line {}: {}", file_, line_of(at.offset_debug()),
+    return fail(StatusCode::kInvalidArgument, "{}, line {}: {}", file_, line_of(at.offset_debug()),
                 fmt::format(format, std::forward<Args>(args)...));
   }
   void note(Xml at, const std::string& what) {
@@ -85,18 +85,18 @@ class NcclXmlReader {
                      int base = 10) const;
   Result<std::string> bus_id(Xml element, const char* attribute) const;
 
-  Done read_numa(Xml element);
-  Done read_device(Xml element, int above, int depth);
-  Done read_inside(Xml element, int above, int depth);
-  Done read_gpu(Xml pci, int node);
-  Done read_links(Xml gpu, int node);
-  Done read_nic(Xml nic, const std::string& bus_id, int above, const GraphLink& link);
+  Status read_numa(Xml element);
+  Status read_device(Xml element, int above, int depth);
+  Status read_inside(Xml element, int above, int depth);
+  Status read_gpu(Xml pci, int node);
+  Status read_links(Xml gpu, int node);
+  Status read_nic(Xml nic, const std::string& bus_id, int above, const GraphLink& link);
   void hang(int node, int above, GraphLink link) {
     link.from = node;
     link.to = above;
     builder_.link(link);
   }
-  Done resolve_links();
+  Status resolve_links();
   Result<GraphLink> link_of(Xml pci) const;  // to what it hangs from, without ends
 
   struct PendingLink {  // its target may stand further down
@@ -150,7 +150,7 @@ Result<GraphLink> NcclXmlReader::link_of(Xml pci) const {
   return link;
 }
 
-Done NcclXmlReader::read_numa(Xml element) {
+Status NcclXmlReader::read_numa(Xml element) {
   note_unknown_attributes(element);
   RONDO_TRY(const int id, number(element, "numaid", 0, kMaxCpu));
   const char* mask = element.attribute("affinity").value();
@@ -165,7 +165,7 @@ Done NcclXmlReader::read_numa(Xml element) {
   return read_inside(element, node, 0);
 }
 
-Done NcclXmlReader::read_inside(Xml element, int above, int depth) {
+Status NcclXmlReader::read_inside(Xml element, int above, int depth) {
   for (const Xml child : element.children()) {
     const std::string_view kind = child.name();
     if (child.type() != pugi::node_element) continue;
@@ -177,10 +177,10 @@ Done NcclXmlReader::read_inside(Xml element, int above, int depth) {
       note(child, fmt::format("element <{}> in <{}>", kind, element.name()));
     }
   }
-  return done();
+  return ok_status();
 }
 
-Done NcclXmlReader::read_device(Xml pci, int above, int depth) {
+Status NcclXmlReader::read_device(Xml pci, int above, int depth) {
   if (depth > kMaxBridges) return refuse(pci, "more than {} bridges in a row", kMaxBridges);
   note_unknown_attributes(pci);
   RONDO_TRY(std::string id, bus_id(pci, "busid"));
@@ -192,13 +192,13 @@ Done NcclXmlReader::read_device(Xml pci, int above, int depth) {
     const int node =
         builder_.add({.kind = NodeKind::kNic, .bus_id = std::move(id), .source = Source::kFile});
     hang(node, above, link);
-    return done();
+    return ok_status();
   }
   const bool is_gpu = base == 0x03 || base == 0x12;
   const bool is_bridge = code == kClassBridge;
   if (!is_gpu && !is_bridge) {
     note(pci, fmt::format("PCI devices of class 0x{:06x}", code));
-    return done();
+    return ok_status();
   }
   const int node = builder_.add({.kind = is_gpu ? NodeKind::kGpu : NodeKind::kBridge,
                                  .bus_id = std::move(id),
@@ -207,16 +207,16 @@ Done NcclXmlReader::read_device(Xml pci, int above, int depth) {
   return is_gpu ? read_gpu(pci, node) : read_inside(pci, node, depth);
 }
 
-Done NcclXmlReader::read_gpu(Xml pci, int node) {
+Status NcclXmlReader::read_gpu(Xml pci, int node) {
   const Xml gpu = pci.child("gpu");
-  if (!gpu) return done();
+  if (!gpu) return ok_status();
   note_unknown_attributes(gpu);
   RONDO_TRY(builder_.node(node).number, number(gpu, "dev", -1, 4096));
   RONDO_TRY(builder_.node(node).compute, number(gpu, "sm", 0, 1000));
   return read_links(gpu, node);
 }
 
-Done NcclXmlReader::read_links(Xml gpu, int node) {
+Status NcclXmlReader::read_links(Xml gpu, int node) {
   for (const Xml link : gpu.children()) {
     const std::string_view kind = link.name();
     if (link.type() != pugi::node_element) continue;
@@ -240,10 +240,10 @@ Done NcclXmlReader::read_links(Xml gpu, int node) {
     }
     pending_.push_back({link, node, std::move(target), count, true});
   }
-  return done();
+  return ok_status();
 }
 
-Done NcclXmlReader::read_nic(Xml nic, const std::string& id, int above, const GraphLink& link) {
+Status NcclXmlReader::read_nic(Xml nic, const std::string& id, int above, const GraphLink& link) {
   note_unknown_attributes(nic);
   for (const Xml net : nic.children()) {
     if (net.type() != pugi::node_element) continue;
@@ -263,10 +263,10 @@ Done NcclXmlReader::read_nic(Xml nic, const std::string& id, int above, const Gr
     const int port = builder_.add(std::move(node));
     hang(port, above, link);
   }
-  return done();
+  return ok_status();
 }
 
-Done NcclXmlReader::resolve_links() {
+Status NcclXmlReader::resolve_links() {
   for (const PendingLink& link : pending_) {
     const double each = nvlink_gbs(builder_.node(link.from).compute);
     if (!link.nvlink || link.target == "cpu") {
@@ -282,19 +282,19 @@ Done NcclXmlReader::resolve_links() {
     builder_.link(
         {link.from, to, GraphLinkKind::kNvLink, link.count * each, link.count, Source::kFile});
   }
-  return done();
+  return ok_status();
 }
 
 Result<ParsedGraph> NcclXmlReader::read() {
   pugi::xml_document document;
   const auto parsed = document.load_buffer(text_.data(), text_.size());
   if (!parsed) {
-    return fail(Status::kInvalidArgument, "{}, line {}: {}", file_, line_of(parsed.offset),
+    return fail(StatusCode::kInvalidArgument, "{}, line {}: {}", file_, line_of(parsed.offset),
                 parsed.description());
   }
   const Xml system = document.child("system");
   if (!system) {
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} is not one of NCCL's topology files: it has no <system>, but <{}>", file_,
                 document.document_element().name());
   }
@@ -309,7 +309,7 @@ Result<ParsedGraph> NcclXmlReader::read() {
   }
   RONDO_CHECK_OK(resolve_links());
   auto graph = std::move(builder_).build();
-  if (!graph) return fail(graph.error().status, "{}: {}", file_, graph.error().text);
+  if (!graph) return fail(graph.error().code, "{}: {}", file_, graph.error().text);
   return ParsedGraph{std::move(graph).value(), std::move(notes_)};
 }
 

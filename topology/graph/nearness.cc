@@ -10,10 +10,10 @@ PathClass class_of(const Graph& graph, int from, int to) {
   return from < 0 || to < 0 ? PathClass::kSys : path_between(graph, from, to).kind;
 }
 
-int node_of(const Graph& graph, const Spot& spot) {
-  if (const int gpu = spot.gpu.empty() ? -1 : graph.find(spot.gpu); gpu >= 0) return gpu;
+int node_of(const Graph& graph, const DeviceLocation& location) {
+  if (const int gpu = location.gpu.empty() ? -1 : graph.find(location.gpu); gpu >= 0) return gpu;
   for (const int numa : graph.numa_nodes())
-    if (spot.numa >= 0 && graph.node(numa).number == spot.numa) return numa;
+    if (location.numa >= 0 && graph.node(numa).number == location.numa) return numa;
   return -1;
 }
 
@@ -23,13 +23,13 @@ double rate_of(const GraphNode& nic, const Path& path) {
   return std::min(nic.port_gbs, path.gbs);
 }
 
-std::vector<NicTier> tiers_of(const Graph& graph, const Spot& spot) {
+std::vector<NicTier> tiers_of(const Graph& graph, const DeviceLocation& location) {
   struct Reached {
     PathClass kind;
     double rate;
     int nic;
   };
-  const int from = node_of(graph, spot);
+  const int from = node_of(graph, location);
   std::vector<Reached> all;
   for (const int nic : graph.nics()) {
     const Path path = from < 0 ? Path{PathClass::kSys} : path_between(graph, from, nic);
@@ -53,10 +53,10 @@ PathClass class_between(const Graph& graph, std::string_view bus_id, std::string
   return class_of(graph, graph.find(bus_id), graph.find(other));
 }
 
-NearNics near_nics(const Graph& graph, std::span<const Spot> spots, int mine) {
-  NearNics near{tiers_of(graph, spots[static_cast<std::size_t>(mine)]), mine};
+NearNics near_nics(const Graph& graph, std::span<const DeviceLocation> locations, int mine) {
+  NearNics near{tiers_of(graph, locations[static_cast<std::size_t>(mine)]), mine};
   for (int before = 0; before < mine; ++before) {
-    const auto theirs = tiers_of(graph, spots[static_cast<std::size_t>(before)]);
+    const auto theirs = tiers_of(graph, locations[static_cast<std::size_t>(before)]);
     for (std::size_t t = 0; t < std::min(theirs.size(), near.tiers.size()); ++t)
       if (theirs[t].nics == near.tiers[t].nics) ++near.tiers[t].turn;
   }

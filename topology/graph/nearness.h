@@ -21,10 +21,10 @@
 namespace rondo::topology {
 
 // Where a rank is.
-struct Spot {
+struct DeviceLocation {
   std::string gpu{};  // bus id; empty: it lives on the host, or its GPU's is not known
   int numa = -1;      // of its cores, as the kernel numbers it; -1: not known
-  friend bool operator==(const Spot&, const Spot&) = default;
+  friend bool operator==(const DeviceLocation&, const DeviceLocation&) = default;
 };
 
 // Between two devices by bus id, in any case of letters.
@@ -53,8 +53,8 @@ struct NearNics {
   std::vector<NicTier> tiers{};
   int turn = 0;  // for ports that no tier has: the rank's number on its host
 };
-// `spots`: of the host's ranks; `mine` indexes them.
-NearNics near_nics(const Graph& graph, std::span<const Spot> spots, int mine);
+// `locations`: of the host's ranks; `mine` indexes them.
+NearNics near_nics(const Graph& graph, std::span<const DeviceLocation> locations, int mine);
 // Of the tier that has this port; SYS where none has it.
 PathClass class_of(const NearNics& near, const NicName& nic);
 

@@ -12,12 +12,12 @@ Result<NicFilter::Name> parse_nic_name(std::string_view item, std::string_view t
   NicFilter::Name name{std::string(take_until(item, ':'))};
   const std::string_view digits = take_until(item, ':');
   if (name.device.empty())
-    return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' has an empty name: use device[:port],...",
-                text);
+    return fail(StatusCode::kInvalidUsage,
+                "NCCL_IB_HCA='{}' has an empty name: use device[:port],...", text);
   if (digits.empty()) return name;
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), name.port).ptr;
   if (end != digits.data() + digits.size() || name.port < 1 || name.port > 255)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "NCCL_IB_HCA='{}': the port '{}' is no number from 1 to 255; use device[:port],...",
                 text, digits);
   return name;

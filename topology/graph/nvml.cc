@@ -92,7 +92,7 @@ Result<NvmlTable> table_of(const NvmlLibrary& library, const char* name) {
                         nvml.error_string != nullptr && nvml.count != nullptr &&
                         nvml.handle != nullptr && nvml.pci != nullptr && nvml.compute != nullptr;
   if (complete) return nvml;
-  return fail(Status::kSystemError, "{} lacks functions of NVML: the driver is too old", name);
+  return fail(StatusCode::kSystemError, "{} lacks functions of NVML: the driver is too old", name);
 }
 
 std::uint64_t number_in(const NvmlField& field) {
@@ -135,7 +135,7 @@ class NvmlReader {
   }
 
   Error failed(int result) const {
-    return fail(Status::kSystemError, "NVML: {}", nvml_.error_string(result));
+    return fail(StatusCode::kSystemError, "NVML: {}", nvml_.error_string(result));
   }
 
  private:
@@ -208,7 +208,7 @@ class NvmlReader {
 Result<std::vector<NvmlGpu>> ask_nvml(const char* name) {
   const auto loaded = load_library(name);
   if (!loaded.ok()) {
-    return fail(Status::kSystemError, "{} cannot be loaded: {}; it comes with NVIDIA's driver",
+    return fail(StatusCode::kSystemError, "{} cannot be loaded: {}; it comes with NVIDIA's driver",
                 name, loaded.error().text);
   }
   const NvmlLibrary library(*loaded);

@@ -134,7 +134,7 @@ void Acceptor::hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arr
     }
     if (!visitor.ready) return;
     visitor.ready = false;
-    if (const Done moved = move(handshake, visitor.socket.get()); !moved.ok()) {
+    if (const Status moved = move(handshake, visitor.socket.get()); !moved.ok()) {
       RONDO_INFO(kBootstrap, "dropped {} at '{}': {}", visitor.text(), options_.endpoint,
                  moved.error().text);
       visitor.gone = true;

@@ -8,12 +8,12 @@ namespace rondo::auth {
 namespace {
 
 // Errors of the connection are its other end's.
-Done moved_or_broken(ssize_t count, bool receiving) {
-  if (count > 0) return done();
+Status moved_or_broken(ssize_t count, bool receiving) {
+  if (count > 0) return ok_status();
   if (count == 0 && receiving)
-    return fail(Status::kRemoteError, "the peer closed the connection during the handshake");
+    return fail(StatusCode::kRemoteError, "the peer closed the connection during the handshake");
   Error error = fail_errno(errno, "the connection broke during the handshake");
-  error.status = Status::kRemoteError;
+  error.code = StatusCode::kRemoteError;
   return error;
 }
 
@@ -23,7 +23,7 @@ bool would_block(ssize_t count) {
 
 }  // namespace
 
-Done move(Handshake& handshake, int socket) {
+Status move(Handshake& handshake, int socket) {
   while (handshake.talking()) {
     const bool receiving = !handshake.room().empty();
     const ssize_t count =
@@ -31,7 +31,7 @@ Done move(Handshake& handshake, int socket) {
                   : ::send(socket, handshake.unsent().data(), handshake.unsent().size(),
                            MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (would_block(count)) return done();
+    if (would_block(count)) return ok_status();
     RONDO_CHECK_OK(moved_or_broken(count, receiving));
     if (receiving) {
       handshake.received(static_cast<std::size_t>(count));
@@ -39,15 +39,15 @@ Done move(Handshake& handshake, int socket) {
       handshake.sent(static_cast<std::size_t>(count));
     }
   }
-  if (handshake.state() != Handshake::State::kRefused) return done();
-  return fail(Status::kRemoteError, "{}", handshake.why());
+  if (handshake.state() != Handshake::State::kRefused) return ok_status();
+  return fail(StatusCode::kRemoteError, "{}", handshake.why());
 }
 
-Done complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
-              const net::Deadline& deadline, std::string_view what) {
+Status complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
+                const net::Deadline& deadline, std::string_view what) {
   for (;;) {
     RONDO_CHECK_OK(move(handshake, socket));
-    if (handshake.state() == Handshake::State::kProven) return done();
+    if (handshake.state() == Handshake::State::kProven) return ok_status();
     if (handshake.state() == Handshake::State::kTurn) {
       handshake.answer(payload());
       continue;

@@ -11,10 +11,10 @@ namespace rondo::auth {
 
 // Moves what can move now. kRemoteError: the connection ended or broke, or the handshake was
 // refused; the text says why.
-Done move(Handshake& handshake, int socket);
+Status move(Handshake& handshake, int socket);
 
 // A connector's whole handshake; `payload` is asked when the other side has proved itself.
-Done complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
-              const net::Deadline& deadline, std::string_view what);
+Status complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
+                const net::Deadline& deadline, std::string_view what);
 
 }  // namespace rondo::auth

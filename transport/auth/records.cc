@@ -85,13 +85,13 @@ Result<Records::Direction> Records::direction(const Digest& key, bool sealing) {
   if (cipher() == nullptr || !made.context ||
       EVP_CipherInit_ex2(made.context.get(), cipher(), bytes, nullptr, sealing ? 1 : 0, nullptr) !=
           1)
-    return fail(Status::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
+    return fail(StatusCode::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
   return made;
 }
 
-Done Records::prepare() {
-  if (cipher() != nullptr) return done();
-  return fail(Status::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
+Status Records::prepare() {
+  if (cipher() != nullptr) return ok_status();
+  return fail(StatusCode::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
 }
 
 Result<Records> Records::make(const Digest& session_key, Side side) {
@@ -103,11 +103,11 @@ Result<Records> Records::make(const Digest& session_key, Side side) {
   return Records(std::move(out), std::move(in));
 }
 
-Done Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
+Status Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
   std::size_t bytes = 0;
   for (const ByteSpan part : parts) bytes += part.size();
   if (bytes == 0 || bytes > kMaxBytes)
-    return fail(Status::kInternalError, "a record of {} bytes; 1 to {} fit", bytes, kMaxBytes);
+    return fail(StatusCode::kInternalError, "a record of {} bytes; 1 to {} fit", bytes, kMaxBytes);
   const auto header = header_of(bytes);
   const Nonce nonce = nonce_of(out_.number++);
   const std::size_t begin = out.size();
@@ -129,18 +129,18 @@ Done Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
   }
   ok = ok && EVP_EncryptFinal_ex(context, octets<unsigned char>(to), &count) == 1 &&
        EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTag, to) == 1;
-  if (ok) return done();
+  if (ok) return ok_status();
   out.resize(begin);
-  return fail(Status::kSystemError, "libcrypto could not encrypt record {}", out_.number - 1);
+  return fail(StatusCode::kSystemError, "libcrypto could not encrypt record {}", out_.number - 1);
 }
 
-Done Records::seal(ByteSpan bytes, Bytes& out) {
+Status Records::seal(ByteSpan bytes, Bytes& out) {
   while (!bytes.empty()) {
     const ByteSpan some = bytes.first(std::min(bytes.size(), kMaxBytes));
     RONDO_CHECK_OK(seal({&some, 1}, out));
     bytes = bytes.subspan(some.size());
   }
-  return done();
+  return ok_status();
 }
 
 // Bytes that the present record needs beyond those that came.
@@ -168,7 +168,7 @@ Result<std::optional<ByteSpan>> Records::next() {
   const ByteSpan header = ByteSpan(buffer_).subspan(taken_, kLength);
   const std::size_t bytes = length_in(header);
   const auto refuse = [&] {
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "record {} does not verify: it was changed, replayed, left out or inserted on its "
                 "way",
                 in_.number);

@@ -34,14 +34,14 @@ class Records {
   static Result<Records> make(const Digest& session_key, Side side);
   // What the first make() of a process does once, about a millisecond: to be called before threads
   // begin, beside which the program may fork.
-  static Done prepare();
+  static Status prepare();
   Records(Records&&) = default;
   Records& operator=(Records&&) = default;
 
   // Appends one record with all parts, 1 to kMaxBytes together, to `out`.
-  Done seal(std::span<const ByteSpan> parts, Bytes& out);
+  Status seal(std::span<const ByteSpan> parts, Bytes& out);
   // The same for any number of bytes: as many records as they need.
-  Done seal(ByteSpan bytes, Bytes& out);
+  Status seal(ByteSpan bytes, Bytes& out);
 
   // Where the next bytes of the stream go, then how many came.
   std::span<std::byte> room();

@@ -83,7 +83,7 @@ class Attempt {
   }
 
   void shake() {
-    const Done moved = auth::move(*handshake_, socket_.get());
+    const Status moved = auth::move(*handshake_, socket_.get());
     if (moved.ok()) return;
     if (handshake_->state() == Handshake::State::kRefused) {
       other_secret_ = handshake_->proof_failed();
@@ -136,7 +136,7 @@ class Connecting {
 
   Result<FramedLink> run() {
     if (attempts_.empty())
-      return fail(Status::kInternalError, "no address to connect to while {}", request_.what);
+      return fail(StatusCode::kInternalError, "no address to connect to while {}", request_.what);
     for (bool ready = false;;) {
       for (std::size_t i = 0; i < attempts_.size(); ++i) {
         attempts_[i].advance(ready && entries_[i].revents != 0, request_);
@@ -163,7 +163,7 @@ class Connecting {
     return join.encode();
   }
 
-  Done somebody_answers() {
+  Status somebody_answers() {
     const bool all_refused =
         attempts_[0].refused() &&
         std::all_of(attempts_.begin(), attempts_.end(),
@@ -171,16 +171,16 @@ class Connecting {
     if (!all_refused) refused_since_ = kNever;
     if (all_refused && refused_since_ == kNever) refused_since_ = Clock::now();
     if (all_refused && Clock::now() - refused_since_ >= request_.refusal_grace)
-      return fail(Status::kRemoteError, "nobody listens any more while {} ({}){}", request_.what,
-                  trouble(), remedy());
+      return fail(StatusCode::kRemoteError, "nobody listens any more while {} ({}){}",
+                  request_.what, trouble(), remedy());
     const bool differs = any(&Attempt::other_secret);
     if (differs && differs_since_ == kNever) differs_since_ = Clock::now();
     if (differs && Clock::now() - differs_since_ >= kSecretGrace)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "no rank of the same secret answers while {}: RONDO_SECRET must be the same on "
                   "all ranks, set on all or on none ({})",
                   request_.what, trouble());
-    return done();
+    return ok_status();
   }
 
   const char* remedy() const {
@@ -202,8 +202,8 @@ class Connecting {
     if (request_.overseer != nullptr && request_.overseer->valid())
       entries_.push_back(request_.overseer->entry());
     auto waited = net::wait_until(entries_, next, deadline_, request_.what);
-    if (waited.ok() || waited.status() != Status::kTimeout) return waited;
-    return fail(Status::kTimeout, "{} ({})", waited.error().text, trouble());
+    if (waited.ok() || waited.code() != StatusCode::kTimeout) return waited;
+    return fail(StatusCode::kTimeout, "{} ({})", waited.error().text, trouble());
   }
 
   std::string trouble() const {
@@ -236,7 +236,7 @@ std::optional<Error> error_from(FramedLink& overseer) {
   return std::nullopt;
 }
 
-std::string text_of(const Place& place) {
+std::string text_of(const Endpoint& place) {
   std::string text;
   for (const auto& address : place.addresses) text += (text.empty() ? "" : " or ") + address.text();
   return text;

@@ -18,7 +18,7 @@
 namespace rondo::bootstrap {
 
 struct ConnectRequest {
-  const Place& place;
+  const Endpoint& place;
   const auth::Key& key;
   std::string endpoint;     // who must answer
   Join join{};              // the deadline is filled in
@@ -37,6 +37,6 @@ std::string endpoint_of(int rank);  // where it awaits its children of the tree
 std::optional<Error> error_from(FramedLink& overseer);
 
 // "10.0.0.1:4000 or [fd00::1]:4000"
-std::string text_of(const Place& place);
+std::string text_of(const Endpoint& place);
 
 }  // namespace rondo::bootstrap

@@ -11,13 +11,13 @@ namespace {
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 Error closed_error(int error) {
-  if (error == 0) return fail(Status::kRemoteError, "the peer closed the connection");
+  if (error == 0) return fail(StatusCode::kRemoteError, "the peer closed the connection");
   Error text = fail_errno(error, "the connection broke");
-  text.status = Status::kRemoteError;
+  text.code = StatusCode::kRemoteError;
   return text;
 }
 
-Error nobody_error() { return fail(Status::kRemoteError, "nobody is connected"); }
+Error nobody_error() { return fail(StatusCode::kRemoteError, "nobody is connected"); }
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Result<FramedLink> FramedLink::make(net::Socket socket, const auth::Digest& sess
   return FramedLink(std::move(socket), std::move(records));
 }
 
-Done FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload) {
+Status FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload) {
   if (!records_) return nobody_error();
   const auto header = net::frame_header(type, round, payload.size());
   const ByteSpan parts[] = {
@@ -38,19 +38,19 @@ Done FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload)
   return flush();
 }
 
-Done FramedLink::flush() {
+Status FramedLink::flush() {
   while (unsent()) {
     const ssize_t count =
         ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && would_block(errno)) return done();
+    if (count < 0 && would_block(errno)) return ok_status();
     if (count < 0) return closed_error(errno);
     sent_ += static_cast<std::size_t>(count);
     traffic_.bytes += static_cast<std::uint64_t>(count);
   }
   outbox_.clear();
   sent_ = 0;
-  return done();
+  return ok_status();
 }
 
 Result<std::optional<Frame>> FramedLink::receive() {
@@ -82,10 +82,10 @@ pollfd FramedLink::entry() const {
   return {socket_.get(), static_cast<short>(unsent() ? POLLIN | POLLOUT : POLLIN), 0};
 }
 
-Done FramedLink::flush_all(const net::Deadline& deadline, std::string_view what) {
+Status FramedLink::flush_all(const net::Deadline& deadline, std::string_view what) {
   for (;;) {
     RONDO_CHECK_OK(flush());
-    if (!unsent()) return done();
+    if (!unsent()) return ok_status();
     pollfd ready{socket_.get(), POLLOUT, 0};
     RONDO_CHECK_OK(net::wait_ready({&ready, 1}, deadline, what));
   }

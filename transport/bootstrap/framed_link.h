@@ -44,8 +44,8 @@ class FramedLink {
   bool valid() const { return socket_.valid(); }
   void close() { socket_.reset(); }
 
-  Done send(std::uint16_t type, std::uint32_t round, ByteSpan payload);
-  Done flush();
+  Status send(std::uint16_t type, std::uint32_t round, ByteSpan payload);
+  Status flush();
   bool unsent() const { return sent_ < outbox_.size(); }
 
   // The next frame if one has arrived. kRemoteError when the peer closed (closed() is true then)
@@ -59,7 +59,7 @@ class FramedLink {
   pollfd entry() const;
 
   // Blocking forms. flush_all sends everything that is queued.
-  Done flush_all(const net::Deadline& deadline, std::string_view what);
+  Status flush_all(const net::Deadline& deadline, std::string_view what);
   Result<Frame> await(const net::Deadline& deadline, std::string_view what);
 
  private:

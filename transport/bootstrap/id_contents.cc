@@ -46,7 +46,7 @@ UniqueId encode_id(const IdContents& contents) {
 
 Result<IdContents> decode_id(const UniqueId& id) {
   const auto refuse = [] {
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "the unique id is not one that ncclGetUniqueId of this Rondo made: pass all 128 "
                 "bytes of it, unchanged, to every rank");
   };

@@ -24,7 +24,7 @@ Result<std::string> secret_in(const std::string& path) {
   if (fstat(file.get(), &about) != 0)
     return fail_errno(errno, "RONDO_SECRET=@{} cannot be read", path);
   if ((about.st_uid != geteuid() && about.st_uid != 0) || (about.st_mode & 077) != 0)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "RONDO_SECRET=@{} may be read by others (user {}, mode {:o}): it must be this "
                 "user's, with mode 0600",
                 path, about.st_uid, about.st_mode & 07777);
@@ -42,7 +42,7 @@ Result<Secret> secret_of(const std::string& setting) {
     RONDO_TRY(text, secret_in(setting.substr(1)));
   }
   if (text.size() < kMinCharacters || text.size() > kMaxCharacters)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "RONDO_SECRET has {} characters; {} to {} random ones keep strangers out (openssl "
                 "rand -hex 32)",
                 text.size(), kMinCharacters, kMaxCharacters);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxPlaces = 10;
 
-void write(ByteWriter& out, const Place& place) {
+void write(ByteWriter& out, const Endpoint& place) {
   const std::size_t count = std::min(place.addresses.size(), kMaxPlaces);
   out.put<std::uint16_t>(place.port);
   out.put<std::uint8_t>(static_cast<std::uint8_t>(count));
@@ -20,8 +20,8 @@ void write(ByteWriter& out, const Place& place) {
   }
 }
 
-Place read_place(ByteReader& in) {
-  Place place;
+Endpoint read_place(ByteReader& in) {
+  Endpoint place;
   place.port = in.get<std::uint16_t>();
   const auto count = in.get<std::uint8_t>();
   if (count > kMaxPlaces) in.refuse();
@@ -80,7 +80,7 @@ std::optional<Table> Table::decode(ByteSpan payload) {
 
 Bytes encode_error(const Error& error) {
   ByteWriter out;
-  out.put<std::int32_t>(static_cast<int>(error.status));
+  out.put<std::int32_t>(static_cast<int>(error.code));
   out.put_string(std::string_view(error.text).substr(0, kMaxErrorText));
   return out.take();
 }
@@ -90,10 +90,10 @@ std::optional<Error> decode_error(ByteSpan payload) {
   const auto status = in.get<std::int32_t>();
   Error error;
   error.text = in.get_string();
-  if (status <= 0 || status > static_cast<int>(Status::kTimeout) ||
+  if (status <= 0 || status > static_cast<int>(StatusCode::kTimeout) ||
       error.text.size() > kMaxErrorText)
     return std::nullopt;
-  error.status = static_cast<Status>(status);
+  error.code = static_cast<StatusCode>(status);
   error.text = printable_lines(error.text);
   return if_finished(in, error);
 }

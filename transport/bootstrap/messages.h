@@ -30,7 +30,7 @@ inline constexpr std::size_t kMaxErrorText = 4096;
 inline constexpr int kMaxRanks = 1 << 20;
 
 // Where a rank waits for its children of the tree.
-struct Place {
+struct Endpoint {
   std::uint16_t port = 0;  // 0: it has no children
   std::vector<net::SocketAddress> addresses;
 };
@@ -39,13 +39,13 @@ struct Join {
   std::int32_t rank = 0;
   std::int32_t size = 0;
   std::uint64_t timeout_ns = 0;  // how long this rank goes on waiting
-  Place place;
+  Endpoint place;
   Bytes encode() const;
   static std::optional<Join> decode(ByteSpan payload);
 };
 
 struct Table {
-  Place parent;  // port 0 at rank 0
+  Endpoint parent;  // port 0 at rank 0
   Bytes encode() const;
   static std::optional<Table> decode(ByteSpan payload);
 };

@@ -31,17 +31,17 @@ std::optional<Arrival> Arrival::from_proven(auth::Arrival proven) {
 std::optional<Error> Rendezvous::objection(const Arrival& arrival) const {
   const Join& join = arrival.join;
   if (join.size < 1 || join.size > kMaxRanks || join.rank < 0 || join.rank >= join.size)
-    return fail(Status::kInvalidArgument, "rank {} of {} ranks is out of range (from {})",
+    return fail(StatusCode::kInvalidArgument, "rank {} of {} ranks is out of range (from {})",
                 join.rank, join.size, arrival.from.text());
   for (const Guest* other : members_) {
     if (other == nullptr) continue;
     if (other->arrival.join.size != join.size)
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "rank {} joined a communicator of {} ranks, but rank {} one of {}: all must give "
                   "the same number",
                   join.rank, join.size, other->arrival.join.rank, other->arrival.join.size);
     if (other->arrival.build != arrival.build)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "rank {} runs another build of Rondo ({}) than rank {} ({}): all ranks need the "
                   "same version and architecture",
                   join.rank, arrival.build.text(), other->arrival.join.rank,
@@ -50,7 +50,7 @@ std::optional<Error> Rendezvous::objection(const Arrival& arrival) const {
   }
   if (!members_.empty()) {
     if (const Guest* same = members_[static_cast<std::size_t>(join.rank)])
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "rank {} joined twice (from {} and from {}): every rank number may be used once",
                   join.rank, same->arrival.from.text(), arrival.from.text());
   }
@@ -118,7 +118,7 @@ void Rendezvous::serve(std::span<const pollfd> ready) {
   if (net::Clock::now() < deadline_ || finished_) return;
   if (!error_) {
     const double seconds = std::chrono::duration<double>(shortest_timeout_).count();
-    fail_all(fail(Status::kTimeout,
+    fail_all(fail(StatusCode::kTimeout,
                   "{} of {} {} not {} within {:.3g} s; look at what they do, and whether they can "
                   "reach this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT "
                   "the time){}",
@@ -153,18 +153,18 @@ void Rendezvous::hear(Guest& guest) {
       guest.gone = true;
       if (!guest.connected && !error_)
         fail_all(link.closed()
-                     ? fail(Status::kRemoteError,
+                     ? fail(StatusCode::kRemoteError,
                             "rank {} (at {}) ended while the ranks were joining", rank,
                             guest.arrival.from.text())
-                     : fail(Status::kRemoteError, "rank {} (at {}) broke the protocol: {}", rank,
-                            guest.arrival.from.text(), frame.error().text));
+                     : fail(StatusCode::kRemoteError, "rank {} (at {}) broke the protocol: {}",
+                            rank, guest.arrival.from.text(), frame.error().text));
     } else if ((*frame)->type == kConnected && full_ && !guest.connected) {
       guest.connected = true;
       ++connected_;
     } else if ((*frame)->type == kError && !error_) {
       guest.gone = true;
       const auto error = decode_error((*frame)->payload);
-      fail_all(error ? *error : fail(Status::kRemoteError, "rank {} failed to join", rank));
+      fail_all(error ? *error : fail(StatusCode::kRemoteError, "rank {} failed to join", rank));
     }
   }
   if (guest.gone) link.close();

@@ -46,18 +46,18 @@ Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open_at(
   return serve(std::move(listening), true);
 }
 
-Done RendezvousServer::open_rendezvous(const auth::Key& key) {
+Status RendezvousServer::open_rendezvous(const auth::Key& key) {
   std::lock_guard lock(mutex_);
-  if (stop_ || closing_) return fail(Status::kInProgress, "the rendezvous server is ending");
+  if (stop_ || closing_) return fail(StatusCode::kInProgress, "the rendezvous server is ending");
   to_open_.push_back(key);
-  if (running_) return ring(), done();
+  if (running_) return ring(), ok_status();
   if (thread_.joinable()) thread_.join();  // it has left its loop and touches nothing any more
   auto started = Thread::start(
       "the rendezvous", [this] { run(); }, [](const Error&) {});
   if (!started.ok()) return to_open_.pop_back(), started.error();
   thread_ = std::move(*started);
   running_ = true;
-  return done();
+  return ok_status();
 }
 
 void RendezvousServer::close_rendezvous(const auth::Tag& tag) {
@@ -113,10 +113,10 @@ bool RendezvousServer::take_orders() {
 void RendezvousServer::run() {
   pthread_setname_np(pthread_self(), "rondo-meet");
   for (bool goes_on = true; goes_on;) {
-    const Done turned = guarded("the rendezvous", [&] {
+    const Status turned = guarded("the rendezvous", [&] {
       goes_on = take_orders();
       if (goes_on) turn();
-      return done();
+      return ok_status();
     });
     if (turned.ok()) continue;
     // Ranks that were only partly served would wait without limit, so all of them are told that
@@ -124,7 +124,7 @@ void RendezvousServer::run() {
     rendezvous_.clear();
     (void)guarded("the rendezvous", [&] {
       RONDO_WARN("{}", turned.error().text);
-      return done();
+      return ok_status();
     }).ok();
     std::this_thread::sleep_for(kAfterAnError);
   }

@@ -33,7 +33,7 @@ class RendezvousServer {
   const std::vector<net::SocketAddress>& addresses() const { return addresses_; }
   std::uint16_t port() const { return addresses_.front().port(); }
   // kInProgress: this server closes its address just now; wait for it with stop(), open another.
-  Done open_rendezvous(const auth::Key& key);
+  Status open_rendezvous(const auth::Key& key);
   // Closes the rendezvous of this name if no rank has come.
   void close_rendezvous(const auth::Tag& tag);
   // Rendezvous that failed go on until all ranks have come and heard why, at most until `telling`.

@@ -74,15 +74,15 @@ Result<std::shared_ptr<RendezvousServer>> ServerRegistry::open_when_free(
   }
 }
 
-Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
-                              const auth::Key& key) {
+Status ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
+                                const auth::Key& key) {
   std::lock_guard lock(mutex_);
-  Error last = fail(Status::kInternalError, "no address");
+  Error last = fail(StatusCode::kInternalError, "no address");
   for (const auto& address : addresses) {
     const auto known = std::find_if(fixed_.begin(), fixed_.end(),
                                     [&](const Fixed& one) { return one.address == address; });
     if (known != fixed_.end()) {
-      if (known->server->open_rendezvous(key).ok()) return done();
+      if (known->server->open_rendezvous(key).ok()) return ok_status();
       known->server->stop();
       fixed_.erase(known);
     }
@@ -90,11 +90,11 @@ Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
     if (server.ok()) {
       RONDO_CHECK_OK((*server)->open_rendezvous(key));
       fixed_.push_back({address, std::move(*server)});
-      return done();
+      return ok_status();
     }
     last = server.error();
   }
-  return fail(last.status,
+  return fail(last.code,
               "rank 0 cannot serve at the address of NCCL_COMM_ID, or of MASTER_ADDR and "
               "MASTER_PORT: {}; it must be an address of rank 0's host with a free port",
               last.text);

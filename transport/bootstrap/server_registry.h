@@ -28,7 +28,7 @@ class ServerRegistry {
   // Of those, the one with this port; null: none of this process's.
   std::shared_ptr<RendezvousServer> at_port(std::uint16_t port);
   // Opens a rendezvous at the first of the addresses that is one of this host.
-  Done serve_at(const std::vector<net::SocketAddress>& addresses, const auth::Key& key);
+  Status serve_at(const std::vector<net::SocketAddress>& addresses, const auth::Key& key);
   void close_rendezvous(const auth::Tag& tag);
   void stop_all();
 

@@ -30,19 +30,19 @@ class Joining {
         deadline_(net::Deadline::of(request.timeout, request.aborted)) {}
 
   // On failure everybody who knows this rank is told.
-  Done run() {
+  Status run() {
     auto joined = steps();
     if (joined.ok()) return joined;
     Error told = joined.error();
-    if (told.status == Status::kInvalidUsage && request_.aborted && request_.aborted())
-      told =
-          fail(Status::kRemoteError, "rank {} aborted while the ranks were joining", request_.rank);
+    if (told.code == StatusCode::kInvalidUsage && request_.aborted && request_.aborted())
+      told = fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining",
+                  request_.rank);
     if (server_.valid() && !verdict_) (void)server_.send(kError, 0, encode_error(told));
     return state_.fail_session(joined.error());
   }
 
  private:
-  Done steps() {
+  Status steps() {
     RONDO_CHECK_OK(listen_for_children());
     RONDO_CHECK_OK(enter_rendezvous());
     RONDO_TRY(const Table table, await_table());
@@ -52,20 +52,20 @@ class Joining {
     }
     RONDO_CHECK_OK(connect_parent(table));
     RONDO_CHECK_OK(admit_children());
-    if (!server_.valid()) return done();
+    if (!server_.valid()) return ok_status();
     (void)server_.send(kConnected, 0, {});
-    return done();
+    return ok_status();
   }
 
-  Done listen_for_children() {
-    if (state_.tree.children() == 0) return done();
+  Status listen_for_children() {
+    if (state_.tree.children() == 0) return ok_status();
     RONDO_TRY(const auto addresses, net::own_addresses(state_.met_at));
     RONDO_TRY(net::Listening listening, net::listen_at(addresses));
     place_.port = listening.addresses.front().port();
     place_.addresses = std::move(listening.addresses);
     RONDO_TRY(acceptor_, auth::Acceptor::open(std::move(listening.sockets),
                                               {.endpoint = endpoint_of(request_.rank)}));
-    return done();
+    return ok_status();
   }
 
   Join introduction() const {
@@ -76,8 +76,8 @@ class Joining {
     return join;
   }
 
-  Done enter_rendezvous() {
-    const Place place{contents_.port, state_.met_at};
+  Status enter_rendezvous() {
+    const Endpoint place{contents_.port, state_.met_at};
     const std::string what = fmt::format("rank {} of {} was joining the rendezvous at {}",
                                          request_.rank, request_.size, text_of(place));
     const auto grace = contents_.served_by_rank_zero
@@ -90,7 +90,7 @@ class Joining {
                                 .what = what,
                                 .refusal_grace = grace},
                                deadline_));
-    return done();
+    return ok_status();
   }
 
   Result<Table> await_table() {
@@ -99,7 +99,7 @@ class Joining {
     auto frame = server_.await(deadline_.later(kVerdictTime), what);
     if (!frame.ok()) {
       if (!server_.closed()) return frame.error();
-      return fail(Status::kRemoteError,
+      return fail(StatusCode::kRemoteError,
                   "the process that serves the rendezvous at {} ended before all {} ranks had "
                   "joined (rank {} had)",
                   text_of({contents_.port, contents_.addresses}), request_.size, request_.rank);
@@ -107,19 +107,19 @@ class Joining {
     if (frame->type == kError) {
       verdict_ = true;
       const auto error = decode_error(frame->payload);
-      return error ? *error : fail(Status::kRemoteError, "the rendezvous failed");
+      return error ? *error : fail(StatusCode::kRemoteError, "the rendezvous failed");
     }
     auto table = frame->type == kTable ? Table::decode(frame->payload) : std::nullopt;
-    if (!table) return fail(Status::kRemoteError, "the rendezvous broke the protocol");
+    if (!table) return fail(StatusCode::kRemoteError, "the rendezvous broke the protocol");
     return std::move(*table);
   }
 
-  Done connect_parent(const Table& table) {
-    if (state_.tree.root()) return done();
+  Status connect_parent(const Table& table) {
+    if (state_.tree.root()) return ok_status();
     const int parent = state_.tree.parent();
     const std::string what =
         fmt::format("rank {} was connecting to rank {}", request_.rank, parent);
-    const Place place{table.parent.port, net::on_links_here(table.parent.addresses)};
+    const Endpoint place{table.parent.port, net::on_links_here(table.parent.addresses)};
     auto link = connect({.place = place,
                          .key = key_,
                          .endpoint = endpoint_of(parent),
@@ -132,10 +132,10 @@ class Joining {
     neighbour->rank = parent;
     neighbour->link = std::move(*link);
     state_.neighbours.push_back(std::move(neighbour));
-    return done();
+    return ok_status();
   }
 
-  Done admit_children() {
+  Status admit_children() {
     int missing = state_.tree.children();
     const std::string what =
         fmt::format("rank {} was waiting for its neighbours to connect", request_.rank);
@@ -155,7 +155,7 @@ class Joining {
       for (auth::Arrival& arrival : arrivals) missing -= seat(std::move(arrival)) ? 1 : 0;
     }
     acceptor_.reset();
-    return done();
+    return ok_status();
   }
 
   bool seat(auth::Arrival proven) {
@@ -179,16 +179,16 @@ class Joining {
   const net::Deadline deadline_;
   FramedLink server_;
   std::unique_ptr<auth::Acceptor> acceptor_;
-  Place place_;
+  Endpoint place_;
   bool verdict_ = false;  // the error came from the rendezvous: everybody knows it
 };
 
-Done check(const JoinRequest& request) {
+Status check(const JoinRequest& request) {
   if (request.size < 1 || request.size > kMaxRanks || request.rank < 0 ||
       request.rank >= request.size)
-    return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
+    return fail(StatusCode::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
                 request.size);
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -215,7 +215,7 @@ LinkTraffic Session::traffic() const {
 }
 
 void Session::set_timeout(std::chrono::nanoseconds timeout) { state_->timeout = timeout; }
-Done Session::standing() { return state_->standing(); }
+Status Session::standing() { return state_->standing(); }
 Error Session::give_up(const Error& mine) { return state_->give_up(mine); }
 
 Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
@@ -227,7 +227,8 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
   } else {
     RONDO_TRY(const IdContents contents, decode_id(request.id));
     if (contents.secret == Digest{})
-      return fail(Status::kInvalidArgument, "the unique id has lost its secret: nobody can join");
+      return fail(StatusCode::kInvalidArgument,
+                  "the unique id has lost its secret: nobody can join");
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
     const auth::Key key(contents.secret, state->secret.bytes());
     state->met_at = net::on_links_here(contents.addresses);
@@ -249,7 +250,7 @@ Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listene
     RONDO_TRY(const IdContents contents, decode_id(request.id));
     const auto server = ServerRegistry::instance().at_port(contents.port);
     if (server == nullptr || contents.addresses != base.addresses)
-      return fail(Status::kInvalidArgument,
+      return fail(StatusCode::kInvalidArgument,
                   "only the process whose listener the id names can serve it");
     RONDO_TRY(const Secret secret, session_secret(Secret(contents.secret)));
     RONDO_CHECK_OK(server->open_rendezvous(auth::Key(contents.secret, secret.bytes())));

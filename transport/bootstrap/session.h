@@ -64,7 +64,7 @@ class Session {
 
   // Between two exchanges, which every rank takes part in: the error that the next one would bring,
   // as far as a neighbour has already told it or has left. Never waits.
-  Done standing();
+  Status standing();
   // Tells the other ranks that this one cannot go on and why. Returns what this rank's caller
   // should learn: `mine`, or the error that came before it.
   Error give_up(const Error& mine);

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kSlackPerLevel = std::chrono::milliseconds(300);
 
 Error too_large(std::size_t bytes) {
-  return fail(Status::kInvalidArgument,
+  return fail(StatusCode::kInvalidArgument,
               "the ranks gave {} bytes to one exchange; at most {} go together", bytes,
               net::kMaxPayload);
 }
@@ -22,24 +22,25 @@ Error SessionState::fail_session(const Error& error) { return fail_session(error
 
 Error SessionState::give_up(const Error& error) {
   return fail_session(
-      error, fail(Status::kRemoteError, "rank {} could not set up: {}", tree.rank, error.text));
+      error, fail(StatusCode::kRemoteError, "rank {} could not set up: {}", tree.rank, error.text));
 }
 
-Done SessionState::standing() {
+Status SessionState::standing() {
   if (fault_) return *fault_;
   for (const auto& neighbour : neighbours) {
     const auto drained = drain(*neighbour, true);
     if (!drained.ok()) return fail_session(drained.error());
   }
-  return done();
+  return ok_status();
 }
 
 Error SessionState::fail_session(const Error& error, const Error& for_others) {
   if (fault_) return *fault_;
   fault_ = error;
   Error told = for_others;
-  if (error.status == Status::kInvalidUsage && aborted && aborted()) {
-    told = fail(Status::kRemoteError, "rank {} aborted while the ranks were joining", tree.rank);
+  if (error.code == StatusCode::kInvalidUsage && aborted && aborted()) {
+    told =
+        fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining", tree.rank);
   }
   for (const auto& neighbour : neighbours) {
     if (neighbour->gone) continue;
@@ -51,7 +52,7 @@ Error SessionState::fail_session(const Error& error, const Error& for_others) {
 
 Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> mine) {
   if (generation_ != fork_generation())
-    return fail(Status::kInvalidUsage, "this session belongs to the process that was forked");
+    return fail(StatusCode::kInvalidUsage, "this session belongs to the process that was forked");
   if (fault_) return *fault_;
   auto table = gather_round(mine);
   if (!table.ok()) return fail_session(table.error());
@@ -99,7 +100,7 @@ std::vector<int> SessionState::silent() const {
   return ranks;
 }
 
-Done SessionState::pump(const net::Deadline& deadline, bool needed) {
+Status SessionState::pump(const net::Deadline& deadline, bool needed) {
   std::vector<pollfd> entries;
   bool news = false;  // what came together with the message before is no event any more
   for (const auto& neighbour : neighbours) {
@@ -107,10 +108,10 @@ Done SessionState::pump(const net::Deadline& deadline, bool needed) {
     news = news || arrived;
     entries.push_back(neighbour->gone ? pollfd{-1, 0, 0} : neighbour->link.entry());
   }
-  if (news) return done();
+  if (news) return ok_status();
   auto waited = net::wait_ready(entries, deadline, "exchanging records between the ranks");
-  if (!waited.ok() && waited.status() == Status::kTimeout)
-    return fail(Status::kTimeout, "{} gave nothing to exchange {} of {} ranks within {:.3g} s",
+  if (!waited.ok() && waited.code() == StatusCode::kTimeout)
+    return fail(StatusCode::kTimeout, "{} gave nothing to exchange {} of {} ranks within {:.3g} s",
                 name_ranks(silent()), round_, tree.size,
                 std::chrono::duration<double>(timeout).count());
   return waited;
@@ -124,20 +125,20 @@ Result<bool> SessionState::drain(Neighbour& from, bool needed) {
     if (frame.ok() && !*frame) break;
     if (frame.ok() && (*frame)->type == kError) {
       const auto error = decode_error((*frame)->payload);
-      return error ? *error : fail(Status::kRemoteError, "rank {} failed", from.rank);
+      return error ? *error : fail(StatusCode::kRemoteError, "rank {} failed", from.rank);
     }
     if (frame.ok()) {
       from.inbox.push_back(std::move(**frame));
     } else if (from.link.closed()) {
       from.gone = true;
     } else {
-      return fail(Status::kRemoteError, "rank {} broke the protocol: {}", from.rank,
+      return fail(StatusCode::kRemoteError, "rank {} broke the protocol: {}", from.rank,
                   frame.error().text);
     }
   }
   if ((from.gone || !flushed) && from.inbox.empty() && (needed || from.link.unsent()))
-    return fail(Status::kRemoteError, "rank {} ended during exchange {} of the ranks", from.rank,
-                round_);
+    return fail(StatusCode::kRemoteError, "rank {} ended during exchange {} of the ranks",
+                from.rank, round_);
   return from.inbox.size() > before;
 }
 
@@ -145,23 +146,23 @@ Result<Bytes> SessionState::take(Neighbour& from, Message type) {
   net::Frame frame = std::move(from.inbox.front());
   from.inbox.pop_front();
   if (frame.type != type || frame.round != round_)
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "rank {} broke the protocol: message {} of exchange {} where {} of {} was due",
                 from.rank, frame.type, frame.round, static_cast<int>(type), round_);
   return std::move(frame.payload);
 }
 
-Done SessionState::flush_all(const net::Deadline& deadline) {
+Status SessionState::flush_all(const net::Deadline& deadline) {
   const auto unsent = [](const auto& neighbour) { return neighbour->link.unsent(); };
   while (std::any_of(neighbours.begin(), neighbours.end(), unsent))
     RONDO_CHECK_OK(pump(deadline, false));
-  return done();
+  return ok_status();
 }
 
 Result<SessionState::Table> SessionState::table_of(ByteSpan result) const {
   const auto entries = decode_entries(result, tree.size);
   if (!entries || entries->size() != static_cast<std::size_t>(tree.size))
-    return fail(Status::kRemoteError, "the exchange of {} ranks brought {} records", tree.size,
+    return fail(StatusCode::kRemoteError, "the exchange of {} ranks brought {} records", tree.size,
                 entries ? entries->size() : 0);
   Table table(static_cast<std::size_t>(tree.size));
   for (const Entry& entry : *entries)

@@ -33,7 +33,7 @@ class SessionState {
   // Tells all neighbours, and remembers: every later call returns it.
   Error fail_session(const Error& error);
   Error give_up(const Error& error);  // the same; the neighbours are told whose error it is
-  Done standing();
+  Status standing();
 
   const Tree tree;
   std::chrono::nanoseconds timeout;
@@ -47,10 +47,10 @@ class SessionState {
   Error fail_session(const Error& error, const Error& told);
   Result<Table> gather_round(std::span<const std::byte> mine);
   // Waits for events or moves what has arrived to the inboxes. `needed`: nobody may leave now.
-  Done pump(const net::Deadline& deadline, bool needed);
+  Status pump(const net::Deadline& deadline, bool needed);
   Result<bool> drain(Neighbour& from, bool needed);  // true: its inbox has grown
   Result<Bytes> take(Neighbour& from, Message type);
-  Done flush_all(const net::Deadline& deadline);
+  Status flush_all(const net::Deadline& deadline);
   Result<Table> table_of(ByteSpan result) const;
   Neighbour* parent() { return tree.root() ? nullptr : neighbours.back().get(); }
   std::vector<int> silent() const;

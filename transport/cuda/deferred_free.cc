@@ -104,7 +104,7 @@ void UnfinishedWork::leave(const std::function<std::function<bool()>()>& take) n
   if (all.is_forked()) return;
   std::lock_guard lock(all.mutex);
   all.watched.erase(this);
-  const auto note = [&] { return all.left.push_back(take()), done(); };
+  const auto note = [&] { return all.left.push_back(take()), ok_status(); };
   (void)guarded("leaving work on a GPU", note, [&](const Error&) { all.knows_all = false; }).ok();
 }
 
@@ -140,10 +140,10 @@ void free_deferred(double patient_seconds) noexcept {
       all.waiting = 0;
       return true;
     };
-    if (!poll_until(take, seconds_from_now(patient_seconds))) return done();
+    if (!poll_until(take, seconds_from_now(patient_seconds))) return ok_status();
     const Free begun{all.freeing};
     for (const auto& free : now) free();
-    return done();
+    return ok_status();
   }).ok();
 }
 

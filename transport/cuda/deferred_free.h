@@ -76,7 +76,7 @@ template <class Free>
 void free_when_idle(Free&& free) noexcept {
   (void)guarded("freeing memory of a GPU", [&] {
     hand_over(std::forward<Free>(free));
-    return done();
+    return ok_status();
   }).ok();
 }
 

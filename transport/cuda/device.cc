@@ -8,12 +8,12 @@
 
 namespace rondo::gpu {
 
-Done check(GpuError error, const char* what) {
-  if (error == kGpuSuccess) return done();
+Status check(GpuError error, const char* what) {
+  if (error == kGpuSuccess) return ok_status();
   const GpuApi& api = *gpu_api();
   const char* remedy = error == kGpuOutOfMemory ? "; free device memory, or use fewer ranks" : "";
-  return fail(Status::kUnhandledCudaError, "CUDA failure: {} ({}) in {}{}", api.error_text(error),
-              api.error_name(error), what, remedy);
+  return fail(StatusCode::kUnhandledCudaError, "CUDA failure: {} ({}) in {}{}",
+              api.error_text(error), api.error_name(error), what, remedy);
 }
 
 std::string bus_id_of(int device) {
@@ -41,12 +41,12 @@ thread_local Entered entered_here;
 // driver would fail.
 thread_local bool has_made_current = false;
 
-Done ask_what_is_current() {
+Status ask_what_is_current() {
   Entered& here = entered_here;
-  if (here.device != kUnknown) return done();
+  if (here.device != kUnknown) return ok_status();
   RONDO_CHECK_OK(check(gpu_api()->get_device(&here.device), "cudaGetDevice"));
   here.outside = here.device;
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -91,7 +91,8 @@ Result<int> device_for_new_rank() {
   const std::string wanted = env::get_string("RONDO_DEVICE");
   if (wanted == "host") return kHostRank;
   if (!wanted.empty())
-    return fail(Status::kInvalidUsage, "RONDO_DEVICE is '{}': use host, or leave it unset", wanted);
+    return fail(StatusCode::kInvalidUsage, "RONDO_DEVICE is '{}': use host, or leave it unset",
+                wanted);
   const GpuApi* api = gpu_api();
   if (api == nullptr) return kHostRank;
   int device = kHostRank;

@@ -13,8 +13,8 @@ namespace rondo::gpu {
 
 inline constexpr int kHostRank = -1;  // the "device" of a rank that lives on the host
 
-// Done, or kUnhandledCudaError with CUDA's name and text of the error.
-Done check(GpuError error, const char* what);
+// Status, or kUnhandledCudaError with CUDA's name and text of the error.
+Status check(GpuError error, const char* what);
 
 // Of a device, in small letters: "0000:01:00.0"; empty where CUDA does not say.
 std::string bus_id_of(int device);
@@ -33,7 +33,7 @@ class DeviceScope {
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
-  const Done& entered() const { return entered_; }
+  const Status& entered() const { return entered_; }
 
   // Whether this thread is in a scope that has made the device current; and whether it ever was in
   // one of a device. Before, calls of the driver would fail: it has no context.
@@ -43,7 +43,7 @@ class DeviceScope {
  private:
   const bool outermost_, in_any_;  // in_any_: the scope around this one is of whatever device
   const int before_;
-  Done entered_;
+  Status entered_;
 };
 
 // Lets this thread make calls that would otherwise end captures of other threads.
@@ -63,9 +63,9 @@ class RelaxedCapture {
 bool blocking_launches();
 
 // Then: launches that wait for each other, each by a thread of its own.
-template <class Spots, class Launch>
-Done launch_at_once(const Spots& spots, const Launch& launch) {
-  std::vector<Done> results(spots.size());
+template <class Uses, class Launch>
+Status launch_at_once(const Uses& spots, const Launch& launch) {
+  std::vector<Status> results(spots.size());
   std::vector<Thread> threads(spots.size());
   for (std::size_t i = 0; i < spots.size(); ++i) {
     auto started = Thread::start(
@@ -78,8 +78,8 @@ Done launch_at_once(const Spots& spots, const Launch& launch) {
   }
   for (Thread& thread : threads)
     if (thread.joinable()) thread.join();
-  for (const Done& result : results) RONDO_CHECK_OK(result);
-  return done();
+  for (const Status& result : results) RONDO_CHECK_OK(result);
+  return ok_status();
 }
 
 // Where a rank that is made now by this thread lives: the current CUDA device, or kHostRank where

@@ -25,7 +25,7 @@ Result<PathClass> parse_peer_level(const std::string& text, const char* variable
   if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }))
     return kNumbers[static_cast<std::size_t>(
         std::min(std::atoi(text.c_str()), static_cast<int>(kNumbers.size()) - 1))];
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "{} is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", variable, text);
 }
 

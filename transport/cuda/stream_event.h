@@ -13,7 +13,7 @@
 namespace rondo::gpu {
 
 // The stream waits for the point that was recorded last; for nothing where none was.
-inline Done wait_for_event(GpuStream stream, GpuEvent event, GpuEventUse use) {
+inline Status wait_for_event(GpuStream stream, GpuEvent event, GpuEventUse use) {
   return check(gpu_api()->stream_wait_event(stream, event, use), "cudaStreamWaitEvent");
 }
 
@@ -29,13 +29,13 @@ class StreamEvent {
     if (event_ != nullptr) gpu_api()->destroy_event(event_);
   }
 
-  Done open() { return check(gpu_api()->create_event(&event_, kEventPlain), "cudaEventCreate"); }
+  Status open() { return check(gpu_api()->create_event(&event_, kEventPlain), "cudaEventCreate"); }
   GpuEvent get() const { return event_; }
 
-  Done record(GpuStream stream, GpuEventUse use = GpuEventUse::kPlain) const {
+  Status record(GpuStream stream, GpuEventUse use = GpuEventUse::kPlain) const {
     return check(gpu_api()->record_event(event_, stream, use), "cudaEventRecord");
   }
-  Done hold(GpuStream stream, GpuEventUse use = GpuEventUse::kPlain) const {
+  Status hold(GpuStream stream, GpuEventUse use = GpuEventUse::kPlain) const {
     return wait_for_event(stream, event_, use);
   }
   // Whether the streams have come to it; true where it is not open.

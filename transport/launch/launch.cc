@@ -46,7 +46,7 @@ Result<UniqueId> id_at_master(const Secret& job) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (host.empty() || error != std::errc() || end != digits.data() + digits.size() || port == 0)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "ranks on several hosts need MASTER_ADDR and MASTER_PORT (a free port of rank 0's "
                 "host) in their environment");
   // There the launcher's own store has the port.
@@ -57,7 +57,7 @@ Result<UniqueId> id_at_master(const Secret& job) {
   contents.secret = job.bytes();
   auto addresses = net::resolve({host, port}, AF_UNSPEC);
   if (!addresses.ok())
-    return fail(Status::kInvalidArgument, "MASTER_ADDR='{}': {}", host, addresses.error().text);
+    return fail(StatusCode::kInvalidArgument, "MASTER_ADDR='{}': {}", host, addresses.error().text);
   contents.addresses = std::move(*addresses);
   bootstrap::warn_without_job_secret(
       "ranks meet at MASTER_ADDR:MASTER_PORT",
@@ -91,7 +91,7 @@ Result<std::unique_ptr<bootstrap::Session>> meet_launched(const Seat& seat,
   } else {
     auto id = read_board(board, {deadline, {}});
     if (!id.ok())
-      return fail(id.status(), "rank {} of {}: {}", seat.rank, seat.size, id.error().text);
+      return fail(id.code(), "rank {} of {}: {}", seat.rank, seat.size, id.error().text);
     join.id = *id;
     join.timeout = deadline - net::Clock::now();
   }

@@ -10,8 +10,8 @@ MemoryHandle MemoryHandle::clone() const {
   return {plain, file ? Fd::duplicate_of(file.get()) : Fd()};
 }
 
-Done send_files(int socket, const std::vector<const MemoryHandle*>& handles,
-                const net::Deadline& deadline) {
+Status send_files(int socket, const std::vector<const MemoryHandle*>& handles,
+                  const net::Deadline& deadline) {
   std::vector<int> files;
   for (const MemoryHandle* handle : handles)
     if (handle->file) files.push_back(handle->file.get());
@@ -21,7 +21,7 @@ Done send_files(int socket, const std::vector<const MemoryHandle*>& handles,
     left = left.subspan(some.size());
     RONDO_CHECK_OK(shm::send_fds(socket, static_cast<int>(left.size()), some, deadline));
   } while (!left.empty());
-  return done();
+  return ok_status();
 }
 
 Result<std::vector<MemoryHandle>> receive_handles(int socket,

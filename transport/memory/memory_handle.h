@@ -33,8 +33,8 @@ struct MemoryHandle {
 };
 
 // The files of handles whose plain parts the other process finds by itself.
-Done send_files(int socket, const std::vector<const MemoryHandle*>& handles,
-                const net::Deadline& deadline);
+Status send_files(int socket, const std::vector<const MemoryHandle*>& handles,
+                  const net::Deadline& deadline);
 // The other end. The plain parts are looked at when the files are here.
 Result<std::vector<MemoryHandle>> receive_handles(int socket,
                                                   const std::vector<const PlainHandle*>& plain,

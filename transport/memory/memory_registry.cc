@@ -66,15 +66,15 @@ std::optional<MemoryRegistry::Allocation> MemoryRegistry::forget(void* pointer) 
   return std::move(found.mapped());
 }
 
-Done MemoryRegistry::give_back(void* pointer, const Allocation& memory) {
+Status MemoryRegistry::give_back(void* pointer, const Allocation& memory) {
   const GpuApi& api = *gpu_api();
   return memory.memory ? memory.memory->end() : check(api.free_memory(pointer), "cudaFree");
 }
 
-bool MemoryRegistry::free(void* pointer, Done* freed) {
+bool MemoryRegistry::free(void* pointer, Status* freed) {
   const auto memory = forget(pointer);
   if (!memory) return false;
-  *freed = [&]() -> Done {
+  *freed = [&]() -> Status {
     const DeviceScope scope(memory->device);
     RONDO_CHECK_OK(scope.entered());
     RONDO_CHECK_OK(check(gpu_api()->synchronize_device(), "cudaDeviceSynchronize"));

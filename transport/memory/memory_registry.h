@@ -56,7 +56,7 @@ class MemoryRegistry {
   Result<void*> allocate(std::size_t bytes, int device);
   // Whether the pointer came from allocate(); then it is freed after all work of its device, as
   // cudaFree does, and `freed` says how.
-  bool free(void* pointer, Done* freed);
+  bool free(void* pointer, Status* freed);
   // The same for memory that Rondo makes for itself (own_memory.h).
   Result<OwnMemory> allocate_own(std::size_t bytes, int device);
   // Memory of the program's; its number.
@@ -97,7 +97,7 @@ class MemoryRegistry {
   void tell_end(std::uint64_t number);
   std::optional<Allocation> forget(void* pointer);
   Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices);
-  static Done give_back(void* pointer, const Allocation& memory);
+  static Status give_back(void* pointer, const Allocation& memory);
 
   std::mutex mutex_;
   std::map<std::byte*, Allocation> allocated_;

@@ -59,15 +59,15 @@ Result<std::unique_ptr<VirtualMemory>> VirtualMemory::import(int file, std::size
 
 VirtualMemory::~VirtualMemory() { (void)end().ok(); }
 
-Done VirtualMemory::reserve() {
+Status VirtualMemory::reserve() {
   void* at = nullptr;
   RONDO_CHECK_OK(check(api_.vmm_reserve(&at, bytes_, 0), "cuMemAddressReserve"));
   address_ = static_cast<std::byte*>(at);
-  return done();
+  return ok_status();
 }
 
 // The allocation is released: the mapping keeps it.
-Done VirtualMemory::map(GpuAllocation allocation, const char* what) {
+Status VirtualMemory::map(GpuAllocation allocation, const char* what) {
   GpuError error = api_.vmm_map(address_, bytes_, allocation);
   if (error == kGpuSuccess) {
     mapped_ = true;
@@ -79,29 +79,29 @@ Done VirtualMemory::map(GpuAllocation allocation, const char* what) {
   return check(error, what);
 }
 
-Done VirtualMemory::bring_back() {
-  if (mapped_) return done();
+Status VirtualMemory::bring_back() {
+  if (mapped_) return ok_status();
   GpuAllocation allocation = 0;
   RONDO_CHECK_OK(check(api_.vmm_create(&allocation, bytes_, devices_[0]), "cuMemCreate"));
   return map(allocation, "mapping device memory");
 }
 
-Done VirtualMemory::bring_back(int file) {
-  if (mapped_) return done();
+Status VirtualMemory::bring_back(int file) {
+  if (mapped_) return ok_status();
   GpuAllocation allocation = 0;
   RONDO_CHECK_OK(check(api_.vmm_import(&allocation, file), "cuMemImportFromShareableHandle"));
   return map(allocation, kImporting);
 }
 
-Done VirtualMemory::drop() {
-  if (!mapped_) return done();
+Status VirtualMemory::drop() {
+  if (!mapped_) return ok_status();
   RONDO_CHECK_OK(check(api_.vmm_unmap(address_, bytes_), "cuMemUnmap"));
   mapped_ = false;
-  return done();
+  return ok_status();
 }
 
-Done VirtualMemory::end() {
-  if (address_ == nullptr) return done();
+Status VirtualMemory::end() {
+  if (address_ == nullptr) return ok_status();
   RONDO_CHECK_OK(drop());
   void* const at = std::exchange(address_, nullptr);
   return check(api_.vmm_unreserve(at, bytes_), "cuMemAddressFree");

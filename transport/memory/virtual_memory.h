@@ -35,19 +35,19 @@ class VirtualMemory {
   std::byte* address() const { return address_; }
   std::size_t bytes() const { return bytes_; }
 
-  Done drop();
+  Status drop();
   // New memory, of any content, in place of what was dropped; the other process's. They do nothing
   // where there is some.
-  Done bring_back();
-  Done bring_back(int file);
+  Status bring_back();
+  Status bring_back(int file);
   // What the destructor does, for those who want to know.
-  Done end();
+  Status end();
 
  private:
   VirtualMemory(std::size_t bytes, std::vector<int> devices)
       : api_(*gpu_api()), bytes_(bytes), devices_(std::move(devices)) {}
-  Done reserve();
-  Done map(GpuAllocation allocation, const char* what);
+  Status reserve();
+  Status map(GpuAllocation allocation, const char* what);
 
   const GpuApi& api_;
   const std::size_t bytes_;

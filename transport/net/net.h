@@ -92,7 +92,7 @@ struct Memory {
   std::uint64_t offset = 0;  // and where in it `bytes` begin
   // What came in is seen by the GPU only after this; empty: it needs nothing. By the link, on the
   // thread that moves it. A network that flushes in a way of its own need not call it.
-  std::function<Done()> flush = {};
+  std::function<Status()> flush = {};
   // The same, but the network is to see to it, by reading what it wrote: where it reads_back().
   bool read_back = false;
   // Holds words that somebody polls: what peers write into it becomes visible in the order in which
@@ -133,9 +133,9 @@ class Link {
   virtual Result<RemoteKey> unpack_key(std::span<const std::byte> packed);
   virtual void forget_key(RemoteKey) {}
   // Queues a put. Puts of a link take effect in order, each at most once, whatever the peer does
-  // meanwhile; a word of 64 bits changes as one. They have no order with messages. Done by test():
-  // the peer's memory has all of it, and the body is the caller's again. Nothing: the queue is
-  // full.
+  // meanwhile; a word of 64 bits changes as one. They have no order with messages. Status by
+  // test(): the peer's memory has all of it, and the body is the caller's again. Nothing: the queue
+  // is full.
   virtual std::optional<Request> iput(const Put&) { return std::nullopt; }
   // Only looks. Of the last kDepth requests of each kind.
   virtual Completion test(Request request) const = 0;
@@ -175,14 +175,14 @@ class Network : public WakeSource {
   // after deregister_memory() fail. Who has seen a put's word calls Memory::flush by itself.
   static constexpr std::size_t kMaxPackedKey = 256;
   virtual Result<std::vector<std::byte>> pack_key(MemoryKey) const {
-    return fail(Status::kInternalError, "network {} has no puts", name());
+    return fail(StatusCode::kInternalError, "network {} has no puts", name());
   }
   // Looks once which links can move. True if one may.
   virtual bool poll() = 0;
 };
 
 inline Result<RemoteKey> Link::unpack_key(std::span<const std::byte>) {
-  return fail(Status::kInternalError, "this network has no puts");
+  return fail(StatusCode::kInternalError, "this network has no puts");
 }
 
 }  // namespace rondo::net

@@ -37,13 +37,13 @@ struct RemoteLinks::State {
   }
   Result<RemotePeer*> peer(int rank);
   Result<Line*> line(RemotePeer& peer, int lane);
-  Done connect(RemotePeer& peer, Line& line);
-  Done open_control(RemotePeer& peer);
+  Status connect(RemotePeer& peer, Line& line);
+  Status open_control(RemotePeer& peer);
   Result<Line*> data_line(int rank, int lane);
   bool accept(net::Network& from);
   void adopt(std::unique_ptr<net::Link> link, const net::Network& from);
   bool poll() const;
-  Done give_control_slots(RemotePeer& peer, Line& line);
+  Status give_control_slots(RemotePeer& peer, Line& line);
   bool advance();
   bool advance(RemotePeer& peer);
   void deliver_control(RemotePeer& peer, Line& line);
@@ -62,8 +62,9 @@ RemoteLinks::State::~State() {
 
 Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
   if (rank < 0 || rank >= options.size || rank == options.rank)
-    return fail(Status::kInvalidArgument, "rank {} has no links to rank {} in a communicator of {}",
-                options.rank, rank, options.size);
+    return fail(StatusCode::kInvalidArgument,
+                "rank {} has no links to rank {} in a communicator of {}", options.rank, rank,
+                options.size);
   auto& peer = peers[rank];
   if (!peer) {
     peer = std::make_unique<RemotePeer>();
@@ -73,35 +74,35 @@ Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
   return peer.get();
 }
 
-Done RemoteLinks::State::connect(RemotePeer& peer, Line& line) {
+Status RemoteLinks::State::connect(RemotePeer& peer, Line& line) {
   const auto rank = static_cast<std::size_t>(peer.rank);
   const bool by_data = &network_of(line.lane) == data.get();
   const auto& addresses = by_data ? data_addresses : this->addresses;
   if (rank >= addresses.size() || addresses[rank].empty())
-    return fail(Status::kInternalError, "rank {} does not know where rank {} listens", options.rank,
-                peer.rank);
+    return fail(StatusCode::kInternalError, "rank {} does not know where rank {} listens",
+                options.rank, peer.rank);
   RONDO_TRY(line.link,
             network_of(line.lane).connect({options.rank, peer.rank, line.lane}, addresses[rank]));
-  return done();
+  return ok_status();
 }
 
-Done RemoteLinks::State::give_control_slots(RemotePeer& peer, Line& line) {
+Status RemoteLinks::State::give_control_slots(RemotePeer& peer, Line& line) {
   RONDO_CHECK_OK(line.give_sender(*network, peer.rank, kControlSlots));
   return line.give_receiver(*network, peer.rank, kControlSlots);
 }
 
-Done RemoteLinks::State::open_control(RemotePeer& peer) {
+Status RemoteLinks::State::open_control(RemotePeer& peer) {
   auto line = std::make_unique<Line>();
   line->lane = net::kControlLane;
   RONDO_CHECK_OK(connect(peer, *line));
   RONDO_CHECK_OK(give_control_slots(peer, *line));
   peer.lines.push_back(std::move(line));
-  return done();
+  return ok_status();
 }
 
 Result<Line*> RemoteLinks::State::data_line(int rank, int lane) {
   if (lane < net::kCollectiveLane || lane >= net::kLanes || lane == net::kControlLane)
-    return fail(Status::kInvalidArgument, "lane {} carries no slots", lane);
+    return fail(StatusCode::kInvalidArgument, "lane {} carries no slots", lane);
   RONDO_TRY(RemotePeer * peer, this->peer(rank));
   Line* line = peer->data_line(lane);
   if (line == nullptr) {
@@ -268,8 +269,8 @@ bool RemoteLinks::progress() {
   return (state_->poll() && state_->advance()) || moved;
 }
 
-Done RemoteLinks::error_of(int peer) const {
-  if (peer < 0 || peer >= state_->options.size || !state_->peers[peer]) return done();
+Status RemoteLinks::error_of(int peer) const {
+  if (peer < 0 || peer >= state_->options.size || !state_->peers[peer]) return ok_status();
   return state_->peers[peer]->error();
 }
 
@@ -281,17 +282,17 @@ bool RemoteLinks::reached(int peer) const {
   });
 }
 
-Done RemoteLinks::send_control(int rank, std::span<const std::byte> message) {
+Status RemoteLinks::send_control(int rank, std::span<const std::byte> message) {
   if (message.size() > kMaxControlBytes)
-    return fail(Status::kInvalidArgument, "a control message of {} bytes; at most {} fit",
+    return fail(StatusCode::kInvalidArgument, "a control message of {} bytes; at most {} fit",
                 message.size(), kMaxControlBytes);
   RONDO_TRY(RemotePeer * peer, state_->peer(rank));
   if (!peer->has_control()) RONDO_CHECK_OK(state_->open_control(*peer));
   Line* line = peer->control_line();
-  if (line == nullptr) return peer->failure ? Done(*peer->failure) : done();
+  if (line == nullptr) return peer->failure ? Status(*peer->failure) : ok_status();
   if (!peer->unsent_control.empty() || !state_->offer_control(*line, message))
     peer->unsent_control.emplace_back(message.begin(), message.end());
-  return done();
+  return ok_status();
 }
 
 int RemoteLinks::unflushed_peer() const {
@@ -325,17 +326,18 @@ RemoteLinks::Traffic RemoteLinks::traffic(int peer) const {
   return traffic;
 }
 
-Done RemoteLinks::flush(Clock::time_point deadline) {
+Status RemoteLinks::flush(Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kNap{100};
   for (;;) {
     const bool moved = progress();
     const int behind = unflushed_peer();
-    if (behind < 0) return done();
+    if (behind < 0) return ok_status();
     RONDO_CHECK_OK(error_of(behind));
     if (moved) continue;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0)
-      return fail(Status::kTimeout, "rank {} did not take the last bytes for it in time", behind);
+      return fail(StatusCode::kTimeout, "rank {} did not take the last bytes for it in time",
+                  behind);
     if (net::Sleeper sleeper; sleeper.add(*this)) sleeper.sleep(std::min(left, kNap));
   }
 }

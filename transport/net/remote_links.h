@@ -79,14 +79,14 @@ class RemoteLinks final : public net::WakeSource {
   bool progress();
   // What ended the traffic with this peer. A peer that closed after its last byte is an error here
   // too: ask only while something is still awaited from it.
-  Done error_of(int peer) const;
+  Status error_of(int peer) const;
   // False while the links to this peer are still being opened.
   bool reached(int peer) const;
 
   // At most kMaxControlBytes; kept until the link takes it, even where it has to be opened first.
   // A peer that computes reads nothing: one that leaves more than about 64 KiB unread for
   // RONDO_NET_TIMEOUT counts as dead, so bound what is said to it without an answer.
-  Done send_control(int peer, std::span<const std::byte> message);
+  Status send_control(int peer, std::span<const std::byte> message);
 
   // All slots and control messages have left user space, except to peers that error_of() names.
   bool flushed() const { return unflushed_peer() < 0; }
@@ -103,7 +103,7 @@ class RemoteLinks final : public net::WakeSource {
   };
   using Traffic = std::array<LaneTraffic, net::kLanes>;  // nothing on the control lane
   Traffic traffic(int peer) const;
-  Done flush(std::chrono::steady_clock::time_point deadline);
+  Status flush(std::chrono::steady_clock::time_point deadline);
 
   bool arm() override;
   int poll_fd() const override;

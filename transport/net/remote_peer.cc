@@ -23,20 +23,20 @@ bool Line::progress() {
   return true;
 }
 
-Done Line::give_sender(Network& network, int peer, const SlotShape& shape) {
-  if (out) return done();
+Status Line::give_sender(Network& network, int peer, const SlotShape& shape) {
+  if (out) return ok_status();
   RONDO_TRY(SlotSender made, SlotSender::make(peer, shape));
   RONDO_TRY(out_key, network.register_memory({made.memory()}));
   out = std::move(made);
-  return done();
+  return ok_status();
 }
 
-Done Line::give_receiver(Network& network, int peer, const SlotShape& shape) {
-  if (in) return done();
+Status Line::give_receiver(Network& network, int peer, const SlotShape& shape) {
+  if (in) return ok_status();
   RONDO_TRY(SlotReceiver made, SlotReceiver::make(peer, shape));
   RONDO_TRY(in_key, network.register_memory({made.memory()}));
   in = std::move(made);
-  return done();
+  return ok_status();
 }
 
 void Line::give_back(Network& network) {
@@ -76,13 +76,13 @@ bool RemotePeer::data_flushed() const {
   });
 }
 
-Done RemotePeer::error() const {
-  if (!failure) return done();
+Status RemotePeer::error() const {
+  if (!failure) return ok_status();
   const bool data_may_come = std::any_of(lines.begin(), lines.end(), [](const auto& line) {
     return line->lane != kControlLane && line->in && line->live();
   });
   const auto grace = closed ? kClosedGrace : kBrokenGrace;
-  if (data_may_come && std::chrono::steady_clock::now() - failed_at < grace) return done();
+  if (data_may_come && std::chrono::steady_clock::now() - failed_at < grace) return ok_status();
   return *failure;
 }
 

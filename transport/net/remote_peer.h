@@ -27,8 +27,8 @@ struct Line {
   bool progress();
 
   // Slots, registered with the network until give_back().
-  Done give_sender(Network& network, int peer, const SlotShape& shape);
-  Done give_receiver(Network& network, int peer, const SlotShape& shape);
+  Status give_sender(Network& network, int peer, const SlotShape& shape);
+  Status give_receiver(Network& network, int peer, const SlotShape& shape);
   void give_back(Network& network);  // once the link has gone
 };
 
@@ -46,7 +46,7 @@ struct RemotePeer {
   bool has_control() const;    // live or not
   bool flushed() const;
   bool data_flushed() const;  // but for control messages
-  Done error() const;
+  Status error() const;
 };
 
 }  // namespace rondo::net

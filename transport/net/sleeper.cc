@@ -9,10 +9,10 @@
 
 namespace rondo::net {
 
-Done WakeGroup::add(WakeSource& source) {
-  if (count_ == kMax) return fail(Status::kInternalError, "more than {} networks", kMax);
+Status WakeGroup::add(WakeSource& source) {
+  if (count_ == kMax) return fail(StatusCode::kInternalError, "more than {} networks", kMax);
   sources_[count_++] = &source;
-  if (count_ == 1) return done();
+  if (count_ == 1) return ok_status();
   if (events_ = Fd(::epoll_create1(EPOLL_CLOEXEC)); !events_)
     return fail_errno(errno, "cannot create an epoll descriptor");
   for (WakeSource* const one : std::span(sources_).first(count_)) {
@@ -22,7 +22,7 @@ Done WakeGroup::add(WakeSource& source) {
         ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, one->poll_fd(), &event) != 0)
       return fail_errno(errno, "cannot wait for two networks");
   }
-  return done();
+  return ok_status();
 }
 
 bool WakeGroup::arm() {

@@ -35,7 +35,7 @@ class WakeSource {
 class WakeGroup final : public WakeSource {
  public:
   static constexpr std::size_t kMax = 2;
-  Done add(WakeSource& source);
+  Status add(WakeSource& source);
   bool arm() override;
   int poll_fd() const override;
 

@@ -17,7 +17,7 @@ std::size_t mapped_bytes(const Connection& c) { return c.slot_bytes * c.slot_cou
 
 Result<std::unique_ptr<SlotMemory>> SlotMemory::make(int peer, const SlotShape& shape) {
   if (shape.bytes == 0 || shape.count == 0)
-    return fail(Status::kInvalidArgument, "a channel of {} slots of {} bytes holds nothing",
+    return fail(StatusCode::kInvalidArgument, "a channel of {} slots of {} bytes holds nothing",
                 shape.count, shape.bytes);
   std::unique_ptr<SlotMemory> made(new SlotMemory);
   Connection& c = made->connection_;

@@ -68,9 +68,9 @@ Result<void*> open_library(const Kind& kind, const std::string& file) {
   auto library = load_library(file);
   if (library.ok()) return library;
   if (file.find('/') != std::string::npos && !is_file(file))
-    return fail(Status::kInvalidUsage, "the {} {} is not there: correct {}, or set it to none",
+    return fail(StatusCode::kInvalidUsage, "the {} {} is not there: correct {}, or set it to none",
                 kind.what, printable(file), kind.variable);
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "the {} {} cannot be loaded: {}; correct {} or LD_LIBRARY_PATH, or set {} to none",
               kind.what, printable(file), printable(library.error().text), kind.variable,
               kind.variable);

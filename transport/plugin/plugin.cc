@@ -56,12 +56,12 @@ Result<std::unique_ptr<const Plugin>> read_library(void* library, const std::str
     if (symbol == nullptr) continue;
     const auto& table = *static_cast<const abi::NetTable*>(symbol);
     if (const char* const missing = missing_of(table))
-      return fail(Status::kInvalidUsage, "ncclNetPlugin_v{} of the network plugin {} has no {}",
+      return fail(StatusCode::kInvalidUsage, "ncclNetPlugin_v{} of the network plugin {} has no {}",
                   version, printable(file), missing);
     return std::make_unique<const Plugin>(table, version, file);
   }
   return fail(
-      Status::kInvalidUsage,
+      StatusCode::kInvalidUsage,
       "the library {} is no network plugin: it has none of the symbols ncclNetPlugin_v{} to "
       "ncclNetPlugin_v{}; set NCCL_NET_PLUGIN to another one, or to none",
       printable(file), abi::kOldest, abi::kNewest);
@@ -93,7 +93,7 @@ Result<const Plugin*> Plugin::load(const std::string& file) {
 }
 
 Error Plugin::failure(const char* function, int result) const {
-  return fail(Status::kSystemError, "{}: {}() gave {} ({})", text_, function,
+  return fail(StatusCode::kSystemError, "{}: {}() gave {} ({})", text_, function,
               name_of_result(result), result);
 }
 
@@ -128,7 +128,7 @@ Result<std::vector<Device>> Plugin::devices() const {
   int count = 0;
   if (const int result = table_.devices(&count); result != 0) return failure("devices", result);
   if (count <= 0)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "{}: it has {} devices; look at its own settings, or leave it out by "
                 "NCCL_NET_PLUGIN=none",
                 text_, count);

@@ -40,7 +40,7 @@ Result<std::unique_ptr<PluginLink>> PluginLink::accept(Endpoint& endpoint,
   return made;
 }
 
-Done PluginLink::listen() {
+Status PluginLink::listen() {
   const auth::Digest random = auth::random_digest();
   std::memcpy(&mine_.token, random.data(), sizeof(mine_.token));
   void* listener = nullptr;
@@ -54,7 +54,7 @@ Done PluginLink::listen() {
     return error;
   }
   listener_ = std::make_unique<Listener>(plugin, listener);
-  return done();
+  return ok_status();
 }
 
 // Null: not yet.
@@ -70,7 +70,7 @@ Result<std::shared_ptr<Connection>> PluginLink::opened(Connection::Kind kind) {
   if (connection == nullptr) return std::shared_ptr<Connection>();
   auto made = std::make_shared<Connection>(plugin, connection, kind);
   if (offload != nullptr)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "{}: {}() gives a connection that kernels on the GPU are to drive, which Rondo has "
                 "none for: turn that off in the plugin's settings",
                 plugin.text(), sends ? "connect" : "accept");
@@ -170,7 +170,7 @@ bool PluginLink::settle(bool received) {
 void PluginLink::fail_with(const std::string& why, LinkState state) {
   if (is_over(state_)) return;
   state_ = state;
-  error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
+  error_ = fail(StatusCode::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
                 channel_ ? channel_->address() : "", why);
   if (end_.is_of_network()) RONDO_WARN("{}", error_->text);
   if (channel_) channel_->leave(net::LinkEnd::kGaveUp);

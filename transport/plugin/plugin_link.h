@@ -65,7 +65,7 @@ class PluginLink final : public net::Link {
 
  private:
   PluginLink(const net::LinkName& name, int peer, Endpoint& endpoint);
-  Done listen();
+  Status listen();
   Result<bool> open();
   Result<std::shared_ptr<Connection>> opened(Connection::Kind kind);
   bool follow_channel();

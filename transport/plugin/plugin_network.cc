@@ -28,7 +28,7 @@ std::uint64_t number_of(const net::PortOptions& options) {
 Result<const Device*> device_for(const Plugin& plugin, std::span<const Device> devices,
                                  const topology::NearNics& near) {
   if (const Device* chosen = choose_device(devices, near)) return chosen;
-  return fail(Status::kSystemError,
+  return fail(StatusCode::kSystemError,
               "{}: none of its {} devices takes memory of the host without kernels of its own on "
               "the GPU: turn that off in the plugin's settings, or set NCCL_NET_PLUGIN=none",
               plugin.text(), devices.size());
@@ -87,7 +87,7 @@ std::vector<topology::NicName> PluginNetwork::adapters() const {
 
 Result<net::MemoryKey> PluginNetwork::register_memory(const net::Memory& memory) {
   if (!takes(memory.kind))
-    return fail(Status::kInvalidArgument, "device {} of {} takes no memory of that kind",
+    return fail(StatusCode::kInvalidArgument, "device {} of {} takes no memory of that kind",
                 endpoint_->device.number, endpoint_->plugin.text());
   return endpoint_->memory.add(memory);
 }

@@ -13,14 +13,14 @@ std::optional<net::Request> ReceiveSide::push(CallRecord& record, std::span<std:
   return net::Request{pushed_++, false};
 }
 
-Done ReceiveSide::open(std::shared_ptr<Connection> connection, std::uint64_t token) {
+Status ReceiveSide::open(std::shared_ptr<Connection> connection, std::uint64_t token) {
   connection_ = std::move(connection);
   token_ = token;
   bodies_ = std::make_unique<PluginMemory::OfLink>(memory_, connection_);
   headers_ = std::make_unique<Headers>();
   RONDO_TRY(registered_,
             Registration::make(connection_, {std::as_writable_bytes(std::span(*headers_))}));
-  return done();
+  return ok_status();
 }
 
 bool ReceiveSide::progress() {
@@ -67,7 +67,7 @@ bool ReceiveSide::settle_next(Message& message) {
   if (!finish(message.header) || (is_new && !check(message, header))) return false;
   if (!finish(message.body)) return false;
   if (message.body.bytes >= 0 && static_cast<std::uint64_t>(message.body.bytes) != header.bytes) {
-    error_ = fail(Status::kRemoteError, "{} says that slot {} has {} bytes; its header says {}",
+    error_ = fail(StatusCode::kRemoteError, "{} says that slot {} has {} bytes; its header says {}",
                   connection_->plugin().text(), received_, message.body.bytes, header.bytes);
     return false;
   }
@@ -81,9 +81,9 @@ bool ReceiveSide::settle_next(Message& message) {
 bool ReceiveSide::check(const Message& message, const Header& header) {
   const bool whole = message.header.bytes < 0 || message.header.bytes == sizeof(Header);
   if (!whole || header.token != token_ || header.number != received_) {
-    error_ = fail(Status::kRemoteError, "what it sent as slot {} is no slot", received_);
+    error_ = fail(StatusCode::kRemoteError, "what it sent as slot {} is no slot", received_);
   } else if (header.bytes > message.room.size()) {
-    error_ = fail(Status::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit",
+    error_ = fail(StatusCode::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit",
                   header.bytes, received_, message.room.size());
   }
   return !error_;

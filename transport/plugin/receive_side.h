@@ -24,7 +24,7 @@ class ReceiveSide {
   std::optional<net::Request> push(CallRecord& record, std::span<std::byte> room,
                                    const net::Memory* memory, net::MemoryKey key);
   // token: of this end.
-  Done open(std::shared_ptr<Connection> connection, std::uint64_t token);
+  Status open(std::shared_ptr<Connection> connection, std::uint64_t token);
   bool progress();  // true if a message has come
   void close();
 

@@ -10,14 +10,14 @@ std::optional<net::Request> SendSide::push(const CallRecord& record,
   return net::Request{pushed_++, true};
 }
 
-Done SendSide::open(std::shared_ptr<Connection> connection, std::uint64_t token) {
+Status SendSide::open(std::shared_ptr<Connection> connection, std::uint64_t token) {
   connection_ = std::move(connection);
   token_ = token;
   bodies_ = std::make_unique<PluginMemory::OfLink>(memory_, connection_);
   headers_ = std::make_unique<Headers>();
   RONDO_TRY(registered_,
             Registration::make(connection_, {std::as_writable_bytes(std::span(*headers_))}));
-  return done();
+  return ok_status();
 }
 
 bool SendSide::progress() {

@@ -23,7 +23,7 @@ class SendSide {
   std::optional<net::Request> push(const CallRecord& record, std::span<const std::byte> body,
                                    net::MemoryKey key, std::uint32_t tag);
   // token: of the peer.
-  Done open(std::shared_ptr<Connection> connection, std::uint64_t token);
+  Status open(std::shared_ptr<Connection> connection, std::uint64_t token);
   bool progress();  // true if something moved
   void close();     // and what is still queued is dropped
 

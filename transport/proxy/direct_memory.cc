@@ -11,7 +11,7 @@ constexpr std::size_t kPiece = 256;
 
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-Done flush(int device) {
+Status flush(int device) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   return check(gpu_api()->flush_direct_writes(), "cuFlushGPUDirectRDMAWrites");
@@ -46,19 +46,19 @@ Result<std::unique_ptr<DirectArena>> DirectArena::open(int device, const GpuDire
   std::string why = verdict.why_not;
   for (const net::Memory::Kind kind : verdict.kinds) {
     std::unique_ptr<DirectArena> made(new DirectArena(device, kind, verdict));
-    Done added = made->add_block(bytes);
+    Status added = made->add_block(bytes);
     if (added.ok()) added = take(made->newest_);
     if (added.ok()) return made;
     why += (why.empty() ? "" : "; ") + added.error().text;
   }
-  return fail(Status::kSystemError, "{}", why);
+  return fail(StatusCode::kSystemError, "{}", why);
 }
 
-Done DirectArena::add_block(std::size_t bytes) {
+Status DirectArena::add_block(std::size_t bytes) {
   RONDO_TRY(newest_, DirectMemory::make(bytes, device_, kind_, verdict_));
   used_ = 0;
   bytes_ += newest_->memory().bytes.size();
-  return done();
+  return ok_status();
 }
 
 Result<DirectPiece> DirectArena::take(std::size_t bytes) {

@@ -51,7 +51,7 @@ class DirectArena {
  public:
   // With a first block of at least `bytes` bytes, of the first kind for which `take` succeeds. If
   // all kinds fail, the error lists the result of each.
-  using Take = std::function<Done(const DirectBlock&)>;
+  using Take = std::function<Status(const DirectBlock&)>;
   static Result<std::unique_ptr<DirectArena>> open(int device, const GpuDirectVerdict& verdict,
                                                    std::size_t bytes, const Take& take);
 
@@ -62,7 +62,7 @@ class DirectArena {
  private:
   DirectArena(int device, net::Memory::Kind kind, const GpuDirectVerdict& verdict)
       : device_(device), kind_(kind), verdict_(verdict) {}
-  Done add_block(std::size_t bytes);
+  Status add_block(std::size_t bytes);
 
   const int device_;
   const net::Memory::Kind kind_;

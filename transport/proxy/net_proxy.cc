@@ -70,18 +70,18 @@ Result<std::unique_ptr<NetProxy>> NetProxy::open(std::unique_ptr<net::Network> n
   return made;
 }
 
-Done NetProxy::take(const DirectBlock& block) {
-  if (blocks_.contains(block)) return done();
+Status NetProxy::take(const DirectBlock& block) {
+  if (blocks_.contains(block)) return ok_status();
   RONDO_TRY(blocks_[block], network_->register_memory(block->memory()));
-  return done();
+  return ok_status();
 }
 
-Done NetProxy::add_first(const std::vector<NetProxyLine>& lines) {
+Status NetProxy::add_first(const std::vector<NetProxyLine>& lines) {
   for (const NetProxyLine& one : lines) RONDO_CHECK_OK(open(one));
-  return done();
+  return ok_status();
 }
 
-Done NetProxy::open(const NetProxyLine& one) {
+Status NetProxy::open(const NetProxyLine& one) {
   Line& line = lines_.emplace_back();
   line.name = one.name;
   if (one.sends) {
@@ -92,25 +92,25 @@ Done NetProxy::open(const NetProxyLine& one) {
   if (one.block) {
     RONDO_CHECK_OK(take(one.block));
     line.key = blocks_.at(one.block);
-    return done();
+    return ok_status();
   }
   const std::span<std::byte> slots = line.out ? line.out->memory() : line.in->memory();
   RONDO_TRY(line.key, network_->register_memory({slots}));
   line.own_key = true;
-  return done();
+  return ok_status();
 }
 
-Done NetProxy::connect(std::span<const std::vector<std::byte>> addresses) {
+Status NetProxy::connect(std::span<const std::vector<std::byte>> addresses) {
   addresses_.assign(addresses.begin(), addresses.end());
   for (Line& line : lines_) RONDO_CHECK_OK(connect(line));
-  return done();
+  return ok_status();
 }
 
-Done NetProxy::connect(Line& line) {
-  if (!line.out) return done();
+Status NetProxy::connect(Line& line) {
+  if (!line.out) return ok_status();
   RONDO_TRY(line.link,
             network_->connect(line.name, addresses_[static_cast<std::size_t>(line.name.to)]));
-  return done();
+  return ok_status();
 }
 
 void NetProxy::add(const NetProxyLine& line) {
@@ -119,8 +119,8 @@ void NetProxy::add(const NetProxyLine& line) {
   any_added_.store(true, std::memory_order_release);
 }
 
-Done NetProxy::open_added() {
-  if (!any_added_.load(std::memory_order_acquire)) return done();
+Status NetProxy::open_added() {
+  if (!any_added_.load(std::memory_order_acquire)) return ok_status();
   std::vector<NetProxyLine> added;
   {
     const std::lock_guard lock(mutex_);
@@ -136,7 +136,7 @@ Done NetProxy::open_added() {
     lines_.back().link = std::move(*early);
     early_.erase(early);
   }
-  return done();
+  return ok_status();
 }
 
 // The rank that sends the first message opens the link, perhaps before this rank knows of it.

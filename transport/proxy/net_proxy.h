@@ -61,14 +61,14 @@ class NetProxy final : public net::WakeSource {
   const std::vector<std::byte>& address() const { return address_; }
   const net::Network& network() const { return *network_; }
   // Before connect(): whether the network takes this memory, which it then has until the end.
-  Done take(const DirectBlock& block);
-  Done add_first(const std::vector<NetProxyLine>& lines);
+  Status take(const DirectBlock& block);
+  Status add_first(const std::vector<NetProxyLine>& lines);
   // Begins to open the links of all lines that send; the others are their peers'.
-  Done connect(std::span<const std::vector<std::byte>> addresses);
+  Status connect(std::span<const std::vector<std::byte>> addresses);
 
   // One more line, once connect() has been called; its memory must outlive this.
   void add(const NetProxyLine& line);
-  Done open_added();  // those that were added
+  Status open_added();  // those that were added
 
   bool progress();              // moves what can move now; true if something did
   bool is_open() const;         // all links are
@@ -86,8 +86,8 @@ class NetProxy final : public net::WakeSource {
  private:
   struct Line;
   explicit NetProxy(std::unique_ptr<net::Network> network);
-  Done open(const NetProxyLine& one);
-  Done connect(Line& line);
+  Status open(const NetProxyLine& one);
+  Status connect(Line& line);
   void adopt(std::unique_ptr<net::Link> link);
 
   std::unique_ptr<net::Network> network_;

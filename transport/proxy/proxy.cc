@@ -19,15 +19,15 @@ constexpr std::chrono::milliseconds kLinger{5};  // after something moved: more 
 
 }  // namespace
 
-Done Proxy::open() {
+Status Proxy::open() {
   bell_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  return bell_ ? done() : fail_errno(errno, "cannot make an eventfd for a GPU's proxy");
+  return bell_ ? ok_status() : fail_errno(errno, "cannot make an eventfd for a GPU's proxy");
 }
 
-Done Proxy::start() {
+Status Proxy::start() {
   RONDO_TRY(thread_, Thread::start(
                          "a GPU's proxy", [this] { serve(); }, [](const Error&) {}));
-  return done();
+  return ok_status();
 }
 
 void Proxy::stop() {

@@ -44,8 +44,8 @@ class Proxy {
   Proxy& operator=(const Proxy&) = delete;
 
   void add(ProxyTask& task) { tasks_.push_back({&task}); }  // before start()
-  Done open();
-  Done start();
+  Status open();
+  Status start();
   void stop();    // and waits until all tasks have finished; they do so in the order of add()
   void forget();  // in a forked child: the thread is the parent's
   bool runs() const { return thread_.joinable(); }

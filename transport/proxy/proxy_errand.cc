@@ -15,7 +15,7 @@ bool ProxyErrands::advance() {
   if (step_ == nullptr || result_) return false;
   const auto over = guarded("an errand of a GPU's proxy", *step_, [](const Error&) {});
   if (over.ok() && !*over) return false;
-  result_.emplace(over.ok() ? done() : Done(over.error()));
+  result_.emplace(over.ok() ? ok_status() : Status(over.error()));
   waiting_.store(false, std::memory_order_relaxed);
   over_.notify_all();
   return true;
@@ -27,7 +27,7 @@ bool ProxyErrands::progress() {
   return advance();
 }
 
-Done ProxyErrands::run(const Step& step, const net::Deadline& deadline, const char* what) {
+Status ProxyErrands::run(const Step& step, const net::Deadline& deadline, const char* what) {
   const std::lock_guard alone(one_at_a_time_);
   std::unique_lock lock(mutex_);
   step_ = &step;
@@ -43,8 +43,8 @@ Done ProxyErrands::run(const Step& step, const net::Deadline& deadline, const ch
     if (result_) break;
     const bool aborted = deadline.aborted && deadline.aborted();
     if (!aborted && net::Clock::now() < deadline.at) continue;
-    result_.emplace(aborted ? fail(Status::kInvalidUsage, "aborted while {}", what)
-                            : fail(Status::kTimeout, "timed out while {}", what));
+    result_.emplace(aborted ? fail(StatusCode::kInvalidUsage, "aborted while {}", what)
+                            : fail(StatusCode::kTimeout, "timed out while {}", what));
   }
   step_ = nullptr;
   waiting_.store(false, std::memory_order_relaxed);

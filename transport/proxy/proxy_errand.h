@@ -29,7 +29,7 @@ class ProxyErrands final : public ProxyTask {
 
   // Any thread but the proxy's. kTimeout, kInvalidUsage: the deadline's end; `what` completes
   // "timed out while ...".
-  Done run(const Step& step, const net::Deadline& deadline, const char* what);
+  Status run(const Step& step, const net::Deadline& deadline, const char* what);
 
   bool progress() override;
   bool is_busy() const override { return waiting_.load(std::memory_order_relaxed); }
@@ -42,7 +42,7 @@ class ProxyErrands final : public ProxyTask {
   std::mutex mutex_;  // of what follows
   std::condition_variable over_;
   const Step* step_ = nullptr;
-  std::optional<Done> result_;
+  std::optional<Status> result_;
   std::atomic<bool> waiting_{false};
 };
 

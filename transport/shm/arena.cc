@@ -55,7 +55,7 @@ Result<void*> Arena::allocate(std::size_t bytes) {
   {
     std::lock_guard lock(mutex_);
     if (wanted < bytes || wanted > memory_ || used_bytes_ > memory_ - wanted)
-      return fail(Status::kSystemError,
+      return fail(StatusCode::kSystemError,
                   "cannot allocate {} bytes: the machine has {} bytes of memory", bytes, memory_);
     auto place = used_.extract(used_.emplace(nullptr, wanted).first);  // before anything is taken
     RONDO_TRY(pointer, take(wanted));
@@ -63,7 +63,7 @@ Result<void*> Arena::allocate(std::size_t bytes) {
     used_.insert(std::move(place));
     used_bytes_ += wanted;
   }
-  if (Done present = commit(pointer, wanted, "an ncclMemAlloc buffer"); !present.ok()) {
+  if (Status present = commit(pointer, wanted, "an ncclMemAlloc buffer"); !present.ok()) {
     (void)free(pointer).ok();
     return present.error();
   }
@@ -108,7 +108,7 @@ Result<Arena::Extent*> Arena::grow(std::size_t bytes) {
 Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
   const std::size_t offset = (next_ + bytes - 1) & ~(bytes - 1);
   if (offset > file_ || bytes > file_ - offset)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "ncclMemAlloc has no room for {} bytes more: its {} extents hold {} bytes of a "
                 "memory file of {}{}",
                 bytes, extents_.size(), used_bytes_, file_,
@@ -116,7 +116,7 @@ Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
   RONDO_TRY(Mapping mapping, Mapping::map(fd_.get(), bytes, offset, kArenaPiece));
   const auto first = reinterpret_cast<std::uintptr_t>(mapping.data()) >> kArenaPieceBits;
   if (first + (bytes >> kArenaPieceBits) > kArenaAddresses)
-    return fail(Status::kSystemError, "memory was mapped at {}, beyond 48 bits",
+    return fail(StatusCode::kSystemError, "memory was mapped at {}, beyond 48 bits",
                 fmt::ptr(mapping.data()));
   next_ = offset + bytes;
   const std::uint64_t size = static_cast<std::uint64_t>(std::countr_zero(bytes));
@@ -139,11 +139,11 @@ std::size_t Arena::offset_of(const Extent& extent, const std::byte* at) const {
   return extent.offset + static_cast<std::size_t>(at - extent.mapping.data());
 }
 
-Done Arena::free(void* pointer) {
+Status Arena::free(void* pointer) {
   std::lock_guard lock(mutex_);
   auto it = used_.find(static_cast<std::byte*>(pointer));
   if (it == used_.end())
-    return fail(Status::kInvalidArgument, "{} was not allocated by ncclMemAlloc",
+    return fail(StatusCode::kInvalidArgument, "{} was not allocated by ncclMemAlloc",
                 fmt::ptr(pointer));
   Place place = used_.extract(it);  // a failed allocation keeps no memory taken
   const auto begin = place.key();
@@ -160,7 +160,7 @@ Done Arena::free(void* pointer) {
   } else {
     madvise(begin, bytes, MADV_DONTNEED);  // the private pages; the range is lost
   }
-  return done();
+  return ok_status();
 }
 
 void Arena::add_free(Extent& extent, Place place) {
@@ -189,7 +189,7 @@ bool Arena::is_reachable(const void* memory, std::size_t bytes) const {
   return !overlaps_cut_off(static_cast<const std::byte*>(memory), bytes);
 }
 
-Done Arena::cut_off(const void* memory, std::size_t bytes) {
+Status Arena::cut_off(const void* memory, std::size_t bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(memory);
   auto* next = reinterpret_cast<std::byte*>(at & ~(kAlignment - 1));
   auto* const end = reinterpret_cast<std::byte*>(round_up(at + bytes));
@@ -208,13 +208,13 @@ Done Arena::cut_off(const void* memory, std::size_t bytes) {
     RONDO_CHECK_OK(make_private(next, static_cast<std::size_t>(stop - next)));
     next = stop;
   }
-  return done();
+  return ok_status();
 }
 
 // Nothing that a thread of this process writes meanwhile is lost: until a page has been copied,
 // which the kernel does at its first write, it is mapped read-only. Calls that begin before the
 // count has grown look at it again when they end.
-Done Arena::make_private(std::byte* begin, std::size_t bytes) {
+Status Arena::make_private(std::byte* begin, std::size_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(begin) >> kArenaPieceBits;
   const auto last = reinterpret_cast<std::uintptr_t>(begin + bytes - 1) >> kArenaPieceBits;
   cut_off_.emplace(begin, bytes);
@@ -227,7 +227,7 @@ Done Arena::make_private(std::byte* begin, std::size_t bytes) {
   RONDO_CHECK_OK(commit(begin, bytes, "a buffer that peers may still reach"));
   for (std::byte* page = begin; page < begin + bytes; page += kAlignment)  // where commit() cannot
     std::atomic_ref<std::uint8_t>(reinterpret_cast<std::uint8_t&>(*page)).fetch_or(0);
-  return done();
+  return ok_status();
 }
 
 std::size_t Arena::allocated() const {

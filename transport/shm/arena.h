@@ -31,12 +31,12 @@ class Arena {
   static Result<std::shared_ptr<Arena>> of_process();
 
   Result<void*> allocate(std::size_t bytes);
-  Done free(void* pointer);
+  Status free(void* pointer);
 
   // Takes the range out of the reach of other processes, whatever they are doing: the pages here
   // become private, with what they hold. Memory of it is never given out again; what shares its
   // first and last page goes with it. Peers keep the file's pages, as they are now.
-  Done cut_off(const void* memory, std::size_t bytes);
+  Status cut_off(const void* memory, std::size_t bytes);
   // Whether nothing of the range has been cut off.
   bool is_reachable(const void* memory, std::size_t bytes) const;
 
@@ -61,7 +61,7 @@ class Arena {
   Extent& extent_of(const std::byte* at);
   std::size_t offset_of(const Extent& extent, const std::byte* at) const;
   bool overlaps_cut_off(const std::byte* begin, std::size_t bytes) const;
-  Done make_private(std::byte* begin, std::size_t bytes);
+  Status make_private(std::byte* begin, std::size_t bytes);
   void add_free(Extent& extent, Place place);
 
   const Fd fd_;

@@ -13,13 +13,13 @@ namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(20);  // before descriptors are asked for again
 
-Done wait_ready(int fd, short events, const Deadline& deadline, const char* what) {
+Status wait_ready(int fd, short events, const Deadline& deadline, const char* what) {
   pollfd entry{fd, events, 0};
   return net::wait_ready({&entry, 1}, deadline, what);
 }
 
 Error peer_left() {
-  return fail(Status::kRemoteError, "the process at the other end of a Unix socket left");
+  return fail(StatusCode::kRemoteError, "the process at the other end of a Unix socket left");
 }
 
 // False: there was no room for one of them.
@@ -39,9 +39,9 @@ bool take_descriptors(msghdr& message, std::vector<Fd>& fds) {
 
 }  // namespace
 
-Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline) {
+Status send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline) {
   if (fds.size() > kMaxDescriptors)
-    return fail(Status::kInternalError, "{} descriptors in one message, at most {}", fds.size(),
+    return fail(StatusCode::kInternalError, "{} descriptors in one message, at most {}", fds.size(),
                 kMaxDescriptors);
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
   iovec data{&value, sizeof(value)};
@@ -58,7 +58,7 @@ Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& d
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
   for (;;) {
-    if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return done();
+    if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return ok_status();
     if (errno == EINTR) continue;
     if (errno == EPIPE || errno == ECONNRESET) return peer_left();
     if (errno != EAGAIN) return fail_errno(errno, "cannot pass descriptors");
@@ -88,15 +88,16 @@ Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
     if (bytes < 0) return fail_errno(errno, "cannot receive descriptors");
     const bool complete = take_descriptors(message, received.fds);
     if (bytes != sizeof(received.value))
-      return fail(Status::kRemoteError, "a message of {} bytes came by a Unix socket", bytes);
+      return fail(StatusCode::kRemoteError, "a message of {} bytes came by a Unix socket", bytes);
     if (complete) {
       if (recv(socket, &received.value, sizeof(received.value), 0) == bytes) return received;
       return peer_left();
     }
     received.fds.clear();
     const auto paused = net::wait_until({}, net::Clock::now() + kPause, deadline, "waiting");
-    if (paused.status() == Status::kTimeout)
-      return fail(Status::kSystemError, "no room for passed descriptors (is ulimit -n too low?)");
+    if (paused.code() == StatusCode::kTimeout)
+      return fail(StatusCode::kSystemError,
+                  "no room for passed descriptors (is ulimit -n too low?)");
     RONDO_CHECK_OK(paused);
   }
 }

@@ -21,7 +21,7 @@ struct FdMessage {
   int value = 0;
   std::vector<Fd> fds;
 };
-Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline);
+Status send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline);
 // kRemoteError: the other process left, or said something else.
 Result<FdMessage> receive_fds(int socket, const Deadline& deadline);
 

@@ -58,7 +58,7 @@ class Meeting {
 
   Result<HostMeeting> run() {
     auto met = own_index_ == 0 ? lead() : follow();
-    if (met.ok() || met.status() != Status::kRemoteError) return met;
+    if (met.ok() || met.code() != StatusCode::kRemoteError) return met;
     return HostMeeting{HostMeeting::kAgain, nullptr, met.error().text};
   }
 
@@ -76,7 +76,7 @@ class Meeting {
 
   HostMeeting met() {
     group_->segment->settle();
-    return {HostMeeting::kMet, group_, {}};
+    return {HostMeeting::kJoined, group_, {}};
   }
 
   // The leader hears from every other process, then tells all about all.
@@ -102,7 +102,7 @@ class Meeting {
       RONDO_TRY(FdMessage message,
                 receive_fds(came.guests[from - 1].socket.get(), request_.deadline));
       if (message.fds.size() != 2)
-        return fail(Status::kRemoteError, "a process of this host sent {} descriptors, not 2",
+        return fail(StatusCode::kRemoteError, "a process of this host sent {} descriptors, not 2",
                     message.fds.size());
       arenas.push_back(Fd::duplicate_of(message.fds[1].get()));
       RONDO_CHECK_OK(keep(from, std::move(message.fds[0]), std::move(message.fds[1])));
@@ -115,7 +115,7 @@ class Meeting {
 
   // The segment, then two descriptors of every other process in order, in as few messages as can
   // be: a message apiece would wake the process that often.
-  Done tell(int socket, int to, std::span<const std::array<int, 2>> processes) {
+  Status tell(int socket, int to, std::span<const std::array<int, 2>> processes) {
     std::vector<int> fds{group_->segment->fd()};
     for (int about = 0; about < count(); ++about)
       if (about != to) fds.insert(fds.end(), processes[about].begin(), processes[about].end());
@@ -124,7 +124,7 @@ class Meeting {
       RONDO_CHECK_OK(send_fds(socket, static_cast<int>(at), std::span(fds).subspan(at, some),
                               request_.deadline));
     }
-    return done();
+    return ok_status();
   }
 
   Result<HostMeeting> follow() {
@@ -142,12 +142,12 @@ class Meeting {
   }
 
   // What tell() says. Each descriptor is used as soon as it can be: few need to be open at once.
-  Done hear(int leader) {
+  Status hear(int leader) {
     std::vector<Fd> fds;
     for (int about = 0; about < count();) {
       RONDO_TRY(FdMessage message, receive_fds(leader, request_.deadline));
       if (message.fds.empty())
-        return fail(Status::kRemoteError, "the host's leader sent no shared memory");
+        return fail(StatusCode::kRemoteError, "the host's leader sent no shared memory");
       std::move(message.fds.begin(), message.fds.end(), std::back_inserter(fds));
       auto next = fds.begin();
       if (group_->segment == nullptr) {
@@ -161,13 +161,13 @@ class Meeting {
       }
       fds.erase(fds.begin(), next);
     }
-    return done();
+    return ok_status();
   }
 
-  Done keep(int index, Fd pidfd, Fd arena) {
+  Status keep(int index, Fd pidfd, Fd arena) {
     PeerProcess& process = group_->processes[index];
     RONDO_TRY(process.neighbour, Neighbour::of(process.id, std::move(pidfd), std::move(arena)));
-    return done();
+    return ok_status();
   }
 
   const HostMeetingRequest& request_;

@@ -44,12 +44,12 @@ struct HostGroup {
 // What came of a meeting for one process.
 struct HostMeeting {
   enum Outcome : std::uint8_t {
-    kMet,
+    kJoined,
     kAgain,    // others could not come: the rest may meet again
     kRefused,  // this process cannot share memory with these
   };
-  Outcome outcome = kMet;
-  std::shared_ptr<HostGroup> group;  // kMet
+  Outcome outcome = kJoined;
+  std::shared_ptr<HostGroup> group;  // kJoined
   std::string why;                   // else
 };
 
@@ -61,8 +61,8 @@ struct HostMeetingRequest {
   auth::Digest secret{};  // of this meeting alone
   Deadline deadline;
 };
-// By the first member of each process. Who is not kMet closes its listener: then nobody waits for
-// it. Errors are those that end the job.
+// By the first member of each process. Who is not kJoined closes its listener: then nobody waits
+// for it. Errors are those that end the job.
 Result<HostMeeting> meet_on_host(const HostMeetingRequest& request);
 bool is_representative(const std::vector<Member>& members, int mine);
 

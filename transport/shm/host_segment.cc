@@ -50,7 +50,7 @@ Result<std::shared_ptr<HostSegment>> HostSegment::map(Fd fd, const SegmentShape&
   const auto& header = *reinterpret_cast<const SegmentHeader*>(mapping.data());
   if (header.magic != kSegmentMagic || header.version != kLayoutVersion ||
       header.total_bytes != layout.total)
-    return fail(Status::kInternalError,
+    return fail(StatusCode::kInternalError,
                 "shared memory has layout {} of {} bytes, expected layout {} of {} bytes",
                 header.version, header.total_bytes, kLayoutVersion, layout.total);
   return std::shared_ptr<HostSegment>(new HostSegment(std::move(fd), std::move(mapping), shape));

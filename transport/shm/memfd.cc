@@ -30,7 +30,7 @@ Fd new_memfd(const char* name) { return Fd(memfd_create(name, MFD_CLOEXEC | MFD_
 
 Result<Fd> sized_and_sealed(Fd fd, const char* name, std::size_t bytes) {
   if (const std::size_t limit = max_file_bytes(); bytes > limit)  // the kernel sends SIGXFSZ there
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "shared memory \"{}\" is a file of {} bytes, and ulimit -f allows this process "
                 "files of {} bytes at most: raise it (ulimit -f unlimited)",
                 name, bytes, limit);
@@ -66,7 +66,7 @@ Result<std::size_t> sealed_bytes(int fd) {
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_SEAL;
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kNeeded) != kNeeded)
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "what came as shared memory is no memory file that is sealed against shrinking");
   struct stat info {};
   if (fstat(fd, &info) != 0) return fail_errno(errno, "cannot stat shared memory");
@@ -107,7 +107,7 @@ Result<Mapping> Mapping::reserve(std::size_t bytes) {
 Result<Mapping> map_received(int fd, std::size_t bytes) {
   RONDO_TRY(const std::size_t there, sealed_bytes(fd));
   if (there != bytes)
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "shared memory has {} bytes where {} are expected: use one build of Rondo "
                 "everywhere",
                 there, bytes);
@@ -127,18 +127,19 @@ Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-Done commit(void* at, std::size_t bytes, const char* what) {
+Status commit(void* at, std::size_t bytes, const char* what) {
   static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(page - 1);
   const auto end = (reinterpret_cast<std::uintptr_t>(at) + bytes + page - 1) & ~(page - 1);
-  if (begin == end) return done();
+  if (begin == end) return ok_status();
   static auto& headroom = *new topology::HeadroomReadings;  // for threads that outlive main
   if (const auto room = headroom.lacks_room_for(end - begin))
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "no memory for {} bytes of {}: the memory limit of this process's cgroup leaves {}",
                 bytes, what, *room);
-  if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0) return done();
-  if (errno == EINVAL) return done();  // kernels before 5.14: pages come at first touch
+  if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0)
+    return ok_status();
+  if (errno == EINVAL) return ok_status();  // kernels before 5.14: pages come at first touch
   return fail_errno(errno, "no memory for {} bytes of {} (memory or cgroup limit reached)", bytes,
                     what);
 }

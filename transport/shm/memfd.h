@@ -56,6 +56,6 @@ class Mapping {
 Result<Mapping> map_received(int fd, std::size_t bytes);
 
 // Makes [at, at + bytes) present and writable before it is touched. `what` names the memory's use.
-Done commit(void* at, std::size_t bytes, const char* what);
+Status commit(void* at, std::size_t bytes, const char* what);
 
 }  // namespace rondo::shm

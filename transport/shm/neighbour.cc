@@ -22,22 +22,23 @@ Result<std::shared_ptr<Neighbour>> Neighbour::of(const ProcessId& process, Fd pi
   });
 }
 
-Done Neighbour::reach(std::uint64_t place) {
+Status Neighbour::reach(std::uint64_t place) {
   const std::uint64_t size = std::uint64_t{1} << (place >> kPlaceOffsetBits & 63);
   const std::uint64_t begin = (place & kPlaceOffset) & ~(size - 1);
   if (size < kArenaPiece || size > bytes_ || begin > bytes_ - size)
-    return fail(Status::kInternalError, "a peer's buffer has no place ({:#x}) in its arena", place);
+    return fail(StatusCode::kInternalError, "a peer's buffer has no place ({:#x}) in its arena",
+                place);
   std::lock_guard lock(mutex_);
-  if (HostAtomics::load_relaxed(pieces_[begin >> kArenaPieceBits]) != 0) return done();
+  if (HostAtomics::load_relaxed(pieces_[begin >> kArenaPieceBits]) != 0) return ok_status();
   auto mapping = Mapping::map(arena_.get(), size, begin);
   if (!mapping.ok())
-    return fail(mapping.status(), "cannot reach a peer's ncclMemAlloc buffer: {}",
+    return fail(mapping.code(), "cannot reach a peer's ncclMemAlloc buffer: {}",
                 mapping.error().text);
   const auto first = reinterpret_cast<std::uint64_t>(mapping->data());
   for (std::uint64_t at = 0; at < size; at += kArenaPiece)
     HostAtomics::store_release(pieces_[(begin + at) >> kArenaPieceBits], first + at);
   extents_.push_back(std::move(*mapping));
-  return done();
+  return ok_status();
 }
 
 std::size_t Neighbour::mapped() const {

@@ -29,7 +29,7 @@ class Neighbour {
   // PeerPort::arena.
   const std::uint64_t* pieces() const { return pieces_; }
   // Maps the extent in which the place lies.
-  Done reach(std::uint64_t place);
+  Status reach(std::uint64_t place);
   std::size_t mapped() const;  // address space
 
  private:

@@ -27,16 +27,16 @@ Result<SegmentView> SegmentView::open(const std::string& path) {
   if (fstat(fd.get(), &info) != 0 ||
       pread(fd.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
       header.magic != kSegmentMagic || header.ranks == 0 || header.ranks > kMaxRanks)
-    return fail(Status::kInvalidArgument, "{} is no memory of a communicator", path);
+    return fail(StatusCode::kInvalidArgument, "{} is no memory of a communicator", path);
   if (header.version != kLayoutVersion)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "{} has layout {}, this program knows layout {}: use the rondo command of the same "
                 "build",
                 path, header.version, kLayoutVersion);
   const auto ranks = static_cast<int>(header.ranks);
   const std::size_t bytes = SegmentLayout(shape_of(ranks)).staging;
   if (static_cast<std::uint64_t>(info.st_size) < bytes)
-    return fail(Status::kInvalidArgument, "{} is shorter than its header says", path);
+    return fail(StatusCode::kInvalidArgument, "{} is shorter than its header says", path);
   void* data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return fail_errno(errno, "cannot map {}", path);
   return SegmentView(data, bytes, ranks);

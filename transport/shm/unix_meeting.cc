@@ -41,7 +41,7 @@ class Gathering {
         look_for_guests();
       }
       if (!met_.refused.empty() || complete()) return std::move(met_);
-      if (const Done waited = wait(); !waited.ok()) return cause_of(waited.error());
+      if (const Status waited = wait(); !waited.ok()) return cause_of(waited.error());
     }
   }
 
@@ -55,14 +55,14 @@ class Gathering {
 
   // ---- as a host ----
 
-  Done open() {
+  Status open() {
     std::vector<net::Socket> listeners(1);
     listeners[0] = net::Socket(Fd::duplicate_of(request_.listener->fd.get()).release());
     if (!listeners[0]) return fail_errno(errno, "cannot accept on a Unix socket (ulimit -n)");
     RONDO_TRY(acceptor_, auth::Acceptor::open(
                              std::move(listeners),
                              {request_.listener->name, [](int fd) { return may_join(fd).ok(); }}));
-    return done();
+    return ok_status();
   }
 
   void receive() {
@@ -109,7 +109,7 @@ class Gathering {
       } else if (made.error != 0) {
         if (made.error != EAGAIN && !is_shortage(made.error))
           met_.refused = fmt::format("connecting to a Unix socket: {}", std::strerror(made.error));
-      } else if (const Done user = may_join(made.fd.get()); !user.ok()) {
+      } else if (const Status user = may_join(made.fd.get()); !user.ok()) {
         miss(g, user.error().text);
       } else {
         watches_[g] = std::move(made.fd);
@@ -124,7 +124,7 @@ class Gathering {
 
   // ---- waiting ----
 
-  Done wait() {
+  Status wait() {
     std::vector<pollfd> entries;
     auto until = Clock::time_point::max();
     for (const UnixVisit& visit : visits_) {
@@ -138,14 +138,14 @@ class Gathering {
     RONDO_TRY([[maybe_unused]] const bool ready,
               net::wait_until(entries, until, request_.deadline,
                               "waiting for processes of this host to meet over Unix sockets"));
-    return done();
+    return ok_status();
   }
 
   static Error cause_of(const Error& error) {
-    if (error.status != Status::kTimeout) return error;
+    if (error.code != StatusCode::kTimeout) return error;
     const net::Socket any(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (any) return error;
-    return fail(Status::kSystemError, "{}: {} (is ulimit -n too low?)", error.text,
+    return fail(StatusCode::kSystemError, "{}: {} (is ulimit -n too low?)", error.text,
                 std::strerror(errno));
   }
 

@@ -38,7 +38,7 @@ Error no_socket(const char* what) {
   const int error = errno;
   Error failed = fail_errno(error, "{}", what);
   if (is_shortage(error)) failed.text += " (is ulimit -n too low?)";
-  if (!is_shortage(error)) failed.status = Status::kInvalidUsage;
+  if (!is_shortage(error)) failed.code = StatusCode::kInvalidUsage;
   return failed;
 }
 
@@ -86,13 +86,14 @@ bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-Done may_join(int socket) {
+Status may_join(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
     return fail_errno(errno, "cannot read the credentials of a Unix socket's other end");
-  if (peer.uid == geteuid() || names(env::get_string("RONDO_UNIX_UIDS"), peer.uid)) return done();
-  return fail(Status::kSystemError,
+  if (peer.uid == geteuid() || names(env::get_string("RONDO_UNIX_UIDS"), peer.uid))
+    return ok_status();
+  return fail(StatusCode::kSystemError,
               "it is user {}'s and this process user {}'s: only RONDO_UNIX_UIDS={} would let it in",
               peer.uid, geteuid(), peer.uid);
 }

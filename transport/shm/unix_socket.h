@@ -32,6 +32,6 @@ bool is_shortage(int error);
 
 // The process at the other end must be of this process's effective user, or of one that
 // RONDO_UNIX_UIDS names.
-Done may_join(int socket);
+Status may_join(int socket);
 
 }  // namespace rondo::shm

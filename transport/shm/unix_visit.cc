@@ -36,7 +36,7 @@ void UnixVisit::step() {
     connect();
     if (!socket_) return;
   }
-  Done moved = auth::move(*shake_, socket_.get());
+  Status moved = auth::move(*shake_, socket_.get());
   if (shake_->state() == State::kTurn) {
     shake_->answer(std::as_bytes(std::span(&self_, 1)));
     moved = auth::move(*shake_, socket_.get());
@@ -57,7 +57,7 @@ void UnixVisit::connect() {
     if (is_shortage(made.error)) return come_again(kComeAgain);
     return refuse(fmt::format("connecting to its Unix socket: {}", std::strerror(made.error)));
   }
-  if (const Done user = may_join(made.fd.get()); !user.ok()) return refuse(user.error().text);
+  if (const Status user = may_join(made.fd.get()); !user.ok()) return refuse(user.error().text);
   socket_ = std::move(made.fd);
   shake_ = auth::Handshake::connector(secret_, host_);
 }

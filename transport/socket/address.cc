@@ -101,7 +101,7 @@ std::string SocketAddress::text() const {
 
 Result<HostPort> parse_host_port(std::string_view text) {
   const auto refuse = [&](const char* why) {
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "'{}' is not an address: {}; write host:port or [IPv6 address]:port", text, why);
   };
   HostPort place;
@@ -135,7 +135,7 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& place, int family) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(place.host.c_str(), nullptr, &hints, &found); error != 0) {
-    return fail(Status::kSystemError, "cannot find the address of host '{}': {}", place.host,
+    return fail(StatusCode::kSystemError, "cannot find the address of host '{}': {}", place.host,
                 gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);

@@ -23,7 +23,7 @@ Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
                         const Deadline& deadline, std::string_view what) {
   for (;;) {
     if (deadline.aborted && deadline.aborted())
-      return fail(Status::kInvalidUsage, "aborted by this process while {}", what);
+      return fail(StatusCode::kInvalidUsage, "aborted by this process while {}", what);
     const auto now = Clock::now();
     Clock::duration left = std::min(until, deadline.at) - now;
     left = std::clamp<Clock::duration>(left, Clock::duration::zero(), kLongest);
@@ -35,14 +35,14 @@ Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed while {}", what);
     const auto after = Clock::now();
-    if (after >= deadline.at) return fail(Status::kTimeout, "timed out while {}", what);
+    if (after >= deadline.at) return fail(StatusCode::kTimeout, "timed out while {}", what);
     if (after >= until) return false;
   }
 }
 
-Done wait_ready(std::span<pollfd> entries, const Deadline& deadline, std::string_view what) {
+Status wait_ready(std::span<pollfd> entries, const Deadline& deadline, std::string_view what) {
   RONDO_TRY([[maybe_unused]] const bool ready, wait_until(entries, deadline.at, deadline, what));
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::net

@@ -32,6 +32,6 @@ struct Deadline {
 // kInvalidUsage when aborted; `what` completes "timed out while ...".
 Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
                         const Deadline& deadline, std::string_view what);
-Done wait_ready(std::span<pollfd> entries, const Deadline& deadline, std::string_view what);
+Status wait_ready(std::span<pollfd> entries, const Deadline& deadline, std::string_view what);
 
 }  // namespace rondo::net

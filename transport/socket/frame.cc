@@ -36,15 +36,15 @@ Result<std::optional<Frame>> FrameParser::next() {
   const ByteSpan rest = ByteSpan(buffer_).subspan(used_);
   ByteReader in(rest);
   if (rest.size() >= sizeof(kMagic) && in.get<std::uint16_t>() != kMagic)
-    return fail(Status::kRemoteError, "the peer does not speak Rondo's protocol");
+    return fail(StatusCode::kRemoteError, "the peer does not speak Rondo's protocol");
   if (rest.size() < kFrameHeader) return std::optional<Frame>();
   Frame frame;
   frame.type = in.get<std::uint16_t>();
   frame.round = in.get<std::uint32_t>();
   const auto length = in.get<std::uint64_t>();
   if (length > limit_)
-    return fail(Status::kRemoteError, "the peer announced a message of {} bytes; at most {} fit",
-                length, limit_);
+    return fail(StatusCode::kRemoteError,
+                "the peer announced a message of {} bytes; at most {} fit", length, limit_);
   if (rest.size() - kFrameHeader < length) return std::optional<Frame>();
   const ByteSpan payload = in.raw(length);
   frame.payload.assign(payload.begin(), payload.end());

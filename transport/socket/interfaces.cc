@@ -103,7 +103,8 @@ Result<int> parse_family(std::string_view text) {
   if (text.empty()) return int{AF_UNSPEC};
   if (text == "AF_INET") return int{AF_INET};
   if (text == "AF_INET6") return int{AF_INET6};
-  return fail(Status::kInvalidUsage, "NCCL_SOCKET_FAMILY='{}' is not AF_INET or AF_INET6", text);
+  return fail(StatusCode::kInvalidUsage, "NCCL_SOCKET_FAMILY='{}' is not AF_INET or AF_INET6",
+              text);
 }
 
 std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname,
@@ -152,7 +153,7 @@ Result<std::vector<Interface>> usable_interfaces() {
   if (!chosen.empty()) return chosen;
   std::string there;
   for (const Interface& one : all) there += fmt::format(" {} {}", one.name, one.address.text());
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "no network interface with an address matches NCCL_SOCKET_IFNAME='{}' and "
               "NCCL_SOCKET_FAMILY='{}'; those that are up:{}",
               ifname, env::get_string("NCCL_SOCKET_FAMILY"), there.empty() ? " none" : there);
@@ -185,12 +186,12 @@ std::optional<SocketAddress> address_towards(const SocketAddress& to) {
   return address->with_port(0);
 }
 
-Done check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at) {
+Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at) {
   const std::string ifname = env::get_string("NCCL_SOCKET_IFNAME");
   const bool names_lo =
       !ifname.empty() && !ifname.starts_with('^') && InterfaceFilter::parse(ifname).admits("lo");
-  if (!all_loopback(own) || all_loopback(met_at) || names_lo) return done();
-  return fail(Status::kInvalidUsage,
+  if (!all_loopback(own) || all_loopback(met_at) || names_lo) return ok_status();
+  return fail(StatusCode::kInvalidUsage,
               "there are several hosts, and this rank would listen at loopback addresses alone, "
               "which other hosts do not reach: NCCL_SOCKET_IFNAME='{}' and NCCL_SOCKET_FAMILY='{}' "
               "must leave it an interface to the others (NCCL_SOCKET_IFNAME=lo: all ranks are on "

@@ -68,6 +68,6 @@ std::optional<SocketAddress> address_towards(const SocketAddress& to);
 // kInvalidUsage where a rank of several hosts would listen at loopback addresses alone, which other
 // hosts do not reach. Not where ranks met at such an address, nor where NCCL_SOCKET_IFNAME names
 // lo: then all are on one machine.
-Done check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at);
+Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at);
 
 }  // namespace rondo::net

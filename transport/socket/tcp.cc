@@ -41,13 +41,13 @@ Result<Socket> bind_tcp(const SocketAddress& at, int& error) {
   return fail_errno(error, "cannot take the address {}", at.text());
 }
 
-Done start_listening(const Socket& socket) {
-  if (::listen(socket.get(), SOMAXCONN) == 0) return done();
+Status start_listening(const Socket& socket) {
+  if (::listen(socket.get(), SOMAXCONN) == 0) return ok_status();
   return fail_errno(errno, "cannot listen");
 }
 
 // All of the addresses at one port that the kernel chooses. What was bound stays in `made`.
-Done try_listen_at(std::span<const SocketAddress> addresses, Listening& made, int& error) {
+Status try_listen_at(std::span<const SocketAddress> addresses, Listening& made, int& error) {
   std::uint16_t port = 0;
   for (const SocketAddress& address : addresses) {
     auto socket = bind_tcp(address.with_port(port), error);
@@ -59,7 +59,7 @@ Done try_listen_at(std::span<const SocketAddress> addresses, Listening& made, in
     made.addresses.push_back(address.with_port(port));
   }
   for (const Socket& socket : made.sockets) RONDO_CHECK_OK(start_listening(socket));
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -80,10 +80,10 @@ Result<Listening> listen_at(std::span<const SocketAddress> addresses) {
   for (int turn = 1;; ++turn) {
     int error = 0;
     Listening made;
-    const Done tried = try_listen_at(addresses, made, error);
+    const Status tried = try_listen_at(addresses, made, error);
     if (tried.ok() && !made.sockets.empty()) return made;
     if (tried.ok())
-      return fail(Status::kSystemError, "this host has none of the {} addresses to listen at",
+      return fail(StatusCode::kSystemError, "this host has none of the {} addresses to listen at",
                   addresses.size());
     if (error != EADDRINUSE || turn == kTurns) return tried.error();
     refused.push_back(std::move(made));
@@ -132,7 +132,7 @@ int connect_outcome(const Socket& socket) {
 }
 
 Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Deadline& deadline) {
-  if (candidates.empty()) return fail(Status::kInvalidArgument, "no address to connect to");
+  if (candidates.empty()) return fail(StatusCode::kInvalidArgument, "no address to connect to");
   std::string tried = "no attempt";
   Clock::duration pause = kFirstPause;
   for (std::size_t turn = 0;; ++turn) {

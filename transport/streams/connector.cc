@@ -77,7 +77,7 @@ bool Connector::advance(Attempt& attempt) {
   Handshake& handshake = attempt.handshake;
   IoOutcome outcome = move(handshake, *attempt.stream);
   if (handshake.state() == Handshake::State::kTurn) {
-    if (const Done answered = answer(attempt); !answered.ok()) {
+    if (const Status answered = answer(attempt); !answered.ok()) {
       failure_ = answered.error().text;
       return true;
     }
@@ -97,10 +97,10 @@ bool Connector::advance(Attempt& attempt) {
   return true;
 }
 
-Done Connector::answer(Attempt& attempt) {
+Status Connector::answer(Attempt& attempt) {
   attempt.handshake.answer(encode(attempt.socket));
   met_ = true;
-  if (!wanted_.sealed) return done();
+  if (!wanted_.sealed) return ok_status();
   RONDO_TRY(attempt.records,
             auth::Records::make(attempt.handshake.session_key(), auth::Records::Side::kConnector));
   return attempt.records->seal(wanted_.greeting, attempt.greeting);

@@ -54,7 +54,7 @@ class Connector {
   void start_socket();
   void give_up_candidate(bool refused, const std::string& why);
   bool advance(Attempt& attempt);
-  Done answer(Attempt& attempt);
+  Status answer(Attempt& attempt);
   IoOutcome greet(Attempt& attempt);
 
   Poller& poller_;

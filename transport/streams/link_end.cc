@@ -16,7 +16,7 @@ std::optional<LinkEnd::Verdict> LinkEnd::look(const SideChannel& channel, const 
   if (!trouble_) return std::nullopt;
   const auto now = Clock::now();
   if (!troubled_since_) troubled_since_ = now;
-  if (trouble_->status == Status::kRemoteError || now - *troubled_since_ > kGrace)
+  if (trouble_->code == StatusCode::kRemoteError || now - *troubled_since_ > kGrace)
     return Verdict{LinkState::kEnded, trouble_->text};
   return std::nullopt;
 }

@@ -35,7 +35,7 @@ class LinkEnd {
   }
   bool is_troubled() const { return trouble_.has_value(); }
   // By the network's own failure, not by what the peer did.
-  bool is_of_network() const { return trouble_ && trouble_->status == Status::kSystemError; }
+  bool is_of_network() const { return trouble_ && trouble_->code == StatusCode::kSystemError; }
 
   struct Facts {
     std::uint64_t received = 0;  // messages, in all

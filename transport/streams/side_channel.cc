@@ -172,7 +172,7 @@ Result<std::unique_ptr<SideChannels>> SideChannels::open(PortOptions options, bo
 Result<std::unique_ptr<SideChannel>> SideChannels::connect(const LinkName& name, ByteSpan address,
                                                            ByteSpan blob) {
   if (blob.size() > SideChannel::kMaxBlob)
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "{} bytes for rank {} on the side channel; at most {} fit", blob.size(), name.to,
                 SideChannel::kMaxBlob);
   RONDO_TRY(auto connector, port_->connect(name, 1, address, SideChannel::frame(blob)));

@@ -43,7 +43,7 @@ Result<std::unique_ptr<Connector>> StreamPort::connect(const LinkName& name, int
                                                        ByteSpan address, Bytes greeting) {
   auto candidates = decode_addresses(address);
   if (!candidates)
-    return fail(Status::kInternalError, "the {} bytes that rank {} gave are no TCP addresses",
+    return fail(StatusCode::kInternalError, "the {} bytes that rank {} gave are no TCP addresses",
                 address.size(), name.to);
   if (auto here = on_links_here(*candidates); !here.empty()) candidates = std::move(here);
   return std::make_unique<Connector>(

@@ -42,7 +42,7 @@ net::Completion TcpLink::test(net::Request request) const {
 
 void TcpLink::fail_with(const std::string& why) {
   if (error_) return;
-  error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
+  error_ = fail(StatusCode::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
                 peer_address_, why);
 }
 
@@ -51,7 +51,7 @@ bool TcpLink::progress() {
     bool moved = connector_->progress();
     if (connector_->failure()) {
       error_ =
-          fail(Status::kRemoteError, "cannot reach rank {}: {}", peer_, *connector_->failure());
+          fail(StatusCode::kRemoteError, "cannot reach rank {}: {}", peer_, *connector_->failure());
       connector_.reset();
     } else if (connector_->finished()) {
       peer_address_ = connector_->address();

@@ -43,7 +43,7 @@ std::unique_ptr<net::Link> TcpNetwork::accept() {
 
 Result<net::MemoryKey> TcpNetwork::register_memory(const net::Memory& memory) {
   if (!takes(memory.kind))
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "sockets move host memory only: stage a device's {} bytes in pinned memory",
                 memory.bytes.size());
   return net::MemoryKey{0};

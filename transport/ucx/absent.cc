@@ -5,7 +5,7 @@ namespace rondo::ucx {
 namespace {
 
 Error no_headers() {
-  return fail(Status::kSystemError,
+  return fail(StatusCode::kSystemError,
               "this library was built without UCX: build it where libucx-dev (ucp/api/ucp.h) is "
               "installed");
 }

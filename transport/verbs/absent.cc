@@ -5,7 +5,7 @@ namespace rondo::verbs {
 namespace {
 
 Error absence() {
-  return fail(Status::kSystemError,
+  return fail(StatusCode::kSystemError,
               "this library was built without InfiniBand and RoCE: build it where libibverbs-dev "
               "(infiniband/verbs.h) is installed");
 }

@@ -24,7 +24,7 @@ constexpr Range kRelaxed{"NCCL_IB_PCI_RELAXED_ORDERING", 0, 2, "2: where the dev
 Result<int> read(const Range& range) {
   const std::int64_t value = env::get_int(range.name);
   if (value < range.least || value > range.most)
-    return fail(Status::kInvalidUsage, "{}={} is not in {}..{}; usual is {}", range.name, value,
+    return fail(StatusCode::kInvalidUsage, "{}={} is not in {}..{}; usual is {}", range.name, value,
                 range.least, range.most, range.usual);
   return static_cast<int>(value);
 }
@@ -51,7 +51,7 @@ Result<Options> Options::from_environment() {
 
 Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string_view hca) {
   if (all.empty())
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "there is no RDMA device on this host (/sys/class/infiniband has none): see "
                 "whether the adapter's driver is loaded, or use NCCL_NET=Socket");
   RONDO_TRY(const topology::NicFilter filter, topology::NicFilter::parse(hca));
@@ -60,8 +60,9 @@ Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string
       return filter.fits(name, port.device, port.number);
     });
     if (!found && !filter.excludes())
-      return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}': {} fits none of this host's ports: {}",
-                  hca, name.device, list_ports(all));
+      return fail(StatusCode::kInvalidUsage,
+                  "NCCL_IB_HCA='{}': {} fits none of this host's ports: {}", hca, name.device,
+                  list_ports(all));
   }
   std::vector<Port> chosen, admitted;
   for (const Port& port : all) {
@@ -70,20 +71,20 @@ Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string
     admitted.back().rail = static_cast<int>(admitted.size()) - 1;
   }
   if (admitted.empty())
-    return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' excludes all of this host's ports: {}",
+    return fail(StatusCode::kInvalidUsage, "NCCL_IB_HCA='{}' excludes all of this host's ports: {}",
                 hca, list_ports(all));
   for (const Port& port : admitted)
     if (unusable(port).why.empty()) chosen.push_back(port);
   if (!chosen.empty()) return chosen;
   const Unusable reason = unusable(admitted.front());
-  return fail(Status::kSystemError, "no RDMA port can be used: {} {}: {} (all: {})",
+  return fail(StatusCode::kSystemError, "no RDMA port can be used: {} {}: {} (all: {})",
               admitted.front().name(), reason.why, reason.remedy, list_ports(all));
 }
 
 Result<std::vector<Port>> worth_it(const std::vector<Port>& ports, std::uint64_t lockable) {
   if (lockable < kLeastLocked)
     return fail(
-        Status::kInvalidUsage,
+        StatusCode::kInvalidUsage,
         "this process may lock {} bytes, which its buffers may exceed: raise that (ulimit -l "
         "unlimited), or ask for it by NCCL_NET=IB",
         lockable);
@@ -91,7 +92,7 @@ Result<std::vector<Port>> worth_it(const std::vector<Port>& ports, std::uint64_t
   for (const Port& port : ports)
     if (!port.software) left.push_back(port);
   if (!left.empty()) return left;
-  return fail(Status::kInvalidUsage,
+  return fail(StatusCode::kInvalidUsage,
               "there is only soft-RoCE ({}), which carries less than TCP over the same interface; "
               "NCCL_NET=IB asks for it",
               list_ports(ports));
@@ -105,12 +106,12 @@ Result<Gid> choose_gid(const Port& port, int wanted_index) {
                          gid.roce_v2 ? ", RoCE v2" : "");
   }
   if (wanted_index >= 0)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "GID {} of {} (NCCL_IB_GID_INDEX) is empty; it has: {}; unset NCCL_IB_GID_INDEX to "
                 "let Rondo choose",
                 wanted_index, port.name(), there.empty() ? "none" : there);
   if (port.gids.empty())
-    return fail(Status::kSystemError, "{} {}: {}", port.name(), "has no GID",
+    return fail(StatusCode::kSystemError, "{} {}: {}", port.name(), "has no GID",
                 "give its interface an address");
   if (!port.ethernet) return port.gids.front();
   return *std::max_element(port.gids.begin(), port.gids.end(), [](const Gid& a, const Gid& b) {

@@ -3,7 +3,7 @@
 //
 //   RONDO_TRY(const Options options, Options::from_environment());
 //   RONDO_TRY(const auto ports, choose_ports(read_ports(), options.hca));
-//   const auto mine = nearest_ports(ports, near_nics(graph, spots, local_rank));
+//   const auto mine = nearest_ports(ports, near_nics(graph, locations, local_rank));
 //   RONDO_TRY(const Gid gid, choose_gid(mine.front(), options.gid_index));
 #pragma once
 

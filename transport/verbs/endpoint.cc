@@ -54,11 +54,11 @@ Result<Endpoint> parse_endpoint(ByteSpan bytes) {
   endpoint.packet = in.get<std::uint32_t>();
   endpoint.mtu = in.get<std::uint16_t>();
   if (!in.finished())
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "{} bytes of a peer name no queue pair: all ranks must run the same build of Rondo",
                 bytes.size());
   if (const char* const wrong = what_is_wrong(endpoint))
-    return fail(Status::kRemoteError, "a peer names a queue pair that cannot be: {}", wrong);
+    return fail(StatusCode::kRemoteError, "a peer names a queue pair that cannot be: {}", wrong);
   return endpoint;
 }
 
@@ -105,7 +105,7 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
     end.rails.push_back(std::move(rail));
   }
   if (!in.finished())
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "{} bytes of a peer name no end of a link: all ranks must run the same build of "
                 "Rondo",
                 bytes.size());
@@ -130,7 +130,7 @@ Result<PackedKey> parse_packed_key(ByteSpan bytes) {
   key.keys = in.get<decltype(key.keys)>();
   if (key.address == 0 || key.bytes == 0 || key.address + key.bytes < key.address) in.refuse();
   if (!in.finished())
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "{} bytes of a peer name no memory: all ranks must run the same build of Rondo",
                 bytes.size());
   return key;

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/json.h"
-#include "kernels/algorithms/hung_tree.h"
+#include "kernels/algorithms/rerooted_tree.h"
 
 namespace rondo::gpu {
 namespace {
@@ -83,7 +83,7 @@ void ChannelOrders::tell(DevicePlanFacts* facts) const {
   for (int root = 0; root < std::min(facts->ranks, kMaxRoots); ++root) {
     const bool all_take = std::all_of(rings.begin(), rings.end(), [&](const Ring& ring) {
       const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), root) - ring.ranks.begin();
-      return hung_tree_takes(static_cast<int>(at), facts->ranks);
+      return rerooted_tree_takes(static_cast<int>(at), facts->ranks);
     });
     facts->tree_roots |= std::uint64_t{all_take} << root;
   }

@@ -166,9 +166,9 @@ std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
   return message_waits_bytes_at(place_of(rank));
 }
 
-ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
+ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes) {
   std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
-  const Place place{home, used};
+  const Location place{home, used};
   used += rounded(bytes);
   return place;
 }

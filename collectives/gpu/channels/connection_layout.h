@@ -57,7 +57,7 @@ class ConnectionLayout {
     std::uint64_t slots, tail, head, used;
   };
   // A place in the memory of a rank, or of the host (home kHost).
-  struct Place {
+  struct Location {
     int home = kHost;
     std::uint64_t offset = 0;
   };
@@ -66,7 +66,7 @@ class ConnectionLayout {
     // Among the channel's ends of `from` and of `to`, where these are on this host.
     int out_index, in_index;
     const EdgeTransport* transport = nullptr;
-    std::vector<Place> slots = {}, tail = {}, head = {};  // by protocol
+    std::vector<Location> slots = {}, tail = {}, head = {};  // by protocol
     // By direction, where it crosses: at `from` and at `to`, if they are on this host.
     std::optional<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
     bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // hosts
@@ -138,7 +138,7 @@ class ConnectionLayout {
   std::uint64_t rounded_ends() const;
   void place_all(const HostsOfRanks& hosts);
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
-  Place take(int home, std::uint64_t bytes);
+  Location take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
   const P2pReach near_;

@@ -68,8 +68,8 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
   return made;
 }
 
-Done DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
-  if (!has_bounce_buffers(rank)) return done();
+Status DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
+  if (!has_bounce_buffers(rank)) return ok_status();
   BounceMemory& made = bounce_[rank];
   made.on_device = std::move(slots);
   const DeviceScope scope(devices_[rank]);
@@ -100,7 +100,7 @@ std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
   return bytes;
 }
 
-std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int rank) const {
+std::byte* DeviceConnections::address(const ConnectionLayout::Location& place, int rank) const {
   if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
   return memory_.of_rank[place.home] + place.offset;
 }
@@ -163,7 +163,7 @@ std::vector<std::uint64_t> DeviceConnections::launches_so_far(int rank) const {
   return words;
 }
 
-Done DeviceConnections::fill(int rank) {
+Status DeviceConnections::fill(int rank) {
   const std::vector<DeviceEnd> ends = ends_of(rank);
   const std::vector<std::uint64_t> launched = launches_so_far(rank);
   const std::uint64_t at = layout_.launches_at() - sizeof(launched[0]);

@@ -85,7 +85,7 @@ class DeviceConnections {
   // do so at once, each for its rank. slots: device memory for those of each direction; null: they
   // are in pinned memory, beside the words.
   using BounceSlots = std::array<MappedMemory, cuda::kDirections>;
-  Done place_bounce_buffers(int rank, BounceSlots slots);
+  Status place_bounce_buffers(int rank, BounceSlots slots);
   // One side of a connection to another host, of a rank of this process, for its net proxy: words
   // as the host sees them, slots as networks are told of them.
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction) const;
@@ -102,7 +102,7 @@ class DeviceConnections {
  private:
   DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
                     ConnectionMemory memory);
-  Done fill(int rank);  // its memory, as it is before its next launch
+  Status fill(int rank);  // its memory, as it is before its next launch
   bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
@@ -120,7 +120,7 @@ class DeviceConnections {
   };
   Connection connection_at(const ConnectionLayout::Edge& edge, cuda::Direction direction,
                            const BounceBases& bases) const;
-  std::byte* address(const ConnectionLayout::Place& place, int rank) const;
+  std::byte* address(const ConnectionLayout::Location& place, int rank) const;
 
   const GpuApi& api_;
   const ConnectionLayout layout_;

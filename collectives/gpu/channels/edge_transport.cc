@@ -26,7 +26,7 @@ Result<EdgeMemory> allocate_on_device(std::uint64_t bytes, int device) {
 Result<MappedMemory> map_of_device(const MemoryHandle& handle, std::uint64_t,
                                    std::span<const int> devices) {
   if (handle.plain.kind == PlainHandle::kNone)
-    return fail(Status::kSystemError, "it cannot be shared");
+    return fail(StatusCode::kSystemError, "it cannot be shared");
   const DeviceScope scope(devices.front());
   RONDO_CHECK_OK(scope.entered());
   return memory_registry().import_memory(handle, devices);
@@ -44,7 +44,7 @@ Result<EdgeMemory> allocate_file(std::uint64_t bytes, int device) {
 
 Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes,
                               std::span<const int> devices) {
-  if (!handle.file) return fail(Status::kSystemError, "there is no memory file for {}", kWhat);
+  if (!handle.file) return fail(StatusCode::kSystemError, "there is no memory file for {}", kWhat);
   const DeviceScope scope(devices.front());
   RONDO_CHECK_OK(scope.entered());
   return map_pinned(handle.file.get(), bytes, kWhat);
@@ -58,7 +58,7 @@ Result<EdgeMemory> allocate_pinned(std::uint64_t bytes, int device) {
 }
 
 Result<MappedMemory> map_nothing(const MemoryHandle&, std::uint64_t, std::span<const int>) {
-  return fail(Status::kInternalError, "memory of another host cannot be mapped");
+  return fail(StatusCode::kInternalError, "memory of another host cannot be mapped");
 }
 
 constexpr EdgeTransport kEdgeTransports[] = {

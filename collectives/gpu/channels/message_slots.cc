@@ -87,7 +87,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
   }
   auto made = through.allocate(bytes, devices_[rank]);
   if (!made.ok())
-    return fail(made.status(),
+    return fail(made.code(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
                 "a rank gets for all others",
                 made.error().text, bytes, from, to);
@@ -100,9 +100,9 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
   return &made_.emplace(pair, Made{std::move(*made), bytes, std::move(direct)}).first->second;
 }
 
-Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
+Status MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
   MappedMemory& mapped = mapped_[{to, from}];
-  if (mapped != nullptr) return done();
+  if (mapped != nullptr) return ok_status();
   const auto ranks = static_cast<std::uint32_t>(around_.process_of.size());
   const auto pair = static_cast<std::uint32_t>(from) * ranks + static_cast<std::uint32_t>(to);
   RONDO_TRY(const auto reply,
@@ -115,21 +115,21 @@ Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
       devices.push_back(device);
   auto connected = through.connect(reply.handle, pair_bytes(through), devices);
   if (!connected.ok())
-    return fail(connected.status(),
+    return fail(connected.code(),
                 "{}: memory of rank {} for messages of rank {} cannot be mapped; with "
                 "NCCL_P2P_DISABLE=1 they pass through the host",
                 connected.error().text, to, from);
   mapped = std::move(*connected);
   if (!through.pinned)
     droppable_.add_mapped(around_.process_of[to], {MemoryNote::kSlots, pair}, mapped.get());
-  return done();
+  return ok_status();
 }
 
 Result<MemoryHandle> MessageSlots::answer(const MemoryNote& asked) {
   const std::size_t ranks = around_.process_of.size();
   const std::size_t from = asked.what / ranks, to = asked.what % ranks;
   if (from >= ranks || around_.process_of[to] != process_)
-    return fail(Status::kInternalError, "ranks {} and {} were asked for slots", from, to);
+    return fail(StatusCode::kInternalError, "ranks {} and {} were asked for slots", from, to);
   const RelaxedCapture relaxed;
   std::lock_guard lock(mutex_);
   RONDO_TRY(const Made* const made, make(static_cast<int>(from), static_cast<int>(to)));

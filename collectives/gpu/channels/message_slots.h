@@ -72,7 +72,7 @@ class MessageSlots {
     DirectPiece direct = {};
   };
   Result<const Made*> make(int from, int to, DirectArena* arena = nullptr);
-  Done connect(int from, int to, const net::Deadline& deadline);
+  Status connect(int from, int to, const net::Deadline& deadline);
 
   MemoryExchange& exchange_;
   DroppableMemory& droppable_;

@@ -20,7 +20,7 @@ class Retained {
   }
   Retained(const Retained&) = delete;
   Retained& operator=(const Retained&) = delete;
-  Done retained() const { return check(error_, "cuMemRetainAllocationHandle"); }
+  Status retained() const { return check(error_, "cuMemRetainAllocationHandle"); }
   GpuAllocation get() const { return allocation_; }
 
  private:
@@ -36,37 +36,37 @@ MulticastMemory::MulticastMemory(std::vector<int> devices)
 
 Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> devices) {
   auto made = std::make_unique<MulticastMemory>(std::move(devices));
-  if (const Done can = made->can(); !can.ok()) {
+  if (const Status can = made->can(); !can.ok()) {
     RONDO_INFO(kInit, "multicast memory (NVLS) was asked for, but {}", can.error().text);
     return std::unique_ptr<MulticastMemory>();
   }
-  const auto opened = [&]() -> Done {
+  const auto opened = [&]() -> Status {
     RONDO_CHECK_OK(made->create());
     RONDO_CHECK_OK(made->add());
     return made->bind();
   };
   // A switch has room for few objects only, and others may control it (no fabric manager).
-  if (const Done all = opened(); !all.ok()) {
+  if (const Status all = opened(); !all.ok()) {
     RONDO_WARN("calls do without multicast memory (NVLS): {}", all.error().text);
     return std::unique_ptr<MulticastMemory>();
   }
   return made;
 }
 
-Done MulticastMemory::can() const {
+Status MulticastMemory::can() const {
   if (api_.multicast_unbind == nullptr || api_.vmm_create == nullptr)
-    return fail(Status::kSystemError, "the driver has none (CUDA 12.1 or newer has)");
+    return fail(StatusCode::kSystemError, "the driver has none (CUDA 12.1 or newer has)");
   for (const int device : devices_) {
     int can = 0;
     if (device < 0) continue;
     if (api_.attribute(&can, GpuAttribute::kMulticast, device) != kGpuSuccess || can == 0)
-      return fail(Status::kSystemError, "CUDA device {} has none (a switch between GPUs has)",
+      return fail(StatusCode::kSystemError, "CUDA device {} has none (a switch between GPUs has)",
                   device);
   }
-  return done();
+  return ok_status();
 }
 
-Done MulticastMemory::create(std::size_t bytes) {
+Status MulticastMemory::create(std::size_t bytes) {
   std::size_t granularity = 0, of_memory = 0;
   RONDO_CHECK_OK(
       check(api_.multicast_granularity(&granularity, ranks()), "cuMulticastGetGranularity"));
@@ -88,20 +88,20 @@ Result<MemoryHandle> MulticastMemory::handle() const {
   return made;
 }
 
-Done MulticastMemory::open(const MemoryHandle& handle) {
-  if (!handle.file) return fail(Status::kSystemError, "no descriptor of it came from rank 0");
+Status MulticastMemory::open(const MemoryHandle& handle) {
+  if (!handle.file) return fail(StatusCode::kSystemError, "no descriptor of it came from rank 0");
   bytes_ = handle.plain.bytes;
   return check(api_.vmm_import(&object_, handle.file.get()), "cuMemImportFromShareableHandle");
 }
 
-Done MulticastMemory::add() {
+Status MulticastMemory::add() {
   for (const int device : devices_)
     if (device >= 0)
       RONDO_CHECK_OK(check(api_.multicast_add(object_, device), "cuMulticastAddDevice"));
-  return done();
+  return ok_status();
 }
 
-Done MulticastMemory::bind() {
+Status MulticastMemory::bind() {
   for (int r = 0; r < ranks(); ++r) {
     if (!is_here(r)) continue;
     const DeviceScope scope(devices_[r]);
@@ -113,33 +113,33 @@ Done MulticastMemory::bind() {
   return map();
 }
 
-Done MulticastMemory::bind_own(int rank, std::byte* memory) {
+Status MulticastMemory::bind_own(int rank, std::byte* memory) {
   parts_[static_cast<std::size_t>(rank)].at = memory;
   RONDO_CHECK_OK(bind(rank));
   return map();
 }
 
-Done MulticastMemory::bind(int rank) {
+Status MulticastMemory::bind(int rank) {
   Part& part = parts_[static_cast<std::size_t>(rank)];
-  if (part.bound) return done();
+  if (part.bound) return ok_status();
   const Retained allocation(api_, part.at);
   RONDO_CHECK_OK(allocation.retained());
   RONDO_CHECK_OK(check(api_.multicast_bind(object_, 0, allocation.get(), 0, bytes_),
                        "cuMulticastBindMem (is there as much room in the switch?)"));
   part.bound = true;
-  return done();
+  return ok_status();
 }
 
-Done MulticastMemory::unbind(int rank) {
+Status MulticastMemory::unbind(int rank) {
   Part& part = parts_[static_cast<std::size_t>(rank)];
-  if (!part.bound) return done();
+  if (!part.bound) return ok_status();
   RONDO_CHECK_OK(
       check(api_.multicast_unbind(object_, devices_[rank], 0, bytes_), "cuMulticastUnbind"));
   part.bound = false;
-  return done();
+  return ok_status();
 }
 
-Done MulticastMemory::map() {
+Status MulticastMemory::map() {
   void* at = nullptr;
   RONDO_CHECK_OK(check(api_.vmm_reserve(&at, bytes_, 0), "cuMemAddressReserve"));
   const GpuError mapped = api_.vmm_map(at, bytes_, object_);
@@ -148,7 +148,7 @@ Done MulticastMemory::map() {
   all_ = static_cast<std::byte*>(at);
   for (const int device : devices_)
     if (device >= 0) RONDO_CHECK_OK(check(api_.vmm_allow(all_, bytes_, device), "cuMemSetAccess"));
-  return done();
+  return ok_status();
 }
 
 void MulticastMemory::list_in(DroppableMemory& droppable) {

@@ -36,18 +36,18 @@ class MulticastMemory {
   static Result<std::unique_ptr<MulticastMemory>> make(std::vector<int> devices);
 
   // Whether the devices here can at all.
-  Done can() const;
+  Status can() const;
   // One process makes the object, of so much memory a device, and a handle for the others, which
   // they open.
-  Done create(std::size_t bytes = cuda::kMulticastStaging);
+  Status create(std::size_t bytes = cuda::kMulticastStaging);
   Result<MemoryHandle> handle() const;
-  Done open(const MemoryHandle& handle);
+  Status open(const MemoryHandle& handle);
   // Its devices take part. All must, before any process binds.
-  Done add();
+  Status add();
   // New memory of the devices here becomes part of it, and it is mapped; or a rank's own, of
   // virtual memory, which stays its owner's.
-  Done bind();
-  Done bind_own(int rank, std::byte* memory);
+  Status bind();
+  Status bind_own(int rank, std::byte* memory);
 
   // As kernels of this process see it: a rank's own, where it is of this process, and all.
   std::byte* own(int rank) const { return parts_[static_cast<std::size_t>(rank)].at; }
@@ -66,9 +66,9 @@ class MulticastMemory {
     bool bound = false;
   };
 
-  Done bind(int rank);
-  Done unbind(int rank);
-  Done map();
+  Status bind(int rank);
+  Status unbind(int rank);
+  Status map();
   bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
   int ranks() const { return static_cast<int>(devices_.size()); }
 

@@ -11,10 +11,10 @@ namespace {
 
 enum Verdict : int { kWell = 0, kRefused = 1, kFailed = 2 };
 
-std::vector<int> ranks_of_host(const ProcessCircle& circle) {
+std::vector<int> ranks_of_host(const ProcessPeers& peers) {
   std::vector<int> ranks;
-  for (std::size_t r = 0; r < circle.process_of.size(); ++r)
-    if (circle.process_of[r] >= 0) ranks.push_back(static_cast<int>(r));
+  for (std::size_t r = 0; r < peers.process_of.size(); ++r)
+    if (peers.process_of[r] >= 0) ranks.push_back(static_cast<int>(r));
   return ranks;
 }
 
@@ -22,7 +22,7 @@ class Sharing {
  public:
   explicit Sharing(const SharedConnectionsRequest& request)
       : request_(request),
-        circle_(request.circle),
+        peers_(request.peers),
         layout_(request.shape, *request.near, request.hosts, request.orders) {}
 
   // What all processes make of this attempt; an error where they failed for a reason of their own.
@@ -32,10 +32,10 @@ class Sharing {
     memory_.of_rank.resize(request_.devices.size());
     memory_.host_on_device.resize(request_.devices.size());
     memory_.keeper = holdings_;
-    const Done given = give();
+    const Status given = give();
     RONDO_CHECK_OK(exchange());
-    const Done taken = given.ok() ? take() : given;
-    if (!taken.ok()) circle_.note().put(taken);
+    const Status taken = given.ok() ? take() : given;
+    if (!taken.ok()) peers_.note().put(taken);
     const Verdict own = !taken.ok() ? kFailed : refused_ ? kRefused : kWell;
     RONDO_TRY(const int all, highest_of_all(circle_, own));
     if (all != kFailed) return static_cast<Verdict>(all);
@@ -48,11 +48,11 @@ class Sharing {
 
  private:
   bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
-  ControlSegment& segment() const { return *circle_.segment; }
-  int first_device() const { return request_.devices[circle_.first_rank()]; }
+  ControlSegment& segment() const { return *peers_.segment; }
+  int first_device() const { return request_.devices[peers_.first_rank()]; }
 
   // This process's blocks, and the handles by which others may map them.
-  Done give() {
+  Status give() {
     for (std::size_t r = 0; r < request_.devices.size(); ++r) {
       if (!is_here(r)) continue;
       MemoryNote& offer = segment().offer(static_cast<int>(r));
@@ -65,56 +65,56 @@ class Sharing {
       handles_[r] = std::move(made.handle);
       offer.handle = handles_[r].plain;
     }
-    return done();
+    return ok_status();
   }
 
   // Handles of all ranks and of the host's memory: from everybody to the leader, and to everybody.
-  Done exchange() {
-    if (!circle_.leads()) {
-      RONDO_CHECK_OK(send(circle_.to_leader(), of(circle_.process, false)));
-      return receive(circle_.to_leader(), of(circle_.process, true));
+  Status exchange() {
+    if (!peers_.leads()) {
+      RONDO_CHECK_OK(send(peers_.to_leader(), of(peers_.process, false)));
+      return receive(peers_.to_leader(), of(peers_.process, true));
     }
     if (auto made = host_.allocate(layout_.host_bytes(), first_device()); made.ok()) {
       host_memory_ = std::move(made->memory);
       handles_.back() = std::move(made->handle);
     }
-    const int processes = circle_.processes();
-    for (int p = 1; p < processes; ++p)
-      RONDO_CHECK_OK(receive(circle_.of_process(p), of(p, false)));
-    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(circle_.of_process(p), of(p, true)));
-    return done();
+    const int processes = peers_.processes();
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(receive(peers_.of_process(p), of(p, false)));
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(peers_.of_process(p), of(p, true)));
+    return ok_status();
   }
 
   using Indexes = std::vector<std::size_t>;  // of handles_
   bool is_of_host(std::size_t i) const { return i + 1 == handles_.size(); }
-  bool is_known(std::size_t i) const { return is_of_host(i) || circle_.process_of[i] >= 0; }
+  bool is_known(std::size_t i) const { return is_of_host(i) || peers_.process_of[i] >= 0; }
   // A process's; or all others, at last the host's.
   Indexes of(int process, bool others) const {
     Indexes found;
     for (std::size_t i = 0; i < handles_.size(); ++i)
-      if ((is_of_host(i) || circle_.process_of[i] != process) == others && is_known(i))
+      if ((is_of_host(i) || peers_.process_of[i] != process) == others && is_known(i))
         found.push_back(i);
     return found;
   }
-  Done send(const net::Socket& socket, const Indexes& which) {
+  Status send(const net::Socket& socket, const Indexes& which) {
     std::vector<const MemoryHandle*> handles;
     for (const std::size_t i : which) handles.push_back(&handles_[i]);
-    return send_files(socket.get(), handles, circle_.deadline);
+    return send_files(socket.get(), handles, peers_.deadline);
   }
-  Done receive(const net::Socket& socket, const Indexes& which) {
+  Status receive(const net::Socket& socket, const Indexes& which) {
     const PlainHandle of_host{.kind = PlainHandle::kFile};
     std::vector<const PlainHandle*> plain;
     for (const std::size_t i : which)
       plain.push_back(is_of_host(i) ? &of_host : &segment().offer(static_cast<int>(i)).handle);
-    RONDO_TRY(auto handles, receive_handles(socket.get(), plain, circle_.deadline));
+    RONDO_TRY(auto handles, receive_handles(socket.get(), plain, peers_.deadline));
     for (std::size_t i = 0; i < which.size(); ++i) handles_[which[i]] = std::move(handles[i]);
-    return done();
+    return ok_status();
   }
 
   // Maps what ranks of this process use of others'.
-  Done take() {
+  Status take() {
     if (!handles_.back().file)
-      return fail(Status::kSystemError, "rank 0 could not make memory of the host for connections");
+      return fail(StatusCode::kSystemError,
+                  "rank 0 could not make memory of the host for connections");
     if (host_memory_ == nullptr) {
       const int device = first_device();
       RONDO_TRY(host_memory_, host_.connect(handles_.back(), layout_.host_bytes(), {&device, 1}));
@@ -134,7 +134,7 @@ class Sharing {
         if (is_here(static_cast<std::size_t>(own)) && layout_.uses(own, r)) users.push_back(own);
       if (!users.empty()) open_rank(r, users);
     }
-    return done();
+    return ok_status();
   }
 
   void open_rank(int rank, const std::vector<int>& users) {
@@ -156,14 +156,14 @@ class Sharing {
   Error text_of_others() const {
     const auto refusal = refusal_noted(segment());
     if (!refusal)
-      return Error{Status::kInternalError, "a rank could not share its part of connections"};
-    return Error{refusal->why.status,
+      return Error{StatusCode::kInternalError, "a rank could not share its part of connections"};
+    return Error{refusal->why.code,
                  fmt::format("rank {} could not share its part of connections: {}", refusal->rank,
                              refusal->why.text)};
   }
 
   const SharedConnectionsRequest& request_;
-  const ProcessCircle& circle_;
+  const ProcessPeers& peers_;
   ConnectionLayout layout_;
   const EdgeTransport& p2p_ = edge_transport(EdgeTransport::kAtReceiver);
   const EdgeTransport& host_ = edge_transport(EdgeTransport::kOnHost);
@@ -179,16 +179,16 @@ class Sharing {
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request) {
   constexpr int kAttempts = 2;
-  const std::vector<int> ranks = ranks_of_host(request.circle);
+  const std::vector<int> ranks = ranks_of_host(request.peers);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Sharing sharing(request);
     RONDO_TRY(const Verdict verdict, sharing.run());
     if (verdict == kWell) return sharing.connections();
     for (const int a : ranks)
       for (const int b : ranks)
-        if (request.circle.segment->refused(a, b) != 0) request.near->separate(a, b);
+        if (request.peers.segment->refused(a, b) != 0) request.near->separate(a, b);
   }
-  return fail(Status::kSystemError, "ranks on GPUs could not map each other's memory");
+  return fail(StatusCode::kSystemError, "ranks on GPUs could not map each other's memory");
 }
 
 }  // namespace rondo::gpu

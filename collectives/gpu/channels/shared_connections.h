@@ -18,7 +18,7 @@
 namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
-  ProcessCircle circle;
+  ProcessPeers peers;
   std::vector<int> devices;  // by rank; -1: in another process
   ConnectionShape shape;
   P2pReach* near = nullptr;  // as agreed; then without those that could not map each other's memory

@@ -6,37 +6,37 @@ namespace rondo::gpu {
 namespace {
 
 // The leader's descriptor; what another process gets may lack it.
-Result<MemoryHandle> pass(const ProcessCircle& circle, MemoryHandle own) {
-  if (!circle.leads()) {
-    RONDO_TRY(auto handles, receive_handles(circle.to_leader().get(),
-                                            {&circle.segment->offer(0).handle}, circle.deadline));
+Result<MemoryHandle> pass(const ProcessPeers& peers, MemoryHandle own) {
+  if (!peers.leads()) {
+    RONDO_TRY(auto handles, receive_handles(peers.to_leader().get(),
+                                            {&peers.segment->offer(0).handle}, peers.deadline));
     return std::move(handles[0]);
   }
-  for (int p = 1; p < circle.processes(); ++p)
-    RONDO_CHECK_OK(send_files(circle.of_process(p).get(), {&own}, circle.deadline));
+  for (int p = 1; p < peers.processes(); ++p)
+    RONDO_CHECK_OK(send_files(peers.of_process(p).get(), {&own}, peers.deadline));
   return own;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessCircle& circle,
+Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers,
                                                          std::vector<int> devices) {
   auto made = std::make_unique<MulticastMemory>(std::move(devices));
   MemoryHandle handle;
-  const auto make = [&]() -> Done {
+  const auto make = [&]() -> Status {
     RONDO_CHECK_OK(made->can());
-    if (!circle.leads()) return done();
+    if (!peers.leads()) return ok_status();
     RONDO_CHECK_OK(made->create());
     RONDO_TRY(handle, made->handle());
-    circle.segment->offer(0).handle = handle.plain;
-    return done();
+    peers.segment->offer(0).handle = handle.plain;
+    return ok_status();
   };
-  const auto take_part = [&]() -> Done {
-    if (!circle.leads()) RONDO_CHECK_OK(made->open(handle));
+  const auto take_part = [&]() -> Status {
+    if (!peers.leads()) RONDO_CHECK_OK(made->open(handle));
     return made->add();
   };
-  const auto all_could = [&](const Done& own) -> Result<bool> {
-    RONDO_TRY(const auto refusal, refusal_of_any(circle, own));
+  const auto all_could = [&](const Status& own) -> Result<bool> {
+    RONDO_TRY(const auto refusal, refusal_of_any(peers, own));
     if (refusal)
       RONDO_WARN("calls do without multicast memory (NVLS), since rank {} could not join: {}",
                  refusal->rank, refusal->why.text);
@@ -45,7 +45,7 @@ Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessCircle& ci
   std::unique_ptr<MulticastMemory> none;
   RONDO_TRY(const bool can, all_could(make()));
   if (!can) return none;
-  RONDO_TRY(handle, pass(circle, std::move(handle)));
+  RONDO_TRY(handle, pass(peers, std::move(handle)));
   RONDO_TRY(const bool added, all_could(take_part()));
   if (!added) return none;
   RONDO_TRY(const bool bound, all_could(made->bind()));

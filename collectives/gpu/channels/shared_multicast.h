@@ -17,7 +17,7 @@
 namespace rondo::gpu {
 
 // devices: by rank, each its own; -1: in another process. nullptr: there is none.
-Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessCircle& circle,
+Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers,
                                                          std::vector<int> devices);
 
 }  // namespace rondo::gpu

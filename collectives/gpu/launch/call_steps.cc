@@ -60,8 +60,8 @@ bool CallSteps::receives(int rank, const cuda::CallStep& step) const {
   return !to_root || rank == record_.root;
 }
 
-Done CallSteps::copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
-                     DirectLaunches* copies) const {
+Status CallSteps::copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
+                       DirectLaunches* copies) const {
   const cuda::CallStep step = (*this)[number];
   const std::uint64_t width = size_of(record_.type), bytes = step.count * width;
   const int segments = in ? segments_.sent : segments_.received;
@@ -73,7 +73,7 @@ Done CallSteps::copy(std::uint64_t number, bool in, const Buffers& user, std::by
     RONDO_CHECK_OK(in ? copies->copy(static_cast<const std::byte*>(user.send) + at, packed, bytes)
                       : copies->copy(packed, static_cast<std::byte*>(user.receive) + at, bytes));
   }
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

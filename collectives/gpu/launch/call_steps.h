@@ -34,8 +34,8 @@ class CallSteps {
   bool receives(int rank, const cuda::CallStep& step) const;
 
   // Between a rank's buffers and its staging: a step's input, or its output.
-  Done copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
-            DirectLaunches* copies) const;
+  Status copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
+              DirectLaunches* copies) const;
 
  private:
   CallRecord record_;

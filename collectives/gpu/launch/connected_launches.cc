@@ -44,10 +44,10 @@ bool has_room_connected(std::size_t stations, std::size_t calls) {
   return cuda::ConnectedArgs::has_room(stations, calls);
 }
 
-Done launch_connected(const DeviceLaunch& launch) {
+Status launch_connected(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
   if (!has_room_connected(launch.here.size(), launch.calls.size()))
-    return fail(Status::kInternalError, "{} calls of {} ranks of one device in one launch",
+    return fail(StatusCode::kInternalError, "{} calls of {} ranks of one device in one launch",
                 launch.calls.size(), launch.here.size());
   cuda::ConnectedArgs args{};
   args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());

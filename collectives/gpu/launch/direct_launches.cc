@@ -50,8 +50,8 @@ DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t b
   return {block, (wanted + block - 1) / block * static_cast<std::uint64_t>(parts)};
 }
 
-Done DirectLaunches::launch(int kernel, const Shape& shape, const void* arguments,
-                            std::size_t size) {
+Status DirectLaunches::launch(int kernel, const Shape& shape, const void* arguments,
+                              std::size_t size) {
   GpuLaunch launch;
   launch.kernel = kernel;
   launch.block = shape.block;
@@ -113,17 +113,17 @@ bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= max_ctas();
 }
 
-Done DirectLaunches::staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
-                                      const Buffers& own, const Slices& slices) {
+Status DirectLaunches::staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
+                                        const Buffers& own, const Slices& slices) {
   RONDO_CHECK_OK(reduce(record, buffers, &slices));
   cuda::StagedCall& staged = reductions_.staged[reductions_.calls - 1];
   staged.send = own.send;
   staged.receive = own.receive;
-  return done();
+  return ok_status();
 }
 
-Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers,
-                            const Slices* slices) {
+Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers,
+                              const Slices* slices) {
   const int n = static_cast<int>(buffers.size());
   const bool to_root = record.collective == Collective::kReduce;
   const Kind kind{cuda::direct_kernel(record.type, record.op), threads_of(record), n,
@@ -160,23 +160,23 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
   }
   args.count[args.calls++] = record.count;
   longest_ = std::max(longest_, bytes);
-  return done();
+  return ok_status();
 }
 
-Done DirectLaunches::flush_reductions() {
-  if (reductions_.calls == 0) return done();
+Status DirectLaunches::flush_reductions() {
+  if (reductions_.calls == 0) return ok_status();
   const Shape shape = one_by_one_
                           ? widest_
                           : shape_of(kind_.threads, longest_, reductions_.calls * kind_.segments());
-  Done launched = launch(kind_.kernel, shape, &reductions_, sizeof(reductions_));
+  Status launched = launch(kind_.kernel, shape, &reductions_, sizeof(reductions_));
   widest_ = {0, 0};
   reductions_.calls = 0;
   reductions_.late_scalars = longest_ = 0;
   return launched;
 }
 
-Done DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
-  if (record.count == 0) return done();
+Status DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
+  if (record.count == 0) return ok_status();
   cuda::ReduceArgs args{};
   args.calls = args.sources = args.targets = args.segments = 1;
   args.ranks = ranks;
@@ -187,29 +187,29 @@ Done DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
                 sizeof(args));
 }
 
-Done DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
+Status DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
   const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
   return launch(cuda::stored_kernel(record.type, record.op),
                 shape_of(threads_of(record), record.count * size_of(record.type), kinds), &stored,
                 sizeof(stored));
 }
 
-Done DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int kinds) {
+Status DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int kinds) {
   const cuda::Stored<cuda::CopyArgs> stored{static_cast<const cuda::CopyArgs*>(arguments)};
   return launch(cuda::kStoredCopyKernel, shape_of(cuda::kDirectThreads, bytes, kinds), &stored,
                 sizeof(stored));
 }
 
-Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
+Status DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
   if (copies_.items == cuda::kMaxCopies) RONDO_CHECK_OK(flush());
   if (copies_.items == 0) copies_.barrier = barrier_;
   copies_.item[copies_.items++] = {from, bytes, static_cast<std::uint32_t>(copies_.all_targets), 0};
-  return done();
+  return ok_status();
 }
 
-Done DirectLaunches::add_target(void* to) {
+Status DirectLaunches::add_target(void* to) {
   const cuda::CopyArgs::Item item = copies_.item[copies_.items - 1];
-  if (item.from == to || item.bytes == 0) return done();
+  if (item.from == to || item.bytes == 0) return ok_status();
   if (by_driver_)
     return check(api_.copy(to, item.from, item.bytes, GpuCopy::kAny, stream_), "cudaMemcpyAsync");
   if (copies_.all_targets == cuda::kMaxCopyTargets) {
@@ -218,10 +218,10 @@ Done DirectLaunches::add_target(void* to) {
   }
   copies_.target[copies_.all_targets++] = to;
   ++copies_.item[copies_.items - 1].targets;
-  return done();
+  return ok_status();
 }
 
-Done DirectLaunches::copy(const void* from, void* to, std::uint64_t bytes) {
+Status DirectLaunches::copy(const void* from, void* to, std::uint64_t bytes) {
   RONDO_CHECK_OK(begin_item(from, bytes));
   return add_target(to);
 }
@@ -239,13 +239,13 @@ std::uint64_t DirectLaunches::drop_empty_items(int first) {
 }
 
 // Behind what is there only if all of it has room there: no call meets twice.
-Done DirectLaunches::begin_listed_copy(const CallRecord& record, int ranks) {
+Status DirectLaunches::begin_listed_copy(const CallRecord& record, int ranks) {
   RONDO_CHECK_OK(flush_reductions());  // in the order of their meetings
   const int blocks = record.collective == Collective::kAllToAll ? ranks * ranks : ranks;
   const bool has_room = copies_.calls < cuda::kMaxListedCopies &&
                         copies_.items + blocks <= cuda::kMaxCopies &&
                         copies_.all_targets + ranks * ranks <= cuda::kMaxCopyTargets;
-  return has_room ? done() : flush();
+  return has_room ? ok_status() : flush();
 }
 
 void DirectLaunches::end_listed_copy(const CallRecord& record, int first) {
@@ -256,12 +256,12 @@ void DirectLaunches::end_listed_copy(const CallRecord& record, int first) {
       listed(record, shape_of(cuda::kDirectThreads, longest, items), copies_.items);
 }
 
-Done DirectLaunches::flush() {
+Status DirectLaunches::flush() {
   RONDO_CHECK_OK(flush_reductions());
   const std::uint64_t longest = drop_empty_items(0);
   const Shape shape =
       one_by_one_ ? widest_ : shape_of(cuda::kDirectThreads, longest, copies_.items);
-  Done launched = done();
+  Status launched = ok_status();
   if (copies_.items > 0) launched = launch(cuda::kCopyKernel, shape, &copies_, sizeof(copies_));
   copies_.items = copies_.all_targets = 0;
   copies_.calls = 0;
@@ -269,28 +269,28 @@ Done DirectLaunches::flush() {
   return launched;
 }
 
-Done DirectLaunches::collective(const CallRecord& record, std::span<const Buffers> buffers) {
+Status DirectLaunches::collective(const CallRecord& record, std::span<const Buffers> buffers) {
   const int n = static_cast<int>(buffers.size());
-  if (record.count == 0 || record.collective == Collective::kBarrier) return done();
+  if (record.count == 0 || record.collective == Collective::kBarrier) return ok_status();
   if (reduces(record.collective) && (n > 1 || record.op == RedOp::kPreMulSum))
     return reduce(record, buffers);
   if (one_by_one_) RONDO_CHECK_OK(begin_listed_copy(record, n));
   const int first = copies_.items;
   RONDO_CHECK_OK(copy_all(record, buffers));
   if (one_by_one_) end_listed_copy(record, first);
-  return done();
+  return ok_status();
 }
 
-Done DirectLaunches::copy_all(const CallRecord& record, std::span<const Buffers> buffers) {
+Status DirectLaunches::copy_all(const CallRecord& record, std::span<const Buffers> buffers) {
   const int n = static_cast<int>(buffers.size());
   const std::uint64_t bytes = record.count * size_of(record.type);
   const auto sends = [&](int rank) { return (senders_ >> rank & 1) != 0; };
-  const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Done {
-    if (!sends(from)) return done();
+  const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Status {
+    if (!sends(from)) return ok_status();
     RONDO_CHECK_OK(begin_item(buffers[from].send, bytes));
     for (const Buffers& buffers : buffers)
       RONDO_CHECK_OK(add_target(at(buffers.receive, to_offset)));
-    return done();
+    return ok_status();
   };
   switch (record.collective) {
     case Collective::kAllReduce:
@@ -301,24 +301,24 @@ Done DirectLaunches::copy_all(const CallRecord& record, std::span<const Buffers>
       return copy_to_all(record.root, 0);
     case Collective::kAllGather:
       for (int r = 0; r < n; ++r) RONDO_CHECK_OK(copy_to_all(r, r * bytes));
-      return done();
+      return ok_status();
     case Collective::kAllToAll:
       for (int s = 0; s < n; ++s)
         for (int t = 0; sends(s) && t < n; ++t)
           RONDO_CHECK_OK(
               copy(at(buffers[s].send, t * bytes), at(buffers[t].receive, s * bytes), bytes));
-      return done();
+      return ok_status();
     case Collective::kGather:
       for (int r = 0; r < n; ++r)
         if (sends(r))
           RONDO_CHECK_OK(copy(buffers[r].send, at(buffers[record.root].receive, r * bytes), bytes));
-      return done();
+      return ok_status();
     case Collective::kScatter:
       for (int r = 0; sends(record.root) && r < n; ++r)
         RONDO_CHECK_OK(copy(at(buffers[record.root].send, r * bytes), buffers[r].receive, bytes));
-      return done();
+      return ok_status();
     default:
-      return fail(Status::kInternalError, "{} is no collective of a device",
+      return fail(StatusCode::kInternalError, "{} is no collective of a device",
                   name(record.collective));
   }
 }

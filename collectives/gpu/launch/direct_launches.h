@@ -81,22 +81,22 @@ class DirectLaunches {
                                   std::uint64_t units, std::uint64_t width);
   // A reduction by devices that meet one by one, on `buffers` in all ranks' staging. What this rank
   // has in `own` is brought in before, and taken out after.
-  Done staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
-                        const Buffers& own, const Slices& slices);
+  Status staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
+                          const Buffers& own, const Slices& slices);
 
   // Of a collective, only the copies of what these ranks send: bit r for rank r.
   void only_from(std::uint64_t senders) { senders_ = senders; }
 
-  Done collective(const CallRecord& record, std::span<const Buffers> buffers);
-  Done copy(const void* from, void* to, std::uint64_t bytes);
-  Done flush();
+  Status collective(const CallRecord& record, std::span<const Buffers> buffers);
+  Status copy(const void* from, void* to, std::uint64_t bytes);
+  Status flush();
   // What is there, divided by the number of ranks as averages are: record.count elements. At once.
-  Done divide(const CallRecord& record, void* at, int ranks);
+  Status divide(const CallRecord& record, void* at, int ranks);
 
   // Kernels whose arguments lie in device memory, written by a kernel before: ReduceArgs, or
   // CopyArgs of up to `kinds` items of `bytes`.
-  Done stored_reduce(const CallRecord& record, const void* arguments, int kinds);
-  Done stored_copy(std::uint64_t bytes, const void* arguments, int kinds);
+  Status stored_reduce(const CallRecord& record, const void* arguments, int kinds);
+  Status stored_copy(std::uint64_t bytes, const void* arguments, int kinds);
 
  private:
   // What reductions of one launch have in common.
@@ -113,22 +113,22 @@ class DirectLaunches {
     std::uint64_t ctas;
   };
 
-  Done reduce(const CallRecord& record, std::span<const Buffers> buffers,
-              const Slices* slices = nullptr);
-  Done copy_all(const CallRecord& record, std::span<const Buffers> buffers);
+  Status reduce(const CallRecord& record, std::span<const Buffers> buffers,
+                const Slices* slices = nullptr);
+  Status copy_all(const CallRecord& record, std::span<const Buffers> buffers);
   bool joins(const Kind& kind, std::uint64_t bytes) const;
-  Done flush_reductions();
-  Done begin_listed_copy(const CallRecord& record, int ranks);
+  Status flush_reductions();
+  Status begin_listed_copy(const CallRecord& record, int ranks);
   void end_listed_copy(const CallRecord& record, int first);
   // From the first of these items on; the bytes of the longest.
   std::uint64_t drop_empty_items(int first);
   cuda::ListedCall listed(const CallRecord& record, const Shape& shape, int end_item);
-  Done begin_item(const void* from, std::uint64_t bytes);
-  Done add_target(void* to);
+  Status begin_item(const void* from, std::uint64_t bytes);
+  Status add_target(void* to);
   // parts: segments, or copies, of up to `bytes` each.
   Shape shape_of(unsigned threads, std::uint64_t bytes, int parts) const;
   std::uint64_t max_ctas() const;
-  Done launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
+  Status launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
 
   const GpuApi& api_;
   int max_ctas_;

@@ -19,7 +19,7 @@ int items_of(const CallRecord& record, int ranks) {
 
 }  // namespace
 
-Done launch_in_place(const DeviceLaunch& call) {
+Status launch_in_place(const DeviceLaunch& call) {
   const CallRecord& record = call.first().record;
   const DeviceConnections& connections = call.connections;
   const int n = connections.layout().ranks();

@@ -7,8 +7,8 @@
 
 namespace rondo::gpu {
 
-Done load_kernels(const GpuApi& api, std::vector<int> kernels,
-                  std::initializer_list<int (*)(DataType, RedOp)> reductions) {
+Status load_kernels(const GpuApi& api, std::vector<int> kernels,
+                    std::initializer_list<int (*)(DataType, RedOp)> reductions) {
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);
@@ -21,7 +21,7 @@ Done load_kernels(const GpuApi& api, std::vector<int> kernels,
   kernels.erase(std::unique(kernels.begin(), kernels.end()), kernels.end());
   for (const int kernel : kernels)
     RONDO_CHECK_OK(check(api.load_kernel(kernel), "loading kernels"));
-  return done();
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

@@ -12,7 +12,7 @@
 namespace rondo::gpu {
 
 // On the current device: `kernels`, and each of `reductions` for every operation on every type.
-Done load_kernels(const GpuApi& api, std::vector<int> kernels,
-                  std::initializer_list<int (*)(DataType type, RedOp op)> reductions);
+Status load_kernels(const GpuApi& api, std::vector<int> kernels,
+                    std::initializer_list<int (*)(DataType type, RedOp op)> reductions);
 
 }  // namespace rondo::gpu

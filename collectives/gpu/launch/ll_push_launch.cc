@@ -7,7 +7,7 @@
 
 namespace rondo::gpu {
 
-Done launch_ll_push(const DeviceLaunch& launch) {
+Status launch_ll_push(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
   const PlannedCall& first = launch.first();
   const int rank = launch.rank();
@@ -23,7 +23,7 @@ Done launch_ll_push(const DeviceLaunch& launch) {
     ctas = std::max(ctas, call.plan.channels);
     threads = std::max(threads, call.plan.threads);
   }
-  if (args.calls == 0) return done();
+  if (args.calls == 0) return ok_status();
   // The same for all calls of one kernel.
   args.per_round = first.plan.per_round * first.units();
   args.grain = first.plan.grain * static_cast<std::uint32_t>(first.units());

@@ -33,7 +33,7 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
 
 }  // namespace
 
-Done launch_multicast(const DeviceLaunch& launch) {
+Status launch_multicast(const DeviceLaunch& launch) {
   const int most = launch.told ? launch.ctas_of_processes() : launch.max_ctas;
   cuda::MulticastArgs args{};
   int ctas = 0;
@@ -42,7 +42,7 @@ Done launch_multicast(const DeviceLaunch& launch) {
     args.call[args.calls] = multicast_call(launch, call, most);
     ctas = std::max(ctas, args.call[args.calls++].channels);
   }
-  if (args.calls == 0) return done();
+  if (args.calls == 0) return ok_status();
   args.rank = launch.rank();
   args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
   args.own = launch.multicast->own(launch.rank());

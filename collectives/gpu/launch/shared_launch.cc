@@ -40,7 +40,7 @@ class StagedCopies {
     args_.barrier = launch.barrier_of_processes();
   }
 
-  Done add(const PlannedCall& call) {
+  Status add(const PlannedCall& call) {
     if (args_.calls == cuda::kMaxStagedCopies) RONDO_CHECK_OK(flush());
     const CallRecord& record = call.record;
     const Segments segments = segments_of(record.collective, launch_.connections.layout().ranks());
@@ -54,12 +54,12 @@ class StagedCopies {
                        static_cast<std::uint16_t>(shape.block), 0};
     args_.staged[k] = {own.send, own.receive, shape.part};
     widest_ = {std::max(widest_.block, shape.block), std::max(widest_.ctas, shape.ctas), 0};
-    return done();
+    return ok_status();
   }
-  Done flush() {
-    if (args_.calls == 0) return done();
-    Done launched = launch_.launch(cuda::kStagedCopyKernel, static_cast<int>(widest_.ctas),
-                                   widest_.block, cuda::kBarrierShared, args_);
+  Status flush() {
+    if (args_.calls == 0) return ok_status();
+    Status launched = launch_.launch(cuda::kStagedCopyKernel, static_cast<int>(widest_.ctas),
+                                     widest_.block, cuda::kBarrierShared, args_);
     args_.calls = 0;
     widest_ = {};
     return launched;
@@ -76,7 +76,7 @@ class StagedCopies {
 
 // Peers may have other lists, so no call may depend on what is in its list: each CTA has the same
 // slice of staging in every call, and no CTA of another number touches it.
-Done launch_shared(const DeviceLaunch& launch) {
+Status launch_shared(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
   const ConnectionLayout& layout = connections.layout();
   const Slices slices{layout.shared_ctas(), layout.shared_slice(),

@@ -10,10 +10,10 @@ namespace {
 
 struct Row {
   Strategy strategy;
-  Done (*launch)(const DeviceLaunch& call);
+  Status (*launch)(const DeviceLaunch& call);
 };
 constexpr Row kRows[] = {
-    {Strategy::kConnected, launch_connected}, {Strategy::kMet, launch_met},
+    {Strategy::kConnected, launch_connected}, {Strategy::kBarrier, launch_barrier},
     {Strategy::kShared, launch_shared},       {Strategy::kLLPush, launch_ll_push},
     {Strategy::kMulticast, launch_multicast}, {Strategy::kWindows, launch_windows},
 };
@@ -59,8 +59,8 @@ cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
   return barrier;
 }
 
-Done DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
-                          const void* args, std::size_t bytes) const {
+Status DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
+                            const void* args, std::size_t bytes) const {
   GpuLaunch made;
   made.kernel = kernel;
   made.grid = static_cast<unsigned>(ctas);
@@ -76,11 +76,11 @@ Done DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t sh
   return check(api.launch(made, stream), "a kernel launch");
 }
 
-Done launch_strategy(const DeviceLaunch& call) {
+Status launch_strategy(const DeviceLaunch& call) {
   if (call.says != nullptr) RONDO_CHECK_OK(launch_in_place(call));
   for (const Row& row : kRows)
     if (row.strategy == call.first().plan.strategy) return row.launch(call);
-  return fail(Status::kInternalError, "no launch on every device is planned for {}",
+  return fail(StatusCode::kInternalError, "no launch on every device is planned for {}",
               name(call.first().record.collective));
 }
 

@@ -45,7 +45,7 @@ struct DeviceLaunch {
   GpuStream stream = nullptr;
   bool told = false;  // hosts of other processes want to know of it
   // What this rank says of its buffers, by rank, where the one call is first tried in place.
-  const cuda::InPlaceWords::Said* says = nullptr;
+  const cuda::InPlaceWords::Answer* says = nullptr;
 
   const MulticastMemory* multicast = nullptr;  // if there is any
 
@@ -67,17 +67,17 @@ struct DeviceLaunch {
 
   // Launches CTAs of `threads` threads, for all ranks of the device.
   template <class Args>
-  Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
-              const Args& args) const {
+  Status launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
+                const Args& args) const {
     return launch(kernel, ctas, threads, shared_bytes, &args, sizeof(args));
   }
-  Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes, const void* args,
-              std::size_t bytes) const;
+  Status launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes, const void* args,
+                std::size_t bytes) const;
 };
 
-Done launch_strategy(const DeviceLaunch& call);
+Status launch_strategy(const DeviceLaunch& call);
 // What goes before, where the call is tried in place.
-Done launch_in_place(const DeviceLaunch& call);
+Status launch_in_place(const DeviceLaunch& call);
 
 // Of a rank, where this one's is `own`.
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);
@@ -85,11 +85,11 @@ std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, in
 bool is_in_multicast_windows(const Call& call);
 
 // A way each. All but connected and met: every device has one rank.
-Done launch_connected(const DeviceLaunch& call);
-Done launch_met(const DeviceLaunch& call);
-Done launch_shared(const DeviceLaunch& call);
-Done launch_windows(const DeviceLaunch& call);
-Done launch_ll_push(const DeviceLaunch& call);
-Done launch_multicast(const DeviceLaunch& call);
+Status launch_connected(const DeviceLaunch& call);
+Status launch_barrier(const DeviceLaunch& call);
+Status launch_shared(const DeviceLaunch& call);
+Status launch_windows(const DeviceLaunch& call);
+Status launch_ll_push(const DeviceLaunch& call);
+Status launch_multicast(const DeviceLaunch& call);
 
 }  // namespace rondo::gpu

@@ -27,7 +27,7 @@ bool is_in_multicast_windows(const Call& call) {
           is_whole(call.record.count * size_of(call.record.type)));
 }
 
-Done launch_windows(const DeviceLaunch& call) {
+Status launch_windows(const DeviceLaunch& call) {
   DirectLaunches launches(call.api, call.ctas_of_processes(), call.stream);
   launches.meet_one_by_one(call.barrier_of_processes());
   const int n = call.connections.layout().ranks(), self = call.rank();

@@ -18,7 +18,7 @@ Result<std::uint32_t> CallSlots::place(HostedCall made, bool in_capture) {
     for (std::size_t i = kAhead; i < calls_.size(); ++i)
       if (calls_[i].same_as(made)) return static_cast<std::uint32_t>(i);
     if (calls_.size() - kAhead >= kMaxCaptured)
-      return fail(Status::kInvalidUsage,
+      return fail(StatusCode::kInvalidUsage,
                   "rank {} has captured {} different calls into graphs, the most that ranks whose "
                   "calls pass through the host can",
                   rank_, calls_.size() - kAhead);
@@ -32,18 +32,18 @@ Result<std::uint32_t> CallSlots::place(HostedCall made, bool in_capture) {
 }
 
 // Limits count from the newest call that ended.
-Done CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
+Status CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
   using Clock = std::chrono::steady_clock;
   std::uint64_t seen = 0;
   auto begin = Clock::now();
   bool warned = false;
   for (std::uint64_t served; (served = served_.load(std::memory_order_acquire)) + kAhead <= plain_;
        seen = served) {
-    if (ended_) return fail(Status::kInvalidUsage, "the communicator has ended");
+    if (ended_) return fail(StatusCode::kInvalidUsage, "the communicator has ended");
     if (served != seen) begin = Clock::now();
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     if (limit_seconds_ > 0 && waited > limit_seconds_)
-      return fail(Status::kTimeout, "{}",
+      return fail(StatusCode::kTimeout, "{}",
                   fault_texts::timed_out_ahead(rank_, limit_seconds_, kAhead));
     if (waited > kWarnAheadSeconds && !warned) {
       warned = true;
@@ -52,7 +52,7 @@ Done CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
     }
     served_one_.wait_for(lock, kLook);
   }
-  return done();
+  return ok_status();
 }
 
 // A deque's elements stay where they are.

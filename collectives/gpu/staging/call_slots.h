@@ -1,10 +1,11 @@
 // CallSlots: the calls that a stream will ask the host for, by number: the stream's words carry
 // nothing else.
 //
-// Plain calls take turns in the first kAhead places; captured ones keep theirs, and calls that are
-// alike share one, so that graphs can be replayed. Guarantees: a plain call waits while the rank is
-// kAhead of them ahead of its stream, and no longer than its limit; a place's call stays where it
-// is until it was served. Cost: a mutex a call; captured ones are compared with all before.
+// Plain calls take turns in the first kAhead placement; captured ones keep theirs, and calls that
+// are alike share one, so that graphs can be replayed. Guarantees: a plain call waits while the
+// rank is kAhead of them ahead of its stream, and no longer than its limit; a place's call stays
+// where it is until it was served. Cost: a mutex a call; captured ones are compared with all
+// before.
 #pragma once
 
 #include <atomic>
@@ -41,7 +42,7 @@ class CallSlots {
   bool has_ended() const { return ended_; }
 
  private:
-  Done wait_for_room(std::unique_lock<std::mutex>& lock);
+  Status wait_for_room(std::unique_lock<std::mutex>& lock);
 
   const int rank_;
   const double limit_seconds_;

@@ -29,7 +29,7 @@ Result<GpuCaptureInfo> capture_of(GpuStream stream) {
   return capture;
 }
 
-LaunchSite site_of(GpuStream stream, const GpuCaptureInfo& capture) {
+LaunchPosition site_of(GpuStream stream, const GpuCaptureInfo& capture) {
   return {0, stream, capture, nullptr, false};
 }
 
@@ -58,7 +58,7 @@ HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
       run_(own_device_, size_),
       service_({state, slots_, staging_, proxy_}) {}
 
-Done HostProxy::open() {
+Status HostProxy::open() {
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(staging_.open());
@@ -76,7 +76,7 @@ GpuMemoryUse HostProxy::memory() const {
 
 // In the order in which they finish: what is to be told is told before the rank says that it
 // leaves.
-Done HostProxy::start() {
+Status HostProxy::start() {
   proxy_.add(errands_);
   proxy_.add(service_);
   if (kernels_) proxy_.add(*kernels_);
@@ -88,7 +88,7 @@ Done HostProxy::start() {
     const auto progress = [this] { return kernels_ ? kernels_->kernel_progress() : Progress{}; };
     const auto wait = [this] { return kernels_ ? kernels_->message_wait() : std::nullopt; };
     const auto lost = [this](int* peer) { return kernels_ ? kernels_->first_end(peer) : nullptr; };
-    status_ = std::make_unique<InternodeStatus>(InternodeStatus::Terms{
+    status_ = std::make_unique<InternodeStatus>(InternodeStatus::Options{
         rank_, size_, state_.members.shape, *links,
         [this](int rank) { return state_.members.name_of(rank); }, raise, progress, wait, lost});
     proxy_.add(*status_);
@@ -100,11 +100,11 @@ Done HostProxy::start() {
   // A rank that died before its link was open would be missed by the judge and by those below it.
   const auto is_settled = [this] { return status_->has_joined() || status_->has_ended(); };
   if (status_) poll_until(is_settled, seconds_from_now(kJoinSeconds));
-  return done();
+  return ok_status();
 }
 
-void HostProxy::hear(int peer, std::span<const std::byte> message) {
-  if (status_) status_->hear(peer, message);
+void HostProxy::report(int peer, std::span<const std::byte> message) {
+  if (status_) status_->report(peer, message);
 }
 
 HostProxy::~HostProxy() {
@@ -125,7 +125,7 @@ void HostProxy::close() {
   if (proxy_.runs() && (told || !drained(kPatientSeconds))) {
     if (!told) {
       Fault left;
-      left.status = Status::kRemoteError;
+      left.status = StatusCode::kRemoteError;
       left.rank = left.culprit = rank_;
       left.text = fault_texts::left_early(left.rank);
       state_.faults.raise(std::move(left));
@@ -136,7 +136,7 @@ void HostProxy::close() {
   state_.one_sided.remote_puts().take_back();
 }
 
-Done HostProxy::lend_staging() {
+Status HostProxy::lend_staging() {
   return state_.one_sided.remote_puts().lend({staging_.input(0), staging_.shape().rank_bytes});
 }
 
@@ -147,7 +147,7 @@ void HostProxy::end(const Fault&) {
   proxy_.ring();
 }
 
-Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
+Status HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
   const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
@@ -157,10 +157,10 @@ Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy)
     const PinnedStaging& staging;
     const GpuStream stream;
     const CopyStep& copy;
-    Done write(std::uint32_t& word, std::uint32_t value) const {
+    Status write(std::uint32_t& word, std::uint32_t value) const {
       return staging.write(stream, word, value);
     }
-    Done wait(std::uint32_t& word, std::uint32_t at_least) const {
+    Status wait(std::uint32_t& word, std::uint32_t at_least) const {
       return staging.await(stream, word, at_least);
     }
   };
@@ -168,16 +168,16 @@ Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy)
       enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
   RONDO_CHECK_OK(order_.end(site_of(stream, capture)));
   proxy_.ring();
-  return done();
+  return ok_status();
 }
 
-Done HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
-                              const CopyStep& copy) {
+Status HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
+                                const CopyStep& copy) {
   return on_one_of(streams, [&] { return enqueue(streams.front(), std::move(call), copy); });
 }
 
 template <class Enqueue>
-Done HostProxy::on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue) {
+Status HostProxy::on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue) {
   const GpuStream on = streams.front();
   for (GpuStream other : streams) {
     if (same_stream(other, on)) continue;
@@ -192,11 +192,12 @@ Done HostProxy::on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue)
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(other));
     RONDO_CHECK_OK(order_.begin(site_of(other, capture)));
   }
-  return done();
+  return ok_status();
 }
 
 template <class Launch>
-Done HostProxy::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch) {
+Status HostProxy::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture,
+                                  Launch&& launch) {
   RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
   LaunchTurn turn(this, implicit_order_ && !capturing(capture));
   RONDO_CHECK_OK(turn.begin(device_, stream));
@@ -212,22 +213,22 @@ double HostProxy::predicted_ns(const CallRecord& record) const {
   return rondo::predicted_ns(state_.facts, record);
 }
 
-Done HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
+Status HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
   bool messages = false;
-  Done collectives;
+  Status collectives;
   for (const Call& call : calls) {
     messages |= is_point_to_point(call);
     if (collectives.ok() && !is_point_to_point(call)) collectives = post_collective(call);
   }
   // Also where a later one went wrong: other ranks may have begun these.
-  const Done flushed = flush();
+  const Status flushed = flush();
   RONDO_CHECK_OK(collectives);
   RONDO_CHECK_OK(flushed);
-  if (!messages) return done();
+  if (!messages) return ok_status();
   return kernels_ ? launch_messages(calls, mismatch) : post_messages(calls);
 }
 
-Done HostProxy::post_collective(const Call& call) {
+Status HostProxy::post_collective(const Call& call) {
   if (!kernels_) return post_by_host(call);
   const auto plan = kernels_->plan(call.record, &newest_);
   if (plan && plan->strategy == Strategy::kConnected) return post_by_kernels(call, *plan);
@@ -238,12 +239,12 @@ Done HostProxy::post_collective(const Call& call) {
   return launch_in_order(call.stream, capture, [&] { return kernels_->launch_messages_of(call); });
 }
 
-Done HostProxy::announce(const Call& call, const GpuCaptureInfo& capture) {
-  return capturing(capture) ? done() : status_->announce(call.record);
+Status HostProxy::announce(const Call& call, const GpuCaptureInfo& capture) {
+  return capturing(capture) ? ok_status() : status_->announce(call.record);
 }
 
 // It is announced before it is launched: no other rank waits for that before it announces its own.
-Done HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
+Status HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
   PlannedCall planned = kernels_->planned(plan, call, run_.spare_buffers());
   if (!run_.takes(next_joint(call), planned)) RONDO_CHECK_OK(flush());
   JointCall& joint = next_joint(call);
@@ -256,7 +257,7 @@ Done HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
   RONDO_CHECK_OK(announce(call, capture));
   run_.add(joint, std::move(planned));
   ++joined_;
-  return done();
+  return ok_status();
 }
 
 // The call as the run's next: in memory of one that is over, if there is any.
@@ -267,10 +268,10 @@ JointCall& HostProxy::next_joint(const Call& call) {
   return next;
 }
 
-Done HostProxy::flush() {
-  if (run_.empty()) return done();
+Status HostProxy::flush() {
+  if (run_.empty()) return ok_status();
   const PostedCall& first = run_.first().posted[0];
-  Done launched = launch_in_order(first.call.stream, first.capture, [&] {
+  Status launched = launch_in_order(first.call.stream, first.capture, [&] {
     return kernels_->launch(run_.calls(), first.call.stream);
   });
   run_.clear();
@@ -278,7 +279,7 @@ Done HostProxy::flush() {
   return launched;
 }
 
-Done HostProxy::post_by_host(const Call& call) {
+Status HostProxy::post_by_host(const Call& call) {
   const CallRecord& record = call.record;
   const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
@@ -286,12 +287,12 @@ Done HostProxy::post_by_host(const Call& call) {
   const Buffers buffers = buffers_of(call);
   hosted.scalar = buffers.late_scalar ? 0 : buffers.scalar;
   hosted.late_scalar = buffers.late_scalar;
-  const auto copy = [&](std::uint64_t number, bool in) -> Done {
+  const auto copy = [&](std::uint64_t number, bool in) -> Status {
     if (number == 0 && in && buffers.late_scalar)
       RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar, call.late_scalar,
                                            size_of(record.type), GpuCopy::kAny, call.stream),
                            "cudaMemcpyAsync"));
-    if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return done();
+    if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return ok_status();
     DirectLaunches copies(*gpu_api(), 1, call.stream);
     copies.copy_by_driver();
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
@@ -301,13 +302,13 @@ Done HostProxy::post_by_host(const Call& call) {
   return enqueue(call.stream, std::move(hosted), copy);
 }
 
-Done HostProxy::launch_messages(std::span<const Call> calls, Mismatch* mismatch) {
+Status HostProxy::launch_messages(std::span<const Call> calls, Mismatch* mismatch) {
   std::vector<GpuStream> streams;
   for (const Call& call : calls)
     if (is_point_to_point(call)) streams.push_back(call.stream);
   RONDO_TRY(const std::vector<ProcessMessage> messages, messages_of_group(rank_, calls, mismatch));
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(streams.front()));
-  const auto launch = [&]() -> Done {
+  const auto launch = [&]() -> Status {
     for (const ProcessMessage& message : messages)
       if (!message.is_within())
         status_->notes().announce(message.from, message.to, message.record, capturing(capture));
@@ -316,7 +317,7 @@ Done HostProxy::launch_messages(std::span<const Call> calls, Mismatch* mismatch)
   return on_one_of(streams, [&] { return launch_in_order(streams.front(), capture, launch); });
 }
 
-Done HostProxy::post_messages(std::span<const Call> calls) {
+Status HostProxy::post_messages(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
   const std::uint64_t most = staging_.piece_bytes(size_);
@@ -332,7 +333,7 @@ Done HostProxy::post_messages(std::span<const Call> calls) {
           {std::min(most / width, count - at), call.record.type, user + at * width});
   }
   const std::vector<MessagePieces> all = hosted.messages;
-  const auto copy = [&](std::uint64_t round, bool in) -> Done {
+  const auto copy = [&](std::uint64_t round, bool in) -> Status {
     DirectLaunches copies(*gpu_api(), 1, streams.front());
     copies.copy_by_driver();
     for (const MessagePieces& one : all) {
@@ -349,7 +350,7 @@ Done HostProxy::post_messages(std::span<const Call> calls) {
   return enqueue_group(streams, std::move(hosted), copy);
 }
 
-Done HostProxy::post_one_sided(std::span<const Call> calls) {
+Status HostProxy::post_one_sided(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
   OneSidedRounds rounds(staging_, size_);
@@ -365,8 +366,8 @@ Done HostProxy::post_one_sided(std::span<const Call> calls) {
     }
   }
   hosted.rounds = rounds.calls();
-  const auto copy = [&](std::uint64_t step, bool in) -> Done {
-    if (!in) return done();
+  const auto copy = [&](std::uint64_t step, bool in) -> Status {
+    if (!in) return ok_status();
     DirectLaunches launches(*gpu_api(), 1, streams.front());
     launches.copy_by_driver();
     for (const OneSidedRounds::Copy& one : rounds.copies(step))

@@ -55,11 +55,11 @@ class HostProxy final : public GpuEngine {
   Proxy& proxy() { return proxy_; }
   ProxyErrands& errands() { return errands_; }
   // For puts to other hosts; on the proxy's thread.
-  Done lend_staging();
-  Done start();
+  Status lend_staging();
+  Status start();
 
   // Of control messages and ranks, where there are several hosts.
-  void hear(int peer, std::span<const std::byte> message);
+  void report(int peer, std::span<const std::byte> message);
   int gone() const { return status_ ? status_->gone() : -1; }
 
   double predicted_ns(const CallRecord& record) const override;
@@ -69,10 +69,10 @@ class HostProxy final : public GpuEngine {
   void set_tuned(const std::shared_ptr<const TunedWays>& ways) override {
     if (kernels_) kernels_->set_tuned(ways);
   }
-  Done post(std::span<const Call> calls, Mismatch* mismatch) override;
+  Status post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds) override { return true; }
   // Puts, signals and waits for signals of one group.
-  Done post_one_sided(std::span<const Call> calls);
+  Status post_one_sided(std::span<const Call> calls);
   bool kernel_gave_up(std::optional<Fault>*) const override {
     return kernels_ && kernels_->gave_up();
   }
@@ -84,25 +84,25 @@ class HostProxy final : public GpuEngine {
 
  private:
   HostProxy(CommunicatorState& state, std::uint64_t bytes);
-  Done open();
-  Done post_collective(const Call& call);
-  Done post_by_kernels(const Call& call, const DevicePlan& plan);
+  Status open();
+  Status post_collective(const Call& call);
+  Status post_by_kernels(const Call& call, const DevicePlan& plan);
   JointCall& next_joint(const Call& call);
-  Done post_by_host(const Call& call);
+  Status post_by_host(const Call& call);
   // Launches the run of collectives, if there is one.
-  Done flush();
-  Done announce(const Call& call, const GpuCaptureInfo& capture);
-  Done post_messages(std::span<const Call> calls);
-  Done launch_messages(std::span<const Call> calls, Mismatch* mismatch);
-  using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
-  Done enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
-  Done enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
+  Status flush();
+  Status announce(const Call& call, const GpuCaptureInfo& capture);
+  Status post_messages(std::span<const Call> calls);
+  Status launch_messages(std::span<const Call> calls, Mismatch* mismatch);
+  using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
+  Status enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
+  Status enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
   // enqueue() on the first stream; the group's other streams come before it, and after.
   template <class Enqueue>
-  Done on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue);
+  Status on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue);
   // launch() between what keeps the rank's kernels in order.
   template <class Launch>
-  Done launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch);
+  Status launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch);
 
   CommunicatorState& state_;
   const int rank_, size_, device_;

@@ -33,7 +33,7 @@ bool HostedService::progress() {
   const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
   if (mail == 0) return parts_.state.faults.adopt_from_peers();  // no wait looks
   (void)guarded(
-      "a call through the host", [&] { return run_call(mail - 1), done(); },
+      "a call through the host", [&] { return run_call(mail - 1), ok_status(); },
       [this](const Error& error) { fail_call(error); })
       .ok();
   return true;
@@ -64,7 +64,7 @@ void HostedService::run_call(std::uint32_t number) {
     return true;
   };
   const auto do_step = [&](std::uint32_t step) {
-    const Done result = run_step(call, steps, step);
+    const Status result = run_step(call, steps, step);
     if (!result.ok()) fail_call(result.error());
     return result.ok();
   };
@@ -72,7 +72,7 @@ void HostedService::run_call(std::uint32_t number) {
                            idle, do_step, [&] { parts_.slots.served(number); });
 }
 
-Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step) {
+Status HostedService::run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step) {
   if (step < call.rounds.size()) return parts_.state.run_calls(call.rounds[step]);
   if (!call.waits.empty()) {
     RONDO_CHECK_OK(parts_.state.run_calls(call.waits));
@@ -116,8 +116,8 @@ void HostedService::fail_call(const Error& error) {
   FaultState& faults = parts_.state.faults;
   (void)guarded("a fault", [&] {
     if (!faults.is_raised() && faults.ended() == FaultState::kRunning)
-      faults.raise(faults.make(error.status, -1, error.text));
-    return done();
+      faults.raise(faults.make(error.code, -1, error.text));
+    return ok_status();
   }).ok();
   parts_.slots.end();
 }

@@ -39,7 +39,7 @@ class HostedService final : public ProxyTask {
 
  private:
   void run_call(std::uint32_t number);
-  Done run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step);
+  Status run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step);
   void fail_call(const Error& error);
   void release();
   void tell_or_leave_to_thread(const Fault& fault);

@@ -25,8 +25,8 @@ struct HostedWords {                    // pinned; 0 between calls
 // Enqueues the steps of a call whose data pass through staging. `on` is a stream: write(word,
 // value), wait(word, at_least), copy(step, in). Both words are 0 between calls.
 template <class Stream>
-Done enqueue_staged_steps(std::uint32_t& ready, std::uint32_t& finished, std::uint32_t steps,
-                          Stream&& on) {
+Status enqueue_staged_steps(std::uint32_t& ready, std::uint32_t& finished, std::uint32_t steps,
+                            Stream&& on) {
   RONDO_CHECK_OK(on.copy(0, true));
   RONDO_CHECK_OK(on.write(ready, 1));
   for (std::uint32_t j = 0; j < steps; ++j) {
@@ -40,12 +40,12 @@ Done enqueue_staged_steps(std::uint32_t& ready, std::uint32_t& finished, std::ui
     if (j + 1 == steps) RONDO_CHECK_OK(on.write(finished, 0));
     RONDO_CHECK_OK(on.copy(j, false));
   }
-  return done();
+  return ok_status();
 }
 
 // The same of a call for the host.
 template <class Stream>
-Done enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
+Status enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
   RONDO_CHECK_OK(on.write(words.call_slot, mail));
   return enqueue_staged_steps(words.ready, words.done, steps, on);
 }

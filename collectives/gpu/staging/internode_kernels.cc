@@ -38,45 +38,47 @@ std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int ran
 }  // namespace
 
 Result<std::unique_ptr<InternodeKernels>> InternodeKernels::open(
-    Terms terms, std::shared_ptr<SpanMemory> memory) {
-  std::unique_ptr<InternodeKernels> made(new InternodeKernels(std::move(terms), std::move(memory)));
+    Options terms, std::shared_ptr<InternodeMemory> memory) {
+  std::unique_ptr<InternodeKernels> made(
+      new InternodeKernels(std::move(options), std::move(memory)));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-InternodeKernels::InternodeKernels(Terms terms, std::shared_ptr<SpanMemory> memory)
-    : api_(*gpu_api()), terms_(std::move(terms)), memory_(std::move(memory)) {}
+InternodeKernels::InternodeKernels(Options terms, std::shared_ptr<InternodeMemory> memory)
+    : api_(*gpu_api()), options_(std::move(options)), memory_(std::move(memory)) {}
 
-Done InternodeKernels::open() {
-  const DeviceScope scope(terms_.device);
+Status InternodeKernels::open() {
+  const DeviceScope scope(options_.device);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel, cuda::kMessagesKernel},
                               {cuda::connected_kernel}));
-  connections().host_control(terms_.rank).limit_ns =
-      static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);
+  connections().host_control(options_.rank).limit_ns =
+      static_cast<std::uint64_t>(options_.kernel_seconds * 1e9);
   constexpr int kStreams = 1;  // channels are enough
-  RONDO_TRY(auto network, open_network(terms_.network, {.rank = terms_.rank,
-                                                        .secret = terms_.secret,
-                                                        .purpose = "slots",
-                                                        .streams = kStreams,
-                                                        .near = terms_.near,
-                                                        .addresses = terms_.addresses}));
+  RONDO_TRY(auto network, open_network(options_.network, {.rank = options_.rank,
+                                                          .secret = options_.secret,
+                                                          .purpose = "slots",
+                                                          .streams = kStreams,
+                                                          .near = options_.near,
+                                                          .addresses = options_.addresses}));
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network)));
   RONDO_CHECK_OK(place_slots());
   messages_ = std::make_unique<InternodeMessages>(
-      InternodeMessages::Terms{terms_.rank, terms_.message_ctas, terms_.kernel_seconds,
-                               terms_.deadline},
+      InternodeMessages::Options{options_.rank, options_.message_ctas, options_.kernel_seconds,
+                                 options_.deadline},
       *memory_, *net_proxy_, arenas_);
-  return done();
+  return ok_status();
 }
 
 // Where the rank's slots to other hosts are, of connections now and of messages later.
-Done InternodeKernels::place_slots() {
+Status InternodeKernels::place_slots() {
   const auto rules = GpuDirectRules::from_environment();
   if (!rules.ok())
-    RONDO_WARN("rank {}: {}; its slots to other hosts stay in host memory", terms_.rank,
+    RONDO_WARN("rank {}: {}; its slots to other hosts stay in host memory", options_.rank,
                rules.error().text);
-  const GpuDirectFacts facts = gpu_direct_facts(terms_.device, net_proxy_->network(), terms_.near);
+  const GpuDirectFacts facts =
+      gpu_direct_facts(options_.device, net_proxy_->network(), options_.near);
   DeviceConnections::BounceSlots slots;
   Blocks blocks;
   for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
@@ -86,23 +88,23 @@ Done InternodeKernels::place_slots() {
     slots[direction] = piece.at;
     blocks[direction] = piece.block;
   }
-  RONDO_CHECK_OK(connections().place_bounce_buffers(terms_.rank, std::move(slots)));
-  return net_proxy_->add_first(lines_of(connections(), terms_.rank, blocks));
+  RONDO_CHECK_OK(connections().place_bounce_buffers(options_.rank, std::move(slots)));
+  return net_proxy_->add_first(lines_of(connections(), options_.rank, blocks));
 }
 
 // Nothing: they are pinned.
 DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict& verdict) {
   const char* const what = direction == cuda::kOutgoing ? "sends from" : "receives into";
-  const std::uint64_t bytes = connections().layout().bounce_slot_bytes(terms_.rank, direction);
-  auto arena = DirectArena::open(terms_.device, verdict, bytes,
+  const std::uint64_t bytes = connections().layout().bounce_slot_bytes(options_.rank, direction);
+  auto arena = DirectArena::open(options_.device, verdict, bytes,
                                  [this](const DirectBlock& one) { return net_proxy_->take(one); });
   auto piece = arena.ok() ? (*arena)->take(bytes) : Result<DirectPiece>(arena.error());
   if (!piece.ok()) {
-    RONDO_INFO(kNet, "rank {} {} host memory, to other hosts: {}", terms_.rank, what,
+    RONDO_INFO(kNet, "rank {} {} host memory, to other hosts: {}", options_.rank, what,
                piece.error().text);
     return {};
   }
-  RONDO_INFO(kNet, "rank {} {} its GPU's memory, to other hosts ({}{})", terms_.rank, what,
+  RONDO_INFO(kNet, "rank {} {} its GPU's memory, to other hosts ({}{})", options_.rank, what,
              (*arena)->kind() == net::Memory::Kind::kDmabuf ? "dmabuf" : "nvidia_peermem",
              verdict.flushes      ? ", with flushes"
              : verdict.reads_back ? ", read back by the network"
@@ -112,7 +114,7 @@ DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict
 }
 
 GpuMemoryUse InternodeKernels::memory() const {
-  GpuMemoryUse use = memory_->memory(terms_.rank);
+  GpuMemoryUse use = memory_->memory(options_.rank);
   for (const auto& arena : arenas_)
     if (arena) use.device += arena->bytes();
   return use;
@@ -120,8 +122,8 @@ GpuMemoryUse InternodeKernels::memory() const {
 
 std::vector<std::byte> InternodeKernels::address() const { return net_proxy_->address(); }
 
-Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses,
-                               const net::Deadline& deadline) {
+Status InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses,
+                                 const net::Deadline& deadline) {
   RONDO_CHECK_OK(net_proxy_->connect(addresses));
   const auto is_aborted = [&] { return deadline.aborted && deadline.aborted(); };
   int peer = -1;
@@ -130,72 +132,72 @@ Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses
     return net_proxy_->is_open() || is_aborted() || net_proxy_->first_end(&peer) != nullptr;
   };
   if (!poll_until(is_over, deadline.at))
-    return fail(Status::kTimeout,
+    return fail(StatusCode::kTimeout,
                 "rank {} timed out while it opened the connections of its GPU to other hosts; "
                 "RONDO_INIT_TIMEOUT sets this limit",
-                terms_.rank);
-  if (net_proxy_->is_open()) return done();
+                options_.rank);
+  if (net_proxy_->is_open()) return ok_status();
   if (is_aborted())
-    return fail(Status::kInvalidUsage, "aborted while connections between hosts were opened");
+    return fail(StatusCode::kInvalidUsage, "aborted while connections between hosts were opened");
   return *net_proxy_->first_end(&peer);
 }
 
 std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record,
                                                  NewestDevicePlan* newest) const {
-  return plan_across_hosts(terms_.plan, terms_.from_bytes, record, newest);
+  return plan_across_hosts(options_.plan, options_.from_bytes, record, newest);
 }
 
 void InternodeKernels::set_tuned(std::shared_ptr<const TunedWays> ways) {
   tuned_ = std::move(ways);
-  terms_.plan.tuned = tuned_.get();
+  options_.plan.tuned = tuned_.get();
 }
 
 PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
                                       std::vector<Buffers> memory) const {
   PlannedCall planned{plan, call.record, std::move(memory), false};
-  planned.buffers.resize(static_cast<std::size_t>(terms_.size));
-  planned.buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
+  planned.buffers.resize(static_cast<std::size_t>(options_.size));
+  planned.buffers[static_cast<std::size_t>(options_.rank)] = buffers_of(call);
   return planned;
 }
 
-Done InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream stream) {
-  const int here[] = {terms_.rank};
-  terms_.proxy.ring();  // first: launches may be blocking
+Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream stream) {
+  const int here[] = {options_.rank};
+  options_.proxy.ring();  // first: launches may be blocking
   DeviceLaunch launch{api_, connections(), calls, here};
   launch.stream = stream;
   return launch_connected(launch);
 }
 
 // The rank's part of a gather, scatter or all-to-all.
-Done InternodeKernels::launch_messages_of(const Call& call) {
+Status InternodeKernels::launch_messages_of(const Call& call) {
   std::vector<ProcessMessage> messages;
   const auto add = [&](int from, int to) {
-    const auto call_of = [&](int rank) { return rank == terms_.rank ? &call : nullptr; };
+    const auto call_of = [&](int rank) { return rank == options_.rank ? &call : nullptr; };
     if (auto message = message_between(from, to, call.record, call_of(from), call_of(to)))
       messages.push_back(*message);
   };
-  for (int peer = 0; peer < terms_.size; ++peer) {
-    add(terms_.rank, peer);
-    if (peer != terms_.rank) add(peer, terms_.rank);
+  for (int peer = 0; peer < options_.size; ++peer) {
+    add(options_.rank, peer);
+    if (peer != options_.rank) add(peer, options_.rank);
   }
   int peer = -1;
-  return messages.empty() ? done() : launch(messages, call.stream, &peer);
+  return messages.empty() ? ok_status() : launch(messages, call.stream, &peer);
 }
 
-Done InternodeKernels::launch(std::span<const ProcessMessage> messages, GpuStream stream,
-                              int* peer) {
+Status InternodeKernels::launch(std::span<const ProcessMessage> messages, GpuStream stream,
+                                int* peer) {
   RONDO_TRY(const InternodeMessages::Launches launches, messages_->prepare(messages, peer));
-  terms_.proxy.ring();  // first: launches may be blocking
+  options_.proxy.ring();  // first: launches may be blocking
   return messages_->enqueue(launches, stream);
 }
 
 bool InternodeKernels::gave_up() const {
-  return HostAtomics::load_acquire(connections().host_control(terms_.rank).gave_up) != 0;
+  return HostAtomics::load_acquire(connections().host_control(options_.rank).gave_up) != 0;
 }
 
 void InternodeKernels::end() {
   // Not those of other ranks of this process: they shall know why before their streams end.
-  connections().stop_kernels(terms_.rank);
+  connections().stop_kernels(options_.rank);
   ended_.store(true, std::memory_order_release);
 }
 
@@ -203,10 +205,10 @@ bool InternodeKernels::progress() {
   const auto fail = [this](const Error& error) {
     (void)guarded("a fault", [&] {
       Fault found;
-      found.status = error.status;
-      found.rank = found.culprit = terms_.rank;
+      found.status = error.code;
+      found.rank = found.culprit = options_.rank;
       found.text = error.text;
-      return terms_.raise(found), done();
+      return options_.raise(found), ok_status();
     }).ok();
   };
   const auto step = [this]() -> Result<bool> {
@@ -219,7 +221,7 @@ bool InternodeKernels::progress() {
 }
 
 bool InternodeKernels::is_busy() const {
-  return is_in_launch(connections(), terms_.rank) || messages_->is_waiting();
+  return is_in_launch(connections(), options_.rank) || messages_->is_waiting();
 }
 
 void InternodeKernels::finish() {
@@ -228,13 +230,13 @@ void InternodeKernels::finish() {
     return ended_.load(std::memory_order_acquire) || net_proxy_->flushed();
   };
   poll_until(is_over, seconds_from_now(kFlushSeconds));
-  RONDO_INFO(kNet, "rank {} sent {} bytes of its kernels to other hosts", terms_.rank,
+  RONDO_INFO(kNet, "rank {} sent {} bytes of its kernels to other hosts", options_.rank,
              net_proxy_->sent());
   net_proxy_->close();
 }
 
 Progress InternodeKernels::kernel_progress() const {
-  Progress now = progress_of(connections(), terms_.rank);
+  Progress now = progress_of(connections(), options_.rank);
   now.traffic = net_proxy_->moved() ^ messages_->traffic();
   return now;
 }

@@ -23,12 +23,12 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/internode_plan.h"
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/posted_calls.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/staging/internode_memory.h"
 #include "collectives/gpu/staging/internode_messages.h"
-#include "collectives/gpu/staging/span_memory.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/progress.h"
 #include "topology/graph/nearness.h"
@@ -41,7 +41,7 @@ namespace rondo::gpu {
 
 class InternodeKernels final : public ProxyTask {
  public:
-  struct Terms {
+  struct Options {
     int rank = 0, size = 1, device = 0;
     DevicePlanFacts plan;
     std::uint64_t from_bytes = 0;
@@ -56,30 +56,30 @@ class InternodeKernels final : public ProxyTask {
     Proxy& proxy;                                 // which runs this task, once it is added
   };
   // memory: of all ranks of this process. Loads the kernels, listens.
-  static Result<std::unique_ptr<InternodeKernels>> open(Terms terms,
-                                                        std::shared_ptr<SpanMemory> memory);
+  static Result<std::unique_ptr<InternodeKernels>> open(Options terms,
+                                                        std::shared_ptr<InternodeMemory> memory);
   InternodeKernels(const InternodeKernels&) = delete;
   InternodeKernels& operator=(const InternodeKernels&) = delete;
 
   std::vector<std::byte> address() const;
   // addresses: by rank; while the proxy has no thread. Returns when all connections of this rank
   // are open.
-  Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
+  Status connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
   GpuMemoryUse memory() const;
   // How a collective runs as kernels; nothing: it does not. Messages always do. newest: of the
   // rank's own calls, by the thread that makes them.
   std::optional<DevicePlan> plan(const CallRecord& record,
                                  NewestDevicePlan* newest = nullptr) const;
-  const DevicePlanFacts& plan_facts() const { return terms_.plan; }
+  const DevicePlanFacts& plan_facts() const { return options_.plan; }
   void set_tuned(std::shared_ptr<const TunedWays> ways);
   // memory: for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;
   // Over connections: a list, as one launch (call_run.h); and one that consists of messages.
-  Done launch(std::span<const PlannedCall> calls, GpuStream stream);
-  Done launch_messages_of(const Call& call);
+  Status launch(std::span<const PlannedCall> calls, GpuStream stream);
+  Status launch_messages_of(const Call& call);
   // A group's; peer: whom an error is about.
-  Done launch(std::span<const ProcessMessage> messages, GpuStream stream, int* peer);
+  Status launch(std::span<const ProcessMessage> messages, GpuStream stream, int* peer);
   // The communicator has ended; from any thread.
   void end();
   // A kernel has: its stream is free before rank 0 has said whose fault it is.
@@ -98,16 +98,16 @@ class InternodeKernels final : public ProxyTask {
   void finish() override;
 
  private:
-  InternodeKernels(Terms terms, std::shared_ptr<SpanMemory> memory);
-  Done open();
-  Done place_slots();
+  InternodeKernels(Options terms, std::shared_ptr<InternodeMemory> memory);
+  Status open();
+  Status place_slots();
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);
   DeviceConnections& connections() const { return memory_->connections(); }
 
   const GpuApi& api_;
-  Terms terms_;
-  std::shared_ptr<const TunedWays> tuned_;  // which terms_.plan refers to
-  const std::shared_ptr<SpanMemory> memory_;
+  Options options_;
+  std::shared_ptr<const TunedWays> tuned_;  // which options_.plan refers to
+  const std::shared_ptr<InternodeMemory> memory_;
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;
   std::unique_ptr<InternodeMessages> messages_;

@@ -8,25 +8,25 @@ namespace rondo::gpu {
 
 static_assert(cuda::kMessageChannels <= kMaxProxyMessageChannels);
 
-InternodeMessages::InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy,
+InternodeMessages::InternodeMessages(Options terms, InternodeMemory& memory, NetProxy& net_proxy,
                                      Arenas& arenas)
-    : terms_(std::move(terms)),
+    : options_(std::move(options)),
       memory_(memory),
       net_proxy_(net_proxy),
       by_kernel_({.connections = &memory.connections(),
-                  .max_ctas = terms_.max_ctas,
-                  .is_here = [rank = terms_.rank](int other) { return other == rank; },
+                  .max_ctas = options_.max_ctas,
+                  .is_here = [rank = options_.rank](int other) { return other == rank; },
                   .slots_for =
                       [this, &arenas](const ProcessMessage& message, bool sends) {
                         return memory_.slots(
-                            message.from, message.to, sends, terms_.deadline(),
+                            message.from, message.to, sends, options_.deadline(),
                             arenas[sends ? cuda::kOutgoing : cuda::kIncoming].get());
                       },
                   .carry =
                       [this, &net_proxy](int from, int to, int channel, const Connection& end,
                                          const DirectBlock& block) {
                         net_proxy.add({net_proxy_message_link(from, to, channel), end,
-                                       from == terms_.rank, block});
+                                       from == options_.rank, block});
                       }}) {}
 
 // each(peer, slot): for which slot (from 1) of the peer's a channel waits; 0: it does not.
@@ -37,7 +37,7 @@ void InternodeMessages::for_each_wait(const Each& each) const {
     for (int direction = 0; direction < cuda::kDirections; ++direction)
       for (int channel = 0; channel < cuda::kMessageChannels; ++channel)
         each(peer, HostAtomics::load_acquire(
-                       connections.message_wait(terms_.rank, peer, direction, channel)));
+                       connections.message_wait(options_.rank, peer, direction, channel)));
 }
 
 std::optional<Wait> InternodeMessages::wait() const {
@@ -46,7 +46,7 @@ std::optional<Wait> InternodeMessages::wait() const {
     if (slot != 0 && (awaited.empty() || awaited.back() != peer)) awaited.push_back(peer);
   });
   if (awaited.empty()) return std::nullopt;
-  return Wait{kMessageInWords, std::move(awaited), terms_.limit_seconds};
+  return Wait{kMessageInWords, std::move(awaited), options_.limit_seconds};
 }
 
 bool InternodeMessages::is_waiting() const {

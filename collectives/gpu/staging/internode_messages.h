@@ -2,8 +2,8 @@
 // kernels: all that it sends and receives in a group, to whatever host, is one launch
 // (messages_by_kernel.h).
 //
-// Slots to ranks of its host are the receiver's or the host's (span_memory.h); to another host each
-// side has its own, and its proxy carries them by a line for each channel of the pair
+// Slots to ranks of its host are the receiver's or the host's (internode_memory.h); to another host
+// each side has its own, and its proxy carries them by a line for each channel of the pair
 // (net_proxy.h), made with the pair's first message. Guarantees: nothing here waits for a peer's
 // call; for whom the kernels wait is known, and who cannot get what they have sent (wait()). Cost:
 // that of the parts; wait() is a load a channel.
@@ -19,7 +19,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/messages_by_kernel.h"
-#include "collectives/gpu/staging/span_memory.h"
+#include "collectives/gpu/staging/internode_memory.h"
 #include "collectives/watchdog/progress.h"
 #include "transport/proxy/net_proxy.h"
 
@@ -27,7 +27,7 @@ namespace rondo::gpu {
 
 class InternodeMessages {
  public:
-  struct Terms {
+  struct Options {
     int rank = 0;
     int max_ctas = 1;                         // of a launch
     double limit_seconds = 0;                 // Wait::limit_seconds
@@ -35,14 +35,14 @@ class InternodeMessages {
   };
   // arenas: for slots that the rank sends from and receives into; null: pinned memory.
   using Arenas = std::array<std::unique_ptr<DirectArena>, cuda::kDirections>;
-  InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy, Arenas& arenas);
+  InternodeMessages(Options terms, InternodeMemory& memory, NetProxy& net_proxy, Arenas& arenas);
 
   // All of a group, of this rank; copies within it among them. peer: whom an error is about.
   using Launches = MessagesByKernel::Launches;
   Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer) {
     return by_kernel_.prepare(messages, peer);
   }
-  Done enqueue(const Launches& launches, GpuStream stream) const {
+  Status enqueue(const Launches& launches, GpuStream stream) const {
     return by_kernel_.enqueue(launches, stream);
   }
 
@@ -56,8 +56,8 @@ class InternodeMessages {
   template <class Each>
   void for_each_wait(const Each& each) const;
 
-  const Terms terms_;
-  SpanMemory& memory_;
+  const Options options_;
+  InternodeMemory& memory_;
   const NetProxy& net_proxy_;
   MessagesByKernel by_kernel_;
 };

@@ -7,12 +7,12 @@
 
 namespace rondo::gpu {
 
-Done PinnedStaging::open() {
+Status PinnedStaging::open() {
   RONDO_TRY(memory_, allocate_pinned(shape_.rank_bytes + sizeof(HostedWords),
                                      "cudaHostAlloc for calls through the host"));
   words_ = new (memory_.get() + shape_.rank_bytes) HostedWords{};
   RONDO_TRY(on_device_, address_on_device(memory_));
-  return done();
+  return ok_status();
 }
 
 std::uint64_t PinnedStaging::piece_bytes(int ranks) const {
@@ -20,12 +20,12 @@ std::uint64_t PinnedStaging::piece_bytes(int ranks) const {
   return shape_.quarter() / static_cast<std::uint64_t>(ranks) / kRound * kRound;
 }
 
-Done PinnedStaging::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
+Status PinnedStaging::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
   return check(gpu_api()->stream_write32(stream, on_device(word), value),
                "cuStreamWriteValue32 (calls through the host need stream memory operations)");
 }
 
-Done PinnedStaging::await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) const {
+Status PinnedStaging::await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) const {
   return check(
       gpu_api()->stream_wait32(stream, on_device(word), at_least, GpuWait::kGreaterOrEqual),
       "cuStreamWaitValue32 (calls through the host need stream memory operations)");

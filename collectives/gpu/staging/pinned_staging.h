@@ -21,7 +21,7 @@ class PinnedStaging {
   PinnedStaging(const PinnedStaging&) = delete;
   PinnedStaging& operator=(const PinnedStaging&) = delete;
 
-  Done open();  // on the current device
+  Status open();  // on the current device
 
   const cuda::StagingShape& shape() const { return shape_; }
   HostedWords& words() const { return *words_; }
@@ -32,8 +32,8 @@ class PinnedStaging {
   std::uint64_t piece_bytes(int ranks) const;
 
   // On a stream: stores a word; waits until one is at least so much.
-  Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
-  Done await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) const;
+  Status write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
+  Status await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) const;
 
  private:
   std::byte* on_device(std::uint32_t& word) const {

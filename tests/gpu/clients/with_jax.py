@@ -54,8 +54,8 @@ def be_a_rank(rank: int, ranks: int, platform: str, board) -> None:
     assert (scattered == total[rank]).all()
     exchanged = run(lambda x: lax.all_to_all(x, name, 0, 0, tiled=True), by_rank)
     assert (exchanged == blocks[:, rank]).all()
-    circle = [(r, (r + 1) % ranks) for r in range(ranks)]
-    assert (run(lambda x: lax.ppermute(x, name, circle), by_rank) == blocks[rank - 1]).all()
+    cycle = [(r, (r + 1) % ranks) for r in range(ranks)]
+    assert (run(lambda x: lax.ppermute(x, name, cycle), by_rank) == blocks[rank - 1]).all()
 
     train(jax, jnp, np, mesh, NamedSharding(mesh, by_rank), NamedSharding(mesh, alike), ranks)
     if platform == "cuda":

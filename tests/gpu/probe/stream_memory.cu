@@ -198,12 +198,12 @@ void ask_stream_memory_graphs() {
 // N streams wait for a flag; does another one still run a kernel within half a second?
 void ask_waiting_streams() {
   constexpr int kMax = 64;
-  struct Said {
+  struct Answer {
     int stuck_at;
   };
   const char* const settings[] = {nullptr, "1", "32"};
   for (const char* connections : settings) {
-    auto* const said = static_cast<Said*>(share_memory(sizeof(Said)));
+    auto* const said = static_cast<Answer*>(share_memory(sizeof(Answer)));
     in_processes(1, [&](int) {
       unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
       if (connections != nullptr) setenv("CUDA_DEVICE_MAX_CONNECTIONS", connections, 1);

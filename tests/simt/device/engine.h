@@ -37,7 +37,7 @@ class Engine {
   void push(CommandRef command);        // under the mutex
   // Whether all queues of a device have room; a launched graph takes the room of one command.
   bool has_room(int device) const;
-  // Returns when `done()`, which is called under the mutex, holds.
+  // Returns when `ok_status()`, which is called under the mutex, holds.
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
   // A host function: runs on a thread of its own, in the order of calls; then calls `over`.
   void call_host(std::function<void()> function);

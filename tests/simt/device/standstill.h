@@ -1,5 +1,5 @@
 // What a device stands still with: of every hardware queue the commands in it, and what each one
-// still has to come after, so that a circle of waits can be read off.
+// still has to come after, so that a cycle of waits can be read off.
 //
 //   device 0, queue 1:
 //     #52 event wait (stream 3), behind #48 messages (stream 4)

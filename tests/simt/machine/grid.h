@@ -64,7 +64,7 @@ struct Thread {
 // A CTA's barrier collects all of its threads; then they go on.
 struct Barrier {
   unsigned arrived = 0;
-  MetViews views;  // of those that came
+  BarrierViews views;  // of those that came
   std::vector<Thread*> waiting;
 };
 
@@ -76,7 +76,7 @@ struct Warp {
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
   std::array<LinePart, kWarpLanes> parts;         // of lines that are being stored
-  MetViews views;
+  BarrierViews views;
   std::vector<Thread*> waiting;
 };
 

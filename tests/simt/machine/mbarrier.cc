@@ -13,7 +13,7 @@ Thread& arriving() { return *Worker::running(); }
 Worker& its_worker() { return *arriving().cta.worker; }
 Mbarriers& all_of_cta() { return arriving().cta.mbarriers; }
 
-void see(const MetViews& views, Thread& thread) {
+void see(const BarrierViews& views, Thread& thread) {
   if (its_worker().weak() != nullptr) views.join(thread.memory.view);
 }
 

@@ -18,7 +18,7 @@ struct Mbarrier {
   unsigned missing = 1;
   std::uint64_t bytes = 0;  // of bulk copies, still to come
   unsigned phase = 0;
-  MetViews coming, over;         // of those that arrived in this phase, and in the one before
+  BarrierViews coming, over;     // of those that arrived in this phase, and in the one before
   std::vector<Thread*> waiting;  // for this phase
 
   bool is_over(unsigned parity) const { return phase % 2 != parity; }

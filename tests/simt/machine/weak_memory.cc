@@ -107,7 +107,7 @@ void View::forget_seen() {
   shared.reset();
 }
 
-void MetViews::add(const View& view) {
+void BarrierViews::add(const View& view) {
   device_ = std::max(device_, view.device);
   system_ = std::max(system_, view.system);
   for (const auto& [at, time] : view.own) View::note(seen_, at, time);
@@ -119,20 +119,20 @@ void MetViews::add(const View& view) {
 }
 
 // What lies behind both horizons needs no remembering.
-void MetViews::close() {
+void BarrierViews::close() {
   std::erase_if(seen_, [&](const auto& one) { return one.second <= std::min(device_, system_); });
   taken_.clear();
   if (!seen_.empty()) shared_ = std::make_shared<const Seen>(std::move(seen_));
 }
 
-void MetViews::raise(View& view) const {
+void BarrierViews::raise(View& view) const {
   view.device = std::max(view.device, device_);
   view.system = std::max(view.system, system_);
   view.own.clear();
   view.shared = shared_;
 }
 
-void MetViews::join(View& view) const {
+void BarrierViews::join(View& view) const {
   view.device = std::max(view.device, device_);
   view.system = std::max(view.system, system_);
   if (shared_ == nullptr || view.shared == shared_) return;

@@ -93,7 +93,7 @@ struct View {
 
 // Threads that meet at a barrier: afterwards each has seen what any of them had, and so have others
 // that hear of it. Cost: what was seen is put together once and then shared.
-class MetViews {
+class BarrierViews {
  public:
   void add(const View& view);    // of one that comes
   void close();                  // all have come

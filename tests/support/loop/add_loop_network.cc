@@ -9,7 +9,7 @@ void add_loop_network(std::function<std::string(int rank)> lacks, const std::str
   const auto open = [lacks = std::move(lacks)](
                         const NetworkRequest& request) -> Result<std::unique_ptr<net::Network>> {
     if (const std::string why = lacks ? lacks(request.rank) : ""; !why.empty())
-      return fail(Status::kSystemError, "{}", why);
+      return fail(StatusCode::kSystemError, "{}", why);
     RONDO_TRY(auto network, LoopNetwork::open(port_options(request)));
     return std::unique_ptr<net::Network>(std::move(network));
   };

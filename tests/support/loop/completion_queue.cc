@@ -47,7 +47,7 @@ Result<RemoteQueue> RemoteQueue::open(int pid, int file, const std::string& addr
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (address.size() > sizeof(name.sun_path))
-    return fail(Status::kRemoteError, "a doorbell's name of {} bytes", address.size());
+    return fail(StatusCode::kRemoteError, "a doorbell's name of {} bytes", address.size());
   std::copy(address.begin(), address.end(), name.sun_path);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size());
   if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), length) != 0)

@@ -123,7 +123,7 @@ std::optional<net::Request> LoopLink::irecv(CallRecord& record, std::span<std::b
 
 Result<net::RemoteKey> LoopLink::unpack_key(std::span<const std::byte> packed) {
   const auto region = PackedRegion::decode(packed);
-  if (!region) return fail(Status::kRemoteError, "{} bytes name no memory", packed.size());
+  if (!region) return fail(StatusCode::kRemoteError, "{} bytes name no memory", packed.size());
   regions_.emplace(++last_region_, *region);
   return last_region_;
 }
@@ -260,7 +260,7 @@ bool LoopLink::receive() {
 void LoopLink::fail_with(const std::string& why, LinkState state) {
   if (is_over(state_)) return;
   state_ = state;
-  error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
+  error_ = fail(StatusCode::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
                 channel_ ? channel_->address() : "", why);
   if (channel_) channel_->close();
 }

@@ -53,7 +53,7 @@ Result<SharedFile> SharedFile::open(int pid, int fd, std::size_t bytes) {
   if (!file || ::fstat(file.get(), &facts) != 0)
     return fail_errno(errno, "cannot open memory {} of process {}", fd, pid);
   if (!S_ISREG(facts.st_mode) || static_cast<std::size_t>(facts.st_size) < bytes)
-    return fail(Status::kRemoteError, "memory {} of process {} is no file of {} bytes", fd, pid,
+    return fail(StatusCode::kRemoteError, "memory {} of process {} is no file of {} bytes", fd, pid,
                 bytes);
   RONDO_TRY(const auto mapped, map(file.get(), static_cast<std::size_t>(facts.st_size)));
   return SharedFile(Fd(), mapped);
@@ -92,7 +92,7 @@ Result<net::MemoryKey> LoopMemory::add(const net::Memory& memory) {
               SharedFile::copy(memory.dmabuf, memory.bytes.size(), memory.offset));
     device.emplace(std::move(mapped));
   } else if (!is_readable(memory.bytes)) {
-    return fail(Status::kSystemError, "{} bytes at {} cannot be registered: Bad address",
+    return fail(StatusCode::kSystemError, "{} bytes at {} cannot be registered: Bad address",
                 memory.bytes.size(), static_cast<void*>(memory.bytes.data()));
   }
   RONDO_TRY(SharedFile file, SharedFile::make(kRegionHeader + memory.bytes.size()));
@@ -130,17 +130,17 @@ std::span<const std::byte> LoopMemory::readable(net::MemoryKey key,
   return {region.here() + (bytes.data() - region.memory.bytes.data()), bytes.size()};
 }
 
-Done LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const {
+Status LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const {
   const Region& region = regions_.at(key);
   std::memcpy(region.here() + offset, region.file.bytes().data() + kRegionHeader + offset, bytes);
   if (region.device) into_devices() += bytes;
-  return region.memory.flush ? region.memory.flush() : done();
+  return region.memory.flush ? region.memory.flush() : ok_status();
 }
 
 Result<PackedRegion> LoopMemory::pack(net::MemoryKey key) const {
   const auto it = regions_.find(key);
   if (it == regions_.end())
-    return fail(Status::kInternalError, "key {} names no memory that peers may put into", key);
+    return fail(StatusCode::kInternalError, "key {} names no memory that peers may put into", key);
   const Region& region = it->second;
   return PackedRegion{::getpid(), key, reinterpret_cast<std::uintptr_t>(region.here()),
                       region.memory.bytes.size()};
@@ -173,7 +173,7 @@ Result<const SharedFile*> RemoteMemory::find(int pid, net::MemoryKey key) {
     it = opened_.emplace(key, std::move(opened)).first;
   }
   if (it->second.as<RegionHeader>().key.load() != key)
-    return fail(Status::kRemoteError, "its memory key names no memory");
+    return fail(StatusCode::kRemoteError, "its memory key names no memory");
   return &it->second;
 }
 

@@ -72,7 +72,7 @@ class LoopMemory {
   std::span<const std::byte> readable(net::MemoryKey key, std::span<const std::byte> bytes) const;
   Result<PackedRegion> pack(net::MemoryKey key) const;
   // Moves what peers wrote at `offset` to where its owner sees it.
-  Done flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
+  Status flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
   ~LoopMemory() { everywhere() -= regions_.size(); }
   static std::atomic<std::size_t>& everywhere();  // how many regions this process has
   // Bytes that this process has sent from, and got into, dmabuf files.

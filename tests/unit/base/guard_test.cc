@@ -16,20 +16,20 @@ namespace {
 
 template <class Exception>
 Error caught(const Exception& exception) {
-  const Done result = guarded("AllReduce", [&]() -> Done { throw exception; });
+  const Status result = guarded("AllReduce", [&]() -> Status { throw exception; });
   return result.ok() ? Error{} : result.error();
 }
 
 TEST(Guard, TurnsWhatIsThrownIntoAnErrorThatNamesTheWork) {
-  EXPECT_EQ(caught(std::bad_alloc()).status, Status::kSystemError);
+  EXPECT_EQ(caught(std::bad_alloc()).code, StatusCode::kSystemError);
   EXPECT_NE(caught(std::bad_alloc()).text.find("AllReduce : out of memory"), std::string::npos);
   const Error refused =
       caught(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
-  EXPECT_EQ(refused.status, Status::kSystemError);
+  EXPECT_EQ(refused.code, StatusCode::kSystemError);
   EXPECT_NE(refused.text.find("temporarily unavailable"), std::string::npos) << refused.text;
-  EXPECT_EQ(caught(std::out_of_range("at 7")).status, Status::kInternalError);
+  EXPECT_EQ(caught(std::out_of_range("at 7")).code, StatusCode::kInternalError);
   EXPECT_EQ(caught(std::out_of_range("at 7")).text, "AllReduce : at 7");
-  EXPECT_EQ(caught(42).status, Status::kInternalError);
+  EXPECT_EQ(caught(42).code, StatusCode::kInternalError);
 }
 
 TEST(Guard, LetsACancelledThreadEnd) {
@@ -37,7 +37,7 @@ TEST(Guard, LetsACancelledThreadEnd) {
   ASSERT_EQ(pthread_create(
                 &thread, nullptr,
                 [](void*) -> void* {
-                  (void)guarded("a sleep", [] { return pause(), done(); }).ok();
+                  (void)guarded("a sleep", [] { return pause(), ok_status(); }).ok();
                   return nullptr;
                 },
                 nullptr),
@@ -58,7 +58,7 @@ TEST(Thread, GivesWhatItsBodyThrowsToItsOwnerAndEnds) {
       });
   ASSERT_TRUE(thread.ok());
   thread->join();
-  EXPECT_EQ(told.get_future().get().status, Status::kSystemError);
+  EXPECT_EQ(told.get_future().get().code, StatusCode::kSystemError);
 }
 
 TEST(Turn, OfACallThatNeverRanIsGivenUpInOrder) {

@@ -68,7 +68,7 @@ TEST_F(OutputFile, DevStdoutIsTheDescriptorThatThereIs) {
   const int to = ::open(path.c_str(), O_WRONLY | O_CREAT, 0600);
   ::dup2(to, 1);
   EXPECT_EQ(::write(1, "one ", 4), 4);
-  const Done written = write_output("/dev/stdout", "two ");
+  const Status written = write_output("/dev/stdout", "two ");
   EXPECT_EQ(::write(1, "three", 5), 5);
   ::dup2(before, 1);
   ::close(before), ::close(to);

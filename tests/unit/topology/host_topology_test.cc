@@ -55,7 +55,7 @@ TEST(HostTopology, ADescriptionThatMakesNoSenseIsRefusedWithItsText) {
   options.synthetic = "numa:two core";
   const auto host = discover(options);
   ASSERT_FALSE(host.ok());
-  EXPECT_EQ(host.status(), Status::kInvalidArgument);
+  EXPECT_EQ(host.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(host.error().text.find("numa:two core"), std::string::npos);
 }
 
@@ -92,7 +92,7 @@ TEST(HostTopology, GarbageInsteadOfXmlIsAnErrorThatNamesTheFile) {
     options.xml_path = folder.file("garbage.xml", text);
     const auto host = discover(options);
     ASSERT_FALSE(host.ok()) << text;
-    EXPECT_EQ(host.status(), Status::kInvalidArgument);
+    EXPECT_EQ(host.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(host.error().text.find("garbage.xml"), std::string::npos) << host.error().text;
   }
   DiscoverOptions options;

@@ -19,7 +19,7 @@ TEST(NetworkAgreement, TakesWhatOneRankAsksForAndRefusesTwo) {
   EXPECT_EQ(one->rank, 1);
   const auto two = asked_network(std::vector<std::string>{"", "IB", "So\ncket"});
   ASSERT_FALSE(two.ok());
-  EXPECT_EQ(two.status(), Status::kInvalidUsage);
+  EXPECT_EQ(two.code(), StatusCode::kInvalidUsage);
   EXPECT_EQ(two.error().text,
             "rank 1 asks for network 'IB', rank 2 for 'So\\ncket' (NCCL_NET or netName): give all "
             "ranks the same");
@@ -45,7 +45,7 @@ TEST(NetworkAgreement, ARankThatLacksWhatIsAskedForIsNamedWithItsReason) {
                                           {lacking("A", "port 1 is down"), there("Socket")}};
   const auto refused = choose_network({"A", 0}, all);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.status(), Status::kInvalidUsage);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidUsage);
   EXPECT_EQ(refused.error().text,
             "network 'A', which rank 0 asks for (NCCL_NET or netName), cannot be used on rank 1: "
             "port 1 is down");
@@ -64,7 +64,7 @@ TEST(NetworkAgreement, APluginThatOneRanksVariableNamesIsAskedFor) {
   EXPECT_EQ(choose_network({"Socket", 0}, std::vector{found, has}).value(), "Socket");
   const auto why = [](const std::vector<NetworkOffers>& all) {
     const auto refused = choose_network({}, all);
-    EXPECT_EQ(refused.status(), Status::kInvalidUsage);
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidUsage);
     return refused.ok() ? "" : refused.error().text;
   };
   EXPECT_EQ(why({has_not, has}),
@@ -103,7 +103,7 @@ TEST(OpenNetwork, TakesTheOneThatIsNamedInWhateverCase) {
 TEST(OpenNetwork, NamesThoseThatThereAreWhereThereIsNoneOfThatName) {
   const auto none = open_network("IB", {});
   ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.status(), Status::kInvalidUsage);
+  EXPECT_EQ(none.code(), StatusCode::kInvalidUsage);
   EXPECT_NE(none.error().text.find("Socket"), std::string::npos) << none.error().text;
 }
 

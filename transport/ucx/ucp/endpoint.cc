@@ -21,7 +21,7 @@ Result<std::shared_ptr<Endpoint>> Endpoint::open(const UcpLibrary& ucp, ucp_work
                        "UCX_NET_DEVICES), and see `ulimit -n`");
   const ucp_request_param_t param = made->without_memory(made->connecting_);
   made->connecting_.begin(ucp.ep_flush_nbx(made->endpoint_, &param));
-  if (made->connecting_.has_failed()) made->failure_ = made->connecting_.status();
+  if (made->connecting_.has_failed()) made->failure_ = made->connecting_.code();
   return made;
 }
 

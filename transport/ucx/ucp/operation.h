@@ -40,7 +40,7 @@ class Operation {
 
   bool is_pending() const { return is_pending_; }
   bool is_done() const { return status_ == UCS_OK; }
-  ucs_status_t status() const { return status_; }  // UCS_INPROGRESS: not begun, or pending
+  ucs_status_t code() const { return status_; }  // UCS_INPROGRESS: not begun, or pending
   bool has_failed() const { return UCS_STATUS_IS_ERR(status_); }
 
  private:

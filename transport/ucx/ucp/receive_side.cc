@@ -34,7 +34,7 @@ bool ReceiveSide::settle() {
     const Message& message = messages_[received_ % kDepth];
     if (!message.has_come) break;
     if (message.receiving.has_failed())
-      error_ = worker_.ucp().failure("ucp_am_recv_data_nbx", message.receiving.status());
+      error_ = worker_.ucp().failure("ucp_am_recv_data_nbx", message.receiving.code());
     if (!message.receiving.is_done()) break;
     *message.record = message.header.record;
   }
@@ -49,7 +49,7 @@ void ReceiveSide::grant() {
   const ucp_request_param_t param = granting_.sending(worker_.ucp());
   granting_.begin(worker_.ucp().am_send_nbx(endpoint_->get(), kGrantId, &grant_, sizeof(grant_),
                                             nullptr, 0, &param));
-  if (granting_.has_failed()) error_ = worker_.ucp().failure("ucp_am_send_nbx", granting_.status());
+  if (granting_.has_failed()) error_ = worker_.ucp().failure("ucp_am_send_nbx", granting_.code());
 }
 
 ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t bytes,
@@ -57,12 +57,13 @@ ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t byt
   if (error_ || !endpoint_) return UCS_OK;
   Message& message = messages_[header.number % kDepth];
   if (header.number - received_ >= pushed_ - received_ || message.has_come) {
-    error_ = fail(Status::kRemoteError, "it sent slot {}, which was not offered", header.number);
+    error_ =
+        fail(StatusCode::kRemoteError, "it sent slot {}, which was not offered", header.number);
     return UCS_OK;
   }
   if (bytes > message.room.size()) {
-    error_ = fail(Status::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit", bytes,
-                  header.number, message.room.size());
+    error_ = fail(StatusCode::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit",
+                  bytes, header.number, message.room.size());
     return UCS_OK;
   }
   message.has_come = true;

@@ -23,8 +23,9 @@ void SendSide::open(std::shared_ptr<Endpoint> endpoint, std::uint64_t token) {
 void SendSide::take(const Grant& grant) {
   if (grant.offered - grant.received > kDepth || grant.received > posted_) {
     if (!error_)
-      error_ = fail(Status::kRemoteError, "it offers {} slots and has {}, of {} that it was sent",
-                    grant.offered, grant.received, posted_);
+      error_ =
+          fail(StatusCode::kRemoteError, "it offers {} slots and has {}, of {} that it was sent",
+               grant.offered, grant.received, posted_);
     return;
   }
   granted_ = std::max(granted_, grant.offered);
@@ -54,7 +55,7 @@ bool SendSide::settle() {
   const std::uint64_t before = sent_;
   for (; sent_ < posted_ && !error_; ++sent_) {
     const Operation& sending = messages_[sent_ % kDepth].sending;
-    if (sending.has_failed()) error_ = ucp_.failure("ucp_am_send_nbx", sending.status());
+    if (sending.has_failed()) error_ = ucp_.failure("ucp_am_send_nbx", sending.code());
     if (!sending.is_done()) break;
   }
   return sent_ != before;

@@ -42,7 +42,7 @@ Result<UcpLibrary> UcpLibrary::load_from(const char* library) {
   // Its transports refer to its symbols by themselves: nothing need be global.
   const auto handle = load_library(library);
   if (!handle.ok())
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "{} cannot be loaded: {}; install libucx0 (UCX 1.13 or newer)", library,
                 handle.error().text);
   UcpLibrary ucp{};
@@ -72,8 +72,8 @@ Result<UcpLibrary> UcpLibrary::load_from(const char* library) {
   if (functions.missing() != nullptr) {
     const char* const name = functions.missing();
     dlclose(*handle);
-    return fail(Status::kSystemError, "{} has no function {}: install UCX 1.13 or newer", library,
-                name);
+    return fail(StatusCode::kSystemError, "{} has no function {}: install UCX 1.13 or newer",
+                library, name);
   }
   return ucp;
 }
@@ -92,8 +92,8 @@ std::string UcpLibrary::version() const {
 
 Error UcpLibrary::failure(const char* function, ucs_status_t status, const char* remedy) const {
   const std::string_view what = remedy;
-  return fail(Status::kSystemError, "UCX: {}() says {} ({}){}{}", function, status_string(status),
-              static_cast<int>(status), what.empty() ? "" : "; ", what);
+  return fail(StatusCode::kSystemError, "UCX: {}() says {} ({}){}{}", function,
+              status_string(status), static_cast<int>(status), what.empty() ? "" : "; ", what);
 }
 
 }  // namespace rondo::ucx

@@ -37,23 +37,23 @@ Result<std::unique_ptr<UcxLink>> UcxLink::connect(const net::LinkName& name, Hub
 Result<std::unique_ptr<UcxLink>> UcxLink::accept(Hub& hub, std::unique_ptr<SideChannel> channel) {
   std::unique_ptr<UcxLink> made(new UcxLink(channel->name(), channel->name().from, hub));
   made->channel_ = std::move(channel);
-  if (Done met = made->meet(); !met.ok()) {
+  if (Status met = made->meet(); !met.ok()) {
     (void)made->channel_->answer(serialize_refusal(met.error().text));
     return met.error();
   }
   if (!made->channel_->answer(serialize(hub.worker->greeting(made->token_))))
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "UCX's address of this rank is too long for the side channel: let it use fewer "
                 "devices (UCX_NET_DEVICES)");
   return made;
 }
 
 // The peer's blob is there.
-Done UcxLink::meet() {
+Status UcxLink::meet() {
   RONDO_TRY(const Greeting theirs, parse_greeting(channel_->blob()));
   RONDO_TRY(endpoint_, hub_.worker->endpoint_to(theirs));
   their_token_ = theirs.token;
-  return done();
+  return ok_status();
 }
 
 void UcxLink::open() {
@@ -104,9 +104,9 @@ bool UcxLink::follow_channel() {
       channel_->state() == SideChannel::State::kEnded || end_.is_troubled())
     return moved;
   if (!endpoint_) {
-    if (const Done met = meet(); !met.ok()) {
+    if (const Status met = meet(); !met.ok()) {
       end_.trouble(met.error());
-      fail_with(met.error().text, LinkState::kEnded, met.status());
+      fail_with(met.error().text, LinkState::kEnded, met.code());
     }
     return true;
   }
@@ -132,7 +132,7 @@ bool UcxLink::settle(bool received) {
   return verdict.has_value();
 }
 
-void UcxLink::fail_with(const std::string& why, LinkState state, Status status) {
+void UcxLink::fail_with(const std::string& why, LinkState state, StatusCode status) {
   if (is_over(state_)) return;
   state_ = state;
   error_ = fail(status, "the connection to rank {} ({}) ended: {}", peer_,

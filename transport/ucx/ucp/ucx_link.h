@@ -54,12 +54,12 @@ class UcxLink final : public net::Link {
 
  private:
   UcxLink(const net::LinkName& name, int peer, Hub& hub);
-  Done meet();
+  Status meet();
   void open();
   bool follow_channel();
   bool settle(bool received);
   void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded,
-                 Status status = Status::kRemoteError);
+                 StatusCode status = StatusCode::kRemoteError);
   void release();
 
   // What UCX's callbacks write to.

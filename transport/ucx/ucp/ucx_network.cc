@@ -49,7 +49,7 @@ std::unique_ptr<net::Link> UcxNetwork::accept() {
     auto link = UcxLink::accept(*hub_, std::move(channel));
     if (link.ok()) return std::move(link).value();
     // The peer is told, too.
-    if (link.status() == Status::kSystemError) {
+    if (link.code() == StatusCode::kSystemError) {
       RONDO_WARN("a link of another rank is refused: {}", link.error().text);
     } else {
       RONDO_INFO(kNet, "{}", link.error().text);
@@ -65,7 +65,7 @@ bool UcxNetwork::takes(net::Memory::Kind kind) const {
 
 Result<net::MemoryKey> UcxNetwork::register_memory(const net::Memory& memory) {
   if (!takes(memory.kind))
-    return fail(Status::kInvalidArgument,
+    return fail(StatusCode::kInvalidArgument,
                 "UCX takes no memory of that kind here: dmabuf never, a GPU's where UCX is built "
                 "with CUDA and UCX_TLS has cuda_copy");
   return hub_->memory.add(memory);

@@ -66,7 +66,7 @@ Result<std::unique_ptr<Worker>> Worker::open() {
   return made;
 }
 
-Done Worker::open_context() {
+Status Worker::open_context() {
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_.config_read(nullptr, nullptr, &config); status != UCS_OK)
     return ucp_.failure("ucp_config_read", status, "see the variables UCX_*");
@@ -89,10 +89,10 @@ Done Worker::open_context() {
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   takes_device_memory_ = ucp_.context_query(context_, &attributes) == UCS_OK &&
                          (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
-  return done();
+  return ok_status();
 }
 
-Done Worker::open_worker() {
+Status Worker::open_worker() {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -115,7 +115,7 @@ Done Worker::open_worker() {
   return listen(kPingId, on_ping);
 }
 
-Done Worker::listen(unsigned id, ucp_am_recv_callback_t callback) {
+Status Worker::listen(unsigned id, ucp_am_recv_callback_t callback) {
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -128,7 +128,7 @@ Done Worker::listen(unsigned id, ucp_am_recv_callback_t callback) {
   if (const ucs_status_t status = ucp_.worker_set_am_recv_handler(worker_, &param);
       status != UCS_OK)
     return ucp_.failure("ucp_worker_set_am_recv_handler", status);
-  return done();
+  return ok_status();
 }
 
 std::uint64_t Worker::add(Ends ends) {
@@ -140,7 +140,7 @@ std::uint64_t Worker::add(Ends ends) {
 Result<std::shared_ptr<Endpoint>> Worker::endpoint_to(const Greeting& peer) {
   if (const auto it = peers_.find(peer.worker); it != peers_.end()) {
     if (it->second->failure() == UCS_OK) return it->second;
-    return fail(Status::kRemoteError,
+    return fail(StatusCode::kRemoteError,
                 "UCX's connection to that rank has ended ({}), and none is made again: make a new "
                 "communicator",
                 ucp_.status_string(it->second->failure()));

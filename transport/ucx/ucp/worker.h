@@ -61,9 +61,9 @@ class Worker {
 
  private:
   explicit Worker(const UcpLibrary& ucp) : ucp_(ucp) {}
-  Done open_context();
-  Done open_worker();
-  Done listen(unsigned id, ucp_am_recv_callback_t callback);
+  Status open_context();
+  Status open_worker();
+  Status listen(unsigned id, ucp_am_recv_callback_t callback);
   void close_endpoints();
 
   const UcpLibrary& ucp_;

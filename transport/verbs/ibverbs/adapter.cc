@@ -77,8 +77,9 @@ std::optional<std::string> Adapter::trouble(bool at_once) const {
 
 Result<std::uint32_t> Adapter::add_pair(PairOwner& owner, int pair) {
   if (owners_.size() == kMaxSlots)
-    return fail(Status::kSystemError, "{} has had {} queue pairs in this communicator, the maximum",
-                device_->name(), kMaxSlots);
+    return fail(StatusCode::kSystemError,
+                "{} has had {} queue pairs in this communicator, the maximum", device_->name(),
+                kMaxSlots);
   RONDO_CHECK_OK(device_->reserve((pairs_ + 1) * (kSends + kReceives)));
   ++pairs_;
   owners_.push_back({&owner, pair});

@@ -76,7 +76,7 @@ Result<net::MemoryKey> Adapters::register_memory(const net::Memory& wanted) {
 Result<PackedKey> Adapters::pack_key(net::MemoryKey key) const {
   const auto it = memory_.find(key);
   if (it == memory_.end() || it->second.bytes.empty())
-    return fail(Status::kInternalError, "key {} names no memory that peers may put into", key);
+    return fail(StatusCode::kInternalError, "key {} names no memory that peers may put into", key);
   PackedKey packed{
       reinterpret_cast<std::uintptr_t>(it->second.bytes.data()), it->second.bytes.size(), {}};
   for (std::size_t i = 0; i < all_.size(); ++i) packed.keys[i] = it->second.keys[i].remote;
@@ -88,12 +88,12 @@ bool Adapters::needs_flush(net::MemoryKey key) const {
   return it != memory_.end() && (it->second.flush || it->second.read_back);
 }
 
-Done Adapters::add_read_back() {
+Status Adapters::add_read_back() {
   while (reads_.size() < all_.size()) {
     RONDO_TRY(auto reads, ReadBack::make(*all_[reads_.size()]));
     reads_.push_back(std::move(reads));
   }
-  return done();
+  return ok_status();
 }
 
 Result<std::optional<Adapters::Flush>> Adapters::begin_flush(net::MemoryKey key,
@@ -106,7 +106,7 @@ Result<std::optional<Adapters::Flush>> Adapters::begin_flush(net::MemoryKey key,
     flush.reads[i] =
         reads_[i]->begin(reinterpret_cast<std::uintptr_t>(at), it->second.keys[i].remote);
     if (!reads_[i]->trouble().empty())
-      return fail(Status::kRemoteError, "{}", reads_[i]->trouble());
+      return fail(StatusCode::kRemoteError, "{}", reads_[i]->trouble());
     if (!flush.reads[i]) return std::optional<Flush>();
   }
   return std::optional(flush);
@@ -116,7 +116,7 @@ Result<bool> Adapters::is_over(const Flush& flush) const {
   for (std::size_t i = 0; i < reads_.size(); ++i) {
     if (!flush.reads[i]) continue;
     if (!reads_[i]->trouble().empty())
-      return fail(Status::kRemoteError, "{}", reads_[i]->trouble());
+      return fail(StatusCode::kRemoteError, "{}", reads_[i]->trouble());
     if (!reads_[i]->is_over(*flush.reads[i])) return false;
   }
   return true;

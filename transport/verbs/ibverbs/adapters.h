@@ -59,12 +59,12 @@ class Adapters {
   Adapters() = default;
   struct Memory {
     std::span<std::byte> bytes;
-    std::function<Done()> flush;
+    std::function<Status()> flush;
     bool read_back = false;
     Keys keys{};
     std::vector<Region> regions;
   };
-  Done add_read_back();
+  Status add_read_back();
 
   std::vector<std::unique_ptr<Adapter>> all_;
   std::vector<std::unique_ptr<ReadBack>> reads_;       // by adapter, once some memory is read back

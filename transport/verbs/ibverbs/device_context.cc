@@ -11,11 +11,11 @@
 namespace rondo::verbs {
 namespace {
 
-Done set_nonblocking(int fd) {
+Status set_nonblocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
     return fail_errno(errno, "fcntl of an RDMA device's descriptor");
-  return done();
+  return ok_status();
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ DeviceContext::~DeviceContext() {
   if (context_ != nullptr) verbs_.close_device(context_);
 }
 
-Done DeviceContext::find_and_open() {
+Status DeviceContext::find_and_open() {
   int count = 0;
   ibv_device** const list = verbs_.get_device_list(&count);
   if (list == nullptr) return fail_errno(errno, "libibverbs lists no devices");
@@ -55,17 +55,17 @@ Done DeviceContext::find_and_open() {
   const int error = errno;
   verbs_.free_device_list(list);
   if (!offered)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "libibverbs does not offer {}: install its provider (ibverbs-providers), and see "
                 "that /dev/infiniband is there",
                 port_.device);
   if (context_ == nullptr)
     return fail_errno(error, "{} cannot be opened (see the rights of /dev/infiniband)",
                       port_.device);
-  return done();
+  return ok_status();
 }
 
-Done DeviceContext::make(int completions) {
+Status DeviceContext::make(int completions) {
   ibv_port_attr attributes{};
   const auto number = static_cast<std::uint8_t>(port_.number);
   if (const int error = verbs_.query_port(context_, number, &attributes); error != 0)
@@ -85,24 +85,24 @@ Done DeviceContext::make(int completions) {
   return set_nonblocking(context_->async_fd);
 }
 
-Done DeviceContext::reserve(int completions) {
-  if (completions <= queue_->cqe) return done();
+Status DeviceContext::reserve(int completions) {
+  if (completions <= queue_->cqe) return ok_status();
   const int wanted = std::max(completions, 2 * queue_->cqe);
-  if (verbs_.resize_cq(queue_, wanted) == 0) return done();
+  if (verbs_.resize_cq(queue_, wanted) == 0) return ok_status();
   if (const int error = verbs_.resize_cq(queue_, completions); error != 0)
     return fail_errno(error, "the queue of {} completions on {} does not grow to {}", queue_->cqe,
                       name_, completions);
-  return done();
+  return ok_status();
 }
 
 Result<int> DeviceContext::poll(std::span<ibv_wc> into) {
   const int count = ibv_poll_cq(queue_, static_cast<int>(into.size()), into.data());
   if (count < 0 || failed_) [[unlikely]]
-    return fail(Status::kSystemError, "the RDMA device {} has failed: see dmesg", name_);
+    return fail(StatusCode::kSystemError, "the RDMA device {} has failed: see dmesg", name_);
   return count;
 }
 
-Done DeviceContext::arm() {
+Status DeviceContext::arm() {
   ibv_cq* queue = nullptr;
   void* cookie = nullptr;
   unsigned rung = 0;
@@ -110,7 +110,7 @@ Done DeviceContext::arm() {
   if (rung > 0) verbs_.ack_cq_events(queue_, rung);
   if (const int error = ibv_req_notify_cq(queue_, 0); error != 0)
     return fail_errno(error, "{} does not ring for completions", name_);
-  return done();
+  return ok_status();
 }
 
 void DeviceContext::read_events() {

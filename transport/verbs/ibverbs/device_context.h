@@ -32,12 +32,12 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   // From now on the queue has room for `completions` at once. Grows by doubling.
-  Done reserve(int completions);
+  Status reserve(int completions);
   // Takes completions off the queue: how many. An error: the device itself has failed.
   Result<int> poll(std::span<ibv_wc> into);
   // completion_fd() becomes readable (poll(2)) with the next completion. Poll once more before you
   // sleep: one that came in between does not ring.
-  Done arm();
+  Status arm();
   int completion_fd() const { return channel_->fd; }
 
   // What the device says of itself: its port went down or came up, its addresses are others, or it
@@ -60,8 +60,8 @@ class DeviceContext {
 
  private:
   DeviceContext(const Ibverbs& verbs, const Port& port, const Options& options);
-  Done find_and_open();
-  Done make(int completions);
+  Status find_and_open();
+  Status make(int completions);
   void read_addresses();
 
   const Ibverbs& verbs_;

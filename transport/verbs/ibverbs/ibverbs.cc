@@ -18,7 +18,7 @@ Result<Ibverbs> Ibverbs::load_from(const char* library) {
   // Its providers refer to its symbols by themselves: nothing need be global.
   const auto handle = load_library(library);
   if (!handle.ok())
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "{} cannot be loaded: {}; install libibverbs1 and ibverbs-providers (rdma-core)",
                 library, handle.error().text);
   Ibverbs verbs{};
@@ -52,7 +52,7 @@ Result<Ibverbs> Ibverbs::load_from(const char* library) {
   if (lookup.missing() != nullptr) {
     const char* const name = lookup.missing();
     dlclose(*handle);
-    return fail(Status::kSystemError, "{} has no function {}: install rdma-core 17 or newer",
+    return fail(StatusCode::kSystemError, "{} has no function {}: install rdma-core 17 or newer",
                 library, name);
   }
   return verbs;

@@ -23,7 +23,7 @@ Result<std::vector<std::string>> offered_devices() {
 Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& port, bool by_default,
                                                    const topology::NearNics& near) {
   if (env::get_bool("NCCL_IB_DISABLE"))
-    return fail(Status::kInvalidUsage, "NCCL_IB_DISABLE=1 forbids it: unset it");
+    return fail(StatusCode::kInvalidUsage, "NCCL_IB_DISABLE=1 forbids it: unset it");
   NetworkOptions options{port};
   options.near = near;
   options.by_default = by_default;

@@ -80,17 +80,17 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(DeviceContext& device, Dept
   return pair;
 }
 
-Done QueuePair::change(ibv_qp_attr attributes, int mask, const char* what) {
+Status QueuePair::change(ibv_qp_attr attributes, int mask, const char* what) {
   if (const int error = device_.verbs().modify_qp(pair_, &attributes, mask); error != 0)
     return fail_errno(error, "{} does not go to {}; NCCL_IB_TIMEOUT={}, NCCL_IB_GID_INDEX={}",
                       text(), what, device_.options().timeout, device_.options().gid_index);
-  return done();
+  return ok_status();
 }
 
-Done QueuePair::connect(const Endpoint& peer) {
+Status QueuePair::connect(const Endpoint& peer) {
   peer_ = peer;
   if (peer.ethernet != own_.ethernet)
-    return fail(Status::kInvalidUsage,
+    return fail(StatusCode::kInvalidUsage,
                 "{}: one end is InfiniBand, the other RoCE; choose ports of one kind by "
                 "NCCL_IB_HCA on all hosts",
                 text());
@@ -129,7 +129,7 @@ Done QueuePair::connect(const Endpoint& peer) {
                 "RTS");
 }
 
-Done QueuePair::post(std::span<const Write> writes) {
+Status QueuePair::post(std::span<const Write> writes) {
   assert(!writes.empty() && writes.size() <= kMaxWrites);
   std::array<ibv_send_wr, kMaxWrites> requests{};
   std::array<ibv_sge, kMaxWrites> pieces{};
@@ -153,10 +153,10 @@ Done QueuePair::post(std::span<const Write> writes) {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(pair_, requests.data(), &refused); error != 0)
     return fail_errno(error, "{} takes no more writes", text());
-  return done();
+  return ok_status();
 }
 
-Done QueuePair::post_read(const Read& read) {
+Status QueuePair::post_read(const Read& read) {
   ibv_sge piece{reinterpret_cast<std::uintptr_t>(read.into.data()),
                 static_cast<std::uint32_t>(read.into.size()), read.local_key};
   ibv_send_wr request{}, *refused = nullptr;
@@ -169,16 +169,16 @@ Done QueuePair::post_read(const Read& read) {
   request.wr.rdma.rkey = read.remote_key;
   if (const int error = ibv_post_send(pair_, &request, &refused); error != 0)
     return fail_errno(error, "{} takes no more reads", text());
-  return done();
+  return ok_status();
 }
 
-Done QueuePair::post_receives(int count, std::uint64_t id) {
+Status QueuePair::post_receives(int count, std::uint64_t id) {
   ibv_recv_wr request{}, *refused = nullptr;
   request.wr_id = id;
   for (int i = 0; i < count; ++i)
     if (const int error = ibv_post_recv(pair_, &request, &refused); error != 0)
       return fail_errno(error, "{} takes no more receives", text());
-  return done();
+  return ok_status();
 }
 
 // A refusal is of a pair that is there already, or of a device that has failed.
@@ -189,7 +189,7 @@ void QueuePair::stop() {
 }
 
 Error QueuePair::failure_of(const ibv_wc& completion) const {
-  return fail(Status::kRemoteError, "{}: {} (status {}, vendor's {:#x}){}: {}", text(),
+  return fail(StatusCode::kRemoteError, "{}: {} (status {}, vendor's {:#x}){}: {}", text(),
               device_.verbs().wc_status_str(completion.status), static_cast<int>(completion.status),
               completion.vendor_err, device_.port_is_down() ? ", the port is down" : "",
               remedy(completion.status));

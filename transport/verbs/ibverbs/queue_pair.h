@@ -64,13 +64,13 @@ class QueuePair {
 
   Endpoint endpoint() const { return own_; }
   std::uint32_t number() const { return own_.queue_pair; }  // ibv_wc::qp_num of its completions
-  Done connect(const Endpoint& peer);
+  Status connect(const Endpoint& peer);
 
   // Takes effect whole or is an error, after which the pair is of no more use.
-  Done post(std::span<const Write> writes);
-  Done post_read(const Read& read);
+  Status post(std::span<const Write> writes);
+  Status post_read(const Read& read);
   // Room for `count` more of the peer's writes that ring. Their completions have the id `id`.
-  Done post_receives(int count, std::uint64_t id = 0);
+  Status post_receives(int count, std::uint64_t id = 0);
 
   // From now on nothing that the peer sends takes effect here, and whatever is posted completes
   // (with an error, where it had not taken effect): what was done before has completed before that.
@@ -83,7 +83,7 @@ class QueuePair {
 
  private:
   QueuePair(DeviceContext& device, ibv_qp* pair);
-  Done change(ibv_qp_attr attributes, int mask, const char* what);
+  Status change(ibv_qp_attr attributes, int mask, const char* what);
 
   DeviceContext& device_;
   ibv_qp* const pair_;

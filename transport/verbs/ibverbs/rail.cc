@@ -52,11 +52,11 @@ RailEnd Rail::end(std::uint8_t number) const {
   return end;
 }
 
-Done Rail::connect(std::size_t index, const RailEnd& peer) {
+Status Rail::connect(std::size_t index, const RailEnd& peer) {
   index_ = index;
   peer_ = peer;
   if (peer.pairs.size() != pairs_.size())
-    return fail(Status::kRemoteError, "it has {} queue pairs, this side {}", peer.pairs.size(),
+    return fail(StatusCode::kRemoteError, "it has {} queue pairs, this side {}", peer.pairs.size(),
                 pairs_.size());
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     Pair& each = pairs_[i];
@@ -64,19 +64,19 @@ Done Rail::connect(std::size_t index, const RailEnd& peer) {
     each.receives = Adapter::kReceives;
     RONDO_CHECK_OK(each.pair->connect(peer.pairs[i]));
   }
-  return done();
+  return ok_status();
 }
 
 // A queue pair that is not connected drops what comes, and it would be sent again only after the
 // timeout of a lost packet.
-Done Rail::say_ready() {
+Status Rail::say_ready() {
   state_ = State::kUp;
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     Write ready[] = {
         {.to = peer_.rings, .remote_key = peer_.rings_key, .rings = Ring{}.immediate()}};
     RONDO_CHECK_OK(post(i, ready, Posted::Kind::kControl));
   }
-  return done();
+  return ok_status();
 }
 
 std::uint64_t Rail::puts() const {
@@ -88,7 +88,8 @@ bool Rail::has_room(std::size_t pair, std::size_t writes) const {
   return pairs_[pair].sends + static_cast<int>(writes) <= Adapter::kSends;
 }
 
-Done Rail::post(std::size_t pair, std::span<Write> writes, Posted::Kind kind, std::uint16_t value) {
+Status Rail::post(std::size_t pair, std::span<Write> writes, Posted::Kind kind,
+                  std::uint16_t value) {
   Pair& by = pairs_[pair];
   for (Write& write : writes) write.id = Posted{by.slot, Posted::Kind::kWithNext, 0}.id();
   writes.back().completes = true;
@@ -96,7 +97,7 @@ Done Rail::post(std::size_t pair, std::span<Write> writes, Posted::Kind kind, st
   if (posted_ == 0) moved_ = true;  // it begins to rest now
   by.sends += static_cast<int>(writes.size());
   posted_ += static_cast<int>(writes.size());
-  Done posted = by.pair->post(writes);
+  Status posted = by.pair->post(writes);
   if (!posted.ok()) {
     by.sends -= static_cast<int>(writes.size());
     posted_ -= static_cast<int>(writes.size());

@@ -54,9 +54,9 @@ class Rail final : private PairOwner {
 
   // What the peer is to know; `number` as the connector numbers it.
   RailEnd end(std::uint8_t number) const;
-  Done connect(std::size_t index, const RailEnd& peer);
+  Status connect(std::size_t index, const RailEnd& peer);
   // The connector's, once connected: its peer writes nothing before.
-  Done say_ready();
+  Status say_ready();
 
   State state() const { return state_; }
   bool lost() const { return state_ >= State::kDraining; }
@@ -71,7 +71,8 @@ class Rail final : private PairOwner {
 
   bool has_room(std::size_t pair, std::size_t writes) const;
   // The last write completes for all.
-  Done post(std::size_t pair, std::span<Write> writes, Posted::Kind kind, std::uint16_t value = 0);
+  Status post(std::size_t pair, std::span<Write> writes, Posted::Kind kind,
+              std::uint16_t value = 0);
 
   void lose(std::string why);
   // Loses the rail where it is time to, and drops the queue pairs once they have drained.

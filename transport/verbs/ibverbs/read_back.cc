@@ -21,11 +21,11 @@ ReadBack::~ReadBack() {
 
 std::optional<std::uint64_t> ReadBack::begin(std::uint64_t address, std::uint32_t key) {
   if (begun_ - over_ == kMax || !trouble_.empty()) return std::nullopt;
-  const Done posted = pair_->post_read({.into = into_.bytes,
-                                        .local_key = into_.local_key,
-                                        .from = address,
-                                        .remote_key = key,
-                                        .id = Posted{*slot_, Posted::Kind::kControl}.id()});
+  const Status posted = pair_->post_read({.into = into_.bytes,
+                                          .local_key = into_.local_key,
+                                          .from = address,
+                                          .remote_key = key,
+                                          .id = Posted{*slot_, Posted::Kind::kControl}.id()});
   if (posted.ok()) return begun_++;
   trouble_ = posted.error().text;
   return std::nullopt;

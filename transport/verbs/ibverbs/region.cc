@@ -25,7 +25,7 @@ Error refusal(int error, const DeviceContext& device, std::size_t bytes) {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   if (error == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "{} bytes cannot be registered with {}: this process may lock {} bytes in all; "
                 "raise that (ulimit -l unlimited, docker run --ulimit memlock=-1)",
                 bytes, device.name(), limit.rlim_cur);
@@ -60,7 +60,7 @@ Result<Region> Region::of(DeviceContext& device, const net::Memory& memory) {
               access_of(memory));
   const Ibverbs& verbs = device.verbs();
   if (verbs.reg_dmabuf_mr == nullptr)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "libibverbs has no ibv_reg_dmabuf_mr: GPU memory needs rdma-core 34");
   const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
   const unsigned relaxed = device.options().relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0;
@@ -107,11 +107,11 @@ struct RegionPool::Block {
 RegionPool::RegionPool(DeviceContext& device, std::size_t most) : device_(device), max_(most) {}
 RegionPool::~RegionPool() = default;
 
-Done RegionPool::add_block(std::size_t least) {
+Status RegionPool::add_block(std::size_t least) {
   const std::size_t room = max_ - mapped_;
   const std::size_t bytes = std::min(std::max(rounded(least, kBlock), kBlock), room);
   if (bytes < least)
-    return fail(Status::kSystemError,
+    return fail(StatusCode::kSystemError,
                 "{} bytes of registered memory are wanted on {}, where {} of at most {} are in use",
                 least, device_.name(), mapped_, max_);
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,7 +121,7 @@ Done RegionPool::add_block(std::size_t least) {
   RONDO_TRY(Region region, Region::of(device_, memory.bytes, Ordering::kStrict));
   mapped_ += bytes;
   blocks_.push_back(Block{std::move(memory), std::move(region), {{0, bytes}}});
-  return done();
+  return ok_status();
 }
 
 Result<Slice> RegionPool::take(std::size_t bytes) {
@@ -139,8 +139,8 @@ Result<Slice> RegionPool::take(std::size_t bytes) {
     }
     if (attempt == 0) RONDO_CHECK_OK(add_block(wanted));
   }
-  return fail(Status::kInternalError, "a new block of {} does not hold {} bytes", device_.name(),
-              bytes);
+  return fail(StatusCode::kInternalError, "a new block of {} does not hold {} bytes",
+              device_.name(), bytes);
 }
 
 void RegionPool::give_back(const Slice& slice) {

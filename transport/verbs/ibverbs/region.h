@@ -70,7 +70,7 @@ class RegionPool {
 
  private:
   struct Block;
-  Done add_block(std::size_t least);
+  Status add_block(std::size_t least);
 
   DeviceContext& device_;
   const std::size_t max_;

@@ -35,7 +35,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapters& adapters,
   std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.to, name.from, adapters));
   RONDO_TRY(const LinkEnd theirs, parse_link_end(channel->blob()));
   LinkEnd own;
-  Done refused = done();
+  Status refused = ok_status();
   for (const RailMatch& match : match_rails(theirs, adapters.ports())) {
     const RailEnd& peer = theirs.rails[match.theirs];
     RONDO_TRY(auto rail, Rail::make(*made, adapters.at(match.own), match.own, peer.pairs.size()));
@@ -48,7 +48,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapters& adapters,
   }
   if (made->rails_.empty()) {
     RONDO_CHECK_OK(refused);
-    return fail(Status::kRemoteError, "rank {} has no port of the kind that rank {} has: {}",
+    return fail(StatusCode::kRemoteError, "rank {} has no port of the kind that rank {} has: {}",
                 name.from, name.to, list_ports(adapters.ports()));
   }
   made->answered_ = true;
@@ -58,7 +58,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapters& adapters,
 }
 
 // The acceptor says which rails the link has, and in which order.
-Done VerbsLink::take_up_answer(ByteSpan blob) {
+Status VerbsLink::take_up_answer(ByteSpan blob) {
   RONDO_TRY(const LinkEnd theirs, parse_link_end(blob));
   std::vector<std::unique_ptr<Rail>> offered = std::exchange(rails_, {});
   for (const RailEnd& peer : theirs.rails) {
@@ -66,14 +66,15 @@ Done VerbsLink::take_up_answer(ByteSpan blob) {
       return rail && adapters_.at(rail->port()).device().port().rail == peer.number;
     });
     if (own == offered.end())
-      return fail(Status::kRemoteError, "it takes up a rail {} that was not offered", peer.number);
+      return fail(StatusCode::kRemoteError, "it takes up a rail {} that was not offered",
+                  peer.number);
     Rail& rail = *rails_.emplace_back(std::move(*own));
     auto up = rail.connect(rails_.size() - 1, peer);
     if (up.ok()) up = rail.say_ready();
     if (!up.ok()) rail.lose(up.error().text);
   }
   answered_ = true;
-  return done();
+  return ok_status();
 }
 
 const Adapters::Keys* VerbsLink::keys_of(net::MemoryKey key, std::span<const std::byte> bytes,
@@ -290,8 +291,8 @@ void VerbsLink::tell_lost(const Rail& rail) const {
 void VerbsLink::fail_with(const std::string& why, LinkState state) {
   if (is_over(state_)) return;
   state_ = state;
-  error_ = fail(Status::kRemoteError, "the connection of rank {} to rank {} ({}) ended: {}", own_,
-                peer_, channel_ ? channel_->address() : "", why);
+  error_ = fail(StatusCode::kRemoteError, "the connection of rank {} to rank {} ({}) ended: {}",
+                own_, peer_, channel_ ? channel_->address() : "", why);
   ways_.clear();
   rails_.clear();
   if (channel_) channel_->close();

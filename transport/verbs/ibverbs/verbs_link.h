@@ -79,7 +79,7 @@ class VerbsLink final : public net::Link, private RailOwner {
       : name_(name), own_(own), peer_(peer), adapters_(adapters), receiving_(adapters) {}
   const Adapters::Keys* keys_of(net::MemoryKey key, std::span<const std::byte> bytes,
                                 const char* what);
-  Done take_up_answer(ByteSpan blob);
+  Status take_up_answer(ByteSpan blob);
 
   std::optional<std::string> rung(Rail& rail, std::size_t pair, Ring ring) override;
   void sent(Rail&, std::uint16_t value) override { told_ = true, sending_.sent(value); }

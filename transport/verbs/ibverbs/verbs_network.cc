@@ -15,13 +15,13 @@ namespace {
 // What is behind a descriptor; kFirstDevice and later: what a device says of itself.
 enum : std::uint32_t { kChannels, kCompletions, kFirstDevice };
 
-Done watch(const Fd& events, int fd, std::uint32_t which) {
+Status watch(const Fd& events, int fd, std::uint32_t which) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = which;
   if (!events || ::epoll_ctl(events.get(), EPOLL_CTL_ADD, fd, &event) != 0)
     return fail_errno(errno, "no descriptor to wait on");
-  return done();
+  return ok_status();
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ from rondo.torch.hooks import Completion, hooked
 _here = threading.local()  # whether a call that has its event is being made
 
 
-class Span:
+class Internode:
     """An event that has begun."""
 
     def __init__(self, name: str, inputs: list[torch.Tensor]) -> None:
@@ -100,7 +100,7 @@ def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Cal
                 return method(group, *given, **named)
             spans = [Completion(group, method.__name__)] if hook else []
             if profiling:
-                spans.append(Span(*event_of(group, *given, *named.values())))
+                spans.append(Internode(*event_of(group, *given, *named.values())))
             return recorded(Spans(spans), lambda: method(group, *given, **named))
 
         return hooked(method, with_event)

@@ -30,7 +30,7 @@ TEST(InitRecord, MakesASecretThatIsFreshEachTimeAndTheSameOnAllRanks) {
   records[1].secret_name = name_of(Secret::random());
   const auto different = secret_of_ranks(joined, records);
   ASSERT_FALSE(different.ok());
-  EXPECT_EQ(different.status(), Status::kInvalidUsage);
+  EXPECT_EQ(different.code(), StatusCode::kInvalidUsage);
   EXPECT_NE(different.error().text.find("rank 1 holds another secret"), std::string::npos);
 }
 
@@ -79,11 +79,11 @@ TEST(InitRecord, ShowsAHostNameWithoutControlCharacters) {
 TEST(PeersTexts, KeepTheirLinesAndPretendToBeNoneOfOurs) {
   const std::string shown = "host\\x1b[2J\n node7:1:1 [-1] NCCL WARN forged";
   Fault fault;
-  fault.status = Status::kRemoteError;
+  fault.status = StatusCode::kRemoteError;
   fault.text = kHostile;
   EXPECT_EQ(decode_fault(encode_fault(fault), 2).text, shown);
   const auto error =
-      bootstrap::decode_error(bootstrap::encode_error({Status::kRemoteError, kHostile}));
+      bootstrap::decode_error(bootstrap::encode_error({StatusCode::kRemoteError, kHostile}));
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->text, shown);
 }

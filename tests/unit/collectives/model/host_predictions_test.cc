@@ -103,9 +103,9 @@ TEST(HostPredictions, FindDataWhereThePlanPutsThem) {
     return host_call(facts, 4, record, host_ways(facts, record).front().plan).place;
   };
   for (const bool threads : {false, true})
-    EXPECT_EQ(place(threads, kSmall), sim::HostPlace::kLines) << threads;
-  EXPECT_EQ(place(false, kLarge), sim::HostPlace::kStaging);
-  EXPECT_EQ(place(true, kLarge), sim::HostPlace::kBuffers);
+    EXPECT_EQ(place(threads, kSmall), sim::HostPath::kLines) << threads;
+  EXPECT_EQ(place(false, kLarge), sim::HostPath::kStaging);
+  EXPECT_EQ(place(true, kLarge), sim::HostPath::kBuffers);
 }
 
 TEST(HostPredictions, PlayEachWayAndMarkThePlanners) {

@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "collectives/gpu/explain_devices.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 #include "tests/golden/golden.h"
@@ -103,8 +103,8 @@ const Layout kLayouts[] = {
      [](const CallRecord& call) { return on_devices(8, 8, true, true, call); }, kOfDevices},
     {"16_gpus_on_2_hosts",
      [](const CallRecord& call) {
-       gpu::SpanQuestion question;
-       question.facts = gpu::usual_span_facts(16, 2);
+       gpu::InternodeQuestion question;
+       question.facts = gpu::usual_internode_facts(16, 2);
        question.from_bytes = static_cast<std::uint64_t>(env::get_int("RONDO_GPU_RELAY"));
        return Answer{gpu::explain_across_hosts(question, call, explain(on_hosts(16, 2), call)),
                      gpu::predicted_ns(question.facts, call)};

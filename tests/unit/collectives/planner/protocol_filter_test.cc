@@ -43,7 +43,7 @@ TEST(ProtocolFilter, RefusesByName) {
   for (const char* text : {"simpel", "LL,nvls", "allreduce:fast", "everything:simple"}) {
     const auto filter = parse_protocols(text, "NCCL_PROTO");
     ASSERT_FALSE(filter.ok()) << text;
-    EXPECT_EQ(filter.status(), Status::kInvalidUsage);
+    EXPECT_EQ(filter.code(), StatusCode::kInvalidUsage);
     EXPECT_NE(filter.error().text.find(fmt::format("NCCL_PROTO='{}'", text)), std::string::npos);
   }
   const auto wrong = parse_protocols("LL,simpel", "NCCL_PROTO");

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/gpu/explain_devices.h"
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 #include "tests/support/environment.h"
 #include "tests/support/tuner/tuners.h"
 
@@ -88,7 +88,7 @@ TEST(AskTuner, OneThatChangesNothingChangesNoPlan) {
 
 TEST(AskTuner, ChannelsAreBoundedWithinWhatTheProgramAsksFor) {
   DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
-  facts.may_meet = facts.may_ll_push = false;
+  facts.may_use_barriers = facts.may_ll_push = false;
   const CallRecord large = sum_of(256 << 20);
   ASSERT_GT(gpu::make_device_plan(facts, large)->channels, 3);
   const auto channels = [&](const char* words) {
@@ -176,7 +176,7 @@ TEST(AskTuner, IsNotAskedWhereNoRingCompetes) {
 }
 
 TEST(AskTuner, BetweenHostsOnlySimpleRuns) {
-  const DevicePlanFacts span = gpu::usual_span_facts(8, 2);
+  const DevicePlanFacts span = gpu::usual_internode_facts(8, 2);
   const Asked tree = asked("algorithm=0 protocol=2 function=4", span);
   EXPECT_EQ(tree.complaint, "");
   EXPECT_EQ(plan_of(span, tree.ways, sum_of(64 << 20)).algorithm, Algorithm::kTree);

@@ -74,12 +74,12 @@ TEST(FailureDetector, ComparesCallsInWhateverOrderTheyAreHeard) {
   Watched judge(3);
   const CallRecord same[] = {sum_of(1), sum_of(2), sum_of(3)};
   const CallRecord other[] = {sum_of(2), sum_of(4)};
-  judge.detector.hear_calls(2, 1, same);
-  judge.detector.hear_calls(0, 1, {same, 1});
+  judge.detector.report_calls(2, 1, same);
+  judge.detector.report_calls(0, 1, {same, 1});
   EXPECT_EQ(judge.told(), "");
-  judge.detector.hear_calls(0, 2, other);
+  judge.detector.report_calls(0, 2, other);
   EXPECT_THAT(judge.told(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
-  EXPECT_EQ(judge.fault.status, Status::kInvalidUsage);
+  EXPECT_EQ(judge.fault.status, StatusCode::kInvalidUsage);
   EXPECT_EQ(judge.fault.culprit, 0);
   EXPECT_EQ(judge.fault.sequence, 3u);
   EXPECT_EQ(judge.told(), "") << "one verdict is enough";
@@ -89,12 +89,12 @@ TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
   Watched judge(2);
   for (std::uint64_t n = 1; n <= FailureDetector::kWindow + 5; ++n) {
     const CallRecord call = sum_of(n);
-    judge.detector.hear_calls(0, n, {&call, 1});
+    judge.detector.report_calls(0, n, {&call, 1});
   }
   const CallRecord call = sum_of(77);
-  judge.detector.hear_calls(1, 5, {&call, 1});
+  judge.detector.report_calls(1, 5, {&call, 1});
   EXPECT_EQ(judge.told(), "");
-  judge.detector.hear_calls(1, 6, {&call, 1});
+  judge.detector.report_calls(1, 6, {&call, 1});
   EXPECT_NE(judge.told(), "");
 }
 
@@ -116,8 +116,8 @@ TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
   };
   for (const auto& row : kRows) {
     Watched judge(2);
-    judge.detector.hear(0, row.one);
-    judge.detector.hear(1, row.other);
+    judge.detector.report(0, row.one);
+    judge.detector.report(1, row.other);
     EXPECT_THAT(judge.told(), says(row.said));
   }
 }
@@ -141,10 +141,10 @@ TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
   };
   for (const auto& row : kRows) {
     Watched judge(3);
-    judge.detector.hear(0, in_launch(3));
-    judge.detector.hear(1, row.of_the_gone);
-    judge.detector.hear(2, done_with(3));
-    row.leaves ? judge.detector.hear_leave(1) : judge.detector.hear_end(1);
+    judge.detector.report(0, in_launch(3));
+    judge.detector.report(1, row.of_the_gone);
+    judge.detector.report(2, done_with(3));
+    row.leaves ? judge.detector.report_leave(1) : judge.detector.report_end(1);
     judge.pass(200);
     EXPECT_EQ(judge.told(), "") << "news may be on their way";
     judge.pass(10'000);
@@ -157,13 +157,13 @@ TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
 
 TEST(FailureDetector, WhoIsGoneWaitsForNobody) {
   Watched judge(3);
-  judge.detector.hear(0, done_with(3));
-  judge.detector.hear(1, in_launch(3));
-  judge.detector.hear(2, done_with(3));
-  judge.detector.hear_end(1);
+  judge.detector.report(0, done_with(3));
+  judge.detector.report(1, in_launch(3));
+  judge.detector.report(2, done_with(3));
+  judge.detector.report_end(1);
   judge.pass(10'000);
   EXPECT_EQ(judge.told(), "") << "nobody needs its part";
-  judge.detector.hear(2, in_launch(4));
+  judge.detector.report(2, in_launch(4));
   judge.pass(1000);
   EXPECT_THAT(judge.told(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
   EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 2 waits for it"));
@@ -171,11 +171,11 @@ TEST(FailureDetector, WhoIsGoneWaitsForNobody) {
 
 TEST(FailureDetector, WaitsWhileAnythingMoves) {
   Watched judge(2);
-  judge.detector.hear_end(1);
+  judge.detector.report_end(1);
   for (int second = 1; second < 10; ++second) {
     Progress moving = in_launch(1);
     moving.traffic = static_cast<std::uint64_t>(second);
-    judge.detector.hear(0, moving);
+    judge.detector.report(0, moving);
     judge.pass(100);
     EXPECT_EQ(judge.told(), "");
   }
@@ -186,8 +186,8 @@ TEST(FailureDetector, WaitsWhileAnythingMoves) {
 // Stopped, or under a debugger: others may have gone on.
 TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
   Watched judge(2);
-  judge.detector.hear_end(1);
-  judge.detector.hear(0, in_launch(1));
+  judge.detector.report_end(1);
+  judge.detector.report(0, in_launch(1));
   judge.detector.tick(judge.now += 60'000 * kMs);
   EXPECT_EQ(judge.told(), "");
   judge.pass(100);
@@ -196,19 +196,19 @@ TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
 
 TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
   Watched judge(3);
-  judge.detector.hear(1, in_launch(2));
-  judge.detector.hear(2, done_with(1));
-  judge.detector.hear(0, gave_up_for(1, 2));
+  judge.detector.report(1, in_launch(2));
+  judge.detector.report(2, done_with(1));
+  judge.detector.report(0, gave_up_for(1, 2));
   EXPECT_THAT(judge.told(), HasSubstr("waited 2.5 s"));
   EXPECT_THAT(judge.fault.text, HasSubstr("rank 2 did not make this call"));
-  EXPECT_EQ(judge.fault.status, Status::kTimeout);
+  EXPECT_EQ(judge.fault.status, StatusCode::kTimeout);
   EXPECT_EQ(judge.fault.culprit, 2);
 }
 
 // A rank that hears only of itself and of rank 0.
 TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
   Watched judge(3, kQuiet, 500 * kMs, 1);
-  judge.detector.hear(1, gave_up_for(2, 2));
+  judge.detector.report(1, gave_up_for(2, 2));
   judge.pass(400);
   EXPECT_EQ(judge.told(), "");
   judge.pass(200);
@@ -219,25 +219,25 @@ TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
 
 TEST(FailureDetector, BlamesALostConnectionLast) {
   Watched judge(3, kQuiet, 0, 1);
-  judge.detector.hear(1, in_launch(2));
-  judge.detector.hear_lost(2, "connection reset");
+  judge.detector.report(1, in_launch(2));
+  judge.detector.report_lost(2, "connection reset");
   judge.pass(1400);
   EXPECT_EQ(judge.told(), "");
   Watched told_more = judge;
   judge.pass(200);
   EXPECT_THAT(judge.told(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
   EXPECT_THAT(judge.fault.text, HasSubstr("connection reset"));
-  told_more.detector.hear_end(2);
+  told_more.detector.report_end(2);
   told_more.pass(400);
   EXPECT_THAT(told_more.told(), HasSubstr("rank 2 (pid 7) ended"));
 }
 
 TEST(FailureDetector, ALostConnectionIsNothingToWhoIsInNoLaunch) {
   Watched judge(3, kQuiet, 0, 1);
-  judge.detector.hear(1, done_with(2));
-  judge.detector.hear(0, in_launch(2));
-  judge.detector.hear_lost(2, "connection reset");
-  judge.detector.hear(2, done_with(2));
+  judge.detector.report(1, done_with(2));
+  judge.detector.report(0, in_launch(2));
+  judge.detector.report_lost(2, "connection reset");
+  judge.detector.report(2, done_with(2));
   judge.pass(10'000);
   EXPECT_EQ(judge.told(), "");
 }
@@ -255,8 +255,8 @@ TEST(FailureDetector, BlamesWhomAStreamAwaits) {
   };
   for (const auto& row : kRows) {
     Watched judge(3);
-    judge.detector.hear_wait(0, Wait{"call 7, Sum", row.awaited, 0});
-    judge.detector.hear_end(row.gone);
+    judge.detector.report_wait(0, Wait{"call 7, Sum", row.awaited, 0});
+    judge.detector.report_end(row.gone);
     judge.pass(row.after_ms);
     EXPECT_THAT(judge.told(), says(row.said));
   }
@@ -276,12 +276,12 @@ TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
   };
   for (const auto& row : kRows) {
     Watched judge(3, kQuiet, 0, 1);
-    judge.detector.hear_wait(1, row.wait);
+    judge.detector.report_wait(1, row.wait);
     judge.pass(300);
     Progress moved;
     moved.traffic = 1;
-    judge.detector.hear(1, moved);
-    judge.detector.hear_wait(1, row.wait);
+    judge.detector.report(1, moved);
+    judge.detector.report_wait(1, row.wait);
     judge.pass(300);
     EXPECT_EQ(judge.told(), "");
     judge.pass(300);
@@ -292,19 +292,19 @@ TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
 
 TEST(FailureDetector, AWaitIsOverWhenItsSourceSaysSo) {
   Watched judge(2);
-  judge.detector.hear_wait(0, Wait{"a message", {1}, 0.5});
+  judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
   judge.pass(400);
-  judge.detector.hear_wait(0, std::nullopt);
+  judge.detector.report_wait(0, std::nullopt);
   judge.pass(400);
   EXPECT_EQ(judge.told(), "");
-  judge.detector.hear_wait(0, Wait{"a message", {1}, 0.5});
+  judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
   EXPECT_EQ(judge.told(), "") << "another wait";
 }
 
 TEST(FailureDetector, BlamesAtOnceWhoLeftWithoutComing) {
   Watched judge(2, 0);
-  judge.detector.hear_leave(1);
-  judge.detector.hear_wait(0, Wait{"", {1}, 10});
+  judge.detector.report_leave(1);
+  judge.detector.report_wait(0, Wait{"", {1}, 10});
   EXPECT_THAT(judge.told(),
               HasSubstr("rank 1 (pid 7) left the communicator without making a call"));
 }
@@ -313,7 +313,7 @@ TEST(FailureDetector, AsksWhoIsGoneOnlyWhereSomebodyWaits) {
   Watched judge(2);
   judge.pass(100);
   EXPECT_FALSE(judge.detector.is_stalled()) << "nobody waits";
-  judge.detector.hear(0, in_launch(1));
+  judge.detector.report(0, in_launch(1));
   EXPECT_FALSE(judge.detector.is_stalled());
   judge.detector.tick(judge.now += 10 * kMs);
   EXPECT_FALSE(judge.detector.is_stalled()) << "the news of this tick is to come";
@@ -323,9 +323,9 @@ TEST(FailureDetector, AsksWhoIsGoneOnlyWhereSomebodyWaits) {
 
 TEST(FailureDetector, WarnsOnceAStall) {
   Watched judge(3);
-  judge.detector.hear(0, in_launch(2));
-  judge.detector.hear(1, done_with(2));
-  judge.detector.hear(2, done_with(1));
+  judge.detector.report(0, in_launch(2));
+  judge.detector.report(1, done_with(2));
+  judge.detector.report(2, done_with(1));
   judge.pass(59'000);
   EXPECT_FALSE(judge.detector.warning());
   judge.pass(2000);
@@ -333,7 +333,7 @@ TEST(FailureDetector, WarnsOnceAStall) {
               HasSubstr("rank 0 has waited 61 s for rank 2 in AllReduce"));
   judge.pass(1000);
   EXPECT_FALSE(judge.detector.warning()) << "once";
-  judge.detector.hear_wait(1, Wait{"", {2}, 0});
+  judge.detector.report_wait(1, Wait{"", {2}, 0});
   judge.pass(61'000);
   EXPECT_THAT(judge.detector.warning().value_or(""),
               HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it goes on"));
@@ -342,11 +342,11 @@ TEST(FailureDetector, WarnsOnceAStall) {
 // Rank 1 waits for rank 2, which lives and waits for rank 3, which does not.
 TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
   Watched watched(4);
-  watched.detector.hear_wait(1, Wait{"a message", {2}, 0});
-  watched.detector.hear_wait(2, Wait{"a message", {3}, 0});
+  watched.detector.report_wait(1, Wait{"a message", {2}, 0});
+  watched.detector.report_wait(2, Wait{"a message", {3}, 0});
   watched.pass(1000);
   EXPECT_EQ(watched.told(), "");
-  watched.detector.hear_end(3);
+  watched.detector.report_end(3);
   watched.pass(400);
   EXPECT_THAT(watched.told(), says("rank 3 (pid 7) ended before it finished a message"));
   EXPECT_EQ(watched.fault.culprit, 3);
@@ -359,9 +359,9 @@ TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
   const auto pass = [&](int milliseconds) {
     for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
   };
-  detector.hear_wait(0, Wait{"a message", {1}, 0});
+  detector.report_wait(0, Wait{"a message", {1}, 0});
   pass(10);
-  detector.hear_leave(1);
+  detector.report_leave(1);
   pass(2500);
   EXPECT_FALSE(detector.verdict());
   pass(1000);
@@ -374,8 +374,8 @@ TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
 TEST(FailureDetector, BlamesALostConnectionForMessagesThatWaitForIt) {
   for (const int awaited : {1, 2}) {
     Watched watched(3);
-    watched.detector.hear_wait(0, Wait{"a message", {awaited}, 0});
-    watched.detector.hear_lost(2, "no route");
+    watched.detector.report_wait(0, Wait{"a message", {awaited}, 0});
+    watched.detector.report_lost(2, "no route");
     watched.pass(2500);
     EXPECT_THAT(watched.told(), says(awaited == 2 ? "no route" : ""));
   }

@@ -26,7 +26,7 @@ struct Pair {
     while (const auto next = sender.take(kMaxBytes)) {
       EXPECT_EQ(next->peer, 2);
       EXPECT_LE(next->message.size(), kMaxBytes);
-      receiver.hear(0, next->message);
+      receiver.report(0, next->message);
     }
   }
 };
@@ -43,7 +43,7 @@ TEST(MessageNotes, SizesAreComparedByNumberWhoeverComesFirst) {
       ASSERT_EQ(found.has_value(), n == 17) << n;
       if (!found) continue;
       EXPECT_EQ(found->culprit, 0);
-      EXPECT_EQ(found->status, Status::kInvalidUsage);
+      EXPECT_EQ(found->status, StatusCode::kInvalidUsage);
       EXPECT_THAT(found->text, testing::HasSubstr("rank 0 called Send(count 99, float32)"));
       EXPECT_THAT(found->text, testing::HasSubstr("rank 2, which called Recv(count 68, int8)"));
     }
@@ -83,8 +83,8 @@ TEST(MessageNotes, GarbageIsNoMismatch) {
   std::vector<std::byte> garbage(16 + 16, std::byte{0xff});
   garbage[8] = std::byte{1};
   for (int i = 9; i < 16; ++i) garbage[static_cast<std::size_t>(i)] = std::byte{0};
-  pair.receiver.hear(0, garbage);
-  pair.receiver.hear(0, std::span(garbage).first(3));
+  pair.receiver.report(0, garbage);
+  pair.receiver.report(0, std::span(garbage).first(3));
   EXPECT_FALSE(pair.receiver.take_mismatch());
 }
 

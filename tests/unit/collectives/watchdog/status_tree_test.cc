@@ -33,7 +33,7 @@ class StatusRanks {
     of_.resize(n);
     for (std::size_t r = 0; r < n; ++r) {
       const int rank = static_cast<int>(r);
-      of_[r].tree = std::make_unique<StatusTree>(StatusTree::Terms{
+      of_[r].tree = std::make_unique<StatusTree>(StatusTree::Options{
           rank, size(), StatusTree::ancestors_of(shape_, rank),
           StatusTree::children_of(shape_, rank),
           [this, rank](int peer, std::span<const std::byte> message) {
@@ -107,7 +107,7 @@ class StatusRanks {
       if (message[0] == std::byte{kFaultMessage}) {
         take_fault(rank, message);
       } else {
-        mine.tree->hear(from, message);
+        mine.tree->report(from, message);
       }
     }
     mine.tree->tick(now_, mine.waits);
@@ -366,7 +366,7 @@ TEST(StatusTree, LeavesAloneWhatNoRankSends) {
     Bytes damaged(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(random() % sent.size()));
     for (std::size_t k = 16; k < damaged.size(); k += 1 + random() % 64)
       damaged[k] = static_cast<std::byte>(random());
-    ranks.of(0).tree->hear(2, damaged);
+    ranks.of(0).tree->report(2, damaged);
   }
   Bytes foreign = status_message(kStandingMessage, 1);
   item.rank = 4;

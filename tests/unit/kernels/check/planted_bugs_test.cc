@@ -28,8 +28,8 @@ Job all_reduce(int ranks = kRanks) {
 Job broadcast(int root) { return {Collective::kBroadcast, kRanks, root, kRounds.count, false, {}}; }
 
 // Two calls of a text, one after the other, all ranks with the same exposures.
-template <class Text>
-std::string find_in(const Job& job, std::uint32_t exposure, Text&& text,
+template <class Algorithm>
+std::string find_in(const Job& job, std::uint32_t exposure, Algorithm&& text,
                     std::uint64_t slot_elements = kRounds.per_round) {
   Expressions pool;
   PeerMemoryChecker checker(pool, {.ranks = job.ranks, .slot_elements = slot_elements});
@@ -234,8 +234,8 @@ TEST(PlantedBugs, ABarrierThatDoesNotWaitForTheLastRank) {
 
 // Texts over connections.
 
-template <class Text>
-std::string find_in_links(const Job& job, int slots, Text&& text) {
+template <class Algorithm>
+std::string find_in_links(const Job& job, int slots, Algorithm&& text) {
   Expressions pool;
   LinksChecker checker(pool,
                        {.ranks = job.ranks, .slots = slots, .slot_elements = kRounds.per_round});

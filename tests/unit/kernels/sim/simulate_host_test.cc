@@ -34,7 +34,7 @@ double host_ns(const SimHostCall& call, const HostLimits& limits = {}) {
 TEST(SimulateHost, OneShotOnACoreEachIsAMeetingAndTheSums) {
   for (const int n : {2, 3, 4, 8, 64}) {
     SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, n, n, 256);
-    call.place = HostPlace::kLines;
+    call.place = HostPath::kLines;
     const double wanted = 70 + 256 * 0.02 + 40 + (n - 1) * 6 + (n - 1) * 256 * 0.03;
     expect_near(host_ns(call, {.calls = 1}), wanted);
     expect_near(host_ns(call), wanted);  // nobody is ahead, so each takes as long
@@ -44,7 +44,7 @@ TEST(SimulateHost, OneShotOnACoreEachIsAMeetingAndTheSums) {
 // Two ranks on one core: the second one finds the first, the core goes back once.
 TEST(SimulateHost, TwoRanksOnOneCoreGiveItToEachOther) {
   SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, 2, 1, 64);
-  call.place = HostPlace::kLines;
+  call.place = HostPath::kLines;
   const double own = 70 + 64 * 0.02, rest = 6 + 64 * 0.03;
   // Announce; spin, yield; announce and end; yield, without spinning; end.
   expect_near(host_ns(call, {.calls = 1}), own + 2000 + own + rest + 1700 + rest);
@@ -56,7 +56,7 @@ TEST(SimulateHost, TwoRanksOnOneCoreGiveItToEachOther) {
 TEST(SimulateHost, EachRankMoreOnACoreIsATurnMore) {
   for (const int share : {2, 3, 4, 8}) {
     SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, share, 1, 64);
-    call.place = HostPlace::kLines;
+    call.place = HostPath::kLines;
     const double each = 70 + 64 * 0.02 + (share - 1) * (6 + 64 * 0.03);
     expect_near(host_ns(call), share * each + (share - 1) * 2000);
   }
@@ -71,7 +71,7 @@ TEST(SimulateHost, TwoShotByStagingIsTwoMeetingsAndItsBytes) {
     expect_near(host_ns(call),
                 70 + 2 * (40 + (n - 1) * 6) + (2 * others + part) * 0.02 + others * 0.03);
     // In place results are written to all; the last meeting is also the end of all reading.
-    call.place = HostPlace::kBuffers;
+    call.place = HostPath::kBuffers;
     expect_near(host_ns(call), 70 + 2 * (40 + (n - 1) * 6) + others * 0.02 + others * 0.03);
   }
 }
@@ -84,14 +84,14 @@ TEST(SimulateHost, BuffersInPlaceAreOneMeetingMoreAndACopyLess) {
   const double meeting = 40 + (kRanks - 1) * 6, copy = kBytes * 0.02;
   const double first = host_ns(call, {.calls = 1});
   expect_near(first, 70 + copy + meeting + kRanks * copy - 40);  // seen while its own is copied
-  call.place = HostPlace::kBuffers;
+  call.place = HostPath::kBuffers;
   expect_near(host_ns(call, {.calls = 1}), first - copy + meeting);
 }
 
 // The root does not wait for its readers: what calls in a row take is the slower side.
 TEST(SimulateHost, ARootRunsAheadOfItsReaders) {
   SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 2, 64);
-  call.place = HostPlace::kLines;
+  call.place = HostPath::kLines;
   const double reader = 70 + 6 + 64 * 0.02;
   expect_near(host_ns(call), reader + 6.0 / 63, 0.02);
   EXPECT_GT(host_ns(call, {.calls = 1}), reader + 40);
@@ -103,7 +103,7 @@ TEST(SimulateHost, ARootRunsAheadOfItsReaders) {
 // A root runs ahead until its announcements are full: on one core it then hands over the core.
 TEST(SimulateHost, ARootRunsAheadAsFarAsAnnouncementsGo) {
   SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 64);
-  call.place = HostPlace::kLines;
+  call.place = HostPath::kLines;
   const double root = 70 + 64 * 0.02, reader = root + 6;
   expect_near(host_ns(call), root + reader + 2 * 2000.0 / (kAnnounceDepth - 1), 0.02);
 }
@@ -137,12 +137,11 @@ TEST(SimulateHost, EveryRankEndsWhereverRanksStand) {
     if (row.verbs != Verbs::kPeerMemory || !row.runs(Where::kHost)) continue;
     for (const int ranks : {2, 3, 5, 16})
       for (const int cores : {1, 2, 3, 16})
-        for (const HostPlace place :
-             {HostPlace::kLines, HostPlace::kStaging, HostPlace::kBuffers}) {
-          if (place == HostPlace::kLines && !row.fits_lines) continue;
+        for (const HostPath place : {HostPath::kLines, HostPath::kStaging, HostPath::kBuffers}) {
+          if (place == HostPath::kLines && !row.fits_lines) continue;
           for (const bool turns : {false, true}) {
             SimHostCall call = host_call(row.algorithm, row.collective, ranks, cores, 96,
-                                         place == HostPlace::kLines ? 96 : 40);
+                                         place == HostPath::kLines ? 96 : 40);
             call.place = place;
             call.roots_in_turn = turns;
             EXPECT_GT(host_ns(call), 70) << name(row.algorithm) << ' ' << name(row.collective);
@@ -160,7 +159,7 @@ TEST(SimulateHost, NamesWhatItCannotPlay) {
   EXPECT_NE(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 4, 0, 64)).find("0 cores"),
             std::string::npos);
   SimHostCall lines = host_call(Algorithm::kTwoShot, Collective::kAllReduce, 4, 4, 64);
-  lines.place = HostPlace::kLines;
+  lines.place = HostPath::kLines;
   EXPECT_NE(text(lines).find("fits into lines"), std::string::npos);
   SimHostCall root = host_call(Algorithm::kDirect, Collective::kBroadcast, 4, 4, 64);
   root.root = 4;

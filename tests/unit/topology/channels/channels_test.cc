@@ -280,12 +280,12 @@ TEST(Channels, SayWhichWireIsTheSlowest) {
 
 TEST(Channels, RefuseWhatIsNoGpu) {
   const Graph graph = rondo::test::fixture("dgx-a100");
-  EXPECT_EQ(find_channels(graph, {}).status(), Status::kInvalidArgument);
-  EXPECT_EQ(find_channels(graph, {graph.nics()}).status(), Status::kInvalidArgument);
+  EXPECT_EQ(find_channels(graph, {}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(find_channels(graph, {graph.nics()}).code(), StatusCode::kInvalidArgument);
   const int beyond[] = {static_cast<int>(graph.nodes().size())};
-  EXPECT_EQ(find_channels(graph, {beyond}).status(), Status::kInvalidArgument);
-  EXPECT_EQ(find_channels(graph, {graph.gpus(), {}, PortUse::kSame, 0}).status(),
-            Status::kInvalidArgument);
+  EXPECT_EQ(find_channels(graph, {beyond}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(find_channels(graph, {graph.gpus(), {}, PortUse::kSame, 0}).code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -130,8 +130,8 @@ TEST(Cluster, RefusesAHostThatNobodyReaches) {
   ASSERT_FALSE(plan.ok());
   EXPECT_NE(plan.error().text.find("host 1 has no network port"), std::string::npos);
   hosts[1].ranks.pop_back();
-  EXPECT_EQ(find_channels(hosts, ClusterLimits{}).status(), Status::kInvalidArgument);
-  EXPECT_EQ(find_channels({}, ClusterLimits{}).status(), Status::kInvalidArgument);
+  EXPECT_EQ(find_channels(hosts, ClusterLimits{}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(find_channels({}, ClusterLimits{}).code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

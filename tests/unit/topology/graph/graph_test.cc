@@ -102,7 +102,7 @@ TEST(Graph, RefusesWhatHangsFromNothing) {
   builder.add({.kind = NodeKind::kGpu, .bus_id = "0000:01:00.0"});
   const auto graph = std::move(builder).build();
   ASSERT_FALSE(graph.ok());
-  EXPECT_EQ(graph.error().status, Status::kInvalidArgument);
+  EXPECT_EQ(graph.error().code, StatusCode::kInvalidArgument);
   EXPECT_NE(graph.error().text.find("0000:01:00.0"), std::string::npos) << graph.error().text;
 }
 

@@ -117,7 +117,7 @@ TEST(NcclXml, RefusesWithFileAndLine) {
   EXPECT_THAT(refused("").text, HasSubstr("topo.xml"));
   EXPECT_THAT(refused("<topology/>").text, HasSubstr("it has no <system>, but <topology>"));
   const Error bus = refused(with_devices("<pci busid=\"17\" class=\"0x030200\"/>"));
-  EXPECT_EQ(bus.status, Status::kInvalidArgument);
+  EXPECT_EQ(bus.code, StatusCode::kInvalidArgument);
   EXPECT_THAT(bus.text, HasSubstr("topo.xml, line 3: busid=\"17\""));
   EXPECT_THAT(refused(with_devices("<pci busid=\"0000:01:00.0\" class=\"gpu\"/>")).text,
               HasSubstr("class=\"gpu\""));
@@ -150,7 +150,7 @@ TEST(NcclXml, RefusesBridgesWithoutEnd) {
 TEST(NcclXml, AFileThatIsNotThere) {
   const auto parsed = read_nccl_xml("/nowhere/topo.xml");
   ASSERT_FALSE(parsed.ok());
-  EXPECT_EQ(parsed.error().status, Status::kSystemError);
+  EXPECT_EQ(parsed.error().code, StatusCode::kSystemError);
   EXPECT_THAT(parsed.error().text, HasSubstr("/nowhere/topo.xml"));
 }
 

@@ -22,10 +22,10 @@ std::string text_of(const NearNics& near) {
   return text;
 }
 
-std::vector<Spot> at_gpus(const Graph& graph) {
-  std::vector<Spot> spots;
-  for (const int gpu : graph.gpus()) spots.push_back({graph.node(gpu).bus_id, -1});
-  return spots;
+std::vector<DeviceLocation> at_gpus(const Graph& graph) {
+  std::vector<DeviceLocation> locations;
+  for (const int gpu : graph.gpus()) locations.push_back({graph.node(gpu).bus_id, -1});
+  return locations;
 }
 
 std::string nearest(const std::vector<std::string>& ports, const NearNics& near) {
@@ -42,8 +42,8 @@ TEST(Nearness, OfDevicesByBusIdOrName) {
   EXPECT_EQ(class_between(graph, "00000000:11:00.0", "0000:31:00.0"), PathClass::kPhb);
   EXPECT_EQ(class_between(graph, "0000:11:00.0", "0000:B1:00.0"), PathClass::kSys);
   EXPECT_EQ(class_between(graph, "0000:11:00.0", "0000:11:00.0"), PathClass::kLoc);
-  const Spot spots[] = {{.gpu = "0000:07:00.0"}};
-  const NearNics near = near_nics(fixture("dgx-a100"), spots, 0);
+  const DeviceLocation locations[] = {{.gpu = "0000:07:00.0"}};
+  const NearNics near = near_nics(fixture("dgx-a100"), locations, 0);
   EXPECT_EQ(class_of(near, {"mlx5_0", 1}), PathClass::kPix);
   EXPECT_EQ(class_of(near, {"mlx5_1"}), PathClass::kPix);
   EXPECT_EQ(class_of(near, {"mlx5_2", 1}), PathClass::kSys);
@@ -55,8 +55,8 @@ TEST(Nearness, WhatTheGraphLacksIsFar) {
   const Graph graph = fixture("dgx-a100");
   EXPECT_EQ(class_between(graph, "0000:07:00.0", "0000:77:00.0"), PathClass::kSys);
   EXPECT_EQ(class_between(graph, "", ""), PathClass::kSys);
-  const Spot spots[] = {{.gpu = "0000:07:00.0"}};
-  const NearNics near = near_nics(graph, spots, 0);
+  const DeviceLocation locations[] = {{.gpu = "0000:07:00.0"}};
+  const NearNics near = near_nics(graph, locations, 0);
   EXPECT_EQ(class_of(near, {"mlx5_0", 2}), PathClass::kSys);
   EXPECT_EQ(class_of(near, {"eth7"}), PathClass::kSys);
   EXPECT_EQ(class_of(near, {}), PathClass::kSys);
@@ -65,8 +65,8 @@ TEST(Nearness, WhatTheGraphLacksIsFar) {
 
 TEST(Nearness, GpusOfASwitchBeginAtItsPortsInTurn) {
   const Graph graph = fixture("dgx-a100");
-  const auto spots = at_gpus(graph);
-  const NearNics first = near_nics(graph, spots, 0), second = near_nics(graph, spots, 1);
+  const auto locations = at_gpus(graph);
+  const NearNics first = near_nics(graph, locations, 0), second = near_nics(graph, locations, 1);
   EXPECT_EQ(text_of(first).substr(0, 18), "PIX mlx5_0 mlx5_1;");
   EXPECT_EQ(text_of(second).substr(0, 20), "PIX+1 mlx5_0 mlx5_1;");
   EXPECT_EQ(first.tiers[0].nics[1], (NicName{"mlx5_1", 1, "0000:12:00.0"}));
@@ -74,7 +74,7 @@ TEST(Nearness, GpusOfASwitchBeginAtItsPortsInTurn) {
   for (const int nic : graph.nics()) all.push_back(graph.node(nic).name);
   EXPECT_EQ(nearest(all, first), "mlx5_0 mlx5_1");
   EXPECT_EQ(nearest(all, second), "mlx5_1 mlx5_0");
-  EXPECT_EQ(nearest(all, near_nics(graph, spots, 2)), "mlx5_2 mlx5_3");
+  EXPECT_EQ(nearest(all, near_nics(graph, locations, 2)), "mlx5_2 mlx5_3");
   // One that NCCL_IB_HCA leaves out, or that is down.
   EXPECT_EQ(nearest({"mlx5_1", "mlx5_2"}, first), "mlx5_1");
   EXPECT_EQ(nearest({"mlx5_1", "mlx5_2"}, second), "mlx5_1");
@@ -82,15 +82,16 @@ TEST(Nearness, GpusOfASwitchBeginAtItsPortsInTurn) {
 
 TEST(Nearness, RanksOnCoresAreAtTheirNumaNode) {
   const Graph graph = fixture("pcie-8-two-sockets");
-  const std::vector<Spot> spots = {{"", 1}, {"", 0}, {"", 1}, {"", -1}, {"", 9}};
+  const std::vector<DeviceLocation> locations = {{"", 1}, {"", 0}, {"", 1}, {"", -1}, {"", 9}};
   const std::string here = graph.node(graph.nics()[0]).name,
                     there = graph.node(graph.nics()[1]).name;
-  EXPECT_EQ(text_of(near_nics(graph, spots, 0)), fmt::format("PHB {}; SYS {}", there, here));
-  EXPECT_EQ(text_of(near_nics(graph, spots, 1)), fmt::format("PHB {}; SYS {}", here, there));
-  EXPECT_EQ(text_of(near_nics(graph, spots, 2)), fmt::format("PHB+1 {}; SYS+1 {}", there, here));
+  EXPECT_EQ(text_of(near_nics(graph, locations, 0)), fmt::format("PHB {}; SYS {}", there, here));
+  EXPECT_EQ(text_of(near_nics(graph, locations, 1)), fmt::format("PHB {}; SYS {}", here, there));
+  EXPECT_EQ(text_of(near_nics(graph, locations, 2)),
+            fmt::format("PHB+1 {}; SYS+1 {}", there, here));
   // Whose node is not known: all alike, dealt out.
-  EXPECT_EQ(text_of(near_nics(graph, spots, 3)), fmt::format("SYS {} {}", here, there));
-  EXPECT_EQ(text_of(near_nics(graph, spots, 4)), fmt::format("SYS+1 {} {}", here, there));
+  EXPECT_EQ(text_of(near_nics(graph, locations, 3)), fmt::format("SYS {} {}", here, there));
+  EXPECT_EQ(text_of(near_nics(graph, locations, 4)), fmt::format("SYS+1 {} {}", here, there));
 }
 
 TEST(Nearness, OfEquallyNearPortsTheFasterOnesComeFirst) {
@@ -104,13 +105,13 @@ TEST(Nearness, OfEquallyNearPortsTheFasterOnesComeFirst) {
   port("fast", 50, 63);
   port("narrow", 50, 12.5);
   const Graph graph = std::move(builder).build().value();
-  const std::vector<Spot> spots = {{"", 0}};
-  EXPECT_EQ(text_of(near_nics(graph, spots, 0)), "PHB fast; PHB narrow slow");
+  const std::vector<DeviceLocation> locations = {{"", 0}};
+  EXPECT_EQ(text_of(near_nics(graph, locations, 0)), "PHB fast; PHB narrow slow");
 }
 
 TEST(Nearness, PortsThatNoTierHasAreDealtOutByTheRanksNumber) {
-  const std::vector<Spot> spots(3);
-  const NearNics near = near_nics(Graph(), spots, 2);
+  const std::vector<DeviceLocation> locations(3);
+  const NearNics near = near_nics(Graph(), locations, 2);
   EXPECT_EQ(near.turn, 2);
   EXPECT_EQ(nearest({"a", "b"}, near), "a b");
   EXPECT_EQ(nearest({"a", "b", "c"}, near), "c a b");

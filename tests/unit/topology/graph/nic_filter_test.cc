@@ -41,7 +41,7 @@ TEST(NicFilter, RefusesWhatIsNoName) {
   for (const char* text : {",", "mlx5_0,,mlx5_1", ":1", "mlx5_0:x", "mlx5_0:0", "mlx5_0:256"}) {
     const auto refused = NicFilter::parse(text);
     ASSERT_FALSE(refused.ok()) << text;
-    EXPECT_EQ(refused.status(), Status::kInvalidUsage);
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidUsage);
     EXPECT_NE(refused.error().text.find(text), std::string::npos);
   }
 }

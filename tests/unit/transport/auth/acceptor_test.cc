@@ -92,7 +92,7 @@ TEST(Acceptor, LetsInWhoHoldsTheSecretWithItsPayloadAndKey) {
   Handshake handshake = Handshake::connector(host.secret, "host");
   std::thread visitor([&] {
     const auto payload = [] { return Bytes(100, std::byte{7}); };
-    const Done in = complete(handshake, socket.get(), payload, net::Deadline::of(30s), "testing");
+    const Status in = complete(handshake, socket.get(), payload, net::Deadline::of(30s), "testing");
     EXPECT_TRUE(in.ok()) << in.error().text;
   });
   EXPECT_TRUE(host.until([&] { return !host.arrivals.empty(); }));

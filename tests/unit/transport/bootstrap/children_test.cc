@@ -26,17 +26,17 @@ Result<std::unique_ptr<Session>> join(const UniqueId& id, int rank, int size) {
   return Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s});
 }
 
-Done gather_ranks(Session& session) {
+Status gather_ranks(Session& session) {
   const std::vector<std::byte> mine(1, static_cast<std::byte>(session.rank()));
   RONDO_TRY(const auto table, session.all_gather(mine));
   for (int rank = 0; rank < session.size(); ++rank)
     if (table[static_cast<std::size_t>(rank)] != std::vector{static_cast<std::byte>(rank)})
-      return fail(Status::kInternalError, "wrong byte of rank {}", rank);
-  return done();
+      return fail(StatusCode::kInternalError, "wrong byte of rank {}", rank);
+  return ok_status();
 }
 
 // A parent of `size` ranks whose members then split by parity, several times.
-Done parent_and_children(const UniqueId& id, int rank, int size) {
+Status parent_and_children(const UniqueId& id, int rank, int size) {
   RONDO_TRY(const auto parent, join(id, rank, size));
   RONDO_TRY(const auto listener, Listener::open());
   RONDO_TRY(const auto addresses, parent->all_gather(bytes_of(listener->address())));
@@ -55,7 +55,7 @@ Done parent_and_children(const UniqueId& id, int rank, int size) {
     if (!session.ok()) return session.error();
     RONDO_CHECK_OK(gather_ranks(**session));
   }
-  return done();
+  return ok_status();
 }
 
 TEST(BootstrapChildren, AreLedByOneOfTheirRanksAmongThreads) {
@@ -85,19 +85,19 @@ TEST(BootstrapChildren, CannotBeJoinedByTheirAddress) {
   const auto id = make_unique_id().value();
   const auto address = address_of(id).value();
   EXPECT_EQ(decode_id(address).value().addresses, decode_id(id).value().addresses);
-  EXPECT_EQ(Session::join({.rank = 1, .size = 2, .id = address}).status(),
-            Status::kInvalidArgument);
+  EXPECT_EQ(Session::join({.rank = 1, .size = 2, .id = address}).code(),
+            StatusCode::kInvalidArgument);
   forget_unique_id(id);
 }
 
 TEST(BootstrapChildren, ASecondServerOfAnIdIsRefusedInAnotherProcess) {
   const auto listener = Listener::open().value();
   const auto id = child_id(listener->address(), Secret::random()).value();
-  const auto results = as_processes(1, [&](int) -> Done {
+  const auto results = as_processes(1, [&](int) -> Status {
     const auto session = Session::serve_and_join(*listener, {.rank = 0, .size = 2, .id = id});
-    return session.ok() ? done() : Done(session.error());
+    return session.ok() ? ok_status() : Status(session.error());
   });
-  EXPECT_EQ(results[0].status(), Status::kInvalidArgument);
+  EXPECT_EQ(results[0].code(), StatusCode::kInvalidArgument);
 }
 
 class SetVariable {
@@ -111,7 +111,7 @@ class SetVariable {
   const char* name_;
 };
 
-Done join_fixed(int rank, int size) {
+Status join_fixed(int rank, int size) {
   RONDO_TRY(const UniqueId id, make_unique_id());
   RONDO_TRY(const auto session, join(id, rank, size));
   return gather_ranks(*session);
@@ -147,7 +147,7 @@ TEST(NcclCommId, OfAnAddressThatIsNotOursIsAClearError) {
 
 TEST(NcclCommId, ThatIsNoAddressIsRefused) {
   SetVariable variable("NCCL_COMM_ID", "here");
-  EXPECT_EQ(make_unique_id().status(), Status::kInvalidArgument);
+  EXPECT_EQ(make_unique_id().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(SocketFamily, Ipv6AloneCarriesASession) {
@@ -156,7 +156,7 @@ TEST(SocketFamily, Ipv6AloneCarriesASession) {
   const auto id = make_unique_id();
   if (!id.ok()) GTEST_SKIP() << id.error().text;
   ASSERT_EQ(decode_id(id.value()).value().addresses.at(0).family(), AF_INET6);
-  expect_all_ok(as_threads(4, [&](int rank) -> Done {
+  expect_all_ok(as_threads(4, [&](int rank) -> Status {
     RONDO_TRY(const auto session, join(id.value(), rank, 4));
     return gather_ranks(*session);
   }));

@@ -17,15 +17,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Done exchange_one(Session& session) {
+Status exchange_one(Session& session) {
   const std::vector<std::byte> mine(100, static_cast<std::byte>(session.rank()));
   RONDO_TRY(const auto table, session.all_gather(mine));
   if (table.back() != std::vector<std::byte>(100, static_cast<std::byte>(session.size() - 1)))
-    return fail(Status::kInternalError, "wrong bytes");
-  return done();
+    return fail(StatusCode::kInternalError, "wrong bytes");
+  return ok_status();
 }
 
-Done join_and_gather(const UniqueId& id, int rank, int size) {
+Status join_and_gather(const UniqueId& id, int rank, int size) {
   RONDO_TRY(const auto session,
             Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s}));
   return exchange_one(*session);
@@ -36,8 +36,8 @@ net::SocketAddress place_of(const UniqueId& id) { return decode_id(id).value().a
 TEST(BootstrapFaults, MissingRanksAreNamedAtTheDeadline) {
   const auto id = make_unique_id().value();
   const auto results = as_threads(3, [&](int i) { return join_as(id, i * 2, 6, 2s); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
+  for (const Status& result : results) {
+    EXPECT_EQ(result.code(), StatusCode::kTimeout) << shown(result);
     EXPECT_TRUE(contains(result, "ranks 1, 3, 5 of 6 have not joined within ")) << shown(result);
   }
 }
@@ -45,21 +45,21 @@ TEST(BootstrapFaults, MissingRanksAreNamedAtTheDeadline) {
 TEST(BootstrapFaults, ARankThatDoesNotEnterAnExchangeIsNamed) {
   const auto id = make_unique_id().value();
   std::atomic<int> left{12};
-  const auto results = as_threads(12, [&](int rank) -> Done {
+  const auto results = as_threads(12, [&](int rank) -> Status {
     RONDO_TRY(const auto session,
               Session::join({.rank = rank, .size = 12, .id = id, .timeout = 3s}));
     if (rank == 10) {
       while (left.load() > 1) std::this_thread::sleep_for(1ms);
-      return done();
+      return ok_status();
     }
     const auto table = session->all_gather({});
     --left;
-    return table.ok() ? done() : Done(table.error());
+    return table.ok() ? ok_status() : Status(table.error());
   });
   for (int rank = 0; rank < 12; ++rank) {
     if (rank == 10) continue;
-    const Done& result = results[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
+    const Status& result = results[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(result.code(), StatusCode::kTimeout) << shown(result);
     EXPECT_TRUE(contains(result, "rank 10 gave nothing")) << shown(result);
   }
 }
@@ -67,20 +67,20 @@ TEST(BootstrapFaults, ARankThatDoesNotEnterAnExchangeIsNamed) {
 TEST(BootstrapFaults, AnAbortedRankReturnsAndIsNamedToTheOthers) {
   const auto id = make_unique_id().value();
   std::atomic<bool> abort{false};
-  const auto results = as_threads(3, [&](int i) -> Done {
+  const auto results = as_threads(3, [&](int i) -> Status {
     if (i == 2) {
       std::this_thread::sleep_for(500ms);  // so that rank 1 has joined
       abort = true;
-      return done();
+      return ok_status();
     }
     JoinRequest request{.rank = i, .size = 3, .id = id, .timeout = 20s};
     if (i == 1) request.aborted = [&] { return abort.load(); };
     const auto session = Session::join(request);
-    return session.ok() ? done() : Done(session.error());
+    return session.ok() ? ok_status() : Status(session.error());
   });
-  EXPECT_EQ(results[1].status(), Status::kInvalidUsage) << shown(results[1]);
+  EXPECT_EQ(results[1].code(), StatusCode::kInvalidUsage) << shown(results[1]);
   EXPECT_TRUE(contains(results[1], "aborted by this process")) << shown(results[1]);
-  EXPECT_EQ(results[0].status(), Status::kRemoteError) << shown(results[0]);
+  EXPECT_EQ(results[0].code(), StatusCode::kRemoteError) << shown(results[0]);
   EXPECT_TRUE(contains(results[0], "rank 1 aborted")) << shown(results[0]);
 }
 
@@ -90,7 +90,7 @@ TEST(BootstrapFaults, AProcessKilledWhileJoiningIsNamedThoughItsChildLivesOn) {
   int hold[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(pipe(hold), 0);
-  RankProcess victim(2, [&](int) -> Done {
+  RankProcess victim(2, [&](int) -> Status {
     // A grandchild that outlives its parent, holds what it inherited, and ends with the pipe.
     std::thread([&] {
       std::this_thread::sleep_for(100ms);
@@ -112,8 +112,8 @@ TEST(BootstrapFaults, AProcessKilledWhileJoiningIsNamedThoughItsChildLivesOn) {
   });
   const auto results = as_threads(2, [&](int rank) { return join_as(id, rank, 4); });
   killer.join();
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kRemoteError) << shown(result);
+  for (const Status& result : results) {
+    EXPECT_EQ(result.code(), StatusCode::kRemoteError) << shown(result);
     EXPECT_TRUE(contains(result, "rank 2 (at ")) << shown(result);
   }
   close(hold[0]);
@@ -127,18 +127,18 @@ TEST(BootstrapFaults, AProcessKilledBetweenExchangesIsNamedToAll) {
   constexpr int kSize = 11;
   std::vector<std::unique_ptr<RankProcess>> processes;
   for (int rank = 0; rank < kSize; ++rank)
-    processes.push_back(std::make_unique<RankProcess>(rank, [&](int self) -> Done {
+    processes.push_back(std::make_unique<RankProcess>(rank, [&](int self) -> Status {
       RONDO_TRY(const auto session,
                 Session::join({.rank = self, .size = kSize, .id = id, .timeout = 20s}));
       RONDO_TRY(const auto first, session->all_gather({}));
       if (self == 9) ::kill(getpid(), SIGKILL);
       RONDO_TRY(const auto second, session->all_gather({}));
-      return done();
+      return ok_status();
     }));
   for (int rank = 0; rank < kSize; ++rank) {
-    const Done result = processes[static_cast<std::size_t>(rank)]->wait();
+    const Status result = processes[static_cast<std::size_t>(rank)]->wait();
     if (rank == 9) continue;
-    EXPECT_EQ(result.status(), Status::kRemoteError) << shown(result);
+    EXPECT_EQ(result.code(), StatusCode::kRemoteError) << shown(result);
     EXPECT_TRUE(contains(result, "rank 9 ended")) << rank << ": " << shown(result);
   }
 }
@@ -147,11 +147,11 @@ TEST(BootstrapFaults, TheEndOfTheIdsMakerProcessIsNoticed) {
   UniqueId id;
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  RankProcess maker(0, [&](int) -> Done {
+  RankProcess maker(0, [&](int) -> Status {
     const auto made = make_unique_id().value();
     [[maybe_unused]] const auto size = write(ends[1], made.bytes, sizeof(made.bytes));
     pause();
-    return done();
+    return ok_status();
   });
   ASSERT_EQ(read(ends[0], id.bytes, sizeof(id.bytes)), static_cast<ssize_t>(sizeof(id.bytes)));
   std::thread killer([&] {
@@ -160,11 +160,11 @@ TEST(BootstrapFaults, TheEndOfTheIdsMakerProcessIsNoticed) {
   });
   const auto results = as_threads(2, [&](int rank) { return join_as(id, rank, 3); });
   killer.join();
-  for (const Done& result : results)
-    EXPECT_EQ(result.status(), Status::kRemoteError) << shown(result);
+  for (const Status& result : results)
+    EXPECT_EQ(result.code(), StatusCode::kRemoteError) << shown(result);
   // And nobody listens there any more.
-  const Done late = join_as(id, 2, 3);
-  EXPECT_EQ(late.status(), Status::kRemoteError) << shown(late);
+  const Status late = join_as(id, 2, 3);
+  EXPECT_EQ(late.code(), StatusCode::kRemoteError) << shown(late);
   EXPECT_TRUE(contains(late, "nobody listens")) << shown(late);
   close(ends[0]);
   close(ends[1]);
@@ -195,8 +195,8 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
   std::thread wrong_secret([&] {
     auto contents = decode_id(id).value();
     contents.secret[0] ^= std::byte{1};
-    const Done result = join_as(encode_id(contents), 1, 8, 300ms);
-    EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
+    const Status result = join_as(encode_id(contents), 1, 8, 300ms);
+    EXPECT_EQ(result.code(), StatusCode::kTimeout) << shown(result);
   });
   std::this_thread::sleep_for(50ms);
   expect_all_ok(as_threads(8, [&](int rank) { return join_and_gather(id, rank, 8); }));
@@ -209,7 +209,7 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
 TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  RankProcess job(0, [&](int) -> Done {
+  RankProcess job(0, [&](int) -> Status {
     const rlimit limit{1024, 1024};
     setrlimit(RLIMIT_NOFILE, &limit);
     const auto id = make_unique_id().value();
@@ -217,11 +217,11 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
     std::this_thread::sleep_for(300ms);  // most are here now, and in the server's backlog
     for (int turn = 0; turn < 3; ++turn) {
       const auto again = turn == 0 ? id : make_unique_id().value();
-      for (const Done& one :
+      for (const Status& one :
            as_threads(4, [&](int rank) { return join_and_gather(again, rank, 4); }))
         RONDO_CHECK_OK(one);
     }
-    return done();
+    return ok_status();
   });
   UniqueId id;
   ASSERT_EQ(read(ends[0], id.bytes, sizeof(id.bytes)), static_cast<ssize_t>(sizeof(id.bytes)));
@@ -233,7 +233,7 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
     if (socket.ok()) crowd.push_back(std::move(*socket));
   }
   EXPECT_EQ(crowd.size(), 1010u);
-  const Done result = job.wait();
+  const Status result = job.wait();
   EXPECT_TRUE(result.ok()) << shown(result);
   close(ends[0]);
   close(ends[1]);
@@ -247,7 +247,7 @@ TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   ASSERT_TRUE(socket.ok()) << socket.error().text;
   auto thief = auth::Handshake::connector({contents.secret, auth::random_digest()}, kRendezvous);
   const auto said = [&] { return auth::move(thief, socket->get()); };
-  Done moved = said();
+  Status moved = said();
   for (int i = 0; moved.ok() && i < 5000; ++i) {
     std::this_thread::sleep_for(1ms);
     moved = said();
@@ -274,15 +274,15 @@ TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
           acceptor->serve([&](const auth::Tag&) { return auth::KnownSecret{&secret}; }).size();
     }
   });
-  const Place place{port, lo};
+  const Endpoint place{port, lo};
   const auto ask = [&](std::string endpoint, std::chrono::milliseconds time) {
     const auto link =
         connect({.place = place, .key = secret, .endpoint = std::move(endpoint), .what = "testing"},
                 net::Deadline::of(time));
-    return link.ok() ? done() : Done(link.error());
+    return link.ok() ? ok_status() : Status(link.error());
   };
-  const Done refused = ask(std::string(kRendezvous), 300ms);
-  EXPECT_EQ(refused.status(), Status::kTimeout) << shown(refused);
+  const Status refused = ask(std::string(kRendezvous), 300ms);
+  EXPECT_EQ(refused.code(), StatusCode::kTimeout) << shown(refused);
   EXPECT_TRUE(contains(refused, "or is not 'bootstrap rendezvous'")) << shown(refused);
   EXPECT_TRUE(ask(endpoint_of(3), 20s).ok());
   stop = true;
@@ -294,20 +294,20 @@ TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
 TEST(BootstrapFaults, ARankThatGivesUpIsNamedBeforeTheNextExchange) {
   const auto id = make_unique_id().value();
   constexpr int kRanks = 20;
-  const auto results = as_threads(kRanks, [&](int rank) -> Done {
+  const auto results = as_threads(kRanks, [&](int rank) -> Status {
     RONDO_TRY(const auto session,
               Session::join({.rank = rank, .size = kRanks, .id = id, .timeout = 100s}));
     RONDO_CHECK_OK(session->standing());
     RONDO_CHECK_OK(exchange_one(*session));
-    if (rank == 11) return session->give_up(fail(Status::kSystemError, "no room"));
+    if (rank == 11) return session->give_up(fail(StatusCode::kSystemError, "no room"));
     for (int turn = 0; turn < 10'000; ++turn) {
       RONDO_CHECK_OK(session->standing());
       std::this_thread::sleep_for(1ms);
     }
-    return done();
+    return ok_status();
   });
   for (int rank = 0; rank < kRanks; ++rank) {
-    const Done& result = results[static_cast<std::size_t>(rank)];
+    const Status& result = results[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(contains(result, rank == 11 ? "no room" : "rank 11 could not set up: no room"))
         << "rank " << rank << ": " << shown(result);
   }

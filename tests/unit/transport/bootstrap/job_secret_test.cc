@@ -79,16 +79,16 @@ TEST_F(JobSecret, IsRefusedWhereOthersKnowOrGuessIt) {
 }
 
 // Rank r's RONDO_SECRET is of[r]; nullptr: it has none. By one id that all of them hold.
-std::vector<Done> meet(const std::vector<const char*>& of) {
+std::vector<Status> meet(const std::vector<const char*>& of) {
   setenv("RONDO_SECRET", of[0] == nullptr ? "" : of[0], 1);
   const auto id = make_unique_id().value();  // rank 0 is this process: it serves the id
   std::vector<std::unique_ptr<RankProcess>> others;
-  const auto join = [&](int rank) -> Done {
+  const auto join = [&](int rank) -> Status {
     const auto session = Session::join({.rank = rank,
                                         .size = static_cast<int>(of.size()),
                                         .id = id,
                                         .timeout = rank == 0 ? 5s : 20s});
-    return session.ok() ? done() : Done(session.error());
+    return session.ok() ? ok_status() : Status(session.error());
   };
   for (int rank = 1; rank < static_cast<int>(of.size()); ++rank)
     others.push_back(std::make_unique<RankProcess>(rank, [&](int self) {
@@ -98,14 +98,14 @@ std::vector<Done> meet(const std::vector<const char*>& of) {
         setenv("RONDO_SECRET", of[static_cast<std::size_t>(self)], 1);
       return join(self);
     }));
-  std::vector<Done> results{join(0)};
+  std::vector<Status> results{join(0)};
   for (auto& other : others) results.push_back(other->wait());
   return results;
 }
 
-void expect_refused(const Done& result) {
+void expect_refused(const Status& result) {
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.status(), Status::kInvalidUsage) << result.error().text;
+  EXPECT_EQ(result.code(), StatusCode::kInvalidUsage) << result.error().text;
   EXPECT_NE(result.error().text.find("RONDO_SECRET must be the same"), std::string::npos)
       << result.error().text;
 }
@@ -117,7 +117,7 @@ TEST_F(JobSecret, KeepsOutWhoHoldsOnlyTheId) {
   for (const auto& pair : pairs) {
     const auto results = meet({pair[0], pair[1]});
     expect_refused(results[1]);
-    EXPECT_EQ(results[0].status(), Status::kTimeout);
+    EXPECT_EQ(results[0].code(), StatusCode::kTimeout);
     EXPECT_NE(
         results[0].error().text.find("left when it was challenged: RONDO_SECRET must be the same"),
         std::string::npos)
@@ -127,13 +127,13 @@ TEST_F(JobSecret, KeepsOutWhoHoldsOnlyTheId) {
 
 TEST_F(JobSecret, ClosesNcclCommId) {
   setenv("NCCL_COMM_ID", fmt::format("127.0.0.1:{}", test::reserved_port()).c_str(), 1);
-  const auto results = as_processes(3, [&](int rank) -> Done {
+  const auto results = as_processes(3, [&](int rank) -> Status {
     set(rank == 2 ? kOther : kOne);  // a stranger comes as rank 1 of 2
     RONDO_TRY(const UniqueId id, make_unique_id());
     if (rank == 1) std::this_thread::sleep_for(500ms);
     const auto session =
         Session::join({.rank = rank == 2 ? 1 : rank, .size = 2, .id = id, .timeout = 20s});
-    return session.ok() ? done() : Done(session.error());
+    return session.ok() ? ok_status() : Status(session.error());
   });
   EXPECT_TRUE(results[0].ok()) << results[0].error().text;
   EXPECT_TRUE(results[1].ok()) << results[1].error().text;

@@ -17,10 +17,10 @@
 
 namespace rondo::bootstrap {
 
-using RankFunction = std::function<Done(int rank)>;
+using RankFunction = std::function<Status(int rank)>;
 
-inline std::vector<Done> as_threads(int count, const RankFunction& function) {
-  std::vector<Done> results(static_cast<std::size_t>(count));
+inline std::vector<Status> as_threads(int count, const RankFunction& function) {
+  std::vector<Status> results(static_cast<std::size_t>(count));
   test::on_threads(count, [&](int rank) { results[rank] = function(rank); });
   return results;
 }
@@ -35,8 +35,8 @@ class RankProcess {
     if (pid_ == 0) {
       alarm(60);  // no orphan outlives a failed test
       close(ends[0]);
-      const Done result = function(rank);
-      const int status = static_cast<int>(result.status());
+      const Status result = function(rank);
+      const int status = static_cast<int>(result.code());
       const std::string text = result.ok() ? "" : result.error().text;
       [[maybe_unused]] auto count = write(ends[1], &status, sizeof(status));
       count = write(ends[1], text.data(), text.size());
@@ -55,11 +55,11 @@ class RankProcess {
   void kill(int signal) { ::kill(pid_, signal); }
 
   // kInternalError "ended without a result" for one that was killed.
-  Done wait() {
+  Status wait() {
     int status = -1;
-    Error error = fail(Status::kInternalError, "ended without a result");
+    Error error = fail(StatusCode::kInternalError, "ended without a result");
     if (read(read_, &status, sizeof(status)) == sizeof(status)) {
-      error = Error{static_cast<Status>(status), ""};
+      error = Error{static_cast<StatusCode>(status), ""};
       char buffer[4096];
       for (ssize_t count; (count = read(read_, buffer, sizeof(buffer))) > 0;)
         error.text.append(buffer, static_cast<std::size_t>(count));
@@ -68,7 +68,7 @@ class RankProcess {
     while (waitpid(pid_, &ignored, 0) < 0 && errno == EINTR) {
     }
     pid_ = -1;
-    if (error.status == Status::kSuccess) return done();
+    if (error.code == StatusCode::kSuccess) return ok_status();
     return error;
   }
 
@@ -77,33 +77,32 @@ class RankProcess {
   int read_ = -1;
 };
 
-inline std::vector<Done> as_processes(int count, const RankFunction& function) {
+inline std::vector<Status> as_processes(int count, const RankFunction& function) {
   std::vector<std::unique_ptr<RankProcess>> processes;
   for (int rank = 0; rank < count; ++rank)
     processes.push_back(std::make_unique<RankProcess>(rank, function));
-  std::vector<Done> results;
+  std::vector<Status> results;
   for (auto& process : processes) results.push_back(process->wait());
   return results;
 }
 
-inline bool contains(const Done& result, const std::string& part) {
+inline bool contains(const Status& result, const std::string& part) {
   return !result.ok() && result.error().text.find(part) != std::string::npos;
 }
 
-inline std::string shown(const Done& result) {
-  return result.ok()
-             ? "ok"
-             : fmt::format("{}: {}", static_cast<int>(result.status()), result.error().text);
+inline std::string shown(const Status& result) {
+  return result.ok() ? "ok"
+                     : fmt::format("{}: {}", static_cast<int>(result.code()), result.error().text);
 }
 
-inline Done join_as(const UniqueId& id, int rank, int size,
-                    std::chrono::nanoseconds timeout = std::chrono::seconds(20)) {
+inline Status join_as(const UniqueId& id, int rank, int size,
+                      std::chrono::nanoseconds timeout = std::chrono::seconds(20)) {
   RONDO_TRY(const auto session,
             Session::join({.rank = rank, .size = size, .id = id, .timeout = timeout}));
-  return done();
+  return ok_status();
 }
 
-inline void expect_all_ok(const std::vector<Done>& results) {
+inline void expect_all_ok(const std::vector<Status>& results) {
   for (std::size_t rank = 0; rank < results.size(); ++rank)
     EXPECT_TRUE(results[rank].ok()) << "rank " << rank << ": " << results[rank].error().text;
 }

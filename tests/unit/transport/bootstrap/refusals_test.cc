@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 TEST(BootstrapFaults, ARankThatJoinsTwiceIsNamedToAll) {
   const auto id = make_unique_id().value();
   const auto results = as_threads(3, [&](int i) { return join_as(id, i == 2 ? 1 : i, 4); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
+  for (const Status& result : results) {
+    EXPECT_EQ(result.code(), StatusCode::kInvalidUsage) << shown(result);
     EXPECT_TRUE(contains(result, "rank 1 joined twice")) << shown(result);
   }
 }
@@ -27,8 +27,8 @@ TEST(BootstrapFaults, RanksThatDisagreeOnTheirNumberAreNamedToAll) {
   const auto id = make_unique_id().value();
   const auto results =
       as_threads(3, [&](int rank) { return join_as(id, rank, rank == 2 ? 5 : 4); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kInvalidArgument) << shown(result);
+  for (const Status& result : results) {
+    EXPECT_EQ(result.code(), StatusCode::kInvalidArgument) << shown(result);
     EXPECT_TRUE(contains(result, "rank 2")) << shown(result);
     EXPECT_TRUE(contains(result, " 5")) << shown(result);
   }
@@ -36,15 +36,15 @@ TEST(BootstrapFaults, RanksThatDisagreeOnTheirNumberAreNamedToAll) {
 
 TEST(BootstrapFaults, ARankOutOfRangeIsRefusedBeforeAnythingIsSent) {
   const auto id = make_unique_id().value();
-  EXPECT_EQ(join_as(id, 4, 4).status(), Status::kInvalidArgument);
-  EXPECT_EQ(join_as(id, -1, 4).status(), Status::kInvalidArgument);
+  EXPECT_EQ(join_as(id, 4, 4).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(join_as(id, -1, 4).code(), StatusCode::kInvalidArgument);
   forget_unique_id(id);
 }
 
 // Joins with a protocol of its own; the rank at the other end of `foreign` is another build.
-Done join_with(const UniqueId& id, int rank, int size, const auth::Build& build) {
+Status join_with(const UniqueId& id, int rank, int size, const auth::Build& build) {
   const auto contents = decode_id(id).value();
-  const Place place{contents.port, contents.addresses};
+  const Endpoint place{contents.port, contents.addresses};
   Join join;
   join.rank = rank;
   join.size = size;
@@ -58,7 +58,7 @@ Done join_with(const UniqueId& id, int rank, int size, const auth::Build& build)
                                deadline));
   RONDO_TRY(const auto frame, link.await(deadline, "testing"));
   const auto error = decode_error(frame.payload);
-  if (frame.type != kError || !error) return fail(Status::kInternalError, "no error came");
+  if (frame.type != kError || !error) return fail(StatusCode::kInternalError, "no error came");
   return *error;
 }
 
@@ -69,8 +69,8 @@ TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
   other.pointer_bytes = 4;
   const auto results = as_threads(
       3, [&](int rank) { return rank == 1 ? join_with(id, 1, 4, other) : join_as(id, rank, 4); });
-  for (const Done& result : results) {
-    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
+  for (const Status& result : results) {
+    EXPECT_EQ(result.code(), StatusCode::kInvalidUsage) << shown(result);
     EXPECT_TRUE(contains(result, "rank 1")) << shown(result);
     EXPECT_TRUE(contains(result, "32 bits")) << shown(result);
   }
@@ -87,15 +87,15 @@ TEST(BootstrapFaults, ARankThatComesAfterARefusalIsToldThoughItsServerHasEnded) 
   contents.addresses = net::resolve({"127.0.0.1", port}, AF_INET).value();
   contents.secret = auth::random_digest();
   const UniqueId id = encode_id(contents);
-  RankProcess server(0, [&](int) -> Done {
-    const Done result = join_as(id, 0, 3);
+  RankProcess server(0, [&](int) -> Status {
+    const Status result = join_as(id, 0, 3);
     std::exit(result.ok() ? 0 : 1);
   });
-  const Done refused = join_with(id, 1, 3, other);
+  const Status refused = join_with(id, 1, 3, other);
   EXPECT_TRUE(contains(refused, "another build")) << shown(refused);
   std::this_thread::sleep_for(100ms);
-  const Done late = join_as(id, 2, 3);
-  EXPECT_EQ(late.status(), Status::kInvalidUsage) << shown(late);
+  const Status late = join_as(id, 2, 3);
+  EXPECT_EQ(late.code(), StatusCode::kInvalidUsage) << shown(late);
   EXPECT_TRUE(contains(late, "another build")) << shown(late);
 }
 

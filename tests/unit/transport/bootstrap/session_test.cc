@@ -15,19 +15,19 @@ std::vector<std::byte> record_of(int rank, int round) {
   return std::vector<std::byte>(length, static_cast<std::byte>(rank * 7 + round));
 }
 
-Done exchange_rounds(Session& session, int rounds) {
+Status exchange_rounds(Session& session, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     RONDO_TRY(const auto table, session.all_gather(record_of(session.rank(), round)));
     if (table.size() != static_cast<std::size_t>(session.size()))
-      return fail(Status::kInternalError, "a table of {} records", table.size());
+      return fail(StatusCode::kInternalError, "a table of {} records", table.size());
     for (int rank = 0; rank < session.size(); ++rank)
       if (table[static_cast<std::size_t>(rank)] != record_of(rank, round))
-        return fail(Status::kInternalError, "wrong record of rank {} in round {}", rank, round);
+        return fail(StatusCode::kInternalError, "wrong record of rank {} in round {}", rank, round);
   }
-  return done();
+  return ok_status();
 }
 
-Done meet(const UniqueId& id, int rank, int size, int rounds) {
+Status meet(const UniqueId& id, int rank, int size, int rounds) {
   RONDO_TRY(const auto session, Session::join({.rank = rank, .size = size, .id = id}));
   return exchange_rounds(*session, rounds);
 }
@@ -64,7 +64,7 @@ TEST(BootstrapSession, OfOneRankNeedsNoValidId) {
 TEST(BootstrapSession, RefusesBytesThatAreNoId) {
   const auto session = Session::join({.rank = 0, .size = 2, .id = UniqueId{}});
   ASSERT_FALSE(session.ok());
-  EXPECT_EQ(session.status(), Status::kInvalidArgument);
+  EXPECT_EQ(session.code(), StatusCode::kInvalidArgument);
 }
 
 TEST(BootstrapSession, SeveralAtOnceDoNotMix) {
@@ -80,25 +80,25 @@ TEST(BootstrapSession, SeveralAtOnceDoNotMix) {
 TEST(BootstrapSession, CarriesLargeRecords) {
   constexpr std::size_t kBytes = 1 << 20;
   const auto id = make_unique_id().value();
-  expect_all_ok(as_threads(10, [&](int rank) -> Done {
+  expect_all_ok(as_threads(10, [&](int rank) -> Status {
     RONDO_TRY(const auto session, Session::join({.rank = rank, .size = 10, .id = id}));
     const std::vector<std::byte> mine(rank == 9 ? kBytes : 1, static_cast<std::byte>(rank));
     RONDO_TRY(const auto table, session->all_gather(mine));
     if (table[9] != std::vector<std::byte>(kBytes, std::byte{9}))
-      return fail(Status::kInternalError, "the large record is wrong");
-    return done();
+      return fail(StatusCode::kInternalError, "the large record is wrong");
+    return ok_status();
   }));
 }
 
 TEST(BootstrapSession, RefusesMoreBytesThanItCarriesAtEveryRank) {
   const auto id = make_unique_id().value();
-  const auto results = as_threads(3, [&](int rank) -> Done {
+  const auto results = as_threads(3, [&](int rank) -> Status {
     RONDO_TRY(const auto session, Session::join({.rank = rank, .size = 3, .id = id}));
     const std::vector<std::byte> mine(rank == 2 ? (std::size_t{64} << 20) + 1 : 8);
     RONDO_TRY(const auto table, session->all_gather(mine));
-    return done();
+    return ok_status();
   });
-  for (const Done& result : results) EXPECT_EQ(result.status(), Status::kInvalidArgument);
+  for (const Status& result : results) EXPECT_EQ(result.code(), StatusCode::kInvalidArgument);
 }
 
 TEST(BootstrapSession, AProcessThatServesAnUnusedIdExitsCleanly) {
@@ -109,11 +109,11 @@ TEST(BootstrapSession, AProcessThatServesAnUnusedIdExitsCleanly) {
 TEST(BootstrapSession, AForkedProcessMeetsAnew) {
   // The parent's server thread runs at the time of the fork.
   const auto of_parent = make_unique_id().value();
-  expect_all_ok(as_processes(1, [&](int) -> Done {
+  expect_all_ok(as_processes(1, [&](int) -> Status {
     RONDO_TRY(const UniqueId id, make_unique_id());
-    for (const Done& result : as_threads(3, [&](int rank) { return meet(id, rank, 3, 2); }))
+    for (const Status& result : as_threads(3, [&](int rank) { return meet(id, rank, 3, 2); }))
       RONDO_CHECK_OK(result);
-    return done();
+    return ok_status();
   }));
   expect_all_ok(as_threads(2, [&](int rank) { return meet(of_parent, rank, 2, 2); }));
 }

@@ -43,7 +43,7 @@ class Launch : public testing::Test {
 };
 
 // All ranks give their number, twice.
-Done exchange(const Seat& seat, std::chrono::nanoseconds timeout = 20s) {
+Status exchange(const Seat& seat, std::chrono::nanoseconds timeout = 20s) {
   RONDO_TRY(const auto session, meet_launched(seat, timeout));
   for (int round = 0; round < 2; ++round) {
     const std::vector<std::byte> mine(static_cast<std::size_t>(seat.rank),
@@ -51,9 +51,9 @@ Done exchange(const Seat& seat, std::chrono::nanoseconds timeout = 20s) {
     RONDO_TRY(const auto all, session->all_gather(mine));
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       if (all[rank] != std::vector(rank, static_cast<std::byte>(rank)))
-        return fail(Status::kInternalError, "wrong bytes of rank {}", rank);
+        return fail(StatusCode::kInternalError, "wrong bytes of rank {}", rank);
   }
-  return done();
+  return ok_status();
 }
 
 TEST_F(Launch, SaysWhetherAllRanksAreHere) {
@@ -68,19 +68,19 @@ TEST_F(Launch, SaysWhetherAllRanksAreHere) {
 
 TEST_F(Launch, MeetsOnOneHostAgainAndAgain) {
   setenv("RONDO_JOB", fmt::format("test {}", getpid()).c_str(), 1);
-  expect_all_ok(as_processes(5, [](int rank) -> Done {
+  expect_all_ok(as_processes(5, [](int rank) -> Status {
     for (std::uint32_t round = 1; round <= 3; ++round)
       RONDO_CHECK_OK(exchange({rank, 5, 5, round}));
-    return done();
+    return ok_status();
   }));
 }
 
 TEST_F(Launch, MeetsAtTheMasterAgainAndAgain) {
   master();
-  expect_all_ok(as_processes(4, [](int rank) -> Done {
+  expect_all_ok(as_processes(4, [](int rank) -> Status {
     for (std::uint32_t round = 1; round <= 3; ++round)
       RONDO_CHECK_OK(exchange({rank, 4, 2, round}));
-    return done();
+    return ok_status();
   }));
 }
 
@@ -99,7 +99,7 @@ TEST_F(Launch, HearsRanksBesideSilentVisitors) {
   RankProcess one(1, [](int rank) { return exchange({rank, 3, 1, 1}); });
   RankProcess two(2, [](int rank) { return exchange({rank, 3, 1, 1}); });
   for (RankProcess* rank : {&zero, &one, &two}) {
-    const Done result = rank->wait();
+    const Status result = rank->wait();
     EXPECT_TRUE(result.ok()) << result.error().text;
   }
 }
@@ -113,23 +113,23 @@ TEST_F(Launch, CountsNobodyWithoutTheSecretAndNoRankTwice) {
   constexpr char kOurs[] = "a secret of this very job";
   RankProcess zero(0, [&](int rank) { return with(kOurs, rank, 20s); });
   RankProcess thief(1, [&](int rank) { return with("what a stranger would guess", rank, 20s); });
-  const Done stolen = thief.wait();
+  const Status stolen = thief.wait();
   ASSERT_FALSE(stolen.ok());
   EXPECT_NE(stolen.error().text.find("RONDO_SECRET"), std::string::npos) << stolen.error().text;
   RankProcess one(1, [&](int rank) { return with(kOurs, rank, 20s); });
   for (RankProcess* rank : {&zero, &one}) {
-    const Done result = rank->wait();
+    const Status result = rank->wait();
     EXPECT_TRUE(result.ok()) << result.error().text;
   }
 }
 
 TEST_F(Launch, GivesUpInTimeAndSaysWho) {
   setenv("RONDO_JOB", fmt::format("alone {}", getpid()).c_str(), 1);
-  const Done waits = exchange({1, 2, 2, 1}, 200ms);
-  EXPECT_EQ(waits.status(), Status::kTimeout);
+  const Status waits = exchange({1, 2, 2, 1}, 200ms);
+  EXPECT_EQ(waits.code(), StatusCode::kTimeout);
   EXPECT_NE(waits.error().text.find("rank 1 of 2"), std::string::npos) << waits.error().text;
-  const Done serves = exchange({0, 2, 2, 1}, 200ms);
-  EXPECT_EQ(serves.status(), Status::kTimeout);
+  const Status serves = exchange({0, 2, 2, 1}, 200ms);
+  EXPECT_EQ(serves.code(), StatusCode::kTimeout);
   EXPECT_NE(serves.error().text.find("rank 1 of 2 has not joined"), std::string::npos)
       << serves.error().text;
 }
@@ -143,7 +143,7 @@ TEST_F(Launch, PassesOverWhatAnotherUserShows) {
   std::strcpy(wrong.bytes, "wrong");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
-  RankProcess thief(0, [&](int) -> Done {
+  RankProcess thief(0, [&](int) -> Status {
     if (setresuid(65534, 65534, 65534) != 0) return fail_errno(errno, "setresuid");
     std::vector<std::unique_ptr<IdBoard>> boards;
     for (int i = 0; i < 20; ++i) {
@@ -153,7 +153,7 @@ TEST_F(Launch, PassesOverWhatAnotherUserShows) {
     char byte = 0;
     [[maybe_unused]] const auto told = write(ready[1], &byte, 1);
     std::this_thread::sleep_for(60s);
-    return done();
+    return ok_status();
   });
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);

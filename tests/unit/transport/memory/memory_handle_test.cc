@@ -74,7 +74,7 @@ TEST(PassedHandles, WithoutTheFilesTheyNameHaveNone) {
 TEST(PassedHandles, EndWithTheirSender) {
   Ends ends;
   ends.near.reset();
-  EXPECT_EQ(receive_handles(ends.far.get(), {}, soon()).status(), Status::kRemoteError);
+  EXPECT_EQ(receive_handles(ends.far.get(), {}, soon()).code(), StatusCode::kRemoteError);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST_P(NetworkEnds, DeliversWhatWasSentBeforeTheClose) {
   EXPECT_TRUE(std::ranges::equal(room.first(100001), body.bytes));
   EXPECT_FALSE(pair.far->test(*second).done);
   EXPECT_NE(pair.far->error().text.find("rank 0"), std::string::npos) << pair.far->error().text;
-  EXPECT_EQ(pair.far->error().status, Status::kRemoteError);
+  EXPECT_EQ(pair.far->error().code, StatusCode::kRemoteError);
 }
 
 TEST_P(NetworkEnds, AnOrderlyCloseIsToldFromABreak) {

@@ -50,7 +50,7 @@ class EagerLink final : public Link {
  private:
   const LinkName name_;
   Record& record_;
-  const Error error_{Status::kRemoteError, "the control lane is over"};
+  const Error error_{StatusCode::kRemoteError, "the control lane is over"};
   std::span<std::byte> room_;
   std::uint64_t sent_ = 0, received_ = 0;
 };

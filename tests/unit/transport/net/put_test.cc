@@ -139,7 +139,7 @@ TEST_P(NetworkPut, EndsTheLinkWhereTheMemoryIsNotThePeersAnyMore) {
   const auto request = pair_->near->iput(
       {.body = body.bytes, .key = body.key, .to = to, .word_in = word_in_, .word = 1});
   ASSERT_TRUE(pair_->until([&] { return net::is_over(pair_->near->state()); }));
-  EXPECT_EQ(pair_->near->error().status, Status::kRemoteError);
+  EXPECT_EQ(pair_->near->error().code, StatusCode::kRemoteError);
   EXPECT_EQ(word(0), 0u) << "the word of a put that failed";
   EXPECT_FALSE(pair_->near->test(*request).done);
   EXPECT_EQ(room_->bytes[0], std::byte{0xee});

@@ -246,7 +246,7 @@ TEST_P(NetworkRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
     ASSERT_TRUE(drive(both, [&] { return !ranks[stayer]->error_of(leaver).ok(); }));
     const Error error = ranks[stayer]->error_of(leaver).error();
     EXPECT_NE(error.text.find(fmt::format("rank {}", leaver)), std::string::npos) << error.text;
-    EXPECT_EQ(error.status, Status::kRemoteError);
+    EXPECT_EQ(error.code, StatusCode::kRemoteError);
     EXPECT_TRUE(end.ready());
     EXPECT_TRUE(receive_slot(*ranks[stayer], *in, body, 1));
     EXPECT_FALSE(end.ready());
@@ -274,9 +274,9 @@ TEST_P(NetworkRemoteLinks, FlushEndsAtItsDeadlineAndNamesThePeer) {
   Connection* out = ranks[0]->sender(1, 0).value();
   SendEnd<>(*out).push(10, {});
   EXPECT_EQ(ranks[0]->unflushed_peer(), 1);
-  const Done done = ranks[0]->flush(Clock::now() + std::chrono::milliseconds(50));
+  const Status done = ranks[0]->flush(Clock::now() + std::chrono::milliseconds(50));
   ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.status(), Status::kTimeout);
+  EXPECT_EQ(done.code(), StatusCode::kTimeout);
   EXPECT_NE(done.error().text.find("rank 1"), std::string::npos);
 }
 

@@ -37,7 +37,7 @@ TEST(ProxyErrands, RunOnTheProxysThreadWhileAnotherTaskWaits) {
     thread = std::this_thread::get_id();
     return ++turns == 3;
   };
-  const Done ran = errands.run(step, in_twenty_seconds(), "counting to three");
+  const Status ran = errands.run(step, in_twenty_seconds(), "counting to three");
   waits.over = true;
   EXPECT_TRUE(ran.ok()) << ran.error().text;
   EXPECT_EQ(turns, 3);
@@ -53,9 +53,9 @@ TEST(ProxyErrands, TellWhatFailedAndAreForgotten) {
   std::atomic<int> calls{0};
   const auto step = [&]() -> Result<bool> {
     ++calls;
-    return fail(Status::kSystemError, "no memory for it");
+    return fail(StatusCode::kSystemError, "no memory for it");
   };
-  const Done ran = errands.run(step, in_twenty_seconds(), "failing");
+  const Status ran = errands.run(step, in_twenty_seconds(), "failing");
   ASSERT_FALSE(ran.ok());
   EXPECT_EQ(ran.error().text, "no memory for it");
   EXPECT_TRUE(errands.run([]() -> Result<bool> { return true; }, in_twenty_seconds(), "").ok());
@@ -70,11 +70,12 @@ TEST(ProxyErrands, EndWithTheirDeadlineAndAreCalledNoMore) {
   ASSERT_TRUE(proxy.start().ok());
   std::atomic<int> calls{0};
   const auto never = [&]() -> Result<bool> { return ++calls, false; };
-  const Done late = errands.run(never, net::Deadline::of(std::chrono::milliseconds(20)), "waiting");
-  EXPECT_EQ(late.status(), Status::kTimeout);
+  const Status late =
+      errands.run(never, net::Deadline::of(std::chrono::milliseconds(20)), "waiting");
+  EXPECT_EQ(late.code(), StatusCode::kTimeout);
   EXPECT_NE(late.error().text.find("while waiting"), std::string::npos) << late.error().text;
   const auto aborted = net::Deadline::of(std::chrono::seconds(20), [] { return true; });
-  EXPECT_EQ(errands.run(never, aborted, "waiting").status(), Status::kInvalidUsage);
+  EXPECT_EQ(errands.run(never, aborted, "waiting").code(), StatusCode::kInvalidUsage);
   const int before = calls;
   EXPECT_TRUE(errands.run([]() -> Result<bool> { return true; }, in_twenty_seconds(), "").ok());
   EXPECT_EQ(calls, before);

@@ -70,10 +70,10 @@ TEST(HostGroup, StrangersBeforeItsOwnProcessesAreNoErrorAndGetNothing) {
   auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
   const auto leader = two.meet(0, Deadline::of(30s));
   ASSERT_TRUE(leader.ok()) << leader.error().text;
-  EXPECT_EQ(leader->outcome, HostMeeting::kMet) << leader->why;
-  EXPECT_EQ(other.get()->outcome, HostMeeting::kMet);
+  EXPECT_EQ(leader->outcome, HostMeeting::kJoined) << leader->why;
+  EXPECT_EQ(other.get()->outcome, HostMeeting::kJoined);
   const auto got = receive_fds(strangers[0].get(), Deadline::of(30s));
-  EXPECT_EQ(got.status(), Status::kRemoteError);
+  EXPECT_EQ(got.code(), StatusCode::kRemoteError);
 }
 
 TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
@@ -141,7 +141,7 @@ TEST_P(AbandonedMeeting, EndsWhenItsProcessGivesUp) {
   ASSERT_EQ(meeting.wait_for(60s), std::future_status::ready);
   const auto met = meeting.get();
   ASSERT_FALSE(met.ok());
-  EXPECT_EQ(met.status(), Status::kInvalidUsage) << met.error().text;
+  EXPECT_EQ(met.code(), StatusCode::kInvalidUsage) << met.error().text;
   EXPECT_NE(met.error().text.find("aborted by this process"), std::string::npos)
       << met.error().text;
 }
@@ -150,7 +150,7 @@ TEST_P(AbandonedMeeting, EndsAtItsDeadline) {
   TwoProcesses two;
   const auto met = two.meet(GetParam(), Deadline::of(30ms));
   ASSERT_FALSE(met.ok());
-  EXPECT_EQ(met.status(), Status::kTimeout) << met.error().text;
+  EXPECT_EQ(met.code(), StatusCode::kTimeout) << met.error().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Sides, AbandonedMeeting, testing::Values(0, 1),

@@ -35,7 +35,7 @@ TEST(ReceivedMemory, IsRefusedWhereItMayShrinkLater) {
   for (const int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SEAL | F_SEAL_GROW}) {
     const Fd fd = file_of(kBytes, seals);
     const auto mapping = map_received(fd.get(), kBytes);
-    EXPECT_EQ(mapping.status(), Status::kRemoteError) << "seals " << seals;
+    EXPECT_EQ(mapping.code(), StatusCode::kRemoteError) << "seals " << seals;
   }
 }
 
@@ -43,7 +43,7 @@ TEST(ReceivedMemory, IsRefusedWhereItIsShorterOrLongerThanAnnounced) {
   for (const std::size_t bytes : {std::size_t{0}, kBytes - 4096, kBytes + 4096}) {
     const Fd fd = file_of(bytes, F_SEAL_SHRINK | F_SEAL_SEAL);
     const auto mapping = map_received(fd.get(), kBytes);
-    ASSERT_EQ(mapping.status(), Status::kRemoteError) << bytes;
+    ASSERT_EQ(mapping.code(), StatusCode::kRemoteError) << bytes;
     EXPECT_NE(mapping.error().text.find(std::to_string(bytes)), std::string::npos)
         << mapping.error().text;
   }
@@ -53,9 +53,9 @@ TEST(ReceivedMemory, IsNoFileOfAnotherKind) {
   for (const char* path : {"/dev/zero", "/proc/self/exe", "/"}) {
     const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(fd.valid()) << path;
-    EXPECT_EQ(sealed_bytes(fd.get()).status(), Status::kRemoteError) << path;
+    EXPECT_EQ(sealed_bytes(fd.get()).code(), StatusCode::kRemoteError) << path;
   }
-  EXPECT_EQ(sealed_bytes(-1).status(), Status::kRemoteError);
+  EXPECT_EQ(sealed_bytes(-1).code(), StatusCode::kRemoteError);
 }
 
 // ulimit -f of this many bytes.

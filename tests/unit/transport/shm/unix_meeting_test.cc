@@ -319,7 +319,7 @@ TEST(UnixMeeting, WaitsForDescriptorsAndNamesTheLimit) {
   UnixMeetingRequest brief = host.as_guest(1);
   brief.deadline = Deadline::of(100ms);
   const Meeting late = meet_by_unix(brief);
-  ASSERT_EQ(late.status(), Status::kSystemError);
+  ASSERT_EQ(late.code(), StatusCode::kSystemError);
   EXPECT_NE(late.error().text.find("ulimit -n"), std::string::npos) << late.error().text;
   auto guest = host.visit(1);
   EXPECT_EQ(guest.wait_for(100ms), std::future_status::timeout);
@@ -337,7 +337,7 @@ TEST(PassedDescriptors, WaitInTheSocketWhileTheTableIsFull) {
   ASSERT_TRUE(send_fds(near.get(), 6, {}, Deadline::of(kSoon)).ok());
   auto full = std::make_unique<FullTable>(2);
   const auto late = receive_fds(far.get(), Deadline::of(60ms));
-  ASSERT_EQ(late.status(), Status::kSystemError);
+  ASSERT_EQ(late.code(), StatusCode::kSystemError);
   EXPECT_NE(late.error().text.find("ulimit -n"), std::string::npos) << late.error().text;
   auto receiving =
       std::async(std::launch::async, [&] { return receive_fds(far.get(), Deadline::of(kSoon)); });

@@ -115,7 +115,7 @@ TEST(Interfaces, LoopbackAloneIsRefusedUnlessAllRanksAreOnOneMachine) {
     return resolve(parse_host_port(text).value(), AF_UNSPEC).value();
   };
   const auto lo = at("127.0.0.1:1"), elsewhere = at("192.0.2.9:1");
-  EXPECT_EQ(check_reach(lo, elsewhere).status(), Status::kInvalidUsage);
+  EXPECT_EQ(check_reach(lo, elsewhere).code(), StatusCode::kInvalidUsage);
   EXPECT_TRUE(check_reach(elsewhere, elsewhere).ok());
   EXPECT_TRUE(check_reach(lo, lo).ok());
   for (const char* filter : {"lo", "=lo", "eth,lo"}) {
@@ -157,10 +157,10 @@ TEST(FrameParser, FindsFramesHoweverTheBytesAreCut) {
 TEST(FrameParser, RefusesForeignBytesAndLongFramesBeforeTheirPayload) {
   FrameParser http(1000);
   http.feed(std::as_bytes(std::span("GET / HTTP/1.1")));
-  EXPECT_EQ(http.next().status(), Status::kRemoteError);
+  EXPECT_EQ(http.next().code(), StatusCode::kRemoteError);
   FrameParser parser(1000);
   parser.feed(frame_header(1, 0, 1001));
-  EXPECT_EQ(parser.next().status(), Status::kRemoteError);
+  EXPECT_EQ(parser.next().code(), StatusCode::kRemoteError);
 }
 
 TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
@@ -225,11 +225,11 @@ TEST(FramedLink, ToNobodyYetRefusesToSendAndToReceive) {
   EXPECT_FALSE(link.valid());
   const auto sent = link.send(1, 0, {});
   ASSERT_FALSE(sent.ok());
-  EXPECT_EQ(sent.status(), Status::kRemoteError);
+  EXPECT_EQ(sent.code(), StatusCode::kRemoteError);
   EXPECT_FALSE(link.unsent());
   const auto received = link.receive();
   ASSERT_FALSE(received.ok());
-  EXPECT_EQ(received.error().status, Status::kRemoteError);
+  EXPECT_EQ(received.error().code, StatusCode::kRemoteError);
 }
 
 TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
@@ -237,10 +237,10 @@ TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
   const unsigned char loopback[4] = {127, 0, 0, 1};
   const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);
   const auto socket = connect_tcp({&address, 1}, Deadline::of(100ms));
-  ASSERT_EQ(socket.status(), Status::kTimeout);
+  ASSERT_EQ(socket.code(), StatusCode::kTimeout);
   EXPECT_NE(socket.error().text.find(address.text()), std::string::npos) << socket.error().text;
-  EXPECT_EQ(connect_tcp({&address, 1}, Deadline::of(10s, [] { return true; })).status(),
-            Status::kInvalidUsage);
+  EXPECT_EQ(connect_tcp({&address, 1}, Deadline::of(10s, [] { return true; })).code(),
+            StatusCode::kInvalidUsage);
 }
 
 }  // namespace

@@ -24,12 +24,12 @@ TEST(UcxGreeting, IsReadBackAndNothingElseIs) {
 TEST(UcxGreeting, MayBeARefusalWithItsReason) {
   const Bytes refusal = serialize_refusal("Destination is unreachable\x1b");
   const auto heard = parse_greeting(refusal);
-  EXPECT_EQ(heard.status(), Status::kSystemError);
+  EXPECT_EQ(heard.code(), StatusCode::kSystemError);
   EXPECT_NE(heard.error().text.find("Destination is unreachable\\x1b"), std::string::npos);
   for (std::size_t length = 0; length < refusal.size(); ++length)
-    EXPECT_EQ(parse_greeting(ByteSpan(refusal).first(length)).status(), Status::kRemoteError);
+    EXPECT_EQ(parse_greeting(ByteSpan(refusal).first(length)).code(), StatusCode::kRemoteError);
   const std::string longest(kMaxReason + 100, 'x');
-  EXPECT_EQ(parse_greeting(serialize_refusal(longest)).status(), Status::kSystemError);
+  EXPECT_EQ(parse_greeting(serialize_refusal(longest)).code(), StatusCode::kSystemError);
 }
 
 }  // namespace

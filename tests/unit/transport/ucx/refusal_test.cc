@@ -24,7 +24,7 @@ TEST(UcxRefusal, OfTheEndWithoutAWayIsToldToTheOtherWithItsReason) {
     link->progress();
   };
   ASSERT_TRUE(drive(step, [&] { return net::is_over(link->state()); }));
-  EXPECT_EQ(link->error().status, Status::kSystemError);
+  EXPECT_EQ(link->error().code, StatusCode::kSystemError);
   const std::string& text = link->error().text;
   EXPECT_NE(text.find("it has no way to this rank by UCX"), std::string::npos) << text;
   EXPECT_NE(text.find("UCX_TLS"), std::string::npos) << text;

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class DirectMemory : public OnPlayedVerbs {
  protected:
   // Of a GPU: no address that the host can follow.
-  static net::Memory file(std::function<Done()> flush = {}) {
+  static net::Memory file(std::function<Status()> flush = {}) {
     return {{reinterpret_cast<std::byte*>(0x7000'0000'0000), 8192},
             net::Memory::Kind::kDmabuf,
             17,
@@ -118,7 +118,7 @@ TEST_F(FlushedReceives, AreThereOnceTheGpuSeesThem) {
   std::uint64_t first = 0;
   const net::Memory memory = file([&] {
     too_early |= side_->test(first).done;
-    return ++flushes, done();
+    return ++flushes, ok_status();
   });
   const net::MemoryKey key = adapters_->register_memory(memory).value();
   first = receive(memory, key);
@@ -143,7 +143,7 @@ TEST_F(FlushedReceives, IntoMemoryThatNeedsNoFlushGetNone) {
 
 TEST_F(FlushedReceives, ThatCannotBeFlushedAreAnError) {
   const net::Memory memory =
-      file([] { return Done(fail(Status::kUnhandledCudaError, "the GPU is lost")); });
+      file([] { return Status(fail(StatusCode::kUnhandledCudaError, "the GPU is lost")); });
   const net::MemoryKey key = adapters_->register_memory(memory).value();
   const std::uint64_t number = receive(memory, key);
   offer();

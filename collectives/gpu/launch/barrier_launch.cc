@@ -5,7 +5,7 @@ namespace rondo::gpu {
 
 // Every device has the same list, as all are of this process: copies of several calls are one
 // launch, between one pair of barriers.
-Done launch_met(const DeviceLaunch& call) {
+Status launch_barrier(const DeviceLaunch& call) {
   DirectLaunches launches(call.api, call.max_ctas, call.stream);
   for (const PlannedCall& planned : call.calls) {
     launches.meet(call.barrier(planned.record));

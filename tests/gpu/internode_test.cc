@@ -13,7 +13,7 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kSpanLayouts[] = {
+const NamedLayout kInternodeLayouts[] = {
     {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
     {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
     {"two_of_two_processes", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
@@ -31,7 +31,7 @@ Environment by_kernels(Environment more = {}) {
   return more;
 }
 
-class Span : public testing::TestWithParam<NamedLayout> {
+class Internode : public testing::TestWithParam<NamedLayout> {
  protected:
   void run(const NcclBody& body, Environment more = {}) const {
     run_job(GetParam().layout.under(by_kernels(std::move(more))), body);
@@ -40,10 +40,10 @@ class Span : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < 6) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Hosts, Span, testing::ValuesIn(kSpanLayouts),
+INSTANTIATE_TEST_SUITE_P(Hosts, Internode, testing::ValuesIn(kInternodeLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(Span, EqualsTheReferenceForOddSizesAndAlignments) {
+TEST_P(Internode, EqualsTheReferenceForOddSizesAndAlignments) {
   for (const char* p2p : {"p2p=all", "p2p=none"})
     run(
         [](NcclRank& seat) {
@@ -54,7 +54,7 @@ TEST_P(Span, EqualsTheReferenceForOddSizesAndAlignments) {
         {{"RONDO_SIMT", p2p}});
 }
 
-TEST_P(Span, TakesRingsAndTrees) {
+TEST_P(Internode, TakesRingsAndTrees) {
   for (const char* algorithm : {"ring", "tree"})
     run(
         [](NcclRank& seat) {
@@ -72,7 +72,7 @@ TEST_P(Span, TakesRingsAndTrees) {
 
 // x += the sum of all ranks' x, by graphs and plain calls on two streams, of calls that kernels do
 // and of calls that the hosts do.
-TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
+TEST_P(Internode, ReplaysGraphsAmongPlainCalls) {
   run(
       [](NcclRank& seat) {
         constexpr std::size_t kLarge = 3000, kSmall = 300;
@@ -111,10 +111,10 @@ TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
       {{"RONDO_GPU_RELAY", "10000"}});
 }
 
-TEST_P(Span, KeepsTheOrderOfCallsOnSeveralStreams) { run(call_on_several_streams); }
-TEST_P(Span, KeepsTheOrderOfStreamsOfEachThread) { run(sum_on_per_thread_streams); }
+TEST_P(Internode, KeepsTheOrderOfCallsOnSeveralStreams) { run(call_on_several_streams); }
+TEST_P(Internode, KeepsTheOrderOfStreamsOfEachThread) { run(sum_on_per_thread_streams); }
 
-TEST_P(Span, MixesMessagesAndCalls) {
+TEST_P(Internode, MixesMessagesAndCalls) {
   run([](NcclRank& seat) {
     for (int i = 0; i < 3; ++i) {
       run_case(seat,
@@ -126,7 +126,7 @@ TEST_P(Span, MixesMessagesAndCalls) {
 }
 
 // On three hosts.
-TEST(SpanCalls, TakeEveryTypeAndOperation) {
+TEST(InternodeCalls, TakeEveryTypeAndOperation) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   run_job(Layout{{{0}, {1}, {2}}, {"a", "b", "c"}, by_kernels()}, 240, [](NcclRank& seat) {
     reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300);
@@ -135,7 +135,7 @@ TEST(SpanCalls, TakeEveryTypeAndOperation) {
 }
 
 // Fibers, streams and queues in other orders.
-TEST(SpanCalls, EqualTheReferenceForOtherSeeds) {
+TEST(InternodeCalls, EqualTheReferenceForOtherSeeds) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   for (int seed = 1; seed <= 12; ++seed)
     run_job(Layout{{{0, 1}, {2}, {3}},
@@ -149,7 +149,7 @@ TEST(SpanCalls, EqualTheReferenceForOtherSeeds) {
 }
 
 // The first kernel that is launched loses its GPU: so we see who launches any.
-TEST(SpanCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
+TEST(InternodeCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   struct Row {
     const char* variable;
@@ -212,13 +212,13 @@ int lines_with(const std::string& path, std::string_view text) {
 // A rank that spans hosts has one thread (its proxy) and two networks (the links of its host
 // engine, the slots of its kernels); one listener more is where its children meet. It joins one
 // session.
-TEST(SpanAlone, ARankHasOneThreadTwoNetworksAndOneBootstrap) {
+TEST(InternodeAlone, ARankHasOneThreadTwoNetworksAndOneBootstrap) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  const std::string log = testing::TempDir() + "rondo_span_census.%p.log";
+  const std::string log = testing::TempDir() + "rondo_internode_census.%p.log";
   const Layout layout{{{0}, {1}}, {"a", "b"}};
   const auto body = [](NcclRank& seat) {
     const std::string own =
-        testing::TempDir() + "rondo_span_census." + std::to_string(getpid()) + ".log";
+        testing::TempDir() + "rondo_internode_census." + std::to_string(getpid()) + ".log";
     const int bootstraps = lines_with(own, " hosts, ready");
     EXPECT_EQ(bootstraps, 1);
     const Census before = census_of_this_process();

@@ -1,4 +1,4 @@
-// LedCalls: collectives of processes that share GPUs, led by the process of rank 0.
+// LeaderCalls: collectives of processes that share GPUs, led by the process of rank 0.
 //
 // A led call, on every process's own stream:
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
@@ -23,14 +23,14 @@
 
 namespace rondo::gpu {
 
-class LedCalls {
+class LeaderCalls {
  public:
-  LedCalls(ProcessContext& context, CallAnnouncements& announcements);
-  Done open();  // on the leader: its kernels
+  LeaderCalls(ProcessContext& context, CallAnnouncements& announcements);
+  Status open();  // on the leader: its kernels
 
   // Enqueues this process's part; buffers[i] is the i-th local rank's. One caller at a time.
-  Done enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
-               bool capturing, Mismatch* mismatch);
+  Status enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
+                 bool capturing, Mismatch* mismatch);
 
  private:
   struct Enqueued {
@@ -42,11 +42,11 @@ class LedCalls {
     bool staged = false;
   };
   Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Buffers& buffers);
-  Done copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);
-  Done follow(const Enqueued& call);
-  Done copy_step(const Enqueued& call, std::uint64_t number, bool in);
-  Done lead(const Enqueued& call);
-  Done launch_step(const Enqueued& call, std::uint64_t number);
+  Status copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);
+  Status follow(const Enqueued& call);
+  Status copy_step(const Enqueued& call, std::uint64_t number, bool in);
+  Status lead(const Enqueued& call);
+  Status launch_step(const Enqueued& call, std::uint64_t number);
 
   ProcessContext& context_;
   CallAnnouncements& announcements_;

@@ -1,6 +1,6 @@
-// Trees hung up at any root span all ranks along the links of the free trees. That their texts are
+// Trees rooted at any root span all ranks along the links of the free trees. That their texts are
 // right, table_check_test.cc proves.
-#include "kernels/algorithms/hung_tree.h"
+#include "kernels/algorithms/rerooted_tree.h"
 
 #include <gtest/gtest.h>
 
@@ -9,19 +9,19 @@
 namespace rondo {
 namespace {
 
-TEST(HungTree, SpansAllRanksAlongTheLinksOfTheFreeTree) {
+TEST(RerootedTree, SpansAllRanksAlongTheLinksOfTheFreeTree) {
   for (int size = 2; size <= 70; ++size)
     for (int root = 0; root < size; ++root)
       for (const int tree : {0, 1})
         for (int rank = 0; rank < size; ++rank) {
           int steps = 0;
           for (int at = rank; at != root && steps <= size; ++steps) {
-            const int parent = hung_double_tree(at, root, size, tree).parent;
+            const int parent = rerooted_double_tree(at, root, size, tree).parent;
             ASSERT_NE(parent, kNoRank);
             const TreeLinks free = double_tree(at, size, tree);
             ASSERT_TRUE(parent == free.parent || parent == free.child[0] ||
                         parent == free.child[1]);
-            const HungLinks above = hung_double_tree(parent, root, size, tree);
+            const RerootedLinks above = rerooted_double_tree(parent, root, size, tree);
             ASSERT_TRUE(std::find(above.child, above.child + 3, at) != above.child + 3);
             at = parent;
           }
@@ -29,9 +29,9 @@ TEST(HungTree, SpansAllRanksAlongTheLinksOfTheFreeTree) {
         }
 }
 
-TEST(HungTree, TakesReductionsToRankZeroAlways) {
-  for (int size = 2; size <= 300; ++size) EXPECT_TRUE(hung_tree_takes(0, size)) << size;
-  EXPECT_FALSE(hung_tree_takes(3, 8));
+TEST(RerootedTree, TakesReductionsToRankZeroAlways) {
+  for (int size = 2; size <= 300; ++size) EXPECT_TRUE(rerooted_tree_takes(0, size)) << size;
+  EXPECT_FALSE(rerooted_tree_takes(3, 8));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 
 #include <fmt/core.h>
 
@@ -21,7 +21,7 @@ constexpr int kChannels = 4;
 constexpr int kSlots = 8;
 constexpr std::uint64_t kSlotBytes = 128 << 10;
 
-void number_places(const SpanRecords& records, Span* found) {
+void number_places(const InternodeRecords& records, Internode* found) {
   Numbers<std::uint64_t> hosts;
   std::vector<Numbers<ProcessId>> processes;
   for (std::size_t r = 0; r < records.facts.size(); ++r) {
@@ -35,11 +35,11 @@ void number_places(const SpanRecords& records, Span* found) {
 }
 
 // The first rank that is in the way, and the first one before it that is so with it.
-std::string obstacle(const SpanRecords& records) {
+std::string obstacle(const InternodeRecords& records) {
   std::map<GpuId, int> of_gpu;
   std::map<ProcessId, int> of_process;
   for (std::size_t r = 0; r < records.facts.size(); ++r) {
-    const SpanFacts& one = records.facts[r];
+    const InternodeFacts& one = records.facts[r];
     const int rank = static_cast<int>(r);
     if (one.gpu.resident_ctas < 1)
       return fmt::format("rank {}'s GPU or NCCL_PROTO has no room for kernels that wait", rank);
@@ -56,7 +56,7 @@ std::string obstacle(const SpanRecords& records) {
 }
 
 // A row has a byte for each rank of its rank's host; another length says that it reaches none.
-P2pReach reach_of(const SpanRecords& records, const Span& found) {
+P2pReach reach_of(const InternodeRecords& records, const Internode& found) {
   P2pReach near(static_cast<int>(records.reach.size()), found.host_of);
   std::vector<std::vector<int>> ranks(found.processes.size());  // by host
   for (std::size_t r = 0; r < found.host_of.size(); ++r)
@@ -72,8 +72,8 @@ P2pReach reach_of(const SpanRecords& records, const Span& found) {
 
 }  // namespace
 
-SpanFacts span_facts_of(int device, int min_ctas, int max_ctas) {
-  SpanFacts facts;
+InternodeFacts internode_facts_of(int device, int min_ctas, int max_ctas) {
+  InternodeFacts facts;
   auto gpu = facts_of_device(device, min_ctas, max_ctas);
   if (gpu.ok()) {
     facts.gpu = *gpu;
@@ -87,16 +87,16 @@ SpanFacts span_facts_of(int device, int min_ctas, int max_ctas) {
   return facts;
 }
 
-Span agree_on_span(const SpanRecords& records) {
+Internode agree_on_internode(const InternodeRecords& records) {
   const std::size_t n = records.facts.size();
-  Span found;
+  Internode found;
   number_places(records, &found);
   found.why_not = obstacle(records);
   if (!found.why_not.empty()) return found;
   found.near = reach_of(records, found);
   std::vector<GpuFacts> gpus;
   int fewest = 1;
-  for (const SpanFacts& one : records.facts) {
+  for (const InternodeFacts& one : records.facts) {
     gpus.push_back(one.gpu);
     fewest = std::max(fewest, static_cast<int>(one.gpu.min_ctas));
     found.from_bytes = std::max(found.from_bytes, one.from_bytes);
@@ -110,7 +110,7 @@ Span agree_on_span(const SpanRecords& records) {
   found.orders = agreed_orders(gpus, records.orders);
   const int rings = static_cast<int>(found.orders.rings.size());
   found.plan =
-      usual_span_facts(static_cast<int>(n), static_cast<int>(found.processes.size()), rings);
+      usual_internode_facts(static_cast<int>(n), static_cast<int>(found.processes.size()), rings);
   found.shape.channels = std::min(found.shape.channels, std::max(fewest, found.plan.max_channels));
   found.shape.protocols = bit_of(cuda::Protocol::kSimple);
   found.shape.messages = true;
@@ -150,7 +150,7 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
   return known ? std::optional<DevicePlan>(*plan) : std::nullopt;
 }
 
-DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings) {
+DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings) {
   DevicePlanFacts facts;
   facts.ranks = facts.devices = ranks;
   facts.all_reach = false;

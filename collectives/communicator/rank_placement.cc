@@ -1,4 +1,4 @@
-#include "collectives/communicator/places.h"
+#include "collectives/communicator/rank_placement.h"
 
 #include <sched.h>
 
@@ -33,43 +33,43 @@ SharedGraph no_graph() { return std::make_shared<const topology::Graph>(); }
 
 class Finding {
  public:
-  explicit Finding(const PlacesRequest& request) : request_(request), shape_(request.shape) {
+  explicit Finding(const PlacementRequest& request) : request_(request), shape_(request.shape) {
     for (int h = 0; h < shape_.hosts(); ++h)
       leaders_.push_back(shape_.ranks[static_cast<std::size_t>(shape_.first[h])]);
   }
 
-  Result<std::shared_ptr<const Places>> run() {
-    auto places = std::make_shared<Places>();
-    PlaceRecord mine{numa_node_here()};
-    mine.tuner = request_.tuner.substr(0, PlaceRecord::kMaxTunerBytes);
+  Result<std::shared_ptr<const RankPlacement>> run() {
+    auto placement = std::make_shared<RankPlacement>();
+    PlacementRecord mine{numa_node_here()};
+    mine.tuner = request_.tuner.substr(0, PlacementRecord::kMaxTunerBytes);
     Bytes blob;
     if (leads()) {
       own_ = request_.known ? request_.known : read_graph();
       blob = topology::serialise(*own_);
       mine.digest = own_->digest();
       mine.graph_bytes = static_cast<std::uint32_t>(blob.size());
-      mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlaceRecord::kMaxHcaBytes);
+      mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlacementRecord::kMaxHcaBytes);
     }
     RONDO_TRY(const auto told, request_.session.all_gather(mine.encode()));
-    std::vector<PlaceRecord> records;
+    std::vector<PlacementRecord> records;
     for (std::size_t r = 0; r < told.size(); ++r) {
-      RONDO_TRY(records.emplace_back(), PlaceRecord::decode(told[r], static_cast<int>(r)));
-      places->spots.push_back({request_.records[r].bus_id, records.back().numa});
+      RONDO_TRY(records.emplace_back(), PlacementRecord::decode(told[r], static_cast<int>(r)));
+      placement->locations.push_back({request_.records[r].bus_id, records.back().numa});
     }
-    if (all_on_gpus()) places->refusal = difference_of_tuners(records);
+    if (all_on_gpus()) placement->refusal = difference_of_tuners(records);
     for (const int leader : leaders_) {
       // What cannot be read is the network's to refuse.
       auto filter = topology::NicFilter::parse(records[static_cast<std::size_t>(leader)].hca);
-      places->nic_filters.push_back(filter.ok() ? std::move(*filter) : topology::NicFilter());
+      placement->nic_filters.push_back(filter.ok() ? std::move(*filter) : topology::NicFilter());
     }
     const auto senders = graph_senders(leaders_, records);
     const bool sends = std::count(senders.begin(), senders.end(), request_.rank) > 0;
     RONDO_TRY(const auto graphs, request_.session.all_gather(sends ? blob : Bytes{}));
-    RONDO_TRY(places->graphs, graphs_of(senders, graphs));
-    places->own = places->graphs[static_cast<std::size_t>(own_host())];
-    dump(*places->own);
-    if (request_.rank == 0) warn_of_slow_links(*places);
-    return std::shared_ptr<const Places>(std::move(places));
+    RONDO_TRY(placement->graphs, graphs_of(senders, graphs));
+    placement->own = placement->graphs[static_cast<std::size_t>(own_host())];
+    dump(*placement->own);
+    if (request_.rank == 0) warn_of_slow_links(*placement);
+    return std::shared_ptr<const RankPlacement>(std::move(placement));
   }
 
  private:
@@ -119,8 +119,8 @@ class Finding {
       } else {
         auto graph = topology::parse_graph(sent[static_cast<std::size_t>(sender)]);
         if (!graph.ok())
-          return fail(Status::kRemoteError, "rank {} sent a graph of its host that cannot be read",
-                      sender);
+          return fail(StatusCode::kRemoteError,
+                      "rank {} sent a graph of its host that cannot be read", sender);
         graphs.push_back(std::make_shared<const topology::Graph>(std::move(graph).value()));
       }
     }
@@ -130,18 +130,19 @@ class Finding {
   void dump(const topology::Graph& graph) const {
     const std::string path = env::get_string("NCCL_TOPO_DUMP_FILE");
     if (path.empty() || env::get_int("NCCL_TOPO_DUMP_FILE_RANK") != request_.rank) return;
-    const Done written = write_output(path, topology::write_nccl_xml(graph));
+    const Status written = write_output(path, topology::write_nccl_xml(graph));
     if (!written.ok()) RONDO_WARN("NCCL_TOPO_DUMP_FILE: {}", written.error().text);
   }
 
   // A ring is as fast as its slowest link, so one such GPU slows all ranks down.
-  void warn_of_slow_links(const Places& places) const {
+  void warn_of_slow_links(const RankPlacement& placement) const {
     std::vector<int> ranks;
     std::vector<topology::GpuLinks> links;
-    for (std::size_t r = 0; r < places.spots.size(); ++r) {
+    for (std::size_t r = 0; r < placement.locations.size(); ++r) {
       const int rank = static_cast<int>(r);
-      const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(shape_.host_of(rank))];
-      const std::string& gpu = places.spots[r].gpu;
+      const topology::Graph& graph =
+          *placement.graphs[static_cast<std::size_t>(shape_.host_of(rank))];
+      const std::string& gpu = placement.locations[r].gpu;
       const int node = gpu.empty() ? -1 : graph.find(gpu);
       if (node < 0) continue;
       ranks.push_back(rank);
@@ -152,9 +153,9 @@ class Finding {
     std::string text;
     for (std::size_t i = 0; i < std::min(slow.size(), kMaxNamed); ++i) {
       const auto rank = static_cast<std::size_t>(ranks[slow[i].place]);
-      text +=
-          fmt::format("{}rank {} (GPU {} of {}) has {}", i == 0 ? "" : "; ", rank,
-                      places.spots[rank].gpu, request_.records[rank].facts.hostname, slow[i].text);
+      text += fmt::format("{}rank {} (GPU {} of {}) has {}", i == 0 ? "" : "; ", rank,
+                          placement.locations[rank].gpu, request_.records[rank].facts.hostname,
+                          slow[i].text);
     }
     if (slow.size() > kMaxNamed) text += fmt::format("; {} more", slow.size() - kMaxNamed);
     if (!slow.empty())
@@ -164,7 +165,7 @@ class Finding {
           text);
   }
 
-  const PlacesRequest& request_;
+  const PlacementRequest& request_;
   const HostShape& shape_;
   std::vector<int> leaders_;  // by host
   SharedGraph own_;           // of a leader
@@ -172,7 +173,7 @@ class Finding {
 
 }  // namespace
 
-Bytes PlaceRecord::encode() const {
+Bytes PlacementRecord::encode() const {
   ByteWriter out;
   out.put(numa);
   out.put(digest);
@@ -182,9 +183,9 @@ Bytes PlaceRecord::encode() const {
   return out.take();
 }
 
-Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
+Result<PlacementRecord> PlacementRecord::decode(ByteSpan blob, int rank) {
   ByteReader in(blob);
-  PlaceRecord record;
+  PlacementRecord record;
   record.numa = in.get<std::int32_t>();
   record.digest = in.get<std::uint64_t>();
   record.graph_bytes = in.get<std::uint32_t>();
@@ -192,27 +193,28 @@ Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
   record.tuner = in.get_string();
   if (!in.finished() || record.numa < -1 || record.hca.size() > kMaxHcaBytes ||
       record.tuner.size() > kMaxTunerBytes)
-    return fail(Status::kRemoteError, "rank {} sent a place that cannot be read", rank);
+    return fail(StatusCode::kRemoteError, "rank {} sent a place that cannot be read", rank);
   return record;
 }
 
-std::vector<int> admitted_nics(const Places& places, int host) {
-  const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(host)];
+std::vector<int> admitted_nics(const RankPlacement& placement, int host) {
+  const topology::Graph& graph = *placement.graphs[static_cast<std::size_t>(host)];
   std::vector<int> admitted(graph.nics().begin(), graph.nics().end());
-  if (places.nic_filters.empty()) return admitted;
-  const topology::NicFilter& filter = places.nic_filters[static_cast<std::size_t>(host)];
+  if (placement.nic_filters.empty()) return admitted;
+  const topology::NicFilter& filter = placement.nic_filters[static_cast<std::size_t>(host)];
   std::erase_if(admitted, [&](int nic) {
     return !filter.admits(graph.node(nic).name, graph.node(nic).port);
   });
   return admitted;
 }
 
-std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records) {
+std::vector<int> graph_senders(std::span<const int> leaders,
+                               std::span<const PlacementRecord> records) {
   std::vector<int> senders;
   std::map<std::uint64_t, int> of_digest;
   std::uint64_t bytes = 0;
   for (const int leader : leaders) {
-    const PlaceRecord& record = records[static_cast<std::size_t>(leader)];
+    const PlacementRecord& record = records[static_cast<std::size_t>(leader)];
     auto [known, is_new] = of_digest.try_emplace(record.digest, leader);
     if (is_new && bytes + record.graph_bytes > kMaxBytes) known->second = -1;
     if (is_new && known->second >= 0) bytes += record.graph_bytes;
@@ -221,8 +223,8 @@ std::vector<int> graph_senders(std::span<const int> leaders, std::span<const Pla
   return senders;
 }
 
-std::string difference_of_tuners(std::span<const PlaceRecord> records) {
-  const auto text = [](const PlaceRecord& record) {
+std::string difference_of_tuners(std::span<const PlacementRecord> records) {
+  const auto text = [](const PlacementRecord& record) {
     return record.tuner.empty() ? std::string("none") : "'" + printable(record.tuner) + "'";
   };
   for (std::size_t r = 1; r < records.size(); ++r)
@@ -234,10 +236,10 @@ std::string difference_of_tuners(std::span<const PlaceRecord> records) {
   return {};
 }
 
-Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request) {
+Result<std::shared_ptr<const RankPlacement>> find_placement(const PlacementRequest& request) {
   const bool gpus = std::any_of(request.records.begin(), request.records.end(),
                                 [](const InitRecord& record) { return record.device >= 0; });
-  if (!gpus && request.shape.hosts() == 1) return std::shared_ptr<const Places>();
+  if (!gpus && request.shape.hosts() == 1) return std::shared_ptr<const RankPlacement>();
   return Finding(request).run();
 }
 

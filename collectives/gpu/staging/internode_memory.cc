@@ -1,4 +1,4 @@
-#include "collectives/gpu/staging/span_memory.h"
+#include "collectives/gpu/staging/internode_memory.h"
 
 #include "base/seconds.h"
 
@@ -9,7 +9,7 @@ constexpr std::int64_t kBetweenLooksNs = 1'000'000;
 
 }  // namespace
 
-SpanMemory::SpanMemory(Parts parts)
+InternodeMemory::InternodeMemory(Parts parts)
     : connections_(std::move(parts.connections)),
       segment_(std::move(parts.met.segment)),
       processes_(static_cast<int>(parts.met.sockets.size())) {
@@ -23,13 +23,14 @@ SpanMemory::SpanMemory(Parts parts)
                                           parts.process, parts.staging_bytes, true);
 }
 
-Result<MessageSlots::Slots> SpanMemory::slots(int from, int to, bool sends,
-                                              const net::Deadline& deadline, DirectArena* arena) {
+Result<MessageSlots::Slots> InternodeMemory::slots(int from, int to, bool sends,
+                                                   const net::Deadline& deadline,
+                                                   DirectArena* arena) {
   const std::lock_guard lock(mutex_);
   return slots_->between(from, to, sends, deadline, arena);
 }
 
-bool SpanMemory::serve() {
+bool InternodeMemory::serve() {
   if (processes_ < 2) return false;
   const std::unique_lock lock(serving_, std::try_to_lock);
   const std::int64_t now = now_ns();
@@ -42,13 +43,13 @@ bool SpanMemory::serve() {
   return true;
 }
 
-Result<MemoryHandle> SpanMemory::answer(const MemoryNote& asked) {
+Result<MemoryHandle> InternodeMemory::answer(const MemoryNote& asked) {
   if (asked.kind != MemoryNote::kSlots)
-    return fail(Status::kInternalError, "ranks on GPUs of several hosts share slots alone");
+    return fail(StatusCode::kInternalError, "ranks on GPUs of several hosts share slots alone");
   return slots_->answer(asked);
 }
 
-GpuMemoryUse SpanMemory::memory(int rank) const {
+GpuMemoryUse InternodeMemory::memory(int rank) const {
   const DroppableMemory::Bytes of_messages = memory_.bytes(rank);
   return {.device = connections_->layout().bytes(rank) + of_messages.droppable + of_messages.kept,
           .pinned = connections_->pinned_bytes(rank) + slots_->pinned_bytes(rank)};

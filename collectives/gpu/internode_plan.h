@@ -20,17 +20,17 @@
 namespace rondo::gpu {
 
 // As it travels.
-struct SpanFacts {
+struct InternodeFacts {
   GpuFacts gpu;                  // resident_ctas 0: no kernels here, whatever the reason
   std::uint64_t from_bytes = 0;  // RONDO_GPU_RELAY
   std::uint32_t blocking = 0;    // 1: launches return when their kernel is over
 };
-SpanFacts span_facts_of(int device, int min_ctas, int max_ctas);
+InternodeFacts internode_facts_of(int device, int min_ctas, int max_ctas);
 
-struct SpanRecords {
+struct InternodeRecords {
   std::vector<ProcessId> processes;
   std::vector<std::uint64_t> hosts;
-  std::vector<SpanFacts> facts;
+  std::vector<InternodeFacts> facts;
   std::vector<std::vector<std::byte>> reach;  // reach_of_device(), among the ranks of its host
   ChannelOrders orders;                       // as of ReachabilityRecords
   bool reproducible = false;
@@ -38,7 +38,7 @@ struct SpanRecords {
   DeviceCosts costs;  // of the slowest rank, each
 };
 
-struct Span {
+struct Internode {
   std::string why_not;  // empty: some calls run as kernels
   DevicePlanFacts plan;
   std::uint64_t from_bytes = 0;
@@ -49,7 +49,7 @@ struct Span {
   std::vector<int> host_of, process_of;  // by rank; processes are numbered on each host from 0
   std::vector<int> processes;            // of each host
 };
-Span agree_on_span(const SpanRecords& records);
+Internode agree_on_internode(const InternodeRecords& records);
 
 // What the threshold counts: of all blocks.
 std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record);
@@ -59,6 +59,6 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
                                             NewestDevicePlan* newest = nullptr);
 // What is usual where every rank has a GPU of its own, and channels have `rings` rings of their own
 // (ChannelOrders).
-DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings = 0);
+DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings = 0);
 
 }  // namespace rondo::gpu

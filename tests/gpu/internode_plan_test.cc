@@ -1,5 +1,5 @@
 // What ranks on GPUs of several hosts agree on, and where the memory between them lies.
-#include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/internode_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,13 @@
 namespace rondo::gpu {
 namespace {
 
-SpanRecords span_records(const std::vector<int>& hosts, const std::vector<int>& processes) {
-  SpanRecords made;
+InternodeRecords internode_records(const std::vector<int>& hosts,
+                                   const std::vector<int>& processes) {
+  InternodeRecords made;
   for (std::size_t r = 0; r < hosts.size(); ++r) {
     made.hosts.push_back(static_cast<std::uint64_t>(100 + hosts[r]));
     made.processes.push_back({7, static_cast<std::uint64_t>(processes[r])});
-    SpanFacts facts;
+    InternodeFacts facts;
     facts.gpu.uuid[0] = static_cast<unsigned char>(r);
     facts.gpu.resident_ctas = 100;
     facts.gpu.protocols_within = facts.gpu.protocols_between = kUsualProtocols;
@@ -31,8 +32,8 @@ CallRecord call(Collective which, std::uint64_t floats) {
           RedOp::kSum, 0,     which == Collective::kBroadcast ? 0 : -1};
 }
 
-TEST(SpanPlan, NobodyIsNearAnotherHost) {
-  const Span found = agree_on_span(span_records({0, 0, 1}, {0, 1, 2}));
+TEST(InternodePlan, NobodyIsNearAnotherHost) {
+  const Internode found = agree_on_internode(internode_records({0, 0, 1}, {0, 1, 2}));
   EXPECT_EQ(found.why_not, "");
   EXPECT_TRUE(found.near(0, 1));
   EXPECT_FALSE(found.near(1, 2));
@@ -41,23 +42,23 @@ TEST(SpanPlan, NobodyIsNearAnotherHost) {
   EXPECT_EQ(found.processes, (std::vector<int>{2, 1}));
 }
 
-TEST(SpanPlan, EveryRankNeedsItsGpuAndSimple) {
-  SpanRecords all = span_records({0, 1}, {0, 1});
+TEST(InternodePlan, EveryRankNeedsItsGpuAndSimple) {
+  InternodeRecords all = internode_records({0, 1}, {0, 1});
   all.facts[1].gpu.uuid = all.facts[0].gpu.uuid;
-  EXPECT_EQ(agree_on_span(all).why_not, "ranks 0 and 1 share a GPU");
-  all = span_records({0, 1}, {0, 1});
+  EXPECT_EQ(agree_on_internode(all).why_not, "ranks 0 and 1 share a GPU");
+  all = internode_records({0, 1}, {0, 1});
   all.facts[1].gpu.protocols_between = bit_of(cuda::Protocol::kLL);
-  EXPECT_NE(agree_on_span(all).why_not.find("rank 1"), std::string::npos);
-  all = span_records({0, 1}, {0, 1});
+  EXPECT_NE(agree_on_internode(all).why_not.find("rank 1"), std::string::npos);
+  all = internode_records({0, 1}, {0, 1});
   all.facts[0].gpu.resident_ctas = 0;
-  EXPECT_NE(agree_on_span(all).why_not.find("rank 0"), std::string::npos);
-  all = span_records({0, 0, 1}, {3, 3, 4});
-  for (SpanFacts& one : all.facts) one.blocking = 1;
-  EXPECT_NE(agree_on_span(all).why_not.find("CUDA_LAUNCH_BLOCKING"), std::string::npos);
+  EXPECT_NE(agree_on_internode(all).why_not.find("rank 0"), std::string::npos);
+  all = internode_records({0, 0, 1}, {3, 3, 4});
+  for (InternodeFacts& one : all.facts) one.blocking = 1;
+  EXPECT_NE(agree_on_internode(all).why_not.find("CUDA_LAUNCH_BLOCKING"), std::string::npos);
 }
 
-TEST(SpanPlan, TheBytesThatMoveDecide) {
-  const Span found = agree_on_span(span_records({0, 1, 1, 2}, {0, 1, 2, 3}));
+TEST(InternodePlan, TheBytesThatMoveDecide) {
+  const Internode found = agree_on_internode(internode_records({0, 1, 1, 2}, {0, 1, 2, 3}));
   const auto runs = [&](Collective which, std::uint64_t floats) {
     return plan_across_hosts(found.plan, found.from_bytes, call(which, floats)).has_value();
   };
@@ -77,15 +78,15 @@ TEST(SpanPlan, TheBytesThatMoveDecide) {
   EXPECT_LE(plan->channels, found.shape.channels);
 }
 
-TEST(SpanPlan, TheMostOfAllThresholdsCounts) {
-  SpanRecords all = span_records({0, 1}, {0, 1});
+TEST(InternodePlan, TheMostOfAllThresholdsCounts) {
+  InternodeRecords all = internode_records({0, 1}, {0, 1});
   all.facts[1].from_bytes = 1 << 20;
-  EXPECT_EQ(agree_on_span(all).from_bytes, 1u << 20);
+  EXPECT_EQ(agree_on_internode(all).from_bytes, 1u << 20);
 }
 
-TEST(SpanPlan, IsExplained) {
-  SpanQuestion question;
-  question.facts = usual_span_facts(4, 2);
+TEST(InternodePlan, IsExplained) {
+  InternodeQuestion question;
+  question.facts = usual_internode_facts(4, 2);
   question.from_bytes = 4096;
   const auto runs = [&](const CallRecord& record) {
     std::string text;
@@ -105,8 +106,8 @@ TEST(SpanPlan, IsExplained) {
 
 // Both sides of a connection between hosts have slots of their own; what is between others costs
 // this host nothing.
-TEST(SpanPlan, LayoutsHoldOnlyWhatAHostNeeds) {
-  const Span found = agree_on_span(span_records({0, 0, 1, 1}, {0, 1, 2, 3}));
+TEST(InternodePlan, LayoutsHoldOnlyWhatAHostNeeds) {
+  const Internode found = agree_on_internode(internode_records({0, 0, 1, 1}, {0, 1, 2, 3}));
   const ConnectionLayout first(found.shape, found.near, {found.host_of, 0});
   const ConnectionLayout second(found.shape, found.near, {found.host_of, 1});
   bool any = false;

@@ -11,19 +11,19 @@
 
 namespace rondo::gpu {
 
-struct LedKernel {
+struct LeaderKernel {
   int first_source, end_source;
   bool last;  // of the whole call
 };
 
 // In order, until one fails.
 template <class Launch>
-Done for_each_led_kernel(std::uint64_t step, std::uint64_t steps, int ranks, int at_once,
-                         const Launch& launch) {
+Status for_each_leader_kernel(std::uint64_t step, std::uint64_t steps, int ranks, int at_once,
+                              const Launch& launch) {
   for (int first = 0; first < ranks; first += at_once)
-    RONDO_CHECK_OK(launch(LedKernel{first, std::min(ranks, first + at_once),
-                                    step + 1 == steps && first + at_once >= ranks}));
-  return done();
+    RONDO_CHECK_OK(launch(LeaderKernel{first, std::min(ranks, first + at_once),
+                                       step + 1 == steps && first + at_once >= ranks}));
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

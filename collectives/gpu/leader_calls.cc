@@ -1,10 +1,10 @@
-#include "collectives/gpu/led_calls.h"
+#include "collectives/gpu/leader_calls.h"
 
 #include <algorithm>
 
 #include "base/atomics.h"
 #include "collectives/gpu/launch/kernel_loading.h"
-#include "collectives/gpu/led_kernels.h"
+#include "collectives/gpu/leader_kernels.h"
 #include "collectives/gpu/staging/hosted_words.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
@@ -26,20 +26,20 @@ int sources_at_once(Collective which, int ranks) {
 
 }  // namespace
 
-LedCalls::LedCalls(ProcessContext& context, CallAnnouncements& announcements)
+LeaderCalls::LeaderCalls(ProcessContext& context, CallAnnouncements& announcements)
     : context_(context), announcements_(announcements), shape_{context.segment->staging_bytes()} {}
 
-Done LedCalls::open() {
-  if (!context_.leads()) return done();
+Status LeaderCalls::open() {
+  if (!context_.leads()) return ok_status();
   RONDO_CHECK_OK(load_kernels(context_.api, {cuda::kResolveKernel, cuda::kStoredCopyKernel},
                               {cuda::stored_kernel}));
   static_assert(sizeof(cuda::CopyArgs) >= sizeof(cuda::ReduceArgs));
   RONDO_TRY(arguments_, allocate_on_device(sizeof(cuda::CopyArgs), "cudaMalloc"));
-  return done();
+  return ok_status();
 }
 
-Done LedCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
-                       bool capturing, Mismatch* mismatch) {
+Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffers,
+                            GpuStream stream, bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
   std::uint64_t sequence = 0;
   if (!capturing) {
@@ -73,8 +73,8 @@ Done LedCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffer
   return context_.finish(context_.local[0], stream, capturing);
 }
 
-Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
-                                                const Buffers& buffers) {
+Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int rank,
+                                                   const Buffers& buffers) {
   cuda::CallDescriptor made{};
   made.record = call.record;
   made.scalar = buffers.scalar;
@@ -106,7 +106,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
 }
 
 // A factor that lies in this process's device memory, to where the leader's kernel reads it.
-Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
+Status LeaderCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
   DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
   RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
                              staging_ + context_.memory->scalar_at(rank),
@@ -114,7 +114,7 @@ Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& cal
   return copies.flush();
 }
 
-Done LedCalls::follow(const Enqueued& call) {
+Status LeaderCalls::follow(const Enqueued& call) {
   ProcessLines& mine = context_.segment->process(context_.facts.process);
   const auto steps = static_cast<std::uint32_t>(call.steps.size());
   if (!call.staged) {
@@ -123,21 +123,21 @@ Done LedCalls::follow(const Enqueued& call) {
     return context_.write(call.stream, mine.done, 0);
   }
   struct Enqueuer {
-    LedCalls& calls;
+    LeaderCalls& calls;
     const Enqueued& call;
-    Done write(std::uint32_t& word, std::uint32_t value) const {
+    Status write(std::uint32_t& word, std::uint32_t value) const {
       return calls.context_.write(call.stream, word, value);
     }
-    Done wait(std::uint32_t& word, std::uint32_t at_least) const {
+    Status wait(std::uint32_t& word, std::uint32_t at_least) const {
       return calls.context_.await(call.stream, word, at_least, GpuWait::kGreaterOrEqual);
     }
-    Done copy(std::uint64_t step, bool in) const { return calls.copy_step(call, step, in); }
+    Status copy(std::uint64_t step, bool in) const { return calls.copy_step(call, step, in); }
   };
   return enqueue_staged_steps(mine.ready, mine.done, steps, Enqueuer{*this, call});
 }
 
 // Between the user's buffers and staging: a step's input or its output.
-Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
+Status LeaderCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
   DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
@@ -152,7 +152,7 @@ Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   return copies.flush();
 }
 
-Done LedCalls::lead(const Enqueued& call) {
+Status LeaderCalls::lead(const Enqueued& call) {
   const auto steps = static_cast<std::uint32_t>(call.steps.size());
   std::uint32_t& inside = context_.segment->process(0).ready;
   RONDO_CHECK_OK(context_.write(call.stream, inside, 1));
@@ -171,7 +171,7 @@ Done LedCalls::lead(const Enqueued& call) {
   return context_.write(call.stream, inside, 0);
 }
 
-Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
+Status LeaderCalls::launch_step(const Enqueued& call, std::uint64_t number) {
   const CallRecord& record = call.record;
   const int n = context_.ranks();
   const bool reduction = reduces(record.collective);
@@ -180,7 +180,7 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
   // Where no rank is staged, the first step does the whole call: launched for all of it.
   const int kinds = reduction ? (record.collective == Collective::kReduceScatter ? n : 1) : at_once;
   const std::uint64_t bytes = record.count * size_of(record.type);
-  const auto launch_kernel = [&](const LedKernel& kernel) -> Done {
+  const auto launch_kernel = [&](const LeaderKernel& kernel) -> Status {
     cuda::ResolveArgs resolve{};
     resolve.call_slots = context_.segment->on_device(context_.segment->call_slot(0));
     resolve.descriptors = context_.segment->on_device(context_.segment->descriptor(0, 0));
@@ -204,12 +204,12 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     launch.arguments = &resolve;
     launch.argument_bytes = sizeof(resolve);
     RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
-    if (!moves) return done();
+    if (!moves) return ok_status();
     DirectLaunches launches(context_.api, context_.facts.max_ctas, call.stream);
     return reduction ? launches.stored_reduce(record, arguments_.get(), kinds)
                      : launches.stored_copy(bytes, arguments_.get(), kinds);
   };
-  return for_each_led_kernel(number, call.steps.size(), n, at_once, launch_kernel);
+  return for_each_leader_kernel(number, call.steps.size(), n, at_once, launch_kernel);
 }
 
 }  // namespace rondo::gpu

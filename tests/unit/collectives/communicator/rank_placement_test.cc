@@ -1,5 +1,5 @@
 // Whose graph travels when hosts have equal ones, different ones and too many.
-#include "collectives/communicator/places.h"
+#include "collectives/communicator/rank_placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,27 +9,28 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<PlaceRecord> records(const std::vector<std::uint64_t>& digests, std::uint32_t bytes) {
-  std::vector<PlaceRecord> made;
+std::vector<PlacementRecord> records(const std::vector<std::uint64_t>& digests,
+                                     std::uint32_t bytes) {
+  std::vector<PlacementRecord> made;
   for (const std::uint64_t digest : digests) made.push_back({0, digest, bytes, {}, {}});
   return made;
 }
 
-TEST(Places, EqualHostsSendOneGraph) {
+TEST(RankPlacement, EqualHostsSendOneGraph) {
   const std::vector<int> leaders = {0, 2, 3, 5};
   EXPECT_THAT(graph_senders(leaders, records({7, 0, 9, 7, 0, 9}, 3000)), ElementsAre(0, 2, 0, 2));
 }
 
-TEST(Places, GraphsThatAreTooMuchAreNotSent) {
+TEST(RankPlacement, GraphsThatAreTooMuchAreNotSent) {
   const std::vector<int> leaders = {0, 1, 2, 3, 4};
   EXPECT_THAT(graph_senders(leaders, records({1, 2, 3, 1, 3}, 7u << 20)),
               ElementsAre(0, 1, -1, 0, -1));
 }
 
-TEST(Places, RecordsThatNoRankSendsAreRefused) {
-  const PlaceRecord record{3, 77, 1000, "mlx5_0,mlx5_2:1", "Tuner v5"};
+TEST(RankPlacement, RecordsThatNoRankSendsAreRefused) {
+  const PlacementRecord record{3, 77, 1000, "mlx5_0,mlx5_2:1", "Tuner v5"};
   Bytes blob = record.encode();
-  const auto read = PlaceRecord::decode(blob, 4);
+  const auto read = PlacementRecord::decode(blob, 4);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->numa, 3);
   EXPECT_EQ(read->digest, 77u);
@@ -37,15 +38,15 @@ TEST(Places, RecordsThatNoRankSendsAreRefused) {
   EXPECT_EQ(read->hca, "mlx5_0,mlx5_2:1");
   EXPECT_EQ(read->tuner, "Tuner v5");
   blob.pop_back();
-  const auto cut = PlaceRecord::decode(blob, 4);
+  const auto cut = PlacementRecord::decode(blob, 4);
   ASSERT_FALSE(cut.ok());
   EXPECT_THAT(cut.error().text, testing::HasSubstr("rank 4"));
-  EXPECT_FALSE(PlaceRecord::decode(PlaceRecord{-2, 0, 0, {}, {}}.encode(), 0).ok());
+  EXPECT_FALSE(PlacementRecord::decode(PlacementRecord{-2, 0, 0, {}, {}}.encode(), 0).ok());
 }
 
-TEST(Places, TunerPluginsThatDifferAreNamed) {
+TEST(RankPlacement, TunerPluginsThatDifferAreNamed) {
   const auto why_not = [](const std::vector<std::string>& tuners) {
-    std::vector<PlaceRecord> told;
+    std::vector<PlacementRecord> told;
     for (const std::string& tuner : tuners) told.push_back({0, 1, 1, {}, tuner});
     return difference_of_tuners(told);
   };

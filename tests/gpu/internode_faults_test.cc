@@ -14,7 +14,7 @@ constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy mach
 const NamedLayout kLayouts[] = {{"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
                                 {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}}};
 
-class SpanFaults : public testing::TestWithParam<NamedLayout> {
+class InternodeFaults : public testing::TestWithParam<NamedLayout> {
  protected:
   int ranks() const { return GetParam().layout.ranks(); }
   static Job job(Environment more = {}) {
@@ -27,19 +27,19 @@ class SpanFaults : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Hosts, SpanFaults, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Hosts, InternodeFaults, testing::ValuesIn(kLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 constexpr std::size_t kFaultCount = 20'000;
 
-TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
+TEST_P(InternodeFaults, DeathOfAnyRankIsReportedByName) {
   for (const int victim : {0, ranks() / 2, ranks() - 1}) {
     RankProcesses processes(job(), [](NcclRank& seat) { sum_until_error(seat, kFaultCount); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
     ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
-    expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+    expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
   }
@@ -66,21 +66,21 @@ void exchange_until_error(NcclRank& seat, std::size_t bytes) {
   report_and_abort(seat, result);
 }
 
-TEST_P(SpanFaults, DeathOfAnyRankInMessagesIsReportedByName) {
+TEST_P(InternodeFaults, DeathOfAnyRankInMessagesIsReportedByName) {
   for (const int victim : {0, ranks() / 2, ranks() - 1}) {
     RankProcesses processes(job(), [](NcclRank& seat) { exchange_until_error(seat, 30'000); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
     ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
-    expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+    expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
   }
 }
 
 // Rank 0 waits for rank 1, and that for the last one, which dies before its first message.
-TEST_P(SpanFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
+TEST_P(InternodeFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
   const int victim = ranks() - 1;
   const auto body = [victim](NcclRank& seat) {
     DeviceBuffer buffer(1000, 0);
@@ -102,13 +102,13 @@ TEST_P(SpanFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
   nap(0.1);
   processes.send(victim, SIGKILL);
   ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
-  expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+  expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                  victim);
   processes.wait_exits(60, {victim});
 }
 
 // A send and its receive, on two hosts.
-TEST_P(SpanFaults, MessagesOfDifferentSizesAreNamed) {
+TEST_P(InternodeFaults, MessagesOfDifferentSizesAreNamed) {
   const int last = ranks() - 1;
   const auto body = [last](NcclRank& seat) {
     DeviceBuffer buffer(9000, 0);
@@ -130,32 +130,32 @@ TEST_P(SpanFaults, MessagesOfDifferentSizesAreNamed) {
   RankProcesses processes(job(), body);
   ASSERT_TRUE(processes.wait_reports(kSoon));
   for (int r = 0; r <= last; ++r) {
-    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kInvalidUsage) << processes.text(r);
     EXPECT_NE(processes.text(r).find("called Send(count 5000"), std::string::npos)
         << processes.text(r);
   }
   processes.wait_exits(60);
 }
 
-TEST_P(SpanFaults, MismatchedCallsAreNamed) {
+TEST_P(InternodeFaults, MismatchedCallsAreNamed) {
   RankProcesses processes(
       job(), [](NcclRank& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); });
   ASSERT_TRUE(processes.wait_reports(kSoon));
-  expect_reports(processes, ranks(), Status::kInvalidUsage, "count 4000");
+  expect_reports(processes, ranks(), StatusCode::kInvalidUsage, "count 4000");
   processes.wait_exits(60);
 }
 
 // One makes a call that the hosts do, the others one that kernels do.
-TEST_P(SpanFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
+TEST_P(InternodeFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
   RankProcesses processes(job({{"RONDO_GPU_RELAY", "20000"}}), [](NcclRank& seat) {
     sum_until_error(seat, seat.rank == 1 ? 100 : 8000);
   });
   ASSERT_TRUE(processes.wait_reports(kSoon));
-  expect_reports(processes, ranks(), Status::kInvalidUsage, "count 100");
+  expect_reports(processes, ranks(), StatusCode::kInvalidUsage, "count 100");
   processes.wait_exits(60);
 }
 
-TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
+TEST_P(InternodeFaults, ReplaysOfOtherGraphsAreNamed) {
   const auto body = [](NcclRank& seat) {
     DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
     buffer.put(Bytes(kFaultCount * sizeof(float)), 0, seat.stream);
@@ -178,14 +178,14 @@ TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
   RankProcesses processes(job({{"RONDO_TIMEOUT", "3"}}), body);
   ASSERT_TRUE(processes.wait_reports(kSoon));
   for (int r = 0; r < ranks(); ++r) {
-    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kInvalidUsage) << processes.text(r);
     EXPECT_NE(processes.text(r).find("count 19000"), std::string::npos) << processes.text(r);
   }
   processes.wait_exits(60);
 }
 
 // In the middle of a call for which one rank never comes.
-TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
+TEST_P(InternodeFaults, AbortEndsTheKernelsOfAll) {
   const auto body = [](NcclRank& seat) {
     if (seat.rank == seat.size - 1) {
       ASSERT_TRUE(seat.wait_flag(1, 60));
@@ -208,21 +208,21 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     other.join();
     seat.comm = nullptr;
-    seat.report(done());
+    seat.report(ok_status());
     nap(1);
   };
   const int late = ranks() - 1;
   RankProcesses processes(job(), body);
   ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
   for (int r = 1; r < late; ++r) {
-    EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kRemoteError) << processes.text(r);
     EXPECT_NE(processes.text(r).find("rank 0 aborted"), std::string::npos) << processes.text(r);
   }
   processes.board().flag = 1;
   processes.wait_exits(60);
 }
 
-TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
+TEST_P(InternodeFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
   const int late = ranks() - 1;
   const auto body = [late](NcclRank& seat) {
     DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
@@ -236,7 +236,7 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
   RankProcesses processes(job({{"RONDO_TIMEOUT", "2"}}), body);
   ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
   for (int r = 0; r < late; ++r) {
-    EXPECT_EQ(processes.status(r), Status::kTimeout) << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kTimeout) << processes.text(r);
     EXPECT_NE(processes.text(r).find("in the kernel of AllReduce"), std::string::npos)
         << processes.text(r);
     EXPECT_NE(processes.text(r).find("rank " + std::to_string(late)), std::string::npos)
@@ -247,7 +247,7 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
 }
 
 // Also where other ranks tell rank 0 through it how they are, as the last one of four does.
-TEST_P(SpanFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
+TEST_P(InternodeFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
   const int victim = ranks() / 2;
   const auto body = [victim](NcclRank& seat) {
     DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
@@ -265,7 +265,7 @@ TEST_P(SpanFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
   ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
   for (int r = 0; r < ranks(); ++r) {
     if (r == victim) continue;
-    EXPECT_EQ(processes.status(r), Status::kTimeout) << processes.text(r);
+    EXPECT_EQ(processes.status(r), StatusCode::kTimeout) << processes.text(r);
     EXPECT_NE(processes.text(r).find("rank " + std::to_string(victim)), std::string::npos)
         << processes.text(r);
   }
@@ -274,7 +274,7 @@ TEST_P(SpanFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
 }
 
 // After a fault the GPUs are as good as before: the next communicator works, without rank 1.
-TEST_P(SpanFaults, LeaveTheGpusUsable) {
+TEST_P(InternodeFaults, LeaveTheGpusUsable) {
   const auto body = [](NcclRank& seat) {
     if (seat.rank == 1) {
       NCCL_OK(ncclCommAbort(seat.comm));

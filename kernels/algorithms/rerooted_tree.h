@@ -1,11 +1,11 @@
-// Broadcast and reduce along the links of the free double tree (tree.h), hung up at any root: for
+// Broadcast and reduce along the links of the free double tree (tree.h), rooted at any root: for
 // executors whose connections are made before any call and whose memory they cost.
 //
 // Traffic per rank of S bytes: S, as for a tree rooted anew, in at most 2 * log2(n) steps instead
 // of log2(n) + 1. Order of a reduction: in each tree (first child's + own) + second child's,
 // children being a rank's neighbours but the one towards the root, those below it first. Slots: as
 // tree.h. A root may have three neighbours in one of the trees; a reduction takes two at most, so
-// reductions run where hung_tree_takes(root): 0 always.
+// reductions run where rerooted_tree_takes(root): 0 always.
 #pragma once
 
 #include "base/double_tree.h"
@@ -15,7 +15,7 @@
 namespace rondo {
 
 // A rank's neighbours in one tree, seen from the root; children are filled first to last.
-struct HungLinks {
+struct RerootedLinks {
   int parent = kNoRank;
   int child[3] = {kNoRank, kNoRank, kNoRank};
 
@@ -25,7 +25,7 @@ struct HungLinks {
   }
 };
 
-RONDO_FN constexpr HungLinks hung_double_tree(int rank, int root, int size, int tree) {
+RONDO_FN constexpr RerootedLinks rerooted_double_tree(int rank, int root, int size, int tree) {
   const TreeLinks links = double_tree(rank, size, tree);
   // Places as in base/double_tree.h; a subtree is a range of them.
   const int shift = tree == 0 ? 0 : size - 1;
@@ -36,7 +36,7 @@ RONDO_FN constexpr HungLinks hung_double_tree(int rank, int root, int size, int 
   if (wanted > own && wanted < own + height)
     toward = links.child[1] != kNoRank ? links.child[1] : links.child[0];
   if (wanted == own) toward = kNoRank;
-  HungLinks hung;
+  RerootedLinks hung;
   hung.parent = toward;
   const int neighbours[3] = {links.child[0], links.child[1], links.parent};
   int filled = 0;
@@ -52,14 +52,14 @@ RONDO_FN constexpr HungLinks hung_double_tree(int rank, int root, int size, int 
   return hung;
 }
 
-constexpr bool hung_tree_takes(int root, int size) {
-  return hung_double_tree(root, root, size, 0).child[2] == kNoRank &&
-         hung_double_tree(root, root, size, 1).child[2] == kNoRank;
+constexpr bool rerooted_tree_takes(int root, int size) {
+  return rerooted_double_tree(root, root, size, 0).child[2] == kNoRank &&
+         rerooted_double_tree(root, root, size, 1).child[2] == kNoRank;
 }
 
 template <Links C>
-struct HungEnds {
-  const HungLinks links;
+struct RerootedEnds {
+  const RerootedLinks links;
   const int number;
   const Peers parent{links.parent, -1};
   const Peers children{links.child[0], links.child[1]};
@@ -77,8 +77,8 @@ struct HungEnds {
 enum class First : std::uint8_t { kMinChildren, kMaxChildren };
 
 template <First kFirst, Links C, class Visit>
-RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
-  const auto links = [&](int tree) { return hung_double_tree(c.rank(), root, c.size(), tree); };
+RONDO_FN void for_rerooted_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
+  const auto links = [&](int tree) { return rerooted_double_tree(c.rank(), root, c.size(), tree); };
   const int fewest = links(0).children() <= links(1).children() ? 0 : 1;
   const int first = kFirst == First::kMinChildren ? fewest : 1 - fewest;
   // Found anew for each chunk: of a GPU's registers both trees would take too many.
@@ -88,32 +88,34 @@ RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit
     const std::uint64_t second = t & 1, round = t / 2 - second * later;
     if (round >= rounds.size()) continue;  // also below zero
     const int number = first ^ static_cast<int>(second);
-    const HungEnds<C> tree{links(number), number};
+    const RerootedEnds<C> tree{links(number), number};
     visit(tree, tree.chunk(rounds, round));
   }
 }
 
 template <Links C>
-RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
-  for_hung_trees<First::kMaxChildren>(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
-    if (c.rank() == root) {
-      c.between({}, tree.children, tree.number).copy_send(chunk);
-      if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
-    } else {
-      c.between(tree.parent, tree.children, tree.number).recv_copy_send(chunk);
-    }
-  });
+RONDO_FN void rerooted_tree_broadcast(C& c, int root, const Rounds& rounds) {
+  for_rerooted_trees<First::kMaxChildren>(
+      c, root, rounds, [&](const RerootedEnds<C>& tree, Chunk chunk) {
+        if (c.rank() == root) {
+          c.between({}, tree.children, tree.number).copy_send(chunk);
+          if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
+        } else {
+          c.between(tree.parent, tree.children, tree.number).recv_copy_send(chunk);
+        }
+      });
 }
 
 template <Links C>
-RONDO_FN void hung_tree_reduce(C& c, int root, const Rounds& rounds) {
-  for_hung_trees<First::kMinChildren>(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
-    if (c.rank() == root) {
-      c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
-    } else {
-      c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
-    }
-  });
+RONDO_FN void rerooted_tree_reduce(C& c, int root, const Rounds& rounds) {
+  for_rerooted_trees<First::kMinChildren>(
+      c, root, rounds, [&](const RerootedEnds<C>& tree, Chunk chunk) {
+        if (c.rank() == root) {
+          c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
+        } else {
+          c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
+        }
+      });
 }
 
 }  // namespace rondo

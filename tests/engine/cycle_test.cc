@@ -1,4 +1,4 @@
-// Circles of waits, looked for in words that the test writes itself: when ranks are told to be
+// Cycles of waits, looked for in words that the test writes itself: when ranks are told to be
 // stuck, and when they must not be.
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::int64_t kLong = 200'000'000;  // ns: longer than the deadline before a first look
 
-class Circles : public PlayedPeers {
+class Cycles : public PlayedPeers {
  protected:
-  Circles() {
+  Cycles() {
     state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
   }
 
@@ -36,7 +36,7 @@ class Circles : public PlayedPeers {
 
 WaitSite on(int rank) { return {-1, 0, rank}; }
 
-TEST_F(Circles, OfTwoRanksInDifferentCallsEndWithBoth) {
+TEST_F(Cycles, OfTwoRanksInDifferentCallsEndWithBoth) {
   ASSERT_TRUE(begin(on(1)));
   progress(1).call = {5, Collective::kBroadcast, DataType::kInt32, RedOp::kSum, 0, 0};
   progress(1).waiting_for = 0;
@@ -46,14 +46,14 @@ TEST_F(Circles, OfTwoRanksInDifferentCallsEndWithBoth) {
   while (looks < 10 && look(on(1))) ++looks;
   EXPECT_GE(looks, 2) << "the first sight proves nothing";
   ASSERT_TRUE(state_.faults.is_raised());
-  EXPECT_EQ(state_.faults.fault()->status, Status::kInvalidUsage);
+  EXPECT_EQ(state_.faults.fault()->status, StatusCode::kInvalidUsage);
   EXPECT_NE(state_.faults.fault()->text.find("AllReduce(count 5000"), std::string::npos);
   EXPECT_NE(state_.faults.fault()->text.find("Broadcast(count 5"), std::string::npos);
 }
 
 // What the part that has ended waited for is over: a rank that still waits for this one, for what
-// it will get, is no circle with that.
-TEST_F(Circles, AreNotMadeOfAWaitOfAPartThatHasEnded) {
+// it will get, is no cycle with that.
+TEST_F(Cycles, AreNotMadeOfAWaitOfAPartThatHasEnded) {
   state_.call.waiting_parts = 2;
   ASSERT_TRUE(begin(on(2)));
   ASSERT_TRUE(begin(on(1)));  // shown: 1; and it ends
@@ -69,7 +69,7 @@ TEST_F(Circles, AreNotMadeOfAWaitOfAPartThatHasEnded) {
   EXPECT_EQ(progress(0).state, kWaiting);
 }
 
-TEST_F(Circles, AreNotLookedForWhileTwoPartsWait) {
+TEST_F(Cycles, AreNotLookedForWhileTwoPartsWait) {
   state_.call.waiting_parts = 2;
   progress(1).call = state_.call.record;
   progress(1).waiting_for = 0;
@@ -82,7 +82,7 @@ TEST_F(Circles, AreNotLookedForWhileTwoPartsWait) {
 
 // Whatever this rank waits for, in however many parts: who waits for it in a message, outside its
 // collective, gets nothing.
-TEST_F(Circles, AreNotNeededToKnowThatAMessageNeverComes) {
+TEST_F(Cycles, AreNotNeededToKnowThatAMessageNeverComes) {
   state_.call.waiting_parts = 2;
   ASSERT_TRUE(begin(on(2)));
   wait_in_message(1, 0);
@@ -90,14 +90,14 @@ TEST_F(Circles, AreNotNeededToKnowThatAMessageNeverComes) {
   while (looks < 10 && look(on(2))) ++looks;
   EXPECT_GE(looks, 2);
   ASSERT_TRUE(state_.faults.is_raised());
-  EXPECT_EQ(state_.faults.fault()->status, Status::kInvalidUsage);
+  EXPECT_EQ(state_.faults.fault()->status, StatusCode::kInvalidUsage);
   EXPECT_EQ(state_.faults.fault()->culprit, 1);
   EXPECT_NE(state_.faults.fault()->text.find("Recv(count 10"), std::string::npos)
       << state_.faults.fault()->text;
   EXPECT_NE(state_.faults.fault()->text.find("AllReduce(count 5000"), std::string::npos);
 }
 
-TEST_F(Circles, AreNotSeenInMessagesThatGetOnOrThatNeedNotEnd) {
+TEST_F(Cycles, AreNotSeenInMessagesThatGetOnOrThatNeedNotEnd) {
   ASSERT_TRUE(begin(on(2)));
   for (int i = 0; i < 10; ++i) {
     wait_in_message(1, 0);  // another wait each time

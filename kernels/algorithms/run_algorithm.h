@@ -1,4 +1,4 @@
-// run_text: the text of a row of the algorithm table, on whatever executor.
+// run_algorithm: the text of a row of the algorithm table, on whatever executor.
 //
 // An executor brings a struct: `static constexpr bool runs(const AlgorithmRow&)` says which texts
 // it is compiled with, its members are what those take (rows.h): rounds, root; memory; links, ring;
@@ -17,9 +17,9 @@
 #include "kernels/algorithms/hierarchical.h"
 #include "kernels/algorithms/hierarchical_reduce_scatter.h"
 #include "kernels/algorithms/hierarchical_rooted.h"
-#include "kernels/algorithms/hung_tree.h"
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/algorithms/recursive.h"
+#include "kernels/algorithms/rerooted_tree.h"
 #include "kernels/algorithms/ring.h"
 #include "kernels/algorithms/table.h"
 #include "kernels/algorithms/tree.h"
@@ -29,7 +29,7 @@ namespace rondo {
 
 // False where this executor has no such text.
 template <class Executor>
-RONDO_FN bool run_text(Executor& x, Algorithm algorithm, Collective collective) {
+RONDO_FN bool run_algorithm(Executor& x, Algorithm algorithm, Collective collective) {
 #define RONDO_RUN_ROW(text, algorithm_, collective_, order_, verbs_, ...)              \
   if constexpr (Executor::runs(AlgorithmRow{{__VA_ARGS__},                             \
                                             Algorithm::algorithm_,                     \

@@ -1,5 +1,6 @@
-// SpanMemory: what the ranks of one process share of a communicator of several hosts: connections
-// between ranks of their host, and the slots of messages, which are made with a pair's first one.
+// InternodeMemory: what the ranks of one process share of a communicator of several hosts:
+// connections between ranks of their host, and the slots of messages, which are made with a pair's
+// first one.
 //
 // Other processes of the host ask for slots by sockets; any rank's proxy answers (serve()), so an
 // answer never depends on what a program does. Guarantees: safe from any thread; a question ends
@@ -25,7 +26,7 @@
 
 namespace rondo::gpu {
 
-class SpanMemory {
+class InternodeMemory {
  public:
   struct Parts {
     std::unique_ptr<DeviceConnections> connections;
@@ -36,9 +37,9 @@ class SpanMemory {
     P2pReach near;
     std::uint64_t staging_bytes = 0;  // of a rank, for messages; the same on all ranks
   };
-  explicit SpanMemory(Parts parts);
-  SpanMemory(const SpanMemory&) = delete;
-  SpanMemory& operator=(const SpanMemory&) = delete;
+  explicit InternodeMemory(Parts parts);
+  InternodeMemory(const InternodeMemory&) = delete;
+  InternodeMemory& operator=(const InternodeMemory&) = delete;
 
   DeviceConnections& connections() { return *connections_; }
   const DeviceConnections& connections() const { return *connections_; }

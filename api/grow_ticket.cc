@@ -9,7 +9,7 @@
 namespace rondo::api {
 namespace {
 
-// The secret of a ticket that newcomers hold, as all ranks of the parent can compute it.
+// The secret of a ticket. Every rank of the parent can compute it.
 bootstrap::Secret secret_of_ticket(const Communicator& parent, int maker, std::uint64_t number) {
   ByteWriter context;
   context.put(maker);
@@ -17,7 +17,7 @@ bootstrap::Secret secret_of_ticket(const Communicator& parent, int maker, std::u
   return parent.secret().derive("grow", context.take());
 }
 
-// What the ranks tell each other of the newcomers' ticket: not its secret.
+// What the ranks exchange about the ticket; it does not contain the secret.
 struct TicketNote {
   enum : std::uint64_t { kNone, kMine, kStrange } has = kNone;
   std::uint64_t number = 0;

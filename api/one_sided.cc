@@ -1,4 +1,4 @@
-// ncclPutSignal, ncclSignal, ncclWaitSignal: writing into a peer's window without its taking part.
+// ncclPutSignal, ncclSignal, ncclWaitSignal: one-sided writes into a peer's window.
 #include "api/arguments.h"
 #include "api/call_builder.h"
 #include "api/convert.h"

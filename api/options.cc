@@ -28,7 +28,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   result.min_ctas = config.fields.minCTAs;
   result.max_ctas = config.fields.maxCTAs;
   result.copy_engines = (config.fields.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
-  // A kernel may wait for a rank that still prepares its data: a limit only where one is asked for.
+  // A kernel may wait for a rank that still prepares its data, so it has a limit only on request.
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;
   if (user->magic != RONDO_OPTIONS_MAGIC || user->size < offsetof(rondoCommOptions_t, device))

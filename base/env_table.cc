@@ -1,4 +1,4 @@
-// The table itself. One row a variable, alphabetical; `rondo env` prints it.
+// The table itself. One row per variable, in alphabetical order; `rondo env` prints it.
 #include "base/env.h"
 
 namespace rondo::env {

@@ -1,4 +1,4 @@
-// The table itself, alphabetical, and who is told of it.
+// The table itself, in alphabetical order, and its log messages.
 #include "base/env_unused.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ bool stands_for(const Unused& row, std::string_view name) {
   return name.starts_with(row.name.substr(0, row.name.size() - 1));
 }
 
-// How many single-character edits lead from a to b.
+// The number of single-character edits from a to b (Levenshtein distance).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -135,7 +135,7 @@ void tell(const std::string& name, const std::string& value) {
 std::span<const Unused> unused() { return kUnused; }
 
 const Unused* find_unused(std::string_view name) {
-  if (find(name) != nullptr) return nullptr;  // an exception to a row with a '*'
+  if (find(name) != nullptr) return nullptr;  // known, although a row with '*' matches it
   const auto row = std::find_if(std::begin(kUnused), std::end(kUnused),
                                 [&](const Unused& each) { return stands_for(each, name); });
   return row == std::end(kUnused) ? nullptr : row;

@@ -17,7 +17,7 @@
 namespace rondo::bench {
 namespace {
 
-// What the command line fills, before it is judged.
+// Raw values of the command line, before judge() checks them.
 struct Texts {
   std::string collective;
   std::string min_bytes, max_bytes, step_bytes, rotate;
@@ -98,12 +98,12 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
   return ranks;
 }
 
-// What is wrong with a command line that could be parsed.
+// The error of a command line that can be parsed but is not valid.
 struct Refusal {
   std::string text;
 };
 
-// Files that cannot be read or written are told before the sweep, not after it.
+// Reports files that cannot be read or written before the sweep, not after it.
 void judge_files(const Options& o) {
   const auto refuse = [](const char* flag, const std::string& path) {
     throw Refusal{fmt::format("{} '{}': {}", flag, path, std::strerror(errno))};
@@ -132,7 +132,7 @@ void judge(Options& o, const Texts& t) {
   o.max_bytes = std::max(o.max_bytes, o.min_bytes);
   if (!o.plain && t.min_bytes.empty() && t.max_bytes.empty() && t.step_bytes.empty() &&
       o.step_factor == 1) {
-    // Nothing said: an overview instead of nccl-tests' one size.
+    // No sizes given: an overview instead of nccl-tests' one size.
     o.min_bytes = 256, o.max_bytes = 16 << 20, o.step_factor = 4;
   }
   size("-e", t.max_bytes, o.max_bytes);
@@ -296,7 +296,7 @@ std::vector<std::size_t> sweep_sizes(const Options& options) {
             ? std::max<std::size_t>(size, 1) * static_cast<std::size_t>(options.step_factor)
             : size + options.step_bytes;
     if (next <= size) break;
-    // From 0 a factor starts at one element of the largest type.
+    // After size 0, a factor starts at one element of the largest type (8 bytes).
     size = size == 0 && options.step_factor > 1 ? 8 : next;
   }
   return sizes;

@@ -22,15 +22,15 @@ MACHINES = os.path.join(os.path.dirname(__file__), "..", "tests", "topology")
 @dataclass
 class Row:
     machine: str
-    published: float  # GB/s; of a range the middle
+    published: float  # GB/s; the middle of a range
     source: str
     topo: str
     size: str = "4G"
     algorithm: str = "planned"
     hosts: int = 1
-    gpus: int = 0  # of each host; 0: all
-    links: int = 0  # NVLinks of a GPU to its switch; 0: as the file says
-    ports: int = 0  # of a host, the first of each pair of GPUs; 0: all
+    gpus: int = 0  # per host; 0: all
+    links: int = 0  # NVLinks from a GPU to its switch; 0: those of the file
+    ports: int = 0  # per host, the first of each pair of GPUs; 0: all
 
 
 TESTS, NCCL = "nccl-tests #", "nccl #"

@@ -25,9 +25,9 @@ import torch.distributed as dist
 
 FORK = multiprocessing.get_context("fork")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
-BESIDE = ("C", "fake", "async", "mpi")  # columns that not every line has
+BESIDE = ("C", "fake", "async", "mpi")  # columns that only some lines have
 
-# What is to be reached: by ranks where it depends on them.
+# Targets; those that depend on the number of ranks are by ranks.
 MEAN_RATIO = {2: 12, 4: 10}
 LARGE_ALL_REDUCE, LARGE_RATIO = 64 << 20, {2: 5, 4: 2.5}
 MOST_ADDED_US, MOST_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
@@ -168,7 +168,7 @@ def run_rank(rank, size, store, options, by_mpirun=False):
     both = {name: groups[name] for name in ("gloo", "rondo")}
     steps = ddp(both, options.quick) if options.ddp and not options.quick else None
     dist.barrier()
-    dist.destroy_process_group()  # threads of gloo may not outlive the interpreter
+    dist.destroy_process_group()  # threads of gloo must not outlive the interpreter
     return rows, steps
 
 
@@ -265,7 +265,7 @@ def targets(size, rows, steps):
     if 4 in with_c and size in MOST_ASYNC_US:
         yield "async_op and wait, 4 B, us", with_c[4]["async"], MOST_ASYNC_US[size], False
     if steps:
-        # DDP copies gradients into buckets and back even where nothing is sent.
+        # DDP copies gradients into buckets and back even if nothing is sent.
         both = {who: steps[f"{who} step"] for who in ("gloo", "rondo")}
         for over, less in (
             ("a step in which DDP sends nothing", {who: steps["nothing sent"] for who in both}),

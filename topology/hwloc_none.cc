@@ -1,4 +1,4 @@
-// In place of hwloc_discovery.cc and hwloc_graph.cc where the library may need nothing but glibc
+// Replaces hwloc_discovery.cc and hwloc_graph.cc in builds that depend on glibc only
 // (RONDO_PORTABLE).
 #include "topology/discovery.h"
 #include "topology/graph/hwloc_graph.h"

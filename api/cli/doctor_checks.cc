@@ -102,7 +102,7 @@ Findings check_environment(const std::vector<std::string>& environment) {
           "environment", text,
           unused->asks ? "unset it, or do without" : "unset it, or leave it to other programs"));
     } else if (variable == nullptr) {
-      const std::string_view near = env::nearest(name, 3);  // beyond three edits, another word
+      const std::string_view near = env::nearest(name, 3);  // more than three edits: another word
       findings.push_back(warning(
           "environment", fmt::format("{}='{}' has no effect: Rondo does not know it", name, value),
           near.empty() ? "`rondo env` lists what has; unset it if nothing else reads it"
@@ -191,7 +191,7 @@ Findings check_kernel() {
   Findings findings;
   utsname kernel{};
   uname(&kernel);
-  // With these arguments a kernel that has the call answers EINVAL.
+  // With these arguments a kernel that has the call returns EINVAL.
   if (syscall(SYS_futex_waitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == ENOSYS)
     findings.push_back(warning("kernel", fmt::format("{} has no futex_waitv", kernel.release),
                                "Linux 5.16 or later lets one thread sleep for several ranks"));

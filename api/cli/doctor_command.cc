@@ -1,4 +1,4 @@
-// rondo doctor: one line a finding, worst ones with their remedy.
+// rondo doctor: prints one line per finding, and the remedies of warnings and problems.
 #include <fmt/format.h>
 
 #include "api/cli/commands.h"

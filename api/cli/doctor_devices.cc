@@ -1,4 +1,4 @@
-// rondo doctor on GPUs: those that ranks of this library would live on, or why there are none.
+// rondo doctor on GPUs: those that ranks of this library would use, or why there are none.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -57,7 +57,7 @@ std::vector<Finding> check_devices(const ExamineOptions& options) {
                                    "them passes through the host's",
                                    b, a),
                        "see nvidia-smi topo -m; in virtual machines, whether P2P is passed on"});
-      return found;  // one pair says it
+      return found;  // one pair is enough
     }
   return found;
 }

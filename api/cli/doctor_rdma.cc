@@ -1,4 +1,4 @@
-// rondo doctor on RDMA devices (InfiniBand, RoCE): what keeps ranks from using them.
+// rondo doctor on RDMA devices (InfiniBand, RoCE): what prevents ranks from using them.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

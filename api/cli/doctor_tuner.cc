@@ -1,4 +1,4 @@
-// rondo doctor on the tuner plugin: which one ranks on GPUs would ask, or why they would not start.
+// rondo doctor on the tuner plugin: which one ranks on GPUs would use, or why they would not start.
 #include <fmt/core.h>
 
 #include "api/cli/doctor_checks.h"

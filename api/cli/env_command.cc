@@ -1,4 +1,4 @@
-// rondo env: the registry of environment variables with what they are set to here.
+// rondo env: the registry of environment variables, with their values here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -54,7 +54,7 @@ void print_table() {
   for (const env::Unused& row : env::unused()) fmt::print("{:<24} {}\n", row.name, row.why);
 }
 
-// What is set here and does nothing, or was never heard of.
+// Why a variable has no effect here: known but unused, or unknown. "": it has an effect.
 std::string why_without_effect(const std::string& name) {
   if (env::find(name) != nullptr) return "";
   if (const env::Unused* row = env::find_unused(name)) return std::string(row->why);
@@ -88,7 +88,7 @@ void print_json() {
   fmt::print("{}\n", rows.text(2));
 }
 
-// Words of a text in lines of at most 100 columns, all but the first one indented by two.
+// Wraps a text at 100 columns; all lines but the first are indented by two.
 std::string wrapped(std::string_view text) {
   constexpr std::size_t kColumns = 100;
   std::string all;
@@ -108,7 +108,7 @@ std::string wrapped(std::string_view text) {
   return all + '\n';
 }
 
-// What has no effect, one entry a reason, in the order of the table.
+// Variables without effect, one entry per reason, in the order of the table.
 void print_unused(bool asks) {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> reasons;
   for (const env::Unused& row : env::unused()) {
@@ -122,7 +122,7 @@ void print_unused(bool asks) {
     fmt::print("{}", wrapped(fmt::format("- {}: {}", fmt::join(names, ", "), why)));
 }
 
-// docs/operate/environment.md, whole; nothing in it depends on what is set here.
+// The whole of docs/operate/environment.md; does not depend on the variables' values here.
 void print_page() {
   fmt::print("{}", R"(# Environment variables
 

@@ -1,4 +1,4 @@
-// rondo explain: what a call would run as, and why, without starting ranks.
+// rondo explain: which plan a call would use, and why, without starting ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   return facts;
 }
 
-// Blocks of ranks on hosts, dealt over all GPUs.
+// Hosts with blocks of consecutive ranks, spread over all GPUs.
 Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts on_hosts, facts_of(wanted));
   gpu::InternodeQuestion question;
@@ -54,7 +54,7 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   return gpu::explain_across_hosts(question, record, explain(on_hosts, record));
 }
 
-// Collectives with a count per rank have no plan of their own on GPUs.
+// Collectives with a count per rank have no own plan on GPUs.
 std::vector<ExplainRow> rows_of_parts(const CallRecord& record) {
   const bool reduces = record.collective == Collective::kReduceScatterV;
   return {{"call", to_string(record), ""},
@@ -63,7 +63,7 @@ std::vector<ExplainRow> rows_of_parts(const CallRecord& record) {
                                "one for each two ranks that have something for each other"}};
 }
 
-// A message of each rank to the next one needs no plan.
+// sendrecv: each rank sends to the next one; needs no plan.
 Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts facts, facts_of(wanted));
   const auto on_gpus = [&] {
@@ -95,12 +95,12 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   if (wanted.machine.empty()) facts.costs = costs_here().device;
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
-  // Without --topo as if the GPUs and their switch could, which is found out at init.
+  // Without --topo multicast is assumed; a communicator finds out at init.
   facts.multicast = facts.may_ll_push && wanted.multicast;
   return gpu::explain_on_devices(facts, record);
 }
 
-// Equal hosts, and the channels of kernels over connections there.
+// A cluster of equal hosts, and its channels for kernels over connections.
 struct AskedCluster {
   model::GpuCluster cluster;
   gpu::ChannelOrders orders;
@@ -120,12 +120,12 @@ Result<AskedCluster> cluster_of(const Wanted& wanted) {
   return AskedCluster{std::move(cluster), std::move(orders)};
 }
 
-// "channel 0: ranks 0 > 1" is a row of its own.
+// "channel 0: ranks 0 > 1" becomes one row.
 void add_channels(const gpu::ChannelOrders& orders, std::vector<ExplainRow>* rows) {
   for (const std::string& line : gpu::describe(orders)) {
     const std::size_t colon = line.find(": ");
     const std::string what = line.substr(0, colon);
-    // How many channels the call takes is another row.
+    // Renamed, because "channels" is the row with the call's number of channels.
     rows->push_back({what == "channels" ? "rings" : what, line.substr(colon + 2), ""});
   }
 }
@@ -142,7 +142,7 @@ Status print(Wanted wanted) {
   std::optional<AskedCluster> asked;
   if (!wanted.machine.empty()) {
     RONDO_TRY(asked, cluster_of(wanted));
-    // Each rank is a process with a GPU of its own there.
+    // With --topo each rank is a process with its own GPU.
     wanted.ranks = wanted.gpus = asked->cluster.ranks();
     wanted.processes = true;
     wanted.rings = static_cast<int>(asked->orders.rings.size());

@@ -21,10 +21,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kNoProgram = 127;
-constexpr std::size_t kMaxBytes = 256 << 20;  // of a picture
-constexpr std::size_t kMaxSaid = 2000;        // of what it complains
+constexpr std::size_t kMaxBytes = 256 << 20;  // per picture
+constexpr std::size_t kMaxSaid = 2000;        // bytes of its error output
 
-// A file in memory, not a pipe: a write to a pipe waits for the reader.
+// A file in memory, because a write to a pipe would wait for the reader.
 Result<Fd> file_of(const std::string& text) {
   Fd file(memfd_create("dot", MFD_CLOEXEC));
   if (!file) return fail_errno(errno, "no file in memory for graphviz");
@@ -46,9 +46,9 @@ class Child {
   ~Child() {
     if (pid_ < 0) return;
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);  // at once: it has been killed
+    waitpid(pid_, nullptr, 0);  // does not block: it was killed
   }
-  // Its status, as waitpid() has it; nothing: it is still there at the deadline.
+  // Its waitpid() status; none: it is still running at the deadline.
   std::optional<int> end_by(Clock::time_point deadline) {
     int status = 0;
     const bool ended = poll_until([&] { return waitpid(pid_, &status, WNOHANG) != 0; }, deadline);
@@ -61,7 +61,7 @@ class Child {
   int pid_;
 };
 
-// In the child, after fork: nothing here returns.
+// Runs in the child after fork.
 [[noreturn]] void become(const char* program, const Fd& in, const Fd& out, const Fd& err) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(in.get(), 0);
@@ -71,7 +71,7 @@ class Child {
   _exit(kNoProgram);
 }
 
-// All that comes out of both, until both are closed. False: the deadline, or too much.
+// Reads both until both are closed. False: deadline exceeded, or too much output.
 bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& said,
                Clock::time_point deadline) {
   std::array<pollfd, 2> ends = {{{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};

@@ -1,4 +1,4 @@
-// The rondo command. Also answers to nccl-tests' program names: a link all_reduce_perf -> rondo is
+// The rondo command. Also runs under nccl-tests' program names: a link all_reduce_perf -> rondo is
 // `rondo bench all_reduce` with nccl-tests' own columns and defaults.
 #include <fmt/format.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// rondo simulate: what a collective would take on machines that are not here, or of ranks in host
-// memory that have not been started.
+// rondo simulate: predicts the time of a collective on other machines, or for ranks in host memory,
+// without starting ranks.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -30,14 +30,14 @@ struct SimulateOptions {
   AskedCall call;
   std::string machine = "dgx-h100", algorithms = "planned", first = "1K", last = "8G", csv;
   GpuCluster::Shape shape;
-  AskedRanks host{.ranks = 0};  // of --ranks
+  AskedRanks host{.ranks = 0};  // --ranks; 0: GPUs
   int factor = 2;
 };
 
 struct Sweep {
   std::vector<std::size_t> sizes;
-  bool all = false;  // every way
-  std::string only;  // ways of this name; empty: the planner's
+  bool all = false;  // all algorithms
+  std::string only;  // only algorithms of this name; empty: the planner's choice
 
   bool wants(const std::string& name, bool chosen) const {
     return all || (only.empty() ? chosen : name == only);
@@ -60,7 +60,7 @@ Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   return sweep;
 }
 
-// Where ranks are: what is asked of both.
+// GpuRanks and HostRanks: one interface for both places of ranks.
 class GpuRanks {
  public:
   explicit GpuRanks(GpuCluster cluster) : cluster_(std::move(cluster)) {}
@@ -151,7 +151,7 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
   Lines all;
   for (const std::size_t size : sweep.sizes) {
     wanted.call.size = std::to_string(size);
-    // Sizes with less than an element for each rank are no calls.
+    // Skips the first sizes if they are less than one element per rank.
     auto lines = ranks.lines_of(wanted.call, sweep);
     if (!lines.ok() && size != sweep.sizes.back() && all.empty()) continue;
     if (!lines.ok()) return lines.error();
@@ -181,7 +181,7 @@ Status run_simulation(const SimulateOptions& wanted) {
   return run(GpuRanks(std::move(cluster)), wanted);
 }
 
-// Ranks that a call of more would take minutes.
+// With more ranks the simulation of a call would take minutes.
 constexpr int kMaxHostRanks = 256;
 
 void add_places(CommandLine& line, SimulateOptions& wanted) {

@@ -24,7 +24,7 @@ constexpr int kCannotStart = 127;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// What this thread's rank has instead of, or beside, the process's environment.
+// Variables of this thread's rank; they override the process's environment.
 thread_local const Variables* of_rank = nullptr;
 
 int free_port() {
@@ -91,7 +91,7 @@ int run_threads(const ThreadJob& job) {
       fmt::print(stderr, "rondo run --threads: rank {} returned {}; ending the others\n", rank,
                  statuses[rank]);
       std::fflush(nullptr);
-      _exit(statuses[rank]);  // the others may wait without limit
+      _exit(statuses[rank]);  // the others could wait without limit
     });
   for (std::thread& thread : threads) thread.join();
   for (const int status : statuses)
@@ -101,7 +101,7 @@ int run_threads(const ThreadJob& job) {
 
 }  // namespace rondo::cli
 
-// Every library of this process asks here: each rank's thread has variables of its own.
+// All libraries of this process call this getenv(): each rank's thread has its own variables.
 extern "C" [[gnu::visibility("default")]] char* getenv(const char* name) noexcept {
   const std::string_view wanted = name;
   if (rondo::cli::of_rank != nullptr)

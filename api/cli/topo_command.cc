@@ -1,5 +1,5 @@
-// rondo topo: what Rondo sees of this host, or of the machine that a file describes; as text, as
-// JSON, as a picture.
+// rondo topo: prints the topology that Rondo finds on this host or in a file: as text, JSON or a
+// picture.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -37,7 +37,7 @@ struct TopoOptions {
   bool draws() const { return dot || !svg.empty(); }
 };
 
-// A machine that hwloc describes: this one's GPUs and ports are not to stand beside it.
+// The machine is described by hwloc: this host's GPUs and ports must not be mixed in.
 bool of_hwloc(const TopoOptions& options) {
   return !options.host.xml_path.empty() || !options.host.synthetic.empty();
 }
@@ -68,7 +68,7 @@ Result<topology::Graph> graph_of(const TopoOptions& options) {
   return std::move(parsed.graph);
 }
 
-// The host's cores and caches, where they are asked of this host or of hwloc's file.
+// Prints the cores and caches of this host or of hwloc's file, then GPUs and ports.
 int print_host(const TopoOptions& options, const topology::Graph& graph) {
   const auto host = topology::discover(options.host);
   if (!host) return refuse(host.error());
@@ -83,7 +83,7 @@ int print_host(const TopoOptions& options, const topology::Graph& graph) {
   return 0;
 }
 
-// The text, or, with --svg, the picture.
+// Prints the text, or with --svg writes the picture.
 int put_picture(const TopoOptions& options, const std::string& dot) {
   if (options.svg.empty()) {
     fmt::print("{}", dot);

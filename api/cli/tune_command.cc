@@ -1,4 +1,4 @@
-// rondo tune: measures what calls cost on this machine, for RONDO_TUNE_FILE.
+// rondo tune: measures the costs of calls on this machine, for RONDO_TUNE_FILE.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -27,11 +27,11 @@ struct TuneOptions {
   bool table = false, force = false;
   std::string only;      // a collective
   std::string peer;      // the machine that listens
-  int listen_port = -1;  // or this one does
+  int listen_port = -1;  // >= 0: this machine listens
   TuneRankOptions rank{};
 };
 
-// What there is to type on the other machine.
+// Prints the command for the other machine, unless RONDO_SECRET is set.
 Status prepare_to_listen(const TuneAddress& place) {
   if (const char* set = std::getenv("RONDO_SECRET"); set != nullptr && *set != '\0')
     return ok_status();
@@ -59,7 +59,7 @@ Result<std::unique_ptr<TunePeer>> meet_peer(TuneOptions* options) {
   return peer;
 }
 
-// Whether rates explain calls well enough to be written.
+// Fails if the rates predict too few of the calls well enough to be written.
 Status judge(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
   if (calls == 0 || usable >= kUsableShare || options.force) return ok_status();
   return fail(StatusCode::kSystemError,
@@ -147,7 +147,7 @@ void add_options(CommandLine& line, TuneOptions& options) {
   line.option("--peer", options.peer,
               "measure the network to the machine that listens at HOST or HOST:PORT")
       .excludes(listen);
-  // As a process of what is measured.
+  // Options of a process that measures (tune_rank.h).
   line.option("--rank", options.rank.collective).hidden();
   line.option("--lanes", options.rank.lanes).within(1, 8).hidden();
   line.option("--devices", options.rank.devices).within(0, 64).hidden();

@@ -62,7 +62,7 @@ class Contestant:
         self.name, self.library, self.options = name, library, options
         self.version = version_of(library)
         self.failed: dict[tuple[str, int], str] = {}
-        self.hung: set[int] = set()  # numbers of ranks with which it did not end
+        self.hung: set[int] = set()  # numbers of ranks with which it did not finish
 
     def run(self, collective: str, ranks: int, seconds: float) -> list[dict]:
         """The lines of one run; none, and the reason kept, where it failed or did before."""
@@ -129,7 +129,7 @@ class Results:
     def __init__(self, options: argparse.Namespace, contestants: list[Contestant]) -> None:
         self.options, self.contestants = options, contestants
         self.lines: list[dict] = []
-        self.late: list[tuple[str, str, int]] = []  # for which a whole run had no time left
+        self.late: list[tuple[str, str, int]] = []  # runs for which no time was left
 
     def not_run(self) -> list[str]:
         found = [

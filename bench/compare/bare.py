@@ -6,7 +6,7 @@ import time
 
 from groups import ContestantFailed
 
-UCX = {**os.environ, "UCX_TLS": "tcp"}  # else it finds that the hosts are one, and takes its memory
+UCX = {**os.environ, "UCX_TLS": "tcp"}  # else it detects one host, and uses shared memory
 
 
 class Server:

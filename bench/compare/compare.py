@@ -18,7 +18,7 @@ FEW_SIZES = [64, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
 QUICK_SIZES = [4, 16 << 10, 1 << 20]
 OTHERS = ["reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
           "barrier"]
-MOVED = 0.20  # of the line exchange: a round in which it moved more is dropped
+MOVED = 0.20  # share; a round in which the line exchange changed more is dropped
 
 
 def parse():
@@ -142,7 +142,7 @@ def earlier(options):
     for row in old["results"]:
         key = (row["ranks"], row["operation"], row["bytes"])
         if row["ranks"] in options.ranks and row["operation"] in options.operations:
-            continue  # measured anew
+            continue  # measured again
         results[key] = {name: [v and v * 1e-6 for v in values]
                         for name, values in row["microseconds"].items()}
     counts = {True: old["run"]["rounds_kept"], False: old["run"]["rounds_dropped"]}
@@ -170,7 +170,7 @@ def main():
     try:
         for place, ranks in enumerate(options.ranks):
             seconds = None
-            if options.minutes:  # the rest, in equal shares; one more for the facts
+            if options.minutes:  # equal shares of the rest, and 0.3 of a share for the facts
                 rest = options.minutes * 60 - (time.monotonic() - began)
                 seconds = rest / (len(options.ranks) - place + (0.3 if not options.no_facts else 0))
             pace = Pace(seconds, options.rounds, MPIS)
@@ -184,7 +184,7 @@ def main():
     run = describe_run(options)
     run["rounds_kept"], run["rounds_dropped"] = dropped.get(True, 0), dropped.get(False, 0)
     run["cuts"], run["minutes"] = cuts, options.minutes
-    if results:  # even if a contestant failed, the others' times are known
+    if results:  # also if a contestant failed: the others' times are known
         report.write(run, results, extra, options.out)
     return 1 if failed else 0
 

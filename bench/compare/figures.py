@@ -18,7 +18,7 @@ def interval(values):
     n = len(ordered)
     best = 0
     for k in range(n // 2):
-        # Chance that fewer than k + 1 of n values lie on one given side of the median.
+        # Probability that fewer than k + 1 of n values are on one given side of the median.
         tail = sum(math.comb(n, i) for i in range(k + 1)) / 2 ** n
         if 2 * tail <= 0.05:
             best = k

@@ -16,7 +16,7 @@ def measure(rank, size, line):
     options = dist.AllreduceOptions()
     group = dist.group.WORLD._get_backend(torch.device("cpu"))
 
-    def call():  # out of place, as the others
+    def call():  # out of place, like the others
         received.copy_(sent)
         group.allreduce([received], options).wait()
 

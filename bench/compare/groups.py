@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 120.0  # seconds for any answer
+PATIENCE = 120.0  # seconds to wait for any answer
 
 OWN_LOOPS = ["two_copy", "two_copy_nt", "one_copy", "one_copy_nt"]
 DIRECT_LOOPS = ["direct", "direct_nt"]
@@ -58,13 +58,13 @@ class Group:
         self.name, self.ranks, self.build = name, ranks, build
         self.folder = tempfile.mkdtemp(prefix=f"rondo-compare-{name}-")
         self.patience = PATIENCE
-        self.estimates = {}  # (operation, bytes) -> seconds a call
+        self.estimates = {}  # (operation, bytes) -> seconds per call
         pipes = []
         for r in range(ranks):
             for way in ("in", "out"):
                 path = f"{self.folder}/{way}.{r}"
                 os.mkfifo(path)
-                # For reading and writing: neither side ever waits for the other to open.
+                # Opened for reading and writing: neither side waits for the other's open.
                 pipes.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         self.inputs, self.outputs = pipes[0::2], pipes[1::2]
         self.log = open(f"{self.folder}/log", "w+", encoding="utf-8")

@@ -151,7 +151,7 @@ def table(count, ranks, cells, beside):
     for size, cell in cells.items():
         median = {name: statistics.median(values) for name, values in cell.items()}
         line = f"{size:>10}" + "".join(f"{median[name] * 1e6:>12.1f}" for name in names)
-        for name in names[1:]:  # turn by turn, so that what slows all slows none
+        for name in names[1:]:  # ratios per turn: what slows all cancels out
             ratio = statistics.median(a / b for a, b in zip(cell[name], cell[first]))
             line += f"{ratio:>18.2f}"
         lines.append(line + f"{2 * size * (count - 1) / count / median[first] / 1e9:>14.2f}")

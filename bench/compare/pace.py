@@ -12,7 +12,7 @@ import time
 FEWEST_ROUNDS = 5
 CALLS_OF_A_FIRST_TIME = 9  # an estimate and one measurement: groups.py
 SHORTEST_PATIENCE = 15.0
-LARGEST_SHARE = 0.02       # of the time for a number of ranks that one first measurement may take
+LARGEST_SHARE = 0.02       # maximum of one first measurement, of the time for its number of ranks
 
 
 class Pace:
@@ -21,7 +21,7 @@ class Pace:
         self.began = time.monotonic()
         self.turns = 0
         self.costs = {}  # (operation, size, name) -> wall seconds of the newest measurement
-        self.calls = {}  # the same -> seconds a call
+        self.calls = {}  # the same -> seconds per call
         self.cuts = {}   # the same -> rounds in which it was measured
 
     def left(self):

@@ -26,8 +26,8 @@ HOSTS = {"all_reduce": ["recursive", "tree", "ring", "hierarchical"],
          "reduce_scatter": ["ring", "hierarchical"]}
 SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
 CLOSE, FAR = 1.10, 1.25
-NEAR = (0.75, 1.25)  # of predicted by measured
-# A root that stays runs ahead of the others, and calls in a row tell its rate, not what one takes.
+NEAR = (0.75, 1.25)  # predicted / measured
+# A constant root runs ahead of the others; a loop of calls would measure a rate, not one call.
 PREFIX = {"reduce": "in_turns ", "broadcast": "in_turns "}
 
 

@@ -42,7 +42,7 @@ def run_perftest(program, size, messages):
     """Seconds that a client on rxe0 takes, with a server on rxe1; by this clock, since perftest's
     own counts ticks of a processor that is emulated."""
     words = ["-F", "-x", "1", "-s", str(size), "-n", str(messages)]
-    for patience in range(1, 8):  # a server has one client, which may have come too early
+    for patience in range(1, 8):  # a server takes one client, and it may have started too early
         server = subprocess.Popen([program, "-d", "rxe1", *words], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)
         try:
@@ -53,7 +53,7 @@ def run_perftest(program, size, messages):
             if client.returncode == 0:
                 return time.monotonic() - began
             said = (client.stderr or client.stdout)[-400:]
-        except subprocess.TimeoutExpired:  # it has lost a packet, and retries without limit
+        except subprocess.TimeoutExpired:  # it lost a packet, and retries without limit
             said = "no end within 60 s"
         finally:
             server.kill()
@@ -83,7 +83,7 @@ def slots_of_link(build):
 def turn(groups, budget, build):
     seen = {"ib_write_bw": PIECE / perftest("ib_write_bw", PIECE, 1600),
             "slots": slots_of_link(build),
-            "ib_write_lat": perftest("ib_write_lat", SMALL, 12000) / 2}  # a message to and fro
+            "ib_write_lat": perftest("ib_write_lat", SMALL, 12000) / 2}  # half a round trip
     for name, group in groups.items():
         seen[name] = STREAM / group.measure("broadcast", STREAM, budget)
         seen[f"8 B, {name}"] = group.measure("all_reduce", SMALL, budget / 2, prefix="to_and_fro ")

@@ -14,10 +14,10 @@ namespace {
 using Blob = std::vector<std::byte>;
 using shm::HostMeeting;
 
-// What a rank tells all others after an attempt. Nothing: it has met.
+// A rank's message to all others after an attempt. Empty: it has joined.
 struct Report {
   HostMeeting::Outcome outcome = HostMeeting::kJoined;
-  std::string socket;  // where it can be met from now on
+  std::string socket;  // its new Unix socket
   std::string why;
 
   Blob encode() const {
@@ -70,7 +70,7 @@ class HostRounds {
   }
 
  private:
-  // A host of its own for each such process.
+  // Makes each process without a Unix socket a host of its own.
   void set_apart_who_cannot_share() {
     const auto neighbour = [&](const InitRecord& record) {
       return record.facts.host == own_.host && record.facts.process != own_.process;
@@ -126,12 +126,12 @@ class HostRounds {
       RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}",
                  state_.members.rank, members_[0].rank, met.why);
     RONDO_TRY(request_.host_listener.listener,
-              shm::open_unix_listener());  // nobody waits at the old one
+              shm::open_unix_listener());  // no rank connects to the old one
     return Report{met.outcome, request_.host_listener.listener.name, std::move(met.why)};
   }
 
-  // The groups of those who have not met: who was refused goes, the others meet again. A leader
-  // that was refused stays alone, so groups get smaller each time. True: all have met.
+  // Changes groups that have not met: refused processes leave, the others try again. A refused
+  // leader becomes a host of its own, so groups get smaller each time. True: all have met.
   Result<bool> reshape(const std::vector<Report>& reports) {
     std::map<std::uint64_t, std::vector<std::size_t>> groups;
     for (std::size_t r = 0; r < reports.size(); ++r)

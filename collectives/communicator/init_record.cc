@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// The rates that were measured follow a word that says which.
+// A word of flags, then the rates that were measured.
 void put(ByteWriter& writer, const gpu::DeviceCosts& costs) {
   writer.put(costs.measured);
   for (const gpu::DeviceRateInfo& info : gpu::kDeviceRateTable)

@@ -22,7 +22,7 @@
 namespace rondo {
 namespace {
 
-// Paths of all memory files of communicators that the process has open, each file once.
+// Paths of the open memory files of the process's communicators, each file once.
 Result<std::vector<std::string>> segments_of(int pid) {
   const std::string folder = fmt::format("/proc/{}/fd", pid);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
@@ -124,7 +124,7 @@ Result<std::vector<CommunicatorView>> inspect_process(int pid) {
       views.push_back(view_of(*segment));
     } else if (segment.code() == StatusCode::kInvalidUsage) {
       return segment.error();  // another build
-    }                          // else it was closed a moment ago
+    }                          // else it has just been closed
   }
   if (views.empty())
     return fail(StatusCode::kInvalidUsage,

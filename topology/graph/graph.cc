@@ -46,7 +46,7 @@ bool hangs(const GraphNode& node) {
   return node.kind != NodeKind::kNuma && node.kind != NodeKind::kNvSwitch;
 }
 
-// Sorts the nodes, and lets the links follow.
+// Sorts the nodes, renumbers the ends of links, and sorts the links.
 void put_in_order(std::vector<GraphNode>& nodes, std::vector<GraphLink>& links) {
   std::vector<int> old(nodes.size());
   for (std::size_t i = 0; i < old.size(); ++i) old[i] = kNumber(i);
@@ -72,7 +72,7 @@ void put_in_order(std::vector<GraphNode>& nodes, std::vector<GraphLink>& links) 
   });
 }
 
-// One link a pair where both ends told of theirs.
+// Keeps one NVLink per pair if both ends reported it: the one with the higher rate.
 void join_ends(std::vector<GraphLink>& links) {
   std::vector<GraphLink> joined;
   for (const GraphLink& link : links) {
@@ -87,7 +87,7 @@ void join_ends(std::vector<GraphLink>& links) {
   links = std::move(joined);
 }
 
-// Every device hangs from something, and the way up ends at a NUMA node.
+// Checks that every device has one parent, and that the path up ends at a NUMA node.
 Status check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLink>& links) {
   std::vector<int> above(nodes.size(), -1);
   for (const GraphLink& link : links) {
@@ -176,7 +176,7 @@ const GraphLink* Graph::between(int a, int b) const {
   const auto joins = [&](const GraphLink& link) {
     return (link.from == a && link.to == b) || (link.from == b && link.to == a);
   };
-  // The widest of several (C2C beside PCI).
+  // The fastest of several (C2C beside PCI).
   const GraphLink* best = nullptr;
   for (const GraphLink& link : links_) {
     if (joins(link) && (best == nullptr || link.gbs > best->gbs)) best = &link;
@@ -210,7 +210,7 @@ void Graph::index() {
         break;
     }
   }
-  // Numbered ones first, by number; the others by bus id, as they are now.
+  // Devices with numbers first, by number; the others stay in the order of bus ids.
   const auto by_number = [&](int a, int b) {
     const int left = node(a).number, right = node(b).number;
     return left >= 0 && (right < 0 || left < right);

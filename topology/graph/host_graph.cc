@@ -12,10 +12,10 @@
 namespace rondo::topology {
 namespace {
 
-// Where NVIDIA's topology daemon of virtual machines leaves its file.
+// The file of NVIDIA's topology daemon for virtual machines.
 constexpr const char* kDaemonsFile = "/var/run/nvidia-topologyd/virtualTopology.xml";
 
-// Hung from the first NUMA node, for want of a better place.
+// Attaches GPUs that /sys does not show to the first NUMA node; their real place is unknown.
 Status add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
   GraphBuilder builder(host.graph);
   bool added = false;

@@ -10,7 +10,7 @@
 #include "topology/graph/pci_ways.h"
 #include "topology/hwloc_load.h"
 
-// It asks to stand after hwloc's main header.
+// Must be included after hwloc's main header.
 #include <hwloc/distances.h>
 
 namespace rondo::topology {
@@ -41,7 +41,7 @@ std::string arch_of(const std::string& machine) {
   return machine.starts_with("ppc64") ? "ppc64" : machine;
 }
 
-// What hwloc says of the PCI function behind an object; null: it is none.
+// The PCI attributes of an object; null: it is not a PCI device or port.
 const HwlocPci* pci_of(const hwloc_obj& object) {
   if (object.type == HWLOC_OBJ_PCI_DEVICE) return &object.attr->pcidev;
   const bool port =
@@ -54,7 +54,7 @@ std::string bus_id_of(const HwlocPci& pci) {
       fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func));
 }
 
-// From the root port to the device.
+// The bus ids from the root port to the device.
 std::vector<std::string> way_down(const hwloc_obj& device) {
   std::vector<std::string> way;
   for (const hwloc_obj* at = &device; at != nullptr; at = at->parent) {
@@ -132,7 +132,7 @@ class HwlocReader {
     });
   }
 
-  // One without states of ports has one, of which nothing is known.
+  // A device without port states gets one port with unknown facts.
   void read_rdma_ports(const hwloc_obj& device, const hwloc_obj& object) {
     int port = 1;
     for (;; ++port) {
@@ -160,7 +160,7 @@ class HwlocReader {
                 [this](const auto& below, const auto& above) { return rate(below, above); });
   }
 
-  // Both ports tell the speed of the link between them, where they tell one.
+  // Either port may report the speed of the link between them.
   GraphLink rate(const std::string& below, const std::string& above) const {
     GraphLink link{.count = 0, .source = Source::kHwloc};
     for (const std::string& port : {below, above}) {
@@ -192,8 +192,8 @@ class HwlocReader {
 
   const HwlocTopology& topology_;
   GraphBuilder builder_;
-  std::map<unsigned, int> numa_;       // nodes, by the system's number
-  std::map<std::string, double> gbs_;  // by bus id; 0: hwloc does not know
+  std::map<unsigned, int> numa_;       // nodes, by the kernel's number
+  std::map<std::string, double> gbs_;  // by bus id; 0: unknown
   int ports_ = 0;
   std::vector<std::string> notes_;
 };

@@ -9,7 +9,7 @@ namespace rondo::auth {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x41756f52;  // "RouA"; the same in all versions
-constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, bytes that follow
+constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, number of following bytes
 constexpr std::size_t kProof = sizeof(Digest);
 constexpr std::string_view kAcceptor = "handshake acceptor";
 constexpr std::string_view kConnector = "handshake connector";

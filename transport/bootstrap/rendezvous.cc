@@ -80,7 +80,7 @@ void Rendezvous::admit(Arrival arrival) {
   if (++joined_ == static_cast<int>(members_.size())) seat_all();
 }
 
-// The first rank that comes says how many there are.
+// The first rank defines the number of ranks.
 void Rendezvous::note_coming(const Join& join) {
   if (came_.empty() && join.size > 0 && join.size <= kMaxRanks)
     came_.resize(static_cast<std::size_t>(join.size));
@@ -169,7 +169,7 @@ void Rendezvous::hear(Guest& guest) {
   }
   if (guest.gone) link.close();
   if (full_ && connected_ == joined_) finished_ = true;
-  // Everybody has heard of the failure and left.
+  // All ranks have received the error and left.
   if (error_ && full_ &&
       std::all_of(guests_.begin(), guests_.end(), [](const auto& one) { return one->gone; }))
     finished_ = true;

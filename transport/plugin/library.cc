@@ -18,7 +18,7 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0;
 }
 
-// NCCL's bits (ncclDebugLogSubSys) as Rondo's; bits that Rondo has no part for count as all.
+// Maps NCCL's bits (ncclDebugLogSubSys) to Rondo's; only unknown bits: all subsystems.
 unsigned subsystems_of(unsigned long foreign) {
   struct Row {
     unsigned long bit;

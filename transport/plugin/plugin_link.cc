@@ -57,7 +57,7 @@ Status PluginLink::listen() {
   return ok_status();
 }
 
-// Null: not yet.
+// Null: try again later.
 Result<std::shared_ptr<Connection>> PluginLink::opened(Connection::Kind kind) {
   const Plugin& plugin = endpoint_.plugin;
   const bool sends = kind == Connection::Kind::kSend;
@@ -77,7 +77,7 @@ Result<std::shared_ptr<Connection>> PluginLink::opened(Connection::Kind kind) {
   return made;
 }
 
-// True once both directions are there.
+// True once both directions are connected.
 Result<bool> PluginLink::open() {
   if (!out_) {
     RONDO_TRY(out_, opened(Connection::Kind::kSend));
@@ -153,7 +153,7 @@ bool PluginLink::follow_channel() {
   return true;
 }
 
-// True if it is over.
+// True if the link has ended.
 bool PluginLink::settle(bool received) {
   if (is_over(state_)) return true;
   if (receive_.error()) end_.trouble(*receive_.error());

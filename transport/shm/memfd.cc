@@ -29,7 +29,7 @@ Error cannot_map(std::size_t bytes) {
 Fd new_memfd(const char* name) { return Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)); }
 
 Result<Fd> sized_and_sealed(Fd fd, const char* name, std::size_t bytes) {
-  if (const std::size_t limit = max_file_bytes(); bytes > limit)  // the kernel sends SIGXFSZ there
+  if (const std::size_t limit = max_file_bytes(); bytes > limit)  // would be a SIGXFSZ
     return fail(StatusCode::kSystemError,
                 "shared memory \"{}\" is a file of {} bytes, and ulimit -f allows this process "
                 "files of {} bytes at most: raise it (ulimit -f unlimited)",
@@ -139,7 +139,7 @@ Status commit(void* at, std::size_t bytes, const char* what) {
                 bytes, what, *room);
   if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0)
     return ok_status();
-  if (errno == EINVAL) return ok_status();  // kernels before 5.14: pages come at first touch
+  if (errno == EINVAL) return ok_status();  // kernels before 5.14: at first touch
   return fail_errno(errno, "no memory for {} bytes of {} (memory or cgroup limit reached)", bytes,
                     what);
 }

@@ -16,7 +16,7 @@ namespace {
 
 using net::Clock;
 
-// How often a host looks whether the guests that it misses still listen.
+// Period in which a host checks that the missing guests still listen.
 constexpr auto kLookPeriod = std::chrono::milliseconds(20);
 
 bool settled(const UnixMeeting::Met& met) { return met.socket.valid() || !met.why_not.empty(); }
@@ -73,7 +73,7 @@ class Gathering {
     for (auth::Arrival& arrival : acceptor_->serve(secret_of)) let_in(arrival);
   }
 
-  // Whom nobody expects, or who has come before, is dropped like a stranger.
+  // Drops a guest that is not expected or has already connected.
   void let_in(auth::Arrival& arrival) {
     int index = -1;
     if (arrival.payload.size() == sizeof(index))
@@ -91,7 +91,7 @@ class Gathering {
     watches_[at].reset();
   }
 
-  // A guest that cannot come closes its listener: a connection to it tells when.
+  // A guest that gives up closes its listener; that closes this host's connection to it.
   void look_for_guests() {
     if (Clock::now() < look_at_) return;
     look_at_ = Clock::now() + kLookPeriod;
@@ -153,7 +153,7 @@ class Gathering {
   UnixMeeting met_;
   std::vector<UnixVisit> visits_;
   std::unique_ptr<auth::Acceptor> acceptor_;
-  std::vector<net::Socket> watches_;  // by guest
+  std::vector<net::Socket> watches_;  // one per guest
   Clock::time_point look_at_;
 };
 

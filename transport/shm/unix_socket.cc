@@ -66,7 +66,7 @@ Result<UnixListener> open_unix_listener() {
   if (bind(listener.fd.get(), address.get(), address.length) != 0 ||
       listen(listener.fd.get(), kBacklog) != 0)
     return no_socket("cannot listen on a Unix socket");
-  const UnixConnection own = connect_unix(listener.name);  // a sandbox may let nobody connect
+  const UnixConnection own = connect_unix(listener.name);  // a sandbox can forbid it
   if (errno = own.error; own.error != 0) return no_socket("cannot connect to a Unix socket");
   const net::Socket heard(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
   return listener;

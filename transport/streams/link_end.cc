@@ -3,8 +3,8 @@
 namespace rondo::net {
 namespace {
 
-// How long a failure of the network waits for the side channel to say what became of the peer, and
-// the end of a process that said no farewell for what the network still brings.
+// How long a network error waits for the side channel to show what happened to the peer, and how
+// long a close without a farewell waits for further messages.
 constexpr auto kGrace = std::chrono::seconds(1);
 
 }  // namespace
@@ -21,7 +21,7 @@ std::optional<LinkEnd::Verdict> LinkEnd::look(const SideChannel& channel, const 
   return std::nullopt;
 }
 
-// What the peer had sent is still to come, as far as somebody takes it.
+// The rest of the peer's messages can still arrive, if buffers are posted for them.
 std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& channel,
                                                         const Facts& facts) {
   const auto now = Clock::now();

@@ -50,7 +50,7 @@ bool SideChannel::progress() {
   if (state_ >= State::kClosed) return false;
   if (connector_) return connect();
   const bool said = !unsaid_.empty() && say();
-  if (state_ == State::kOpening) return hear() || said;  // the owner sees it open in any case
+  if (state_ == State::kOpening) return hear() || said;  // the owner must see it open first
   return (state_ == State::kOpen && listen_for_end()) || said;
 }
 
@@ -116,7 +116,7 @@ bool SideChannel::hear() {
   return moved;
 }
 
-// An open channel carries nothing but a farewell.
+// An open channel carries only a farewell.
 bool SideChannel::listen_for_end() {
   if (!stream_->readable()) return false;
   std::byte more;

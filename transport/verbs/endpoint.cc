@@ -8,10 +8,10 @@
 namespace rondo::verbs {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31465156;     // "VQF1": of another version is of another build
+constexpr std::uint32_t kMagic = 0x31465156;     // "VQF1"; other builds may have another
 constexpr std::uint32_t kKeyMagic = 0x314b5156;  // "VQK1"
 constexpr std::uint32_t kMax24 = (1u << 24) - 1;
-constexpr std::uint16_t kMaxLid = 0xbfff;  // above are groups
+constexpr std::uint16_t kMaxLid = 0xbfff;  // above: multicast
 constexpr std::uint16_t kLeastMtu = 256, kMaxMtu = 4096;
 
 const char* what_is_wrong(const Endpoint& endpoint) {

@@ -22,7 +22,7 @@ def create(options, backend_options=None):
     if others := other_devices():
         return create_beside(others, *place)
     group = RondoProcessGroup(*place)
-    around = getattr(options, "process_group", None)  # from torch 2.15 on
+    around = getattr(options, "process_group", None)  # torch 2.15 or newer
     if around is not None and around.bound_device_id is not None:
         group.bound_device_id = around.bound_device_id
     return group
@@ -52,5 +52,5 @@ def autoload() -> None:
         register()
         if os.environ.get("RONDO_TORCH_RUN") == "1":
             map_names()
-    except Exception as error:  # raised, it would break `import torch` for everybody
+    except Exception as error:  # otherwise `import torch` fails
         print(f"rondo: PyTorch runs without Rondo: {error!r}", file=sys.stderr)

@@ -9,7 +9,7 @@ using net::SideChannel;
 
 namespace {
 
-// For what is on its way when a link closes, and for UCX to let go of it.
+// Limits of the waits at a close: for messages in flight, then for UCX to release memory.
 constexpr std::chrono::milliseconds kOnItsWay{100}, kLetGo{5'000};
 
 ucs_memory_type_t kind_of(const net::Memory* memory) {
@@ -48,7 +48,7 @@ Result<std::unique_ptr<UcxLink>> UcxLink::accept(Hub& hub, std::unique_ptr<SideC
   return made;
 }
 
-// The peer's blob is there.
+// Called once the peer's blob has arrived.
 Status UcxLink::meet() {
   RONDO_TRY(const Greeting theirs, parse_greeting(channel_->blob()));
   RONDO_TRY(endpoint_, hub_.worker->endpoint_to(theirs));
@@ -91,7 +91,7 @@ bool UcxLink::progress() {
   bool moved = follow_channel();
   bool received = false;
   if (state_ == LinkState::kOpen) {
-    // A peer that has left reads nothing more.
+    // A peer that has left receives no more messages.
     if (channel_->state() == SideChannel::State::kOpen) moved |= sides_->send.progress();
     received = sides_->receive.progress();
   }
@@ -115,7 +115,7 @@ bool UcxLink::follow_channel() {
   return true;
 }
 
-// True if it is over.
+// True: the link has ended.
 bool UcxLink::settle(bool received) {
   if (is_over(state_)) return true;
   const SendSide& send = sides_->send;
@@ -142,7 +142,7 @@ void UcxLink::fail_with(const std::string& why, LinkState state, StatusCode stat
   if (channel_) channel_->leave(net::LinkEnd::kGaveUp);
 }
 
-// What UCX still uses of this link must not be used once it is over.
+// Afterwards UCX uses no memory of this link.
 void UcxLink::release() {
   Worker& worker = *hub_.worker;
   worker.remove(token_);
@@ -154,7 +154,7 @@ void UcxLink::release() {
     if (!worker.until(kLetGo, is_free)) {
       RONDO_WARN("UCX still uses memory of lane {} to rank {}, {} ms after the link's end",
                  name_.lane, peer_, kLetGo.count());
-      (void)new auto(std::move(sides_));  // its callbacks may still come
+      (void)new auto(std::move(sides_));  // leaked: UCX can still call back
       sides_ = std::make_unique<Sides>(worker);
     }
   }

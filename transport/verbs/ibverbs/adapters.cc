@@ -7,7 +7,7 @@
 namespace rondo::verbs {
 namespace {
 
-// A port is of use where so much can be registered; what links take later may be more.
+// A port is used only if this much memory can be registered; links can need more later.
 constexpr std::size_t kTrial = 2u << 20;
 
 Result<std::unique_ptr<Adapter>> open_one(const Port& port, const Options& options,

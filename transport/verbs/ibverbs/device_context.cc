@@ -133,7 +133,7 @@ void DeviceContext::read_events() {
       case IBV_EVENT_CQ_ERR:
         failed_ = true;
         break;
-      default:  // of one queue pair, which completions tell
+      default:  // of one queue pair: its completions report it
         break;
     }
     RONDO_INFO(kNet, "RDMA device {}: event {}{}", name_, static_cast<int>(event.event_type),
@@ -142,8 +142,8 @@ void DeviceContext::read_events() {
   }
 }
 
-// An interface that went down has lost its addresses, and may have others, or at other places of
-// the table, when it is back. Until there is one that can be used, the last one stays.
+// An interface that went down has lost its addresses. When it is up again it can have others, or
+// the same at other indexes of the table. Until it has a usable one, the last one is kept.
 void DeviceContext::read_addresses() {
   ibv_port_attr attributes{};
   if (verbs_.query_port(context_, static_cast<std::uint8_t>(port_.number), &attributes) == 0)

@@ -13,9 +13,9 @@
 namespace rondo::verbs {
 namespace {
 
-// Retries without limit while the receiver has no room: the writer has a deadline of its own.
+// Retries without limit while the receiver has no room: the writer has its own deadline.
 constexpr std::uint8_t kAskAgainForEver = 7;
-constexpr std::uint8_t kPauseOf640us = 12;  // before it is asked again
+constexpr std::uint8_t kPauseOf640us = 12;  // between two retries
 
 struct Remedy {
   ibv_wc_status status;
@@ -181,7 +181,7 @@ Status QueuePair::post_receives(int count, std::uint64_t id) {
   return ok_status();
 }
 
-// A refusal is of a pair that is there already, or of a device that has failed.
+// Ignores an error: the pair is in that state already, or the device has failed.
 void QueuePair::stop() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;

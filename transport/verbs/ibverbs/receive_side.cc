@@ -88,7 +88,7 @@ std::optional<std::string> ReceiveSide::count_received() {
   return std::nullopt;
 }
 
-// One flush for all messages that are whole as it begins, in memory of one key.
+// One flush covers the following messages that are whole when it begins and have the same key.
 Result<bool> ReceiveSide::is_visible(const Incoming& next) {
   if (received_ < flushed_) return true;
   if (!flushing_) {

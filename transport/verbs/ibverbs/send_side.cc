@@ -37,7 +37,7 @@ bool SendSide::begin(std::span<const Way> ways) {
   const std::uint64_t number = written_;
   Outgoing& message = outgoing_[number % kDepth];
   const std::size_t bytes = message.body.size();
-  // Where it does not fit, the header says so, and the receiver ends.
+  // If the body does not fit, only its size is sent, and the receiver fails.
   const bool fits = bytes <= credits_[number % kDepth].room;
   const std::size_t parts =
       fits ? std::clamp<std::size_t>(bytes / kLeastPart, 1, ways.size()) : std::size_t{1};
@@ -70,7 +70,7 @@ bool SendSide::send_again(std::span<const Way> ways) {
   return moved;
 }
 
-// Where the rail refuses it, the rail is lost, and the peer will say that it has not got this part.
+// If the rail refuses the part, the rail is lost; the peer will report the part as missing.
 void SendSide::send_part(std::uint64_t number, std::uint32_t part, const Way& way) {
   Outgoing& message = outgoing_[number % kDepth];
   Rail& rail = *way.rail;

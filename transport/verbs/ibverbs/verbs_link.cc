@@ -57,7 +57,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapters& adapters,
   return made;
 }
 
-// The acceptor says which rails the link has, and in which order.
+// The acceptor decides which rails the link has, and their order.
 Status VerbsLink::take_up_answer(ByteSpan blob) {
   RONDO_TRY(const LinkEnd theirs, parse_link_end(blob));
   std::vector<std::unique_ptr<Rail>> offered = std::exchange(rails_, {});
@@ -133,7 +133,7 @@ bool VerbsLink::progress() {
   moved |= std::exchange(told_, false);
   if (channel_->state() < SideChannel::State::kClosed) moved |= follow_rails();
   if (state_ == LinkState::kOpen) {
-    receiving_.offer(ways_, rails_);  // nothing that this side waits for
+    receiving_.offer(ways_, rails_);  // not counted as progress of this end
     moved |= sending_.send(ways_);
     moved |= putting_.send(ways_);
   }
@@ -147,7 +147,7 @@ bool VerbsLink::follow_channel() {
   return true;
 }
 
-// Finds out what has become of the rails since.
+// Updates the state of the rails.
 bool VerbsLink::follow_rails() {
   if (!answered_ || is_over(state_)) return false;
   std::uint32_t up = 0, gone = 0;
@@ -179,7 +179,7 @@ bool VerbsLink::follow_rails() {
   return changed;
 }
 
-// A message's parts go by different rails as far as there are any.
+// Alternates between the rails, so that the parts of a message go by different ones.
 void VerbsLink::find_ways(std::uint32_t up) {
   up_ = up;
   ways_.clear();
@@ -231,7 +231,7 @@ std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ri
   told_ = true;
   std::optional<std::string> wrong;
   switch (ring.kind) {
-    case Ring::Kind::kReady:  // the rail's
+    case Ring::Kind::kReady:  // handled by the rail
       break;
     case Ring::Kind::kCredits:
       wrong = sending_.hear_credits(rail, ring.number);
@@ -247,12 +247,12 @@ std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ri
   return wrong;
 }
 
-// The reason why the link ended. The peer's word is preferred to the device's, because the errors
-// that follow when a peer leaves say little of why.
+// Ends the link if there is a reason. Prefers the peer's reason to the device's, because the errors
+// of a device after its peer has left do not show the cause.
 bool VerbsLink::settle() {
   if (is_over(state_)) return true;
   if (channel_->state() == SideChannel::State::kClosed) {
-    while (adapters_.poll()) continue;  // what was written before the close is there
+    while (adapters_.poll()) continue;  // all writes before the close have arrived
     if (receiving_.flushes() && trouble_.empty()) return false;
     fail_with(channel_->why(), LinkState::kClosed);
   } else if (channel_->state() == SideChannel::State::kEnded) {
@@ -283,7 +283,7 @@ void VerbsLink::tell_opened() const {
 
 void VerbsLink::tell_lost(const Rail& rail) const {
   const auto left = std::popcount(up_);
-  if (left == 0) return;  // the error says it
+  if (left == 0) return;  // the error reports it
   RONDO_WARN("rank {} goes on to rank {} ({}) by {} of {} rails: {}", own_, peer_,
              channel_->address(), left, rails_.size(), rail.why());
 }

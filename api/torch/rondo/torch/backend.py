@@ -28,7 +28,7 @@ FORWARDED = (
     "scatter", "send", "set_timeout",
 )  # fmt: skip
 
-# Asked of a Python backend that does not answer, torch's C++ asks Python again, without an end.
+# A Python backend must define these: otherwise torch's C++ calls Python again, without limit.
 UNSUPPORTED = (
     "_supports_time_estimate", "supports_coalescing", "supports_reconfigure",
     "supports_shrinking", "supports_splitting", "supports_window",

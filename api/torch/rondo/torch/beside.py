@@ -39,7 +39,7 @@ class Beside(RondoBackend):
     def __init__(self, group: RondoProcessGroup) -> None:
         super().__init__(group)
         group.serves_torch()
-        in_use.add(self)  # C++ alone holds it from now on
+        in_use.add(self)  # otherwise only C++ would hold it
 
     def shutdown(self) -> None:
         super().shutdown()

@@ -38,7 +38,7 @@ class Completer:
         self._stopped = False
         self._listen_if_none_does()
         atexit.register(self.stop)
-        multiprocessing.util.Finalize(self, self.stop, exitpriority=100)  # its children skip atexit
+        multiprocessing.util.Finalize(self, self.stop, exitpriority=100)  # a fork skips atexit
 
     def watch(self, request: int, then: Callable[[], object]) -> None:
         token = next(self._tokens)

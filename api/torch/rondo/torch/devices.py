@@ -28,7 +28,7 @@ def mapped(value: Any, target: torch.device) -> Any:
     if value == "cuda" or value.startswith("cuda:"):
         return target
     if target.type == "cpu" and value.startswith("torch.cuda."):
-        return value.replace(".cuda", "", 1)  # the name of a tensor's type
+        return value.replace(".cuda", "", 1)  # a name of a tensor type
     return value
 
 
@@ -70,7 +70,7 @@ def set_device(device: Any) -> None:
     _current = index or 0
 
 
-# Of torch.cuda: they take a device first, or mean the current one.
+# Functions of torch.cuda whose first argument is a device; default: the current one.
 OF_A_DEVICE = (
     "synchronize", "current_stream", "default_stream", "get_device_properties", "get_device_name",
     "get_device_capability", "mem_get_info", "memory_allocated", "max_memory_allocated",

@@ -27,7 +27,7 @@ OPS = {
     Op.SUM: SUM, Op.PRODUCT: PROD, Op.MIN: MIN, Op.MAX: MAX, Op.AVG: AVG,
     Op.BAND: BAND, Op.BOR: BOR, Op.BXOR: BXOR,
 }  # fmt: skip
-# True is stored as 1, so that or and and are the larger and the smaller.
+# True is stored as 1, so `or` is MAX and `and` is MIN.
 BOOL_OPS = {
     Op.SUM: MAX, Op.MAX: MAX, Op.BOR: MAX,
     Op.PRODUCT: MIN, Op.MIN: MIN, Op.BAND: MIN, Op.BXOR: BXOR,
@@ -35,7 +35,7 @@ BOOL_OPS = {
 COMPLEX_OPS = {Op.SUM: SUM, Op.AVG: AVG}
 
 
-# What needs no second look.
+# Fast path: pairs that need no further checks.
 SIMPLE = {
     (dtype, op): OPS[op]
     for dtype in TYPES

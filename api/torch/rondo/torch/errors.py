@@ -4,7 +4,7 @@ from torch.distributed import DistBackendError
 
 from rondo.torch.library import SUCCESS, lib
 
-# The library's own limit is replaced by torch's.
+# torch's timeout replaces the library's, so messages must name torch's.
 LIMIT = "RONDO_TIMEOUT sets this limit"
 LIMIT_HERE = "the timeout of the group or of this call sets this limit"
 

@@ -13,12 +13,12 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-# torch renames what is not public.
+# Private functions, whose names depend on torch's version.
 register_in_world = getattr(
     c10d, "_register_pg_in_world", getattr(c10d, "_update_process_group_global_state", None)
 )
-BARRIER_TAG = 0x7FFF0000  # out of the way of tags that people choose
-_splits: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each group, how many
+BARRIER_TAG = 0x7FFF0000  # unlikely to be a tag of the program
+_splits: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # number of splits per group
 
 
 @contextmanager
@@ -43,12 +43,12 @@ def split_group(
 ) -> dist.ProcessGroup | None:
     """The group of split_ranks (ranks of the parent) that this rank is in, else None."""
     parent = parent_pg or dist.group.WORLD
-    _splits[parent] = count = _splits.get(parent, 0) + 1  # all ranks of the parent are here
+    _splits[parent] = count = _splits.get(parent, 0) + 1  # collective: equal on all ranks
     mine = next((part for part in split_ranks or [] if parent.rank() in part), None)
     if mine is None:
         return None
     ranks = [dist.get_global_rank(parent, rank) for rank in mine]
-    # As the script called the parent's, under rondo.torch.run; the parent may have GPUs beside.
+    # Under rondo.torch.run: the backend as the script names it; the parent may have GPUs too.
     backend = dist.get_backend(parent) if hasattr(parent, "profiled_as") else "rondo"
     with next_group_name(f"{parent.group_name}:split:{count}:{ranks[0]}"):
         return dist.new_group(

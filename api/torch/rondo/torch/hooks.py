@@ -30,7 +30,7 @@ from rondo.torch.backend import RondoBackend
 from rondo.torch.untraced import untraced
 
 HAS_HOOKS = hasattr(c10d, "FlightRecorderHook")  # torch 2.15 or newer
-_here = threading.local()  # whether a call is on its way through torch's C++, and its Work
+_here = threading.local()  # per thread: True while a call passes through torch's C++; its Work
 
 
 @untraced
@@ -75,7 +75,7 @@ def older(name: str, newer: Callable) -> Any:
     return Older(name, newer) if HAS_HOOKS else newer
 
 
-# torch's types of calls that are named unlike its methods.
+# torch's operation types whose names differ from its methods'.
 OP_TYPES = {
     "all_gather_single": "_ALLGATHER_BASE",
     "all_gather_single_coalesced": "ALLGATHER_INTO_TENSOR_COALESCED",
@@ -109,7 +109,7 @@ class Completion:
 
 
 class Hooks:
-    has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: nobody has looked
+    has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: unknown
     _completion_hook: Callable[[Any], None] | None = None
     _completions = 0
     _inside: Inside | None = None
@@ -134,7 +134,7 @@ class Hooks:
         if self.has_torch_hooks is None:
             world = dist.distributed_c10d._world
             if self not in world.pg_map:
-                return False  # torch is still making the group
+                return False  # torch is still creating the group
             self.has_torch_hooks = (
                 self in world.pg_flight_recorder_hooks
                 or os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
@@ -198,7 +198,7 @@ def hooked(method: Callable, call: Callable) -> Callable:
             return call(self, *given, **named)
         values = defaults | dict(zip(parameters, given)) | named
         if any(map(is_elsewhere, values.values())):
-            return call(self, *given, **named)  # which refuses it
+            return call(self, *given, **named)  # raises an error
         _here.through = True
         try:
             theirs(self, *[values[parameter] for parameter in parameters])
@@ -206,6 +206,6 @@ def hooked(method: Callable, call: Callable) -> Callable:
         finally:
             _here.through, _here.work = False, None
 
-    # By this name and the first argument pybind11 sees an override that calls its base class.
+    # pybind11 recognises an override that calls its base class by this name and the first argument.
     with_hooks.__code__ = with_hooks.__code__.replace(co_name=name)
     return with_hooks

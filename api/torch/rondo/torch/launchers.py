@@ -12,7 +12,7 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES")
-# What names a job on its host, where all variables of a row are set.
+# Variables that identify a job on its host. A row is used if all its variables are set.
 JOBS = (
     ("PMIX_NAMESPACE",),
     ("OMPI_MCA_ess_base_jobid",),
@@ -39,7 +39,7 @@ def job() -> str:
     pid = os.getppid()
     try:
         while pid > 1:
-            # "pid (name) state parent ...": names may have blanks and brackets
+            # "pid (name) state parent ...": names may contain spaces and brackets
             name, _, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")
             if name.partition("(")[2].startswith(PARENTS):
                 return str(pid)

@@ -20,13 +20,13 @@ from torch.distributed import DistBackendError, Store
 from rondo.torch.errors import check
 from rondo.torch.library import CommOptions, UniqueId, lib
 
-LOOK_SECONDS = 0.5  # between two looks for ranks that do not fit
+LOOK_SECONDS = 0.5  # between two checks for wrong ranks
 NAMED_AT_MOST = 16
 
-# A TCP store is served by one of the ranks. Were it to end with its group, a rank that is quick to
-# make the next group would meet a server that is about to close. The file of a file store is
-# removed by the last who closes it, even if a quick rank has just opened it again: what that rank
-# wrote would be lost.
+# Keeps stores open until the process ends. A TCP store is served by one rank. If it ended with its
+# group, a fast rank that creates the next group could connect to a server that is about to close.
+# The last rank that closes a file store removes its file, even if a fast rank has just opened it
+# again; the data of that rank would be lost.
 _kept: dict[tuple[str, int], Store] = {}
 
 
@@ -36,7 +36,7 @@ def keep_store(store: Store) -> None:
     if isinstance(store, dist.TCPStore):
         _kept[store.host, store.port] = store
     elif isinstance(store, dist.FileStore):
-        _kept.setdefault((store.path, 0), store)  # while one is open, nobody is the last
+        _kept.setdefault((store.path, 0), store)  # while one is open, its file stays
 
 
 def has_ended(who: str) -> bool:
@@ -58,7 +58,7 @@ class Meeting:
         self._store, self._rank, self._size = store, rank, size
         self._seconds = timeout.total_seconds()
         self._end = time.monotonic() + self._seconds
-        # torchrun starts workers again over the same store.
+        # torchrun restarts workers with the same store.
         self._root = f"rondo/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         keep_store(store)
 
@@ -83,7 +83,7 @@ class Meeting:
             )
         )
         if self._rank == 0:
-            self._forget(f"{prefix}ticket")  # all ranks have joined by it
+            self._forget(f"{prefix}ticket")  # all ranks have joined with it
         return comm
 
     def leave(self) -> None:
@@ -96,7 +96,7 @@ class Meeting:
     def _forget(self, key: str) -> None:
         try:
             self._store.delete_key(key)
-        except (RuntimeError, NotImplementedError) as error:  # not every store can, or it has gone
+        except (RuntimeError, NotImplementedError) as error:  # unsupported, or it has gone
             logging.getLogger(__name__).debug("rondo: the store keeps %s: %s", key, error)
 
     def _get(self, key: str) -> str:

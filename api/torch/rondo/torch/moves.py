@@ -138,7 +138,7 @@ class Moves:
             )
             results = [output]
         if self.has_torch_hooks is not False and self.passes_hooks():
-            # torch's C++ cannot hand this call to Python: its hooks see a gather.
+            # torch's C++ cannot pass this call to Python, so its hooks get a gather.
             parts = [list(part.view(self._size, -1).unbind()) for part in results]
             return self.gather(parts, [tensor], opts)
         if self._rank == root:

@@ -163,7 +163,7 @@ KINDS = tuple(v for v in vars(torch).values() if isinstance(v, torch.dtype))
 def modules(root: types.ModuleType) -> list[types.ModuleType]:
     """With those that torch has imported or not yet."""
     for name in SUBMODULES if root is torch.cuda else ():
-        with contextlib.suppress(ImportError):  # newer torch may leave one out
+        with contextlib.suppress(ImportError):  # may be missing in newer torch
             __import__(f"torch.cuda.{name}")
     inside = f"{root.__name__}."
     return [root, *(m for name, m in list(sys.modules.items()) if name.startswith(inside) and m)]
@@ -238,8 +238,8 @@ def install(count: int, current: Callable, set_current: Callable) -> None:
     refuse()
     torch.cuda.default_generators = (torch.default_generator,) * count
     replace(torch.accelerator, OF_ACCELERATOR)
-    of_dynamo = getattr(torch._C._dynamo, "utils", None)  # C++, which asks the real accelerator
-    if hasattr(of_dynamo, "get_current_stream"):  # from torch 2.15 on
+    of_dynamo = getattr(torch._C._dynamo, "utils", None)  # C++ that queries the real accelerator
+    if hasattr(of_dynamo, "get_current_stream"):  # torch 2.15 or newer
         of_dynamo.get_current_stream = pretended_streams.current_stream
     torch.accelerator.device_index = torch.cuda.device
     torch.accelerator.set_device_idx = set_current

@@ -16,7 +16,7 @@ TUNING = "there is no GPU library whose kernels could be tuned"
 SEVERAL = "it is for several GPUs of one process; use torch.distributed"
 STORAGE = "there is no way from GPU memory to a file: use torch.save and torch.load"
 
-# By module; what is refused of torch.cuda is refused in its submodules too.
+# By module. Names refused in torch.cuda are also refused in its submodules.
 REFUSED: dict[str, dict[str, str]] = {
     "torch.cuda": {
         **dict.fromkeys(
@@ -83,6 +83,6 @@ def refusal(where: str, name: str, reason: str, theirs: Any) -> Any:
     if isinstance(theirs, type):
         return type(name, (), {"__init__": refuse, "__module__": where, "__doc__": text})
     refuse.__name__ = name
-    if hasattr(theirs, "__wrapped__"):  # torch.compile looks at what context managers wrap
+    if hasattr(theirs, "__wrapped__"):  # torch.compile reads it from context managers
         refuse.__wrapped__ = theirs.__wrapped__
     return refuse

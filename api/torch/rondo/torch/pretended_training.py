@@ -37,7 +37,7 @@ def autocast_too() -> None:
 
 def capturable_here() -> None:
     """Optimizers with capturable=True refuse parameters on the CPU, for which nothing speaks."""
-    name = "_get_capturable_supported_devices"  # not public: without it they refuse, and say so
+    name = "_get_capturable_supported_devices"  # private: without it they raise an error
     supported = getattr(sys.modules.get("torch.optim.optimizer"), name, None)
     if supported is None:
         return

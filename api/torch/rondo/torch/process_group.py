@@ -35,7 +35,7 @@ from rondo.torch.untraced import untraced
 from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork
 
 Issue = Callable[[ctypes.c_void_p | None], int]
-DRAIN_SECONDS = 10.0  # what a process that ends without destroy_process_group gives its last calls
+DRAIN_SECONDS = 10.0  # for the last calls of a process without destroy_process_group
 
 
 def seconds_of(options: object) -> float | None:
@@ -46,7 +46,7 @@ def seconds_of(options: object) -> float | None:
 
 @untraced
 class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
-    profiled_as = "rondo"  # what torch.profiler calls the backend
+    profiled_as = "rondo"  # the backend's name in torch.profiler
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         check(lib.rondoCommOpenMessages(self._comm))
         self._stream: ctypes.c_void_p | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
-        self._issuing = threading.RLock()  # calls on the stream and their record stay together
+        self._issuing = threading.RLock()  # a call on the stream and its record are one step
         self._unfinished: deque[QueuedWork] = deque()
         self._name, self._description, self._sequence = "", "", 0
         self._made_in = os.getpid()
@@ -139,7 +139,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             while kept[0].is_over():
                 kept.popleft()
         except IndexError:
-            pass  # another thread has taken the last one
+            pass  # another thread has removed the last one
 
     def _join(self, works: list) -> dist.Work:
         return works[0] if len(works) == 1 else JoinedWork(works)
@@ -168,7 +168,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         works, self._coalesced = self._coalesced, None
         return self._join(works or [FINISHED])
 
-    # ---- what torch asks of a group ----
+    # ---- properties that torch reads ----
 
     @property
     def seconds(self) -> float:
@@ -204,11 +204,11 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 
     @property
     def supports_splitting(self) -> bool:
-        return False  # groups are made by their members alone
+        return False  # only its members create a group
 
     @property
     def supports_coalescing(self) -> bool:
-        return False  # batch_isend_irecv then issues one by one, which cannot deadlock here
+        return False  # batch_isend_irecv issues them one by one; no deadlock here
 
     @property
     def group_name(self) -> str:
@@ -243,7 +243,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     def _get_sequence_number_for_group(self) -> int:
         return self._sequence
 
-    # ---- ends ----
+    # ---- end of a group ----
 
     def shutdown(self) -> None:
         """Finishes what is queued."""
@@ -304,7 +304,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 live_groups: weakref.WeakSet[RondoProcessGroup] = weakref.WeakSet()
 
 
-_child_drains: int | None = None  # the process in which it has been arranged
+_child_drains: int | None = None  # the process that has registered it
 
 
 @atexit.register

@@ -18,7 +18,7 @@ from torch.autograd import profiler
 from rondo.torch import completer
 from rondo.torch.hooks import Completion, hooked
 
-_here = threading.local()  # whether a call that has its event is being made
+_here = threading.local()  # per thread: True inside a call that has its event
 
 
 class Internode:
@@ -28,7 +28,7 @@ class Internode:
         self._thread, self._left = threading.get_ident(), 1
         self._ends, self._counting = torch.futures.Future(), threading.Lock()
         record = torch.autograd._record_function_with_args_enter(name, *inputs)
-        # The thread that sets a Future has the profiler of the thread on which the event began.
+        # The thread that sets a Future gets the profiler of the thread where the event began.
         self._event = torch.ops.profiler._call_end_callbacks_on_jit_fut(record, self._ends)
 
     def of_several(self, works: int) -> None:
@@ -42,7 +42,7 @@ class Internode:
                 return
         if threading.get_ident() != self._thread:
             self._ends.set_result(None)
-        else:  # what ends where it began is not asynchronous to torch
+        else:  # torch: asynchronous only if it ends on another thread
             completer.elsewhere(lambda: self._ends.set_result(None))
 
 

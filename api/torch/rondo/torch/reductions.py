@@ -42,7 +42,7 @@ class Reductions:
         try:
             return self._run(opts, lambda stream: call(number, stream), buffers, results)
         finally:
-            check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls keep it
+            check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls have a copy
 
     @profiled(sum_of, 0)
     def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:

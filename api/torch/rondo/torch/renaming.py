@@ -14,10 +14,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-NCCL = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")  # the latter from torch 2.15 on
+NCCL = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")  # the last two: torch 2.15 or newer
 SERVED = ("gloo", "mpi", "undefined", *NCCL)
 GLOO_LOGS, GLOO_THREADS = ("gloo_socket_ifname", "gloo_device_transport"), 2
-_asked: dict[str, str] = {}  # by name of the group
+_asked: dict[str, str] = {}  # requested backend by group name
 
 
 def on_rondo(backend: Any, cuda_stays: bool) -> str | None:
@@ -44,7 +44,7 @@ def logged_by(backend: str) -> dict[str, Any]:
     """What the logger of DistributedDataParallel has of a backend."""
     if backend != "gloo":
         return {"backend_name": backend}
-    asked = {name: os.environ.get(name.upper(), "N/A") for name in GLOO_LOGS}  # torch's word
+    asked = {name: os.environ.get(name.upper(), "N/A") for name in GLOO_LOGS}  # "N/A" as in torch
     return {"backend_name": backend, "gloo_num_threads": GLOO_THREADS, **asked}
 
 
@@ -65,7 +65,7 @@ def rename(cuda_stays: bool) -> None:
         if mine == "rondo" and getattr(device, "type", None) != "cpu":
             named.pop("device_id", None)
         if backend is not None and str(backend).lower() == "mpi":
-            rest = rest[:1]  # rank and size are mpirun's, whatever the script says
+            rest = rest[:1]  # rank and size are mpirun's, not the script's
             named = {k: v for k, v in named.items() if k not in ("rank", "world_size")}
             named.update(launchers.rendezvous(init_method))
             init_method = named.pop("init_method")

@@ -13,9 +13,9 @@ try:
 
     _SKIP = eval_frame._FrameExecStrategy(
         eval_frame._FrameAction.SKIP,  # the function itself
-        eval_frame._FrameAction.SKIP,  # what it calls
+        eval_frame._FrameAction.SKIP,  # functions that it calls
     )
-except (ImportError, AttributeError):  # not public: without it, compiled DDP fails and says so
+except (ImportError, AttributeError):  # private: without it, compiled DDP raises an error
     eval_frame = None
 
 

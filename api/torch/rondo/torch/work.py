@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rondo.torch.process_group import RondoProcessGroup
     from rondo.torch.profile import Spans
 
-SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
+SLICE_SECONDS = 0.5  # a wait checks Python's signals this often
 settling = threading.RLock()
 _running = threading.local()
 
@@ -70,7 +70,7 @@ class FinishedWork(dist._Work):
 
     @property
     def timeout(self) -> timedelta:
-        return timedelta(0)  # nothing is waited for
+        return timedelta(0)  # complete from the start
 
     def carry(self, span: Spans) -> None:
         """The event of the call, which ends with it."""
@@ -101,7 +101,7 @@ class CallFuture(torch.futures.Future):
 class QueuedWork(dist._Work):
     """Of a call that runs beside its caller."""
 
-    others_need_it = True  # a process that ends waits for it
+    others_need_it = True  # the process waits for it before it exits
     group: Callable[[], RondoProcessGroup | None] = staticmethod(lambda: None)
 
     def __init__(
@@ -118,9 +118,9 @@ class QueuedWork(dist._Work):
         self._future: torch.futures.Future | None = None
         self._span: Spans | None = None
         self._is_watched = self._is_future_set = False
-        self.chained = False  # callbacks hang on its Future
+        self.chained = False  # True if its Future has callbacks
         self._chain_done = threading.Event()
-        self._around = callbacks_around()  # they wait for this one, not this one for them
+        self._around = callbacks_around()  # they wait for this Work, so it must not wait for them
 
     def wait_for_chain(self) -> None:
         """Until its callbacks have run; not for what they do themselves."""
@@ -145,7 +145,7 @@ class QueuedWork(dist._Work):
             self._at_end(request)
             if self._span is not None:
                 self._span.end(error is not None)
-            self._request = None  # from now on others may believe that all this has been done
+            self._request = None  # tells other threads that all of the above is done
             lib.rondoRequestFree(request)
 
     def _at_end(self, request: int) -> None:
@@ -169,7 +169,7 @@ class QueuedWork(dist._Work):
         limit = timeout.total_seconds() if timeout > timedelta(0) else self._limit
         if not self._settled_within(limit):
             self._expire(limit)
-            self._settled_within(limit + 10)  # the call ends now, and says with whom it waited
+            self._settled_within(limit + 10)  # the call fails now; the error names its peer
         if self._request is not None:
             raise dist.DistBackendError(f"rondo: not done within {limit} s")
         if self._error is not None:
@@ -258,7 +258,7 @@ class CallWork(QueuedWork):
     comm: ctypes.c_void_p | None = None
 
     def _expire(self, seconds: float) -> None:
-        lib.rondoCommSetTimeout(self.comm, seconds)  # it ends by itself, and says who is missing
+        lib.rondoCommSetTimeout(self.comm, seconds)  # the error names missing ranks
 
 
 @untraced

@@ -14,7 +14,7 @@ namespace {
 
 using cuda::Protocol;
 
-// Why the hosts do a call, in the order in which internode_plan.cc asks.
+// Why the hosts do a call. Checks in the order of internode_plan.cc.
 std::string why_hosts(const InternodeQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
   if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
@@ -27,7 +27,7 @@ std::string why_hosts(const InternodeQuestion& question, const CallRecord& recor
   return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE wants tree order";
 }
 
-// Whether what the choice stands on was measured. Of networks nothing is.
+// Whether the costs behind the choice were measured. Those of networks never are.
 ExplainRow costs_row(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
                      const char* table) {
   const std::uint32_t used = rates_of(facts, record, plan);

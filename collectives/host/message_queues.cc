@@ -48,7 +48,7 @@ void MessageQueues::finish_arrival(Arrival* arrival) {
   if (!arrival->claimed) return;
   const Receive& receive = *arrival->claimed;
   if (receive.request == nullptr) {
-    // Cancelled: the message has come for nobody.
+    // Cancelled: the message is dropped.
   } else if (fits(receive, arrival->from, arrival->bytes)) {
     if (arrival->bytes > 0) std::memcpy(receive.out, arrival->data.data(), arrival->bytes);
     receive.request->finish(ok_status(), arrival->from.peer);
@@ -106,7 +106,7 @@ bool MessageQueues::cancel_receive(const Completion* request, double waited) {
   return true;
 }
 
-// Where the request is of a message that is under way between this rank and that one.
+// Cancels the request of a message in progress between this rank and `rank`.
 bool MessageQueues::cancel_with(int rank, const Completion* request, double waited) {
   Peer& peer = peers[static_cast<std::size_t>(rank)];
   const auto is_it = [&](const auto& each) { return each.request.get() == request; };
@@ -144,7 +144,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
   if (!coming) return fail_peer(rank, broken), true;
   peer.incoming->request->finish(fail(StatusCode::kTimeout, "{}", broken));
   peer.incoming->request = nullptr;
-  peer.incoming->out = nullptr;  // the rest is dropped
+  peer.incoming->out = nullptr;  // the remaining data is dropped
   return true;
 }
 
@@ -235,7 +235,8 @@ bool MessageQueues::has_left(int rank) const {
   return !host_.peers[local].same_process && has_ended(members_.process_of(local));
 }
 
-// Twice in a row: what it had sent before has been taken by then.
+// A rank counts as gone only if two checks in a row see it: by then all that it sent has been
+// received.
 void MessageQueues::look_for_ended() {
   const std::int64_t now = now_ns();
   if (aborted || now - last_look_ns < kLookPeriod) return;

@@ -40,7 +40,7 @@ ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, Algorithm
   return {"changes at", "no larger size", ""};
 }
 
-// What the choice is worth, by the costs of the facts.
+// Predicted times of the candidates.
 void add_predictions(const PlanFacts& facts, const CallRecord& record,
                      std::vector<ExplainRow>* rows) {
   const auto all = candidates(host_strategies(), facts, record);

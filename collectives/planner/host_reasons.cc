@@ -64,7 +64,7 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
   return row;
 }
 
-// What NCCL_PROTO comes to: lines carry little, and memory carries what they cannot.
+// Effect of NCCL_PROTO: lines carry little data; memory carries the rest.
 std::string allowed_protocols_text(const PlanFacts& facts, const CallRecord& record) {
   if (!facts.protocols.allows_lines(record.collective))
     return "by NCCL_PROTO: no data in announcements (line, lines: LL and LL128 on the host)";

@@ -30,7 +30,7 @@ bool parse_digest(std::string_view text, std::uint64_t* digest) {
   return text.size() == 16 && error == std::errc() && end == text.data() + text.size();
 }
 
-// By the name of a row; the number of rows where no row has it.
+// Index of the row with this name; the number of rows if there is none.
 template <class Info, std::size_t rates>
 std::size_t rate_named(const Info (&table)[rates], std::string_view name) {
   const auto found =
@@ -67,7 +67,7 @@ class TuneParser {
 
  private:
   struct Rate {
-    std::size_t at;  // by its enum
+    std::size_t at;  // index in its enum
     double ns;
   };
 
@@ -75,7 +75,7 @@ class TuneParser {
     return fail(StatusCode::kInvalidArgument, "{}: line {}: {}", source_, line_, why);
   }
 
-  // What follows `words` on the next line.
+  // The rest of the next line after `words`.
   Result<std::string_view> field(std::string_view words) {
     ++line_;
     const auto end = rest_.find('\n');
@@ -86,7 +86,7 @@ class TuneParser {
     return line.substr(words.size());
   }
 
-  // `known`: which rates of the table were there before.
+  // `known`: rates of the table seen before.
   template <class Info, std::size_t rates>
   Result<Rate> next_rate(const Info (&table)[rates], std::uint64_t* known) {
     static_assert(rates <= 64);

@@ -137,7 +137,7 @@ std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
 
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
                                 std::span<const int> missing) {
-  // The rank that is waited for may itself wait for one that never came.
+  // The awaited rank may itself wait for a rank that never made the call.
   const bool named = missing.empty() || (missing.size() == 1 && missing[0] == wait.peer);
   return fmt::format(
       "rank {} waited {} s in the kernel of {} for rank {} to {} (channel {}, step "

@@ -10,15 +10,15 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kGrace = 1'000'000'000;    // for peers in other processes
-constexpr std::int64_t kLookPeriod = 10'000'000;  // between looks into /proc
+constexpr std::int64_t kGrace = 1'000'000'000;    // longest wait for peers in other processes
+constexpr std::int64_t kLookPeriod = 10'000'000;  // between checks of /proc
 
 struct Part {
   const void* memory;
   std::size_t bytes;
 };
 
-// A call's input and output, whole, as ranks of the communicator may touch them.
+// The complete input and output of a call that other ranks may access.
 Part input_of(const host::HostCall& call, int ranks) {
   const Collective which = call.record.collective;
   const bool blocks = which == Collective::kReduceScatter || which == Collective::kAllToAll ||

@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-// An allocation of the driver's, held for a while.
+// A driver allocation, retained while this object lives.
 class Retained {
  public:
   Retained(const GpuApi& api, std::byte* at)
@@ -45,7 +45,7 @@ Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> 
     RONDO_CHECK_OK(made->add());
     return made->bind();
   };
-  // A switch has room for few objects only, and others may control it (no fabric manager).
+  // A switch has room for few objects, and others may control it (no fabric manager).
   if (const Status all = opened(); !all.ok()) {
     RONDO_WARN("calls do without multicast memory (NVLS): {}", all.error().text);
     return std::unique_ptr<MulticastMemory>();
@@ -158,7 +158,7 @@ void MulticastMemory::list_in(DroppableMemory& droppable) {
           r, own(r), bytes_, [this, r] { return bind(r); }, [this, r] { return unbind(r); });
 }
 
-// After the kernels of the devices that use it.
+// Frees after the kernels of the devices that use it.
 MulticastMemory::~MulticastMemory() {
   if (kept_for_.count() > 0) {
     const auto until = std::chrono::steady_clock::now() + kept_for_;

@@ -5,7 +5,7 @@
 namespace rondo::gpu {
 namespace {
 
-// The leader's descriptor; what another process gets may lack it.
+// Sends the leader's descriptor to the others, which may receive none.
 Result<MemoryHandle> pass(const ProcessPeers& peers, MemoryHandle own) {
   if (!peers.leads()) {
     RONDO_TRY(auto handles, receive_handles(peers.to_leader().get(),

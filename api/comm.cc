@@ -141,7 +141,7 @@ Result<CommPin> find_made_comm(ncclComm_t comm, const char* function) {
   if (pin->engine() != nullptr) return pin;
   if (auto error = pin->noted()) return *error;
   return fail(StatusCode::kInvalidUsage,
-              "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
+              "{} : comm {} is still being initialized; wait until ncclCommGetAsyncError returns "
               "ncclSuccess, and end the group of its ncclCommInit* first",
               function, fmt::ptr(comm));
 }
@@ -152,7 +152,7 @@ Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
     return fail(StatusCode::kInvalidUsage, "{}: communicator was revoked", function);
   if (pin->finalized.load(std::memory_order_relaxed))
     return fail(StatusCode::kInvalidUsage,
-                "{} : comm {} has been finalized; only ncclCommDestroy is left", function,
+                "{} : comm {} has been finalized; only ncclCommDestroy is allowed", function,
                 fmt::ptr(comm));
   if (pin->suspended.load(std::memory_order_relaxed))
     return fail(StatusCode::kInvalidUsage, "{} : comm {} is suspended; call ncclCommResume first",

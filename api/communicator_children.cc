@@ -112,8 +112,9 @@ Result<NewComm> describe_old_rank(const GrowArguments& arguments, CreateRequest*
     return fail(StatusCode::kInvalidArgument, "{} : rank {} keeps its number; pass -1, not {}",
                 kFunction, parent->rank, arguments.rank);
   if (arguments.ranks <= parent->size)
-    return fail(StatusCode::kInvalidArgument, "{} : {} ranks are not more than the {} there are",
-                kFunction, arguments.ranks, parent->size);
+    return fail(StatusCode::kInvalidArgument,
+                "{} : the new size {} is not larger than the current size {}", kFunction,
+                arguments.ranks, parent->size);
   request->rank = parent->rank;
   return inherit(std::move(parent), arguments.config);
 }

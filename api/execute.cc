@@ -57,7 +57,7 @@ Status enqueue(Job& job) {
     for (const Call& call : share.calls)
       if (is_host_stream(call.stream))
         return fail(StatusCode::kInvalidArgument,
-                    "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
+                    "stream {} was made by rondoStreamCreate, but the communicator is on CUDA "
                     "device {}: give a cudaStream_t",
                     fmt::ptr(call.stream), share.comm->engine()->options().device);
     job.works.push_back({share.comm->engine(), share.calls});

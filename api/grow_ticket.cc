@@ -59,8 +59,9 @@ Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUnique
     if (theirs.has == TicketNote::kNone) continue;
     if (maker >= 0)
       return fail(StatusCode::kInvalidUsage,
-                  "CommGrow : ranks {} and {} both gave a unique id; only its maker does", maker,
-                  r);
+                  "CommGrow : ranks {} and {} both gave a unique id; only the rank that made it "
+                  "must give it",
+                  maker, r);
     maker = static_cast<int>(r);
     if (theirs.has != TicketNote::kMine)
       return fail(StatusCode::kInvalidUsage,
@@ -72,8 +73,8 @@ Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUnique
   }
   if (!found)
     return fail(StatusCode::kInvalidUsage,
-                "CommGrow : no rank gave a unique id; the one that called ncclCommGetUniqueId "
-                "does");
+                "CommGrow : no rank gave a unique id; the rank that called ncclCommGetUniqueId "
+                "must give it");
   return *found;
 }
 

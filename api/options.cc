@@ -46,7 +46,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
     case rondoDeviceCuda:
       if (result.device != gpu::kHostRank) break;
       return fail(StatusCode::kInvalidUsage,
-                  "rondoDeviceCuda was asked for, but {}; use rondoDeviceHost",
+                  "rondoDeviceCuda was requested, but {}; use rondoDeviceHost",
                   gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host is set");
     default:
       return fail(StatusCode::kInvalidArgument, "rondoCommOptions_t: invalid device {}",

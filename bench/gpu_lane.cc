@@ -151,8 +151,8 @@ Result<void*> GpuLane::allocate(std::size_t bytes) {
   void* memory = nullptr;
   if (const GpuError error = gpu_api()->allocate(&memory, bytes); error != kGpuSuccess)
     return fail(StatusCode::kUnhandledCudaError,
-                "no {} bytes for a buffer on CUDA device {}: {}; use a smaller -e, or fewer ranks "
-                "on this device",
+                "cannot allocate {} bytes for a buffer on CUDA device {}: {}; use a smaller -e, or "
+                "fewer ranks on this device",
                 bytes, device_, gpu_api()->error_text(error));
   return memory;
 }

@@ -12,10 +12,11 @@ Status read_by_hwloc(const DiscoverOptions&, HostTopology&) {
 }
 
 Result<ParsedGraph> read_hwloc_graph(const DiscoverOptions& options) {
-  return fail(StatusCode::kSystemError,
-              "{}: this library was built without hwloc (RONDO_PORTABLE), which alone reads its "
-              "files; give NCCL's topology file, which rondo topo --write-xml writes elsewhere",
-              options.xml_path.empty() ? options.synthetic : options.xml_path);
+  return fail(
+      StatusCode::kSystemError,
+      "{}: this library was built without hwloc (RONDO_PORTABLE) and cannot read hwloc's files; "
+      "give a topology file of NCCL, which rondo topo --write-xml of another build writes",
+      options.xml_path.empty() ? options.synthetic : options.xml_path);
 }
 
 }  // namespace rondo::topology

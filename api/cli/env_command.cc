@@ -167,11 +167,11 @@ that is refused counts as empty, and is named at WARN and by `rondo doctor`.
 ## Variables of NCCL's that have no effect
 
 Job scripts set these, so Rondo accepts them. A last `*` stands for any ending. These ask for
-something that Rondo does not do; who sets one is told at WARN (`NCCL_DEBUG=WARN`):
+something that Rondo does not do; one that is set is logged at WARN (`NCCL_DEBUG=WARN`):
 
 )");
   print_unused(true);
-  fmt::print("\nThese are hints; who sets one is told at INFO:\n\n");
+  fmt::print("\nThese are hints; one that is set is logged at INFO:\n\n");
   print_unused(false);
 }
 
@@ -185,7 +185,8 @@ int env_command(int argc, char** argv) {
       "Values come from the environment, NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.",
       argc, argv, kUsageError);
   line.flag("--json", json, "as JSON; value is null where a variable is not set");
-  line.flag("--markdown", markdown, "the page docs/operate/environment.md, without values of here");
+  line.flag("--markdown", markdown,
+            "print the page docs/operate/environment.md, without local values");
   if (const auto ended = line.parse()) return *ended;
   if (json) return print_json(), 0;
   if (markdown) return print_page(), 0;

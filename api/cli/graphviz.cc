@@ -27,11 +27,11 @@ constexpr std::size_t kMaxSaid = 2000;        // bytes of its error output
 // A file in memory, because a write to a pipe would wait for the reader.
 Result<Fd> file_of(const std::string& text) {
   Fd file(memfd_create("dot", MFD_CLOEXEC));
-  if (!file) return fail_errno(errno, "no file in memory for graphviz");
+  if (!file) return fail_errno(errno, "cannot create a memory file for graphviz");
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t put = write(file.get(), text.data() + at, text.size() - at);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_errno(errno, "no memory for what graphviz is to draw");
+    if (put < 0) return fail_errno(errno, "not enough memory for the input of graphviz");
     at += static_cast<std::size_t>(put);
   }
   lseek(file.get(), 0, SEEK_SET);
@@ -100,9 +100,9 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   const auto deadline = seconds_from_now(limits.seconds);
   RONDO_TRY(const Fd in, file_of(text));
   int out[2] = {-1, -1}, err[2] = {-1, -1};
-  if (pipe2(out, O_CLOEXEC) != 0) return fail_errno(errno, "no pipe to graphviz");
+  if (pipe2(out, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe to graphviz");
   Fd out_end(out[0]), out_of_child(out[1]);
-  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno(errno, "no pipe to graphviz");
+  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe to graphviz");
   Fd err_end(err[0]), err_of_child(err[1]);
   const int pid = fork();
   if (pid < 0) return fail_errno(errno, "graphviz cannot be started");
@@ -115,13 +115,13 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   const auto status = all ? child.end_by(deadline) : std::nullopt;
   if (!status) {
     return fail(StatusCode::kSystemError,
-                "graphviz ({} -Tsvg) has not drawn it in {:g} s: try --dot", limits.program,
+                "graphviz ({} -Tsvg) did not finish within {:g} s: try --dot", limits.program,
                 limits.seconds);
   }
   if (WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && said.empty()) {
     return fail(StatusCode::kSystemError,
-                "a picture needs graphviz, and its program '{}' is not there: install the package "
-                "graphviz, or take the text by --dot",
+                "a picture needs graphviz, but its program '{}' is not installed: install the "
+                "package graphviz, or print the text with --dot",
                 limits.program);
   }
   if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0 || picture.empty()) {

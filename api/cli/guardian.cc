@@ -68,7 +68,8 @@ class Guardian {
           forward(signal);
       }
       reap();
-      if (output_.reader_gone() && !ending_) end_job(128 + SIGPIPE, "nobody reads the output");
+      if (output_.reader_gone() && !ending_)
+        end_job(128 + SIGPIPE, "the output's reader has closed it");
       step_ending();
     }
     end_at_once();

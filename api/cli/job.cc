@@ -94,7 +94,7 @@ int run_job(const JobOptions& options) {
     const int guardian = fork();
     if (guardian == 0) _exit(guard(options, caller, held.before()));
     if (guardian < 0) {
-      fmt::print(stderr, "rondo run: no process to be had: {}\n", strerror(errno));
+      fmt::print(stderr, "rondo run: cannot start a process: {}\n", strerror(errno));
       result = 1;
     } else {
       result = follow(guardian);

@@ -19,7 +19,8 @@ void print_help(FILE* to) {
   fmt::print(to, "usage: rondo COMMAND [arguments]; rondo COMMAND --help says more\n\n");
   for (const Command& command : commands())
     fmt::print(to, "  {:<8} {}\n", command.name, command.summary);
-  fmt::print(to, "\n  --version  the versions of Rondo and of the NCCL interface it answers to\n");
+  fmt::print(to,
+             "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n");
 }
 
 std::string_view base_name(std::string_view path) {

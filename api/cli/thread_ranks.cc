@@ -59,8 +59,7 @@ int run_threads(const ThreadJob& job) {
         dlerror()));
   using Main = int (*)(int, char**);
   const auto rank_main = reinterpret_cast<Main>(dlsym(loaded, "main"));
-  if (rank_main == nullptr)
-    return say(fmt::format("'{}' has no main() that others may see", program));
+  if (rank_main == nullptr) return say(fmt::format("'{}' does not export main()", program));
 
   std::uint64_t name = 0;
   if (getrandom(&name, sizeof name, 0) != sizeof name) return say("no random bytes");

@@ -50,7 +50,7 @@ struct Introduction {
     told.max_bytes = in.get<std::uint64_t>();
     told.seconds = in.get<double>();
     if (!in.finished() || !(told.seconds > 0 && told.seconds <= 1))
-      return fail(StatusCode::kRemoteError, "the peer sent what cannot be read");
+      return fail(StatusCode::kRemoteError, "the peer sent a message that cannot be read");
     return told;
   }
 };
@@ -131,7 +131,7 @@ Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TuneAddress& place, TuneS
   // It becomes part of a command line, so only these characters are safe.
   if (told[1].master.find_first_not_of("0123456789abcdef.:") != std::string::npos)
     return fail(StatusCode::kInvalidUsage,
-                "'{}' is no address that both machines have: use one without an interface",
+                "'{}' names an interface of one machine: use an address without an interface",
                 told[1].master);
   peer->master_ = told[1].master;
   peer->name_ = told[place.listens() ? 1 : 0].name;

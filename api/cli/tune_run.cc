@@ -106,7 +106,7 @@ std::string TuneRun::name() const {
 Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSizes& sizes) {
   const Scratch scratch;
   if (!scratch.made())
-    return fail(StatusCode::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
+    return fail(StatusCode::kSystemError, "cannot create a folder in /tmp: {}", strerror(errno));
   InheritedVariables variables;
   set_for(run, &variables);
   std::string words = run.meeting;
@@ -124,7 +124,7 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
     return fail(StatusCode::kSystemError, "measuring {} ended with status {}", run.name(), status);
   const auto text = topology::read_small_file(scratch.file());
   if (!text)
-    return fail(StatusCode::kSystemError, "'{}': nothing was written there", scratch.file());
+    return fail(StatusCode::kSystemError, "the measured job wrote nothing to '{}'", scratch.file());
   std::vector<MeasuredCall> calls;
   topology::for_each_line(*text, [&](std::string_view line) {
     if (auto call = call_of_line(line, run)) calls.push_back(std::move(*call));

@@ -64,7 +64,7 @@ Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std
     }
   if (calls.empty())
     return fail(StatusCode::kInvalidArgument,
-                "--only '{}' is measured by nothing: all_reduce, all_gather, reduce_scatter, "
+                "--only '{}' is not measured: choose all_reduce, all_gather, reduce_scatter, "
                 "broadcast or reduce",
                 only);
   return calls;

@@ -1,6 +1,6 @@
 """Build hook: compiles librondo with CMake and puts it into the wheel.
 
-The library needs nothing but glibc, so one wheel (py3-none) serves every Python and every torch.
+The library needs only glibc, so one wheel (py3-none) serves every Python and every torch.
 CMAKE_ARGS holds more options for CMake.
 """
 

@@ -1,4 +1,4 @@
-"""Gloo's side of bench/net_compare.sh, by torch.distributed; the lines are loop.h's."""
+"""Gloo's side of bench/net_compare.sh, through torch.distributed; the protocol is loop.h's."""
 import os
 import sys
 import time

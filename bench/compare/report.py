@@ -57,7 +57,7 @@ def tables(results):
 
 
 def cut_lines(run, results):
-    """What a time limit left out, a line for each contestant and operation."""
+    """What a time limit left out, one line per contestant and operation."""
     lines = {}
     for ranks, operation, size, name, rounds in run.get("cuts", []):
         lines.setdefault((ranks, operation, name), {})[size] = rounds

@@ -237,7 +237,7 @@ class Creation {
     RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
     if (agreed.refusal) return refuse_with_all(*agreed.refusal);
     if (hosts == 1) return ok_status();
-    RONDO_INFO(kInit, "rank {}: hosts talk by {}", request_.rank, agreed.name);
+    RONDO_INFO(kInit, "rank {}: hosts communicate by {}", request_.rank, agreed.name);
     state_->network = agreed.name;
     RemoteLinksOptions options;
     options.rank = request_.rank;

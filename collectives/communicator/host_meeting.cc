@@ -78,9 +78,10 @@ class HostRounds {
     const auto& records = request_.records;
     if (own_.socket.empty() && !request_.host_listener.why_not.empty() && speaks() &&
         std::any_of(records.begin(), records.end(), neighbour))
-      RONDO_INFO(kInit,
-                 "rank {} shares no memory with its host's other processes, but uses TCP: {}",
-                 state_.members.rank, request_.host_listener.why_not);
+      RONDO_INFO(
+          kInit,
+          "rank {} cannot share memory with the other processes of its host and uses TCP: {}",
+          state_.members.rank, request_.host_listener.why_not);
     for (InitRecord& record : request_.records)
       if (record.facts.socket.empty()) record.facts.host = record.facts.process[0];
     state_.facts.connection_slot_bytes =
@@ -123,7 +124,7 @@ class HostRounds {
     slot_->group = met.group;
     if (met.outcome == HostMeeting::kJoined) return Report{};
     if (met.outcome == HostMeeting::kRefused)
-      RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}",
+      RONDO_INFO(kInit, "rank {} cannot share memory with rank {} and uses TCP: {}",
                  state_.members.rank, members_[0].rank, met.why);
     RONDO_TRY(request_.host_listener.listener,
               shm::open_unix_listener());  // no rank connects to the old one

@@ -78,7 +78,7 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
     const PeerPort port = segment.port(r);
     const int pid = HostAtomics::load_acquire(port.identity->pid);
     if (pid == 0) {
-      view.ranks.push_back({-1, 0, "not there yet"});
+      view.ranks.push_back({-1, 0, "not joined yet"});
       continue;
     }
     view.size = port.identity->size;
@@ -115,7 +115,7 @@ int process_with_ranks(int pid) {
 }
 
 Result<std::vector<CommunicatorView>> inspect_process(int pid) {
-  if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is no process number", pid);
+  if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is not a process id", pid);
   RONDO_TRY(const std::vector<std::string> paths, segments_of(pid));
   std::vector<CommunicatorView> views;
   for (const std::string& path : paths) {
@@ -128,7 +128,8 @@ Result<std::vector<CommunicatorView>> inspect_process(int pid) {
   }
   if (views.empty())
     return fail(StatusCode::kInvalidUsage,
-                "process {} ({}) has no communicator of Rondo: not its program, or between two",
+                "process {} ({}) has no Rondo communicator: it does not use Rondo, or is between "
+                "two communicators",
                 pid, command_of(pid));
   return views;
 }

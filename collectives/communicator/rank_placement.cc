@@ -94,7 +94,7 @@ class Finding {
     }
     auto found = topology::read_host_graph(options);
     if (!found.ok()) {
-      RONDO_WARN("how the devices of this host are wired is not known: {}", found.error().text);
+      RONDO_WARN("the topology of this host's devices is unknown: {}", found.error().text);
       return no_graph();
     }
     if (!found->wrong.empty()) RONDO_WARN("{}", found->wrong);
@@ -193,7 +193,7 @@ Result<PlacementRecord> PlacementRecord::decode(ByteSpan blob, int rank) {
   record.tuner = in.get_string();
   if (!in.finished() || record.numa < -1 || record.hca.size() > kMaxHcaBytes ||
       record.tuner.size() > kMaxTunerBytes)
-    return fail(StatusCode::kRemoteError, "rank {} sent a place that cannot be read", rank);
+    return fail(StatusCode::kRemoteError, "rank {} sent a placement that cannot be read", rank);
   return record;
 }
 

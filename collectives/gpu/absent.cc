@@ -24,7 +24,7 @@ Status enqueue_together(std::span<const RankWork> works) {
 }
 
 Result<int> resident_connected_ctas(const GpuApi&, int device) {
-  return fail(StatusCode::kInternalError, "CUDA device {} is asked for in a build without CUDA",
+  return fail(StatusCode::kInternalError, "CUDA device {} is requested in a build without CUDA",
               device);
 }
 

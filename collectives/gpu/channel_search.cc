@@ -96,7 +96,7 @@ ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape
                           int rank) {
   std::int64_t cross_nic = env::get_int("NCCL_CROSS_NIC");
   if (cross_nic < 0 || cross_nic > 2) {
-    RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: it counts as 2", cross_nic);
+    RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: using 2", cross_nic);
     cross_nic = 2;
   }
   ChannelOrders orders = find_orders({placement, shape, max_ctas, static_cast<int>(cross_nic)});

@@ -70,7 +70,7 @@ void DeviceWindows::withdraw(Window* window) {
   };
   const Status gone = DeviceRank::of(state_).hosted()->errands().run(
       step, net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds)),
-      "taking back what the network has of a window");
+      "deregistering a window from the network");
   if (!gone.ok()) RONDO_WARN("rank {}: {}", state_.members.rank, gone.error().text);
 }
 
@@ -82,7 +82,7 @@ bool DeviceWindows::is_by_network() const {
 Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* mine,
                                        Window* window) const {
   RemotePuts& puts = state_.one_sided.remote_puts();
-  std::string why_not = fmt::format("{} has no writes of one side", state_.network);
+  std::string why_not = fmt::format("{} has no one-sided writes", state_.network);
   const auto step = [&]() -> Result<bool> {
     const RelaxedCapture relaxed;
     const DeviceScope scope(state_.options.device);
@@ -103,7 +103,7 @@ Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* m
                                                           "registering a window with the network");
   why_not.copy(mine->why_not, sizeof(mine->why_not) - 1);
   if (mine->keys.memory_bytes == 0 && is_by_network())
-    RONDO_INFO(kNet, "rank {}: the network does not write into its window of {} bytes: {}",
+    RONDO_INFO(kNet, "rank {}: the network cannot write into its window of {} bytes: {}",
                state_.members.rank, bytes, why_not);
   return told;
 }
@@ -137,7 +137,7 @@ const std::byte* DeviceWindows::name_to_network(const void* memory, std::size_t 
 Result<DeviceWindows::Target> DeviceWindows::place(int window, int peer) const {
   const Window& found = windows_[window];
   if (found.at.empty())
-    return fail(StatusCode::kInvalidArgument, "PutSignal : the window is not registered any more");
+    return fail(StatusCode::kInvalidArgument, "PutSignal : the window is no longer registered");
   if (found.at[peer] != nullptr) return Target{found.at[peer]};
   if (found.written[peer]) return Target{nullptr, found.by_network};
   return fail(StatusCode::kInvalidUsage,
@@ -206,8 +206,7 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
   }
   if (!is_neighbour(peer)) {
     window->why_not[peer] = fmt::format(
-        "it is on another host, and the network does not write there ({}): ncclSend and ncclRecv "
-        "carry the bytes",
+        "it is on another host, and the network cannot write there ({}): use ncclSend and ncclRecv",
         offer.why_not);
     return;
   }
@@ -264,7 +263,7 @@ std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle
     *object = std::move(*handle);
     return made;
   }
-  RONDO_WARN("a window goes without multicast memory (NVLS): {}", handle.error().text);
+  RONDO_WARN("a window has no multicast memory (NVLS): {}", handle.error().text);
   return nullptr;
 }
 
@@ -320,7 +319,7 @@ Result<bool> DeviceWindows::all_could(Communicator& self, const Status& own) con
     Answer said{};
     std::memcpy(&said, told[r].data(), sizeof(said));
     if (said.failed == 0) continue;
-    RONDO_WARN("a window goes without multicast memory (NVLS), since rank {} could not join: {}", r,
+    RONDO_WARN("a window has no multicast memory (NVLS), since rank {} could not join: {}", r,
                said.text);
     return false;
   }
@@ -370,9 +369,9 @@ Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, 
   RONDO_CHECK_OK(why);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r].pointer == 0)
-      return fail(StatusCode::kInvalidArgument,
-                  "CommWindowRegister : rank {}'s window is no memory that its CUDA device reaches",
-                  r);
+      return fail(
+          StatusCode::kInvalidArgument,
+          "CommWindowRegister : rank {}'s window is not memory that its CUDA device can access", r);
   RONDO_CHECK_OK(exchange_handles(own, listener, &offers));
   made.at.resize(all.size());
   made.why_not.resize(all.size());

@@ -20,11 +20,11 @@ std::string why_hosts(const InternodeQuestion& question, const CallRecord& recor
   if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
     return "NCCL_PROTO leaves out simple";
   if (record.collective < Collective::kAllReduce || record.collective > Collective::kScatter)
-    return "it has no ring, no tree and no messages";
+    return "the collective has no ring, tree or message algorithm";
   if (bytes_across_hosts(question.facts, record) < question.from_bytes)
-    return fmt::format("less than {} move (RONDO_GPU_RELAY, unmeasured)",
+    return fmt::format("it moves less than {} (RONDO_GPU_RELAY, unmeasured)",
                        bytes_text(question.from_bytes));
-  return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE wants tree order";
+  return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE requires tree order";
 }
 
 // Whether the costs behind the choice were measured. Those of networks never are.
@@ -98,7 +98,7 @@ std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
       if (row.what != "call") rows.push_back(row);
     return rows;
   }
-  rows.push_back({"runs", "as kernels", "each rank's proxy carries slots from host to host"});
+  rows.push_back({"runs", "as kernels", "each rank's proxy sends slots between hosts"});
   add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));

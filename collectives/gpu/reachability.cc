@@ -178,7 +178,8 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   found.near = P2pReach(ranks);
   for (int a = 0; a < ranks; ++a) {
     if (records.reach[a].size() != n)
-      return fail(StatusCode::kRemoteError, "rank {} did not say whose memory its GPU reaches", a);
+      return fail(StatusCode::kRemoteError,
+                  "rank {} did not report which ranks' memory its GPU can access", a);
     for (int b = 0; b < ranks; ++b)
       if (records.reach[a][b] == std::byte{0}) found.near.separate(a, b);
   }

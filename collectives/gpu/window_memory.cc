@@ -81,8 +81,8 @@ WindowMemory WindowMemory::of(void* pointer, std::size_t bytes, int device,
   }
   if (info.kind != GpuMemory::kDevice) {
     window.why_not =
-        "it is managed or pageable memory, which moves while adapters write it: "
-        "allocate it with ncclMemAlloc, cudaMalloc or cudaHostAlloc";
+        "it is managed or pageable memory, which can move while NICs write to it: allocate it with "
+        "ncclMemAlloc, cudaMalloc or cudaHostAlloc";
     return window;
   }
   const auto rules = GpuDirectRules::from_environment();

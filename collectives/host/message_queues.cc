@@ -74,8 +74,9 @@ std::string MessageQueues::what_has_come(int from) const {
       list += fmt::format("{}{} bytes with tag {} from rank {}", list.empty() ? "" : ", ",
                           arrival.bytes, arrival.from.tag, arrival.from.peer);
   }
-  if (count == 0) return "nothing else has come from it";
-  return fmt::format("what has come: {}{}", list, count > kListedMessages ? ", ..." : "");
+  if (count == 0) return "no other message from it has arrived";
+  return fmt::format("messages that have arrived: {}{}", list,
+                     count > kListedMessages ? ", ..." : "");
 }
 
 void MessageQueues::cancel(const Completion* request, double waited) {
@@ -120,7 +121,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
     if (both != unexpected.end())
       why = fmt::format(
           "which itself sends {} bytes with tag {} to rank {}: each waits for the other to "
-          "receive; let one of them receive first, or use isend",
+          "receive; make one of them receive first, or use isend",
           both->bytes, both->from.tag, members_.rank);
     it->second.request->finish(fail(
         StatusCode::kTimeout, "rank {} waited {:.3g} s to send {} bytes with tag {} to {}, {}",
@@ -139,7 +140,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
   const bool coming = peer.incoming && is_it(*peer.incoming);
   const bool leaving = std::any_of(peer.out.begin(), peer.out.end(), is_it);
   if (!coming && !leaving) return false;
-  const std::string broken = fmt::format("rank {} waited {:.3g} s in a message with {}",
+  const std::string broken = fmt::format("rank {} waited {:.3g} s to finish a message with {}",
                                          members_.rank, waited, members_.name_of(rank));
   if (!coming) return fail_peer(rank, broken), true;
   peer.incoming->request->finish(fail(StatusCode::kTimeout, "{}", broken));
@@ -169,9 +170,9 @@ void MessageQueues::end_all(const Error& error) {
   posted.clear();
   unexpected.clear();
   (void)guarded("messages", [&] {
-    faults_.raise(faults_.make(error.code, members_.rank,
-                               fmt::format("{} had to end its messages: {}",
-                                           members_.name_of(members_.rank), error.text)));
+    faults_.raise(faults_.make(
+        error.code, members_.rank,
+        fmt::format("{} cancelled its messages: {}", members_.name_of(members_.rank), error.text)));
     return ok_status();
   }).ok();
 }

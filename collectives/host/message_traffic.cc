@@ -151,9 +151,9 @@ void MessageTraffic::begin(int from, const CallRecord& record, const std::byte* 
   if (record.flags == kData) return begin_data(from, record);
   Peer& peer = queues_.peers[from];
   if (record.flags == kEager && record.count > peer.eager_bytes)
-    return refuse(from, fmt::format("a message of {} bytes unasked, while its RONDO_EAGER_BYTES "
-                                    "is {}",
-                                    record.count, peer.eager_bytes));
+    return refuse(from,
+                  fmt::format("an eager message of {} bytes, although its RONDO_EAGER_BYTES is {}",
+                              record.count, peer.eager_bytes));
   const Envelope envelope{from, record.root, record.type};
   std::optional<Receive> receive = queues_.match(envelope);
   if (receive && record.flags == kEager) {
@@ -185,7 +185,7 @@ void MessageTraffic::begin_data(int from, const CallRecord& record) {
     if (granted.mapped().bytes != record.count) {
       const std::uint64_t wanted = granted.mapped().bytes;
       peer.granted.insert(std::move(granted));
-      return refuse(from, fmt::format("{} bytes where {} were asked for", record.count, wanted));
+      return refuse(from, fmt::format("{} bytes, but {} were requested", record.count, wanted));
     }
     incoming.out = granted.mapped().out;
     incoming.request = granted.mapped().request;

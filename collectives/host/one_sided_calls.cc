@@ -64,8 +64,8 @@ bool OneSidedCalls::windows_are_whole() {
       continue;
     faults_.raise(
         faults_.make(StatusCode::kRemoteError, members_.rank,
-                     fmt::format("rank {}: a window was taken out of its peers' reach, because a "
-                                 "rank of another communicator stands still in it",
+                     fmt::format("rank {}: a window was made inaccessible to its peers, because a "
+                                 "rank of another communicator still uses it and makes no progress",
                                  members_.rank)));
     return false;
   }
@@ -78,8 +78,8 @@ OneSidedCalls::Offer OneSidedCalls::offer_of(void* memory, std::size_t bytes) {
   const WindowKeys keys = remote_puts_.offer({&side, 1}, &why_not);
   if (!why_not.empty())
     RONDO_WARN(
-        "rank {}: the network does not write into its window of {} bytes, so that puts from other "
-        "hosts move only while this rank is in a one-sided call: {}",
+        "rank {}: the network cannot write into its window of {} bytes, so puts from other hosts "
+        "progress only while this rank is in a one-sided call: {}",
         members_.rank, bytes, why_not);
   return {{reinterpret_cast<std::uintptr_t>(memory), bytes, place_of(memory, bytes)}, keys};
 }
@@ -119,8 +119,8 @@ void OneSidedCalls::withdraw(int number) {
   const Window::Side& own = window.sides[members_.rank];
   const Status cut = withdrawal_.cut_off(reinterpret_cast<const void*>(own.pointer), own.bytes);
   if (!cut.ok())
-    RONDO_WARN("rank {}: a peer that stands still may yet write a window: {}", members_.rank,
-               cut.error().text);
+    RONDO_WARN("rank {}: a peer that makes no progress may still write to a window: {}",
+               members_.rank, cut.error().text);
 }
 
 OneSidedCalls::Peer& OneSidedCalls::peer_at(int rank) {
@@ -142,22 +142,24 @@ bool OneSidedCalls::take_puts_of(int p) {
   bool moved = false;
   for (; end.ready(); end.pop(), moved = true) {
     if (!peer.receiving) {
-      if (end.bytes() != sizeof(PutHeader)) return refuse_put(p, "sends what is no put");
+      if (end.bytes() != sizeof(PutHeader))
+        return refuse_put(p, "sends a put without a valid header");
       std::memcpy(&peer.now, end.slot(), sizeof(PutHeader));
-      if (peer.now.signal >= kSignals) return refuse_put(p, "raises a signal that is none");
+      if (peer.now.signal >= kSignals) return refuse_put(p, "raises a signal that does not exist");
       if (peer.now.window != kNoWindow) {
         const bool known = peer.now.window < windows_.size();
         if (!known || !windows_[peer.now.window].alive)
           return refuse_put(p, "puts into a window that is not registered here");
         const std::uint64_t there = windows_[peer.now.window].sides[members_.rank].bytes;
         if (peer.now.offset > there || peer.now.bytes > there - peer.now.offset)
-          return refuse_put(p, "puts beyond the window");
+          return refuse_put(p, "puts beyond the end of the window");
       }
       peer.received = 0;
       peer.receiving = true;
     } else {
       const std::uint64_t bytes = end.bytes();
-      if (bytes > peer.now.bytes - peer.received) return refuse_put(p, "sends more than it said");
+      if (bytes > peer.now.bytes - peer.received)
+        return refuse_put(p, "sends more bytes than it announced");
       const Window::Side& own = windows_[peer.now.window].sides[members_.rank];
       auto* to = reinterpret_cast<std::byte*>(own.pointer) + peer.now.offset + peer.received;
       std::memcpy(to, end.slot(), bytes);
@@ -171,9 +173,9 @@ bool OneSidedCalls::take_puts_of(int p) {
 }
 
 bool OneSidedCalls::refuse_put(int peer, const char* what) {
-  faults_.raise(
-      faults_.make(StatusCode::kInvalidUsage, peer,
-                   fmt::format("{} {} of rank {}", members_.name_of(peer), what, members_.rank)));
+  faults_.raise(faults_.make(
+      StatusCode::kInvalidUsage, peer,
+      fmt::format("{} {}; rank {} refuses it", members_.name_of(peer), what, members_.rank)));
   return true;
 }
 

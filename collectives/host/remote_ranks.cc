@@ -73,7 +73,7 @@ void RemoteRanks::tell(const Fault& fault) {
   message.insert(message.begin(), std::byte{kFaultMessage});
   for (int r = 0; r < members_.size; ++r)
     if (members_.local_of(r) < 0 && !links_->send_control(r, message).ok())
-      RONDO_INFO(kNet, "cannot tell rank {} of a fault", r);
+      RONDO_INFO(kNet, "cannot report a fault to rank {}", r);
   (void)links_->flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
 }
 

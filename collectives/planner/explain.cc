@@ -50,7 +50,7 @@ void add_predictions(const PlanFacts& facts, const CallRecord& record,
   };
   rows->push_back({"predicted", time_of(all[0]),
                    facts.costs.measured ? "on costs that rondo tune has measured"
-                                        : "on priors: rondo tune measures this machine"});
+                                        : "on priors: run rondo tune to measure this machine"});
   if (all.size() > 1)
     rows->push_back({"next best", std::string(name_of(all[1])), "predicted " + time_of(all[1])});
   PlanFacts open = facts;

@@ -78,7 +78,7 @@ class Complaints {
   std::string text(const TunerPlugin& plugin) const {
     if (count_ == 0) return {};
     const std::string more = count_ == 1 ? "" : fmt::format(", and {} more", count_ - 1);
-    return fmt::format("{}: {}{}; NCCL_DEBUG=INFO says what runs there", plugin.text(), first_,
+    return fmt::format("{}: {}{}; NCCL_DEBUG=INFO logs what runs instead", plugin.text(), first_,
                        more);
   }
 

@@ -32,10 +32,11 @@ Result<std::unique_ptr<const TunerPlugin>> read_library(void* library, const std
                   version, printable(file), missing);
     return std::make_unique<const TunerPlugin>(table, version, file);
   }
-  return fail(StatusCode::kInvalidUsage,
-              "the library {} is no tuner plugin: it has none of the symbols ncclTunerPlugin_v{} "
-              "to ncclTunerPlugin_v{}; set NCCL_TUNER_PLUGIN to another one, or to none",
-              printable(file), abi::kOldest, abi::kNewest);
+  return fail(
+      StatusCode::kInvalidUsage,
+      "the library {} is not a tuner plugin: it has none of the symbols ncclTunerPlugin_v{} to "
+      "ncclTunerPlugin_v{}; set NCCL_TUNER_PLUGIN to another one, or to none",
+      printable(file), abi::kOldest, abi::kNewest);
 }
 
 // A library that is a tuner is never unloaded; it may also be in use as another plugin.

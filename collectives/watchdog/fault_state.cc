@@ -63,7 +63,7 @@ void FaultState::raise(Fault fault, bool tells_other_hosts) {
   const Fault& kept = *fault_;  // never replaced
   // If memory is short, the peers of this host must still receive the fault.
   const auto tell = [&](const auto& how) {
-    (void)guarded("telling of a fault", [&] { return how(kept), ok_status(); }).ok();
+    (void)guarded("reporting a fault", [&] { return how(kept), ok_status(); }).ok();
   };
   tell([](const Fault& raised) { RONDO_WARN("{}", raised.text); });
   for (const auto& listener : listeners_) tell(listener);

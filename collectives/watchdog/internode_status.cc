@@ -72,7 +72,8 @@ std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint6
 
 void InternodeStatus::send(int peer, std::span<const std::byte> message) {
   if (const Status sent = options_.links.send_control(peer, message); !sent.ok())
-    RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", options_.rank, peer, sent.error().text);
+    RONDO_INFO(kNet, "rank {} cannot report to rank {}: {}", options_.rank, peer,
+               sent.error().text);
 }
 
 void InternodeStatus::tell(const Fault& fault) {

@@ -80,7 +80,7 @@ void StatusExchange::tell(int peer, bool is_question, std::uint64_t wanted) {
     std::vector<std::byte> message = encode_host_report(report);
     message.insert(message.begin(), std::byte{kReportMessage});
     if (!remote_.links()->send_control(peer, message).ok()) {
-      RONDO_INFO(kNet, "cannot tell rank {} what this host does", peer);
+      RONDO_INFO(kNet, "cannot report to rank {} what this host does", peer);
       return;
     }
     report.ranks.clear();

@@ -82,7 +82,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
 void Supervisor::raise_timeout(const WaitSite& site, double limit) {
   const int awaited = members_.global_of(site), blamed = graph_.last_of_chain(awaited);
   std::string who = blamed >= 0 ? members_.name_of(blamed) : "its peers";
-  if (blamed != awaited) who += fmt::format(" (by way of rank {})", awaited);
+  if (blamed != awaited) who += fmt::format(" (through rank {})", awaited);
   faults_.raise(
       faults_.make(StatusCode::kTimeout, blamed,
                    fmt::format("{}. All ranks:\n{}",

@@ -167,11 +167,11 @@ std::string WaitGraph::describe_rank(int global) const {
   const std::string who = members_.name_of(global) + ": ";
   const std::optional<RankReport> report = report_on(global);
   if (!report)
-    return who + "nothing heard: no rank of its host is inside a call, or they stand still";
+    return who + "no report: no rank of its host is inside a call, or they make no progress";
   std::string what = who + describe(*report, host_.sequence);
   if (members_.local_of(global) >= 0) return what;
   const double age = static_cast<double>(now_ns() - statuses_.of(global)->heard_ns) / 1e9;
-  return age < kOld ? what : what + fmt::format(" (heard {:.0f} s ago)", age);
+  return age < kOld ? what : what + fmt::format(" (reported {:.0f} s ago)", age);
 }
 
 }  // namespace rondo

@@ -21,7 +21,8 @@ class MessageRun {
     for (int rank = 0; rank < static_cast<int>(call_.launches.size()); ++rank)
       if (time_.spawn([this, rank] { play_rank(rank); }) == VirtualTime::kNone) full_ = true;
     const bool ended = time_.run();
-    if (full_) return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+    if (full_)
+      return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!ended || !connections_.all_idle())
       return fail(StatusCode::kInternalError, "messages of {} ranks end with ranks that still wait",
                   call_.launches.size());

@@ -37,7 +37,7 @@ class MulticastRun {
     for (int cta = 0; cta < call_.ctas; ++cta)
       for (int rank = 0; rank < call_.ranks; ++rank)
         if (time_.spawn([this, cta, rank] { play_cta(rank, cta); }) == VirtualTime::kNone)
-          return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+          return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!time_.run())
       return fail(StatusCode::kInternalError, "CTAs of {} ranks wait for each other", call_.ranks);
     return result_of(time_.end_ns(), traffic_);

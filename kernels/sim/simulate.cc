@@ -42,7 +42,8 @@ class Run {
         find_row(call_.algorithm, call_.collective, Where::kGpu)->verbs == Verbs::kPeerMemory
             ? start_pushes(left_out)
             : start_links(left_out);
-    if (!started) return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+    if (!started)
+      return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!time_.run() || !all_idle())
       return fail(StatusCode::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
                   name(call_.algorithm), name(call_.collective), call_.ranks);
@@ -116,7 +117,7 @@ std::uint64_t rounds_of(const SimStream& stream) {
 Status check(const SimCall& call) {
   const AlgorithmRow* const row = find_row(call.algorithm, call.collective, Where::kGpu);
   if (row == nullptr)
-    return fail(StatusCode::kInvalidArgument, "the simulator has no text of {} for {}",
+    return fail(StatusCode::kInvalidArgument, "the simulator has no algorithm {} for {}",
                 name(call.algorithm), name(call.collective));
   if (call.ranks < 2 || call.streams.empty())
     return fail(StatusCode::kInvalidArgument, "{} ranks and {} rings have nothing to simulate",

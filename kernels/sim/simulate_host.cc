@@ -65,7 +65,7 @@ Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmR
       memory.leave();
     };
     if (time.spawn(text) == VirtualTime::kNone)
-      return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+      return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
   }
   if (!time.run())
     return fail(StatusCode::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
@@ -93,15 +93,16 @@ Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limit
   const AlgorithmRow* const row = find_row(call.algorithm, call.collective);
   if (row == nullptr || row->verbs != Verbs::kPeerMemory ||
       (call.place == HostPath::kLines && !row->fits_lines))
-    return fail(StatusCode::kInvalidArgument, "{} has no text of {} over peers' memory{}",
+    return fail(StatusCode::kInvalidArgument, "{} cannot run {} over peers' memory{}",
                 name(call.algorithm), name(call.collective),
-                row != nullptr && row->verbs == Verbs::kPeerMemory ? " that fits into lines" : "");
+                row != nullptr && row->verbs == Verbs::kPeerMemory ? " by lines" : "");
   if (call.ranks < 2 || call.cores < 1)
     return fail(StatusCode::kInvalidArgument,
                 "{} ranks on {} cores have nothing to simulate: at least 2 ranks on 1 core",
                 call.ranks, call.cores);
   if (call.root < 0 || call.root >= call.ranks)
-    return fail(StatusCode::kInvalidArgument, "root {} is none of {} ranks", call.root, call.ranks);
+    return fail(StatusCode::kInvalidArgument, "root {} is not one of {} ranks", call.root,
+                call.ranks);
   const std::uint64_t all = host_rounds(call);
   const auto play_rounds = [&](std::uint64_t rounds) {
     return play_row(call, *row, all - rounds, limits.calls);

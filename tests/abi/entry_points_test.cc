@@ -1,4 +1,4 @@
-// What the entry points answer without any communicator: texts, parameters, refusals, groups.
+// Results of the entry points without any communicator: texts, parameters, refusals, groups.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The channels of GPUs' kernels follow the rings that the search finds: on one host and on several,
-// by which ports, and what ranks do that find different ones.
+// Channels of GPU kernels follow the rings that the search finds: on one host and on several,
+// through which ports, and what ranks do if they find different rings.
 #include "collectives/gpu/channel_search.h"
 
 #include <gtest/gtest.h>
@@ -29,11 +29,11 @@ std::shared_ptr<const topology::Graph> machine(const std::string& name) {
   return std::make_shared<const topology::Graph>(std::move(parsed->graph));
 }
 
-// The even GPUs are a host, and the odd ones.
+// The even GPUs form one host, the odd ones another.
 std::shared_ptr<const topology::Graph> pairs() { return machine("../gpu/two-hosts"); }
 const std::vector<std::vector<int>> kEvenAndOdd{{0, 2, 4, 6}, {1, 3, 5, 7}};
 
-// Hosts of one kind; gpus[h]: those that ranks are on, as the file numbers them.
+// Hosts of one kind; gpus[h]: GPUs used by the ranks of host h, as numbered in the file.
 struct Machines {
   Machines(const std::shared_ptr<const topology::Graph>& graph,
            const std::vector<std::vector<int>>& gpus, const std::vector<std::uint64_t>& host_of)
@@ -112,7 +112,7 @@ TEST(ChannelOrders, AreWrittenByTheRankThatTheEnvironmentNames) {
   ASSERT_FALSE(json.is_discarded());
   ASSERT_EQ(json["channels"].size(), orders.rings.size());
   EXPECT_EQ(json["channels"][1]["ranks"].get<std::vector<int>>(), orders.rings[1].ranks);
-  // Where it cannot be written the rings are the same.
+  // If the file cannot be written, the rings are the same.
   const WithEnvironment nowhere("NCCL_GRAPH_DUMP_FILE", "/nowhere/graph.json");
   EXPECT_EQ(of_rank(5).digest(), orders.digest());
 }
@@ -152,7 +152,7 @@ TEST(ChannelOrders, OfHostsLeaveByAsManyRanksAsThereArePorts) {
   }
 }
 
-// Whether every ring passes one port on all hosts.
+// True if every ring uses one port on all hosts.
 bool keeps_rails_apart(const ChannelOrders& orders) {
   for (const ChannelOrders::Ring& ring : orders.rings)
     for (const ChannelOrders::Ports& ports : ring.ports)
@@ -161,7 +161,7 @@ bool keeps_rails_apart(const ChannelOrders& orders) {
   return true;
 }
 
-// NCCL_IB_HCA, of each host's first rank: what the network leaves alone is in no ring.
+// NCCL_IB_HCA of each host's first rank: ports that the network does not use are in no ring.
 TEST(ChannelOrders, UseThePortsThatTheNetworkMay) {
   Machines hosts = two_hosts();
   const auto only = [&](const char* first, const char* second) {
@@ -184,8 +184,7 @@ TEST(ChannelOrders, UseThePortsThatTheNetworkMay) {
   EXPECT_EQ(only("nothing_of_this_host", "").rings.size(), 4u) << "its network is another one";
 }
 
-// NCCL_CROSS_NIC: where it costs speed, 0 alone keeps rails apart; where it costs none, 2 does,
-// too.
+// NCCL_CROSS_NIC: if rails cost speed, only 0 keeps them apart; if they cost none, 2 does, too.
 TEST(ChannelOrders, KeepRailsApart) {
   const std::vector<std::vector<int>> gpus{numbers(0, 8), numbers(0, 8)};
   const std::vector<std::uint64_t> host_of{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -257,7 +256,7 @@ TEST(ChannelOrders, LayOutARingAndTreesOverTheirPositions) {
   EXPECT_EQ(ConnectionLayout(shape, near).orders_at(), 0u);
 }
 
-// Each rank's proxy has one connection of a ring to the other host: a quarter of the bytes.
+// Each rank's proxy has one ring connection to the other host: a quarter of the bytes.
 TEST(ChannelOrders, GiveEachProxyAQuarter) {
   const ChannelOrders orders = two_hosts().orders();
   const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
@@ -287,7 +286,7 @@ TEST(ChannelOrders, RanksThatFindOthersTakeNone) {
   EXPECT_TRUE(agreed_orders(all, orders).rings.empty());
 }
 
-// A root reduces over trees where on every channel its position has few enough neighbours.
+// A root can reduce over trees if its position has few enough neighbours on every channel.
 TEST(ChannelOrders, TellWhichRootsTreesTake) {
   DevicePlanFacts facts;
   facts.ranks = 8;

@@ -94,7 +94,7 @@ Status check_forest(const std::vector<GraphNode>& nodes, const std::vector<Graph
     if (link.kind != GraphLinkKind::kPci) continue;
     int& up = above[static_cast<std::size_t>(link.from)];
     if (up >= 0 && up != link.to) {
-      return fail(StatusCode::kInvalidArgument, "PCI device {} hangs from two bridges",
+      return fail(StatusCode::kInvalidArgument, "PCI device {} is attached to two bridges",
                   nodes[static_cast<std::size_t>(link.from)].bus_id);
     }
     up = link.to;
@@ -106,7 +106,7 @@ Status check_forest(const std::vector<GraphNode>& nodes, const std::vector<Graph
       at = steps > nodes.size() ? -1 : above[static_cast<std::size_t>(at)];
     }
     if (at < 0 || nodes[static_cast<std::size_t>(at)].kind != NodeKind::kNuma) {
-      return fail(StatusCode::kInvalidArgument, "{} {}{} hangs from no NUMA node",
+      return fail(StatusCode::kInvalidArgument, "{} {}{} is attached to no NUMA node",
                   name(nodes[i].kind), nodes[i].bus_id, nodes[i].name);
     }
   }
@@ -268,7 +268,7 @@ int GraphBuilder::numa_of(int node) const {
 
 Result<Graph> GraphBuilder::build() && {
   if (nodes_.size() > kMaxNodes) {
-    return fail(StatusCode::kInvalidArgument, "a host of {} devices; at most {} are understood",
+    return fail(StatusCode::kInvalidArgument, "a host of {} devices; at most {} are supported",
                 nodes_.size(), kMaxNodes);
   }
   RONDO_CHECK_OK(check_forest(nodes_, links_));
@@ -279,7 +279,7 @@ Result<Graph> GraphBuilder::build() && {
     const bool devices = two.kind == NodeKind::kGpu || two.kind == NodeKind::kNic;
     if (devices && !two.bus_id.empty() && one.kind == two.kind && one.bus_id == two.bus_id &&
         one.port == two.port) {
-      return fail(StatusCode::kInvalidArgument, "{} {} is there twice", name(two.kind), two.bus_id);
+      return fail(StatusCode::kInvalidArgument, "{} {} occurs twice", name(two.kind), two.bus_id);
     }
   }
   Graph graph;

@@ -85,7 +85,7 @@ class HwlocReader {
                                              .cpus = cpus_of(object.cpuset),
                                              .source = Source::kHwloc});
     });
-    if (numa_.empty()) return fail(StatusCode::kInvalidArgument, "hwloc knows no NUMA node");
+    if (numa_.empty()) return fail(StatusCode::kInvalidArgument, "hwloc found no NUMA node");
     for (const auto type : {HWLOC_OBJ_BRIDGE, HWLOC_OBJ_PCI_DEVICE}) {
       for_each_object(topology_, type, [&](const hwloc_obj& object) {
         const HwlocPci* pci = pci_of(object);
@@ -187,7 +187,7 @@ class HwlocReader {
         count == 0)
       return;
     if (found != nullptr) hwloc_distances_release(topology_.get(), found);
-    notes_.emplace_back("the matrix NVLinkBandwidth: NVLinks are NVML's to tell");
+    notes_.emplace_back("the matrix NVLinkBandwidth: NVLinks are read from NVML");
   }
 
   const HwlocTopology& topology_;

@@ -53,9 +53,9 @@ class Joiner {
     if (is_device(node)) {
       const int found = same_in_found(node);
       if (found < 0) {
-        differences_.push_back(fmt::format("{} {}{}{} is not here", name(node.kind), node.bus_id,
-                                           node.bus_id.empty() || node.name.empty() ? "" : " ",
-                                           node.name));
+        differences_.push_back(
+            fmt::format("{} {}{}{} is not on this host", name(node.kind), node.bus_id,
+                        node.bus_id.empty() || node.name.empty() ? "" : " ", node.name));
         return;
       }
       complete(node, found_.node(found));

@@ -155,7 +155,7 @@ Status NcclXmlReader::read_numa(Xml element) {
   RONDO_TRY(const int id, number(element, "numaid", 0, kMaxCpu));
   const char* mask = element.attribute("affinity").value();
   auto cpus = cpus_of_mask(mask);
-  if (!cpus) return refuse(element, "affinity=\"{}\" is no mask of cores", mask);
+  if (!cpus) return refuse(element, "affinity=\"{}\" is not a core mask", mask);
   CpuModel model{element.attribute("arch").value(), element.attribute("vendor").value()};
   RONDO_TRY(model.family, number(element, "familyid", 0, 1 << 16));
   RONDO_TRY(model.model, number(element, "modelid", 0, 1 << 16));
@@ -277,7 +277,7 @@ Status NcclXmlReader::resolve_links() {
     }
     const int to = link.target.empty() ? builder_.nvswitch() : builder_.find(link.target);
     if (to < 0 || to == link.from) {
-      return refuse(link.element, "target=\"{}\" is no other GPU of this file", link.target);
+      return refuse(link.element, "target=\"{}\" is not another GPU of this file", link.target);
     }
     builder_.link(
         {link.from, to, GraphLinkKind::kNvLink, link.count * each, link.count, Source::kFile});

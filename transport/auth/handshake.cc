@@ -171,7 +171,9 @@ void Handshake::take_message() {
       peer_build_ = read_build(in);
       if (!proven_by(kAcceptor, ByteSpan(said_).last(kProof)))
         return refuse(
-            fmt::format("who answers does not hold the secret, or is not '{}'", endpoint_), true);
+            fmt::format("the process that answers does not hold the secret, or is not '{}'",
+                        endpoint_),
+            true);
       state_ = State::kTurn;
       return;
     case kAnswer: {

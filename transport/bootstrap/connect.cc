@@ -95,7 +95,7 @@ class Attempt {
   }
 
   std::string connected_text() const {
-    return to_.text() + ": connected, but nobody serves this id there (yet, or any more)";
+    return to_.text() + ": connected, but no process serves this id there (not yet, or no longer)";
   }
 
   void fail_with(const std::string& why, bool refused) {
@@ -171,13 +171,13 @@ class Connecting {
     if (!all_refused) refused_since_ = kNever;
     if (all_refused && refused_since_ == kNever) refused_since_ = Clock::now();
     if (all_refused && Clock::now() - refused_since_ >= request_.refusal_grace)
-      return fail(StatusCode::kRemoteError, "nobody listens any more while {} ({}){}",
+      return fail(StatusCode::kRemoteError, "no process listens any more while {} ({}){}",
                   request_.what, trouble(), remedy());
     const bool differs = any(&Attempt::other_secret);
     if (differs && differs_since_ == kNever) differs_since_ = Clock::now();
     if (differs && Clock::now() - differs_since_ >= kSecretGrace)
       return fail(StatusCode::kInvalidUsage,
-                  "no rank of the same secret answers while {}: RONDO_SECRET must be the same on "
+                  "no rank with the same secret answers while {}: RONDO_SECRET must be the same on "
                   "all ranks, set on all or on none ({})",
                   request_.what, trouble());
     return ok_status();

@@ -118,15 +118,14 @@ void Rendezvous::serve(std::span<const pollfd> ready) {
   if (net::Clock::now() < deadline_ || finished_) return;
   if (!error_) {
     const double seconds = std::chrono::duration<double>(shortest_timeout_).count();
-    fail_all(fail(StatusCode::kTimeout,
-                  "{} of {} {} not {} within {:.3g} s; look at what they do, and whether they can "
-                  "reach this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT "
-                  "the time){}",
-                  name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
-                  full_ ? "connected to their neighbours" : "joined", seconds,
-                  doubted_
-                      ? "; somebody with this id left when it was challenged: RONDO_SECRET must be "
-                        "the same on all ranks, set on all or on none"
+    fail_all(
+        fail(StatusCode::kTimeout,
+             "{} of {} {} not {} within {:.3g} s; check what they do, and whether they can reach "
+             "this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT the time){}",
+             name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
+             full_ ? "connected to their neighbours" : "joined", seconds,
+             doubted_ ? "; a process with this id left when it was challenged: RONDO_SECRET must "
+                        "be the same on all ranks, set on all or on none"
                       : ""));
   }
   finished_ = true;

@@ -228,7 +228,7 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
     RONDO_TRY(const IdContents contents, decode_id(request.id));
     if (contents.secret == Digest{})
       return fail(StatusCode::kInvalidArgument,
-                  "the unique id has lost its secret: nobody can join");
+                  "the unique id has lost its secret: no rank can join");
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
     const auth::Key key(contents.secret, state->secret.bytes());
     state->met_at = net::on_links_here(contents.addresses);

@@ -12,8 +12,7 @@ constexpr auto kSlackPerLevel = std::chrono::milliseconds(300);
 
 Error too_large(std::size_t bytes) {
   return fail(StatusCode::kInvalidArgument,
-              "the ranks gave {} bytes to one exchange; at most {} go together", bytes,
-              net::kMaxPayload);
+              "the ranks gave {} bytes to one exchange; at most {} fit", bytes, net::kMaxPayload);
 }
 
 }  // namespace
@@ -147,7 +146,7 @@ Result<Bytes> SessionState::take(Neighbour& from, Message type) {
   from.inbox.pop_front();
   if (frame.type != type || frame.round != round_)
     return fail(StatusCode::kRemoteError,
-                "rank {} broke the protocol: message {} of exchange {} where {} of {} was due",
+                "rank {} broke the protocol: message {} of exchange {} where {} of {} was expected",
                 from.rank, frame.type, frame.round, static_cast<int>(type), round_);
   return std::move(frame.payload);
 }

@@ -135,10 +135,9 @@ Result<UniqueId> read_board(const Secret& name, const net::Deadline& deadline) {
       if (read_from(shown, &id)) return id;
     const auto again = std::min(net::Clock::now() + pause, deadline.at);
     pause = std::min<net::Clock::duration>(pause * 3 / 2, kLongestPause);
-    const auto waited =
-        net::wait_until({}, again, deadline,
-                        "waiting for word from rank 0 on this host (which must have the same "
-                        "RONDO_SECRET and launcher)");
+    const auto waited = net::wait_until(
+        {}, again, deadline,
+        "waiting for rank 0 on this host (which must have the same RONDO_SECRET and launcher)");
     if (!waited.ok()) return waited.error();
   }
 }

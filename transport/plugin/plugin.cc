@@ -62,7 +62,7 @@ Result<std::unique_ptr<const Plugin>> read_library(void* library, const std::str
   }
   return fail(
       StatusCode::kInvalidUsage,
-      "the library {} is no network plugin: it has none of the symbols ncclNetPlugin_v{} to "
+      "the library {} is not a network plugin: it has none of the symbols ncclNetPlugin_v{} to "
       "ncclNetPlugin_v{}; set NCCL_NET_PLUGIN to another one, or to none",
       printable(file), abi::kOldest, abi::kNewest);
 }

@@ -99,7 +99,8 @@ std::optional<net::Request> PluginLink::isend(const CallRecord& record,
                                               std::span<const std::byte> body, net::MemoryKey key,
                                               std::uint32_t tag) {
   if (!body.empty() && endpoint_.memory.find(key, body) == nullptr)
-    fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
+    fail_with(fmt::format("key {} does not belong to memory with the {} bytes to send", key,
+                          body.size()));
   if (body.size() > endpoint_.device.max_bytes)
     fail_with(fmt::format("{} bytes are more than {} sends at once ({})", body.size(),
                           endpoint_.plugin.text(), endpoint_.device.max_bytes));
@@ -110,7 +111,8 @@ std::optional<net::Request> PluginLink::irecv(CallRecord& record, std::span<std:
                                               net::MemoryKey key) {
   const net::Memory* const memory = room.empty() ? nullptr : endpoint_.memory.find(key, room);
   if (!room.empty() && memory == nullptr)
-    fail_with(fmt::format("key {} names no memory with room for {} bytes", key, room.size()));
+    fail_with(
+        fmt::format("key {} does not belong to memory with room for {} bytes", key, room.size()));
   return receive_.push(record, room, memory, key);
 }
 

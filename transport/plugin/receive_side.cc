@@ -81,7 +81,7 @@ bool ReceiveSide::settle_next(Message& message) {
 bool ReceiveSide::check(const Message& message, const Header& header) {
   const bool whole = message.header.bytes < 0 || message.header.bytes == sizeof(Header);
   if (!whole || header.token != token_ || header.number != received_) {
-    error_ = fail(StatusCode::kRemoteError, "what it sent as slot {} is no slot", received_);
+    error_ = fail(StatusCode::kRemoteError, "it sent an invalid slot {}", received_);
   } else if (header.bytes > message.room.size()) {
     error_ = fail(StatusCode::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit",
                   header.bytes, received_, message.room.size());

@@ -112,7 +112,7 @@ Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
                 "ncclMemAlloc has no room for {} bytes more: its {} extents hold {} bytes of a "
                 "memory file of {}{}",
                 bytes, extents_.size(), used_bytes_, file_,
-                file_ < memory_ * kFilePerMemory ? ", which ulimit -f keeps short: raise it" : "");
+                file_ < memory_ * kFilePerMemory ? ", which ulimit -f limits: raise it" : "");
   RONDO_TRY(Mapping mapping, Mapping::map(fd_.get(), bytes, offset, kArenaPiece));
   const auto first = reinterpret_cast<std::uintptr_t>(mapping.data()) >> kArenaPieceBits;
   if (first + (bytes >> kArenaPieceBits) > kArenaAddresses)
@@ -223,7 +223,7 @@ Status Arena::make_private(std::byte* begin, std::size_t bytes) {
   HostAtomics::store_release(withdrawals_, withdrawals_ + 1);
   if (mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd_.get(),
            static_cast<off_t>(offset_of(extent_of(begin), begin))) == MAP_FAILED)
-    return fail_errno(errno, "cannot map {} bytes anew (vm.max_map_count?)", bytes);
+    return fail_errno(errno, "cannot map {} bytes again (vm.max_map_count?)", bytes);
   RONDO_CHECK_OK(commit(begin, bytes, "a buffer that peers may still reach"));
   for (std::byte* page = begin; page < begin + bytes; page += kAlignment)  // if commit() cannot
     std::atomic_ref<std::uint8_t>(reinterpret_cast<std::uint8_t&>(*page)).fetch_or(0);

@@ -88,7 +88,8 @@ Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
     if (bytes < 0) return fail_errno(errno, "cannot receive descriptors");
     const bool complete = take_descriptors(message, received.fds);
     if (bytes != sizeof(received.value))
-      return fail(StatusCode::kRemoteError, "a message of {} bytes came by a Unix socket", bytes);
+      return fail(StatusCode::kRemoteError, "a message of {} bytes arrived over a Unix socket",
+                  bytes);
     if (complete) {
       if (recv(socket, &received.value, sizeof(received.value), 0) == bytes) return received;
       return peer_left();

@@ -67,7 +67,7 @@ Result<std::size_t> sealed_bytes(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kNeeded) != kNeeded)
     return fail(StatusCode::kRemoteError,
-                "what came as shared memory is no memory file that is sealed against shrinking");
+                "the received shared memory is not a memory file that is sealed against shrinking");
   struct stat info {};
   if (fstat(fd, &info) != 0) return fail_errno(errno, "cannot stat shared memory");
   return static_cast<std::size_t>(info.st_size);

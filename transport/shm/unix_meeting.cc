@@ -83,7 +83,7 @@ class Gathering {
                                     [&](const auto& guest) { return guest.index == index; });
     const auto at = static_cast<std::size_t>(found - guests.begin());
     if (found == guests.end() || settled(met_.guests[at])) {
-      RONDO_INFO(kShm, "process {} came to a Unix socket {}", index,
+      RONDO_INFO(kShm, "process {} connected to a Unix socket {}", index,
                  found == guests.end() ? "that does not expect it" : "twice");
       return;
     }
@@ -105,7 +105,7 @@ class Gathering {
       }
       UnixConnection made = connect_unix(guest.listener);
       if (made.error == ECONNREFUSED) {
-        miss(g, "nobody listens at its Unix socket");
+        miss(g, "no process listens at its Unix socket");
       } else if (made.error != 0) {
         if (made.error != EAGAIN && !is_shortage(made.error))
           met_.refused = fmt::format("connecting to a Unix socket: {}", std::strerror(made.error));

@@ -93,9 +93,10 @@ Status may_join(int socket) {
     return fail_errno(errno, "cannot read the credentials of a Unix socket's other end");
   if (peer.uid == geteuid() || names(env::get_string("RONDO_UNIX_UIDS"), peer.uid))
     return ok_status();
-  return fail(StatusCode::kSystemError,
-              "it is user {}'s and this process user {}'s: only RONDO_UNIX_UIDS={} would let it in",
-              peer.uid, geteuid(), peer.uid);
+  return fail(
+      StatusCode::kSystemError,
+      "it belongs to user {} and this process to user {}: RONDO_UNIX_UIDS={} would accept it",
+      peer.uid, geteuid(), peer.uid);
 }
 
 }  // namespace rondo::shm

@@ -192,10 +192,10 @@ Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAdd
       !ifname.empty() && !ifname.starts_with('^') && InterfaceFilter::parse(ifname).admits("lo");
   if (!all_loopback(own) || all_loopback(met_at) || names_lo) return ok_status();
   return fail(StatusCode::kInvalidUsage,
-              "there are several hosts, and this rank would listen at loopback addresses alone, "
-              "which other hosts do not reach: NCCL_SOCKET_IFNAME='{}' and NCCL_SOCKET_FAMILY='{}' "
-              "must leave it an interface to the others (NCCL_SOCKET_IFNAME=lo: all ranks are on "
-              "this machine)",
+              "the ranks are on several hosts, but this rank would listen only at loopback "
+              "addresses, which other hosts cannot reach: NCCL_SOCKET_IFNAME='{}' and "
+              "NCCL_SOCKET_FAMILY='{}' must allow an interface to the other hosts "
+              "(NCCL_SOCKET_IFNAME=lo: all ranks are on this machine)",
               ifname, env::get_string("NCCL_SOCKET_FAMILY"));
 }
 

@@ -38,7 +38,7 @@ Result<Socket> bind_tcp(const SocketAddress& at, int& error) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (::bind(socket.get(), at.raw(), at.length()) == 0) return socket;
   error = errno;
-  return fail_errno(error, "cannot take the address {}", at.text());
+  return fail_errno(error, "cannot bind the address {}", at.text());
 }
 
 Status start_listening(const Socket& socket) {

@@ -65,7 +65,7 @@ void Connector::give_up_candidate(bool refused, const std::string& why) {
   attempts_.clear();
   refusals_ = refused ? refusals_ + 1 : 0;
   if (refusals_ >= kRounds * candidates_.size()) {
-    failure_ = fmt::format("nobody listens there any more ({})", last);
+    failure_ = fmt::format("no process listens there any more ({})", last);
     return;
   }
   candidate_ = (candidate_ + 1) % candidates_.size();

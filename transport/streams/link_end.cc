@@ -28,7 +28,7 @@ std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& chann
   if (facts.has_just_come || !left_since_) left_since_ = now;
   const std::uint64_t sent = channel.farewell().value_or(0);
   if (sent == kGaveUp)
-    return Verdict{LinkState::kEnded, "its own end of the connection failed, as its log says"};
+    return Verdict{LinkState::kEnded, "its end of the connection failed: see its log"};
   const bool awaits_more =
       channel.farewell() ? facts.received < sent : !trouble_ && now - *left_since_ < kGrace;
   if (!awaits_more || (!facts.offers_room && facts.has_unsent))
@@ -36,7 +36,7 @@ std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& chann
   if (trouble_) return Verdict{LinkState::kEnded, trouble_->text};
   if (facts.offers_room && now - *left_since_ > std::chrono::seconds(vigilance_.seconds))
     return Verdict{LinkState::kEnded,
-                   fmt::format("it closed after {} messages, of which {} have come by {}", sent,
+                   fmt::format("it closed after {} messages, of which {} have arrived by {}", sent,
                                facts.received, network_)};
   return std::nullopt;
 }

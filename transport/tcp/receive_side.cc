@@ -35,7 +35,7 @@ void ReceiveSide::take_header() {
   stage_begin_ += kHeaderBytes;
   Incoming& message = at(headers_);
   if (!header) {
-    failure_ = fmt::format("what it sent as slot {} is no slot", headers_);
+    failure_ = fmt::format("it sent an invalid slot {}", headers_);
   } else if (header->bytes > message.capacity) {
     failure_ =
         fmt::format("it sent {} bytes in slot {}, where at most {} fit: does NCCL_BUFFSIZE differ?",

@@ -116,14 +116,14 @@ std::vector<Port> read_ports(const std::string& root) {
 Unusable unusable(const Port& port) {
   if (!port.active)
     return {fmt::format("is {}, not ACTIVE", port.state.empty() ? "in no known state" : port.state),
-            port.ethernet ? "ip link set its interface up (`rdma link` names it), look at its cable"
-                          : "look at its cable, and whether a subnet manager runs (`sminfo`)"};
+            port.ethernet ? "ip link set its interface up (`rdma link` names it), check its cable"
+                          : "check its cable, and that a subnet manager runs (`sminfo`)"};
   if (port.ethernet && port.gids.empty())
     return {"has no GID, so that no peer can address it",
             "give its interface an address (`rdma link` names the interface)"};
   if (!port.ethernet && port.lid == 0)
     return {"has no LID, so that no peer can address it",
-            "start a subnet manager (opensm), or see why it does not reach this port"};
+            "start a subnet manager (opensm), or find out why it does not reach this port"};
   return {};
 }
 

@@ -37,7 +37,7 @@ MulticastMemory::MulticastMemory(std::vector<int> devices)
 Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> devices) {
   auto made = std::make_unique<MulticastMemory>(std::move(devices));
   if (const Status can = made->can(); !can.ok()) {
-    RONDO_INFO(kInit, "multicast memory (NVLS) was asked for, but {}", can.error().text);
+    RONDO_INFO(kInit, "multicast memory (NVLS) was requested, but {}", can.error().text);
     return std::unique_ptr<MulticastMemory>();
   }
   const auto opened = [&]() -> Status {
@@ -47,7 +47,7 @@ Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> 
   };
   // A switch has room for few objects, and others may control it (no fabric manager).
   if (const Status all = opened(); !all.ok()) {
-    RONDO_WARN("calls do without multicast memory (NVLS): {}", all.error().text);
+    RONDO_WARN("calls run without multicast memory (NVLS): {}", all.error().text);
     return std::unique_ptr<MulticastMemory>();
   }
   return made;
@@ -55,13 +55,14 @@ Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> 
 
 Status MulticastMemory::can() const {
   if (api_.multicast_unbind == nullptr || api_.vmm_create == nullptr)
-    return fail(StatusCode::kSystemError, "the driver has none (CUDA 12.1 or newer has)");
+    return fail(StatusCode::kSystemError,
+                "the driver does not support it (needs CUDA 12.1 or newer)");
   for (const int device : devices_) {
     int can = 0;
     if (device < 0) continue;
     if (api_.attribute(&can, GpuAttribute::kMulticast, device) != kGpuSuccess || can == 0)
-      return fail(StatusCode::kSystemError, "CUDA device {} has none (a switch between GPUs has)",
-                  device);
+      return fail(StatusCode::kSystemError,
+                  "CUDA device {} does not support it (needs a switch between GPUs)", device);
   }
   return ok_status();
 }

@@ -38,7 +38,7 @@ Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& pee
   const auto all_could = [&](const Status& own) -> Result<bool> {
     RONDO_TRY(const auto refusal, refusal_of_any(peers, own));
     if (refusal)
-      RONDO_WARN("calls do without multicast memory (NVLS), since rank {} could not join: {}",
+      RONDO_WARN("calls run without multicast memory (NVLS), since rank {} could not join: {}",
                  refusal->rank, refusal->why.text);
     return !refusal;
   };

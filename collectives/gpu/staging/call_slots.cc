@@ -47,8 +47,10 @@ Status CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
                   fault_texts::timed_out_ahead(rank_, limit_seconds_, kAhead));
     if (waited > kWarnAheadSeconds && !warned) {
       warned = true;
-      RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
-                 rank_, kAhead, kWarnAheadSeconds);
+      RONDO_WARN(
+          "rank {} is {} calls ahead of its stream, which has finished no call for {} s; the rank "
+          "waits",
+          rank_, kAhead, kWarnAheadSeconds);
     }
     served_one_.wait_for(lock, kLook);
   }

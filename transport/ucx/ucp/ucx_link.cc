@@ -43,7 +43,7 @@ Result<std::unique_ptr<UcxLink>> UcxLink::accept(Hub& hub, std::unique_ptr<SideC
   }
   if (!made->channel_->answer(serialize(hub.worker->greeting(made->token_))))
     return fail(StatusCode::kSystemError,
-                "UCX's address of this rank is too long for the side channel: let it use fewer "
+                "UCX's address of this rank is too long for the side channel: give UCX fewer "
                 "devices (UCX_NET_DEVICES)");
   return made;
 }
@@ -69,7 +69,8 @@ std::optional<net::Request> UcxLink::isend(const CallRecord& record,
                                            std::uint32_t tag) {
   const net::Memory* const memory = body.empty() ? nullptr : hub_.memory.find(key, body);
   if (!body.empty() && memory == nullptr)
-    fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
+    fail_with(fmt::format("key {} does not belong to memory with the {} bytes to send", key,
+                          body.size()));
   return sides_->send.push(record, body, kind_of(memory), tag);
 }
 
@@ -77,7 +78,8 @@ std::optional<net::Request> UcxLink::irecv(CallRecord& record, std::span<std::by
                                            net::MemoryKey key) {
   const net::Memory* const memory = room.empty() ? nullptr : hub_.memory.find(key, room);
   if (!room.empty() && memory == nullptr)
-    fail_with(fmt::format("key {} names no memory with room for {} bytes", key, room.size()));
+    fail_with(
+        fmt::format("key {} does not belong to memory with room for {} bytes", key, room.size()));
   return sides_->receive.push(record, room, kind_of(memory));
 }
 

@@ -66,8 +66,8 @@ bool UcxNetwork::takes(net::Memory::Kind kind) const {
 Result<net::MemoryKey> UcxNetwork::register_memory(const net::Memory& memory) {
   if (!takes(memory.kind))
     return fail(StatusCode::kInvalidArgument,
-                "UCX takes no memory of that kind here: dmabuf never, a GPU's where UCX is built "
-                "with CUDA and UCX_TLS has cuda_copy");
+                "UCX does not support memory of that kind here: dmabuf never, GPU memory only "
+                "where UCX is built with CUDA and UCX_TLS has cuda_copy");
   return hub_->memory.add(memory);
 }
 

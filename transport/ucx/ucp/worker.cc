@@ -141,8 +141,8 @@ Result<std::shared_ptr<Endpoint>> Worker::endpoint_to(const Greeting& peer) {
   if (const auto it = peers_.find(peer.worker); it != peers_.end()) {
     if (it->second->failure() == UCS_OK) return it->second;
     return fail(StatusCode::kRemoteError,
-                "UCX's connection to that rank has ended ({}), and none is made again: make a new "
-                "communicator",
+                "UCX's connection to that rank has ended ({}) and cannot be opened again: create a "
+                "new communicator",
                 ucp_.status_string(it->second->failure()));
   }
   RONDO_TRY(auto endpoint, Endpoint::open(ucp_, worker_, peer.address));
@@ -167,7 +167,7 @@ void Worker::close_endpoints() {
   until(kForPeers, [&] { return all(&Endpoint::is_answered); });
   for (const auto& [number, endpoint] : peers_) endpoint->shut();
   if (until(kForUcx, [&] { return all(&Endpoint::is_shut); })) return;
-  RONDO_WARN("UCX has not closed all connections within {} ms: what it uses is left to it",
+  RONDO_WARN("UCX has not closed all connections within {} ms: their resources are not freed",
              kForUcx.count());
   (void)new auto(std::move(peers_));  // leaked: UCX can still call back
 }

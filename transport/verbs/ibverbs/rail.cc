@@ -170,8 +170,8 @@ bool Rail::watch(bool others) {
       lose(text() + ": " + *trouble);
     } else if (rests()) {
       lose(fmt::format(
-          "{}: what it has posted has rested for {:g} seconds (RONDO_NET_TIMEOUT); the way to the "
-          "peer is gone: see the switch; on RoCE a firewall must pass UDP port 4791",
+          "{}: its requests made no progress for {:g} seconds (RONDO_NET_TIMEOUT); the path to the "
+          "peer is broken: check the switch; on RoCE a firewall must pass UDP port 4791",
           text(), adapter_.patience()));
     }
   }

@@ -15,12 +15,12 @@ std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte
 
 std::optional<std::string> SendSide::hear_credits(const Rail& rail, std::uint32_t low) {
   const auto now = number_after(granted_, low, written_ + kDepth - granted_);
-  if (!now) return fmt::format("it told of credits up to {}, which cannot be now", low);
+  if (!now) return fmt::format("it reported credits up to {}, which is impossible now", low);
   for (; granted_ < *now; ++granted_) {
     Credit& credit = credits_[granted_ % kDepth];
     std::memcpy(&credit, &rail.rings()[Rings::credit_at(granted_)], sizeof(credit));
     if (credit.number != static_cast<std::uint32_t>(granted_))
-      return fmt::format("its credit {} says that it is {}", granted_, credit.number);
+      return fmt::format("its credit {} has the number {}", granted_, credit.number);
   }
   return std::nullopt;
 }
@@ -111,7 +111,7 @@ void SendSide::count_sent() {
 
 std::optional<std::string> SendSide::hear(const LossNote& note) {
   if (note.received > written_ || written_ - note.received > kDepth)
-    return fmt::format("it says that it has {} messages of {}", note.received, written_);
+    return fmt::format("it reports {} received messages of {}", note.received, written_);
   for (std::uint64_t number = sent_; number < written_; ++number) {
     Outgoing& message = outgoing_[number % kDepth];
     const std::uint32_t there = number < note.received ? ~0u : note.parts[number - note.received];

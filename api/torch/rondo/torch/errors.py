@@ -1,4 +1,4 @@
-"""From result codes to exceptions that say what the engine says."""
+"""Converts result codes to exceptions with the engine's message."""
 
 from torch.distributed import DistBackendError
 
@@ -17,7 +17,7 @@ def last_error() -> str:
 
 
 def error_now(result: int) -> DistBackendError:
-    """Of the call that this thread has just made."""
+    """The error of the last call of this thread."""
     return DistBackendError(f"rondo: {last_error()} (result {result})")
 
 

@@ -1,10 +1,10 @@
 """torch's hooks around the calls of a group: its flight recorder, and those that programs register.
 
 torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks,
-each call goes through that C++ and comes back by Inside; without hooks a call stays in Python. The
-flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only backends in C++ can tell
-it that a call has ended: here the entry of a blocking call is retired when it has returned, that of
-an asynchronous one when it has been issued.
+each call passes through that C++ and returns through Inside; without hooks a call stays in Python.
+The flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only C++ backends can
+report to it that a call has ended: here the entry of a blocking call is retired when the call
+returns, that of an asynchronous call when it is issued.
 
 Abort hooks run when a call fails, and before abort(). The completion hook (torch's
 _register_on_completion_hook) runs when a call has succeeded.
@@ -35,7 +35,7 @@ _here = threading.local()  # per thread: True while a call passes through torch'
 
 @untraced
 class Inside(RondoBackend):
-    """What torch's C++ finds in the group after its hooks."""
+    """The backend that torch's C++ calls after the hooks."""
 
     def __init__(self, group: Hooks) -> None:
         self._group = weakref.ref(group)
@@ -50,7 +50,7 @@ class Inside(RondoBackend):
         pass
 
     def __getattr__(self, name: str) -> Any:
-        """What a group of Rondo has and backends of torch have not."""
+        """Attributes that a group of Rondo has and torch's backends lack."""
         return getattr(self._rondo, name)
 
     def _done(self, work: Any) -> Any:
@@ -59,8 +59,8 @@ class Inside(RondoBackend):
 
 
 class Older:
-    """An older name of a method. C++ asks for it after the newer name, also where the newer one has
-    brought the call: then the name is torch's own, by which C++ goes on to the hooks."""
+    """An older name of a method. C++ looks it up after the newer name. While a call passes through
+    torch's C++, it is torch's own method, which leads to the hooks."""
 
     def __init__(self, name: str, newer: Callable) -> None:
         self._name, self._newer = name, newer
@@ -87,7 +87,7 @@ OP_TYPES = {
 
 
 class Completion:
-    """Tells the completion hook of a group that one call has succeeded."""
+    """Reports to a group's completion hook that one call has succeeded."""
 
     def __init__(self, group: Hooks, method: str) -> None:
         self._hook, self._left, self._failed = group._completion_hook, 1, False
@@ -115,7 +115,7 @@ class Hooks:
     _inside: Inside | None = None
 
     def _open_to_hooks(self) -> None:
-        """torch's C++ has the name and the devices of a group from its backends."""
+        """torch's C++ gets the name and the devices of a group from its backends."""
         self._abort_hooks: dict[int, Callable[[], None]] = {}
         if HAS_HOOKS:
             custom = dist.ProcessGroup.BackendType.CUSTOM
@@ -124,11 +124,11 @@ class Hooks:
             self._set_default_backend(custom)
 
     def serves_torch(self) -> None:
-        """torch's own ProcessGroup is around this one, and runs the hooks."""
+        """torch's own ProcessGroup contains this one, and runs the hooks."""
         self.has_torch_hooks = False
 
     def passes_hooks(self) -> bool:
-        """Whether the call that begins has to go through torch's C++."""
+        """True if the call that begins must go through torch's C++."""
         if getattr(_here, "through", False):
             return False
         if self.has_torch_hooks is None:
@@ -177,14 +177,14 @@ class Hooks:
 
 
 def is_elsewhere(value: Any) -> bool:
-    """Whether a tensor is on a device that torch's C++ would ask another backend for."""
+    """True if a tensor is on a device for which torch's C++ would choose another backend."""
     if isinstance(value, torch.Tensor):
         return not value.is_cpu
     return isinstance(value, (list, tuple)) and any(map(is_elsewhere, value))
 
 
 def hooked(method: Callable, call: Callable) -> Callable:
-    """call, which makes the method's call, behind torch's hooks where the group has any."""
+    """Wraps `call`, which makes the method's call, in torch's hooks if the group has any."""
     name, code = method.__name__, method.__code__
     parameters = code.co_varnames[1 : code.co_argcount]
     defaults = dict(zip(reversed(parameters), reversed(method.__defaults__ or ())))
@@ -206,6 +206,6 @@ def hooked(method: Callable, call: Callable) -> Callable:
         finally:
             _here.through, _here.work = False, None
 
-    # pybind11 recognises an override that calls its base class by this name and the first argument.
+    # pybind11 detects an override that calls its base class by this name and the first argument.
     with_hooks.__code__ = with_hooks.__code__.replace(co_name=name)
     return with_hooks

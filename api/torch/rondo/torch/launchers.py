@@ -1,4 +1,4 @@
-"""Ranks that mpirun or srun started: who they are, and where they meet where nobody says so."""
+"""Ranks started by mpirun or srun: their numbers, and a default address at which they meet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def are_on_several_hosts(size: int) -> bool:
 
 
 def job() -> str:
-    """The same for all ranks of this host, also where each has a shell around it."""
+    """The same for all ranks of this host, also if each has a shell around it."""
     for names in JOBS:
         if all(name in os.environ for name in names):
             return "-".join(os.environ[name] for name in names)
@@ -50,12 +50,12 @@ def job() -> str:
 
 
 def rendezvous(init_method: str | None) -> dict[str, Any]:
-    """Arguments of init_process_group. Without a launcher: a world of one, as MPI has it."""
+    """Arguments of init_process_group. Without a launcher: a world of one rank, as in MPI."""
     rank, size = int(first_of(RANKS) or 0), int(first_of(SIZES) or 1)
     if init_method is None and "MASTER_ADDR" not in os.environ:
         if are_on_several_hosts(size):
             raise RuntimeError(
-                f"rondo: {size} ranks are on several hosts, and none knows where the others are: "
+                f"rondo: {size} ranks are on several hosts, but MASTER_ADDR is not set: "
                 "set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=..., or srun "
                 "--export=ALL,MASTER_ADDR=...)"
             )

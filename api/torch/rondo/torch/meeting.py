@@ -1,8 +1,8 @@
-"""How the ranks of a group meet: through torch's store, then by the library's own rendezvous.
+"""How the ranks of a group meet: through torch's store, then through the library's rendezvous.
 
-A store outlives groups, so that keys carry the group's life: how often this rank has been in a
-group of this size and name. Each rank shows whether it is here and with which world size; where
-that cannot fit together, the error names both sides.
+A store outlives groups, so keys contain the group's generation: how often this rank has been in a
+group of this size and name. Each rank publishes that it is present, and its world size. If these
+conflict, the error names both sides.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rondo.torch.library import CommOptions, UniqueId, lib
 LOOK_SECONDS = 0.5  # between two checks for wrong ranks
 NAMED_AT_MOST = 16
 
-# Keeps stores open until the process ends. A TCP store is served by one rank. If it ended with its
+# Keeps stores open until the process ends. One rank serves a TCP store. If the store ended with its
 # group, a fast rank that creates the next group could connect to a server that is about to close.
 # The last rank that closes a file store removes its file, even if a fast rank has just opened it
-# again; the data of that rank would be lost.
+# again; that rank's data would be lost.
 _kept: dict[tuple[str, int], Store] = {}
 
 
@@ -40,7 +40,7 @@ def keep_store(store: Store) -> None:
 
 
 def has_ended(who: str) -> bool:
-    """Whether a process of this host that showed itself in the store has gone since."""
+    """True if a process of this host that was registered in the store has exited."""
     _, _, pid, _, host = who.split()
     if host != socket.gethostname():
         return False
@@ -63,7 +63,7 @@ class Meeting:
         keep_store(store)
 
     def meet(self) -> ctypes.c_void_p:
-        """The communicator. All ranks of the group are in here at the same time."""
+        """Returns the communicator. All ranks of the group call this at the same time."""
         self._show()
         life = self._store.add(f"{self._root}/lives/{self._size}/{self._rank}", 1)
         prefix = f"{self._root}/{self._size}/{life}/"
@@ -87,11 +87,11 @@ class Meeting:
         return comm
 
     def leave(self) -> None:
-        """So that this rank may come again."""
+        """Removes this rank's entry, so that it can join again."""
         try:
             self._store.set(f"{self._root}/here/{self._rank}", "")
         except RuntimeError as error:  # the rank that serves the store may have ended
-            logging.getLogger(__name__).debug("rondo: nobody is told that a rank left: %s", error)
+            logging.getLogger(__name__).debug("rondo: cannot report that this rank left: %s", error)
 
     def _forget(self, key: str) -> None:
         try:
@@ -120,7 +120,7 @@ class Meeting:
         raise DistBackendError(f"rondo: {text}")
 
     def _let_others_see(self) -> None:
-        """The rank that may serve the store stays until those who wait have looked."""
+        """The rank that may serve the store waits until the waiting ranks have read it."""
         if self._rank == 0:
             time.sleep(2 * LOOK_SECONDS)
 
@@ -148,7 +148,7 @@ class Meeting:
             names = ", ".join(map(str, away[:NAMED_AT_MOST])) + " ..." * (len(away) > NAMED_AT_MOST)
             trouble = (
                 f"rank {self._rank} waited {self._seconds:g} s for {len(away)} of {self._size} "
-                f"ranks that did not come: {names}; are they started, and with a world size of "
+                f"ranks that did not join: {names}; are they started, and with a world size of "
                 f"{self._size}?"
             )
         if trouble:

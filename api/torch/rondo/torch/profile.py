@@ -1,8 +1,8 @@
-"""An event per call in torch.profiler's traces: "rondo:all_reduce", with the shapes that go in.
+"""One event per call in torch.profiler's traces: "rondo:all_reduce", with the input shapes.
 
-As those of gloo and nccl, an event begins with the call and ends when the call is done, on another
-thread. Under rondo.torch.run it is named after the backend that the script asked for, in nccl's
-words where that is nccl. While no profiler is on, a call looks at one flag.
+As with gloo and nccl, an event begins with the call and ends when the call is done, on another
+thread. Under rondo.torch.run it is named after the backend that the script asked for, with nccl's
+names if that is nccl. While no profiler is on, a call checks one flag.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Internode:
         self._left = works
 
     def end(self, failed: bool = False) -> None:
-        """Of one of its works, before anybody learns that it is done."""
+        """One of its works is done; called before any thread can see that."""
         with self._counting:
             self._left -= 1
             if self._left != 0:
@@ -53,7 +53,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 class Spans:
-    """What ends with one call."""
+    """The events that end with one call."""
 
     def __init__(self, spans: list) -> None:
         self._spans = spans
@@ -84,7 +84,7 @@ Title = str | Callable[[Any, list], str]  # or a function of the group and the c
 
 
 def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Callable:
-    """inputs: which argument holds the tensors that the rank gives."""
+    """inputs: which argument holds the input tensors."""
 
     def decorate(method: Callable) -> Callable:
         def event_of(group, *given) -> tuple[str, list[torch.Tensor]]:

@@ -1,8 +1,8 @@
-"""Work: what a call returns. Either finished already, or a request in the library's hands.
+"""Work: the result of a call. Either already finished, or a request that the library runs.
 
-Guarantees: wait() raises what went wrong; results are in the caller's tensors once wait() has
-returned, is_completed() has said so or the Future is set. A queued Work is kept alive by its group
-until it is done, whether anybody waits or not.
+Guarantees: wait() raises the call's error. Results are in the caller's tensors once wait() has
+returned, is_completed() has returned True or the Future is set. The group keeps a queued Work alive
+until it is done, even if no thread waits for it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _running = threading.local()
 
 
 def callbacks_around() -> frozenset[QueuedWork]:
-    """The calls whose callbacks are running where this is: on this thread, and around those."""
+    """The calls whose callbacks are running on this thread, and the calls around those."""
     return getattr(_running, "works", frozenset())
 
 
 @untraced
 class FinishedWork(dist._Work):
-    """Of a call that ran on the caller's thread."""
+    """The Work of a call that ran on the caller's thread."""
 
     def __init__(self, results: list[torch.Tensor] | None = None) -> None:
         super().__init__()
@@ -82,8 +82,8 @@ FINISHED = FinishedWork()
 
 @untraced
 class CallFuture(torch.futures.Future):
-    """Knows whether callbacks hang on it. They may issue calls of their own, and all ranks have to
-    issue calls in one order: so the group lets nobody else issue until they have run."""
+    """Records if it has callbacks. Callbacks can issue calls, and all ranks must issue calls in the
+    same order, so the group lets no other thread issue a call until they have run."""
 
     def __init__(self, work: QueuedWork) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class CallFuture(torch.futures.Future):
 
 
 class QueuedWork(dist._Work):
-    """Of a call that runs beside its caller."""
+    """The Work of a call that runs beside its caller."""
 
     others_need_it = True  # the process waits for it before it exits
     group: Callable[[], RondoProcessGroup | None] = staticmethod(lambda: None)
@@ -123,7 +123,7 @@ class QueuedWork(dist._Work):
         self._around = callbacks_around()  # they wait for this Work, so it must not wait for them
 
     def wait_for_chain(self) -> None:
-        """Until its callbacks have run; not for what they do themselves."""
+        """Waits until its callbacks have run, but not for calls that they issue."""
         if self not in callbacks_around():
             self._chain_done.wait()
 
@@ -131,7 +131,7 @@ class QueuedWork(dist._Work):
         return self.is_completed() and (not self.chained or self._chain_done.is_set())
 
     def settle(self, code: int) -> None:
-        """The request is done: make its results visible, once."""
+        """Called when the request is done: makes its results visible, once."""
         error = None if code == SUCCESS else error_now(code)
         with settling:
             request = self._request
@@ -152,7 +152,7 @@ class QueuedWork(dist._Work):
         pass
 
     def _expire(self, seconds: float) -> None:
-        """Ends what runs: it has taken longer than a caller of wait() gave it."""
+        """Ends a running call that has exceeded the limit of a caller of wait()."""
         raise NotImplementedError
 
     def is_completed(self) -> bool:
@@ -201,7 +201,7 @@ class QueuedWork(dist._Work):
 
     @property
     def timeout(self) -> timedelta:
-        """How long wait() waits at most: its own limit, or that of the group."""
+        """The maximum time of wait(): its own limit, or the group's."""
         group = self.group()
         return timedelta(seconds=self._limit or (group.seconds if group else 0))
 
@@ -235,7 +235,7 @@ class QueuedWork(dist._Work):
             self.complete_future()
 
     def complete_future(self) -> None:
-        """By the completer, or by get_future() itself; callbacks run here."""
+        """Called by the completer, or by get_future() itself; callbacks run here."""
         with settling:
             if self._is_future_set:
                 return
@@ -253,7 +253,7 @@ class QueuedWork(dist._Work):
 
 @untraced
 class CallWork(QueuedWork):
-    """Of a collective on the group's stream."""
+    """The Work of a collective on the group's stream."""
 
     comm: ctypes.c_void_p | None = None
 

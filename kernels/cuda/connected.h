@@ -88,11 +88,11 @@ struct Connected {
   static RONDO_FN void play(const Args& args, const Rounds& rounds) {
     const RingOf<PlayedOrder> ring{Played::position(), args.ranks};
     if (Played::algorithm() == Algorithm::kRing) {
-      RingAlgorithm text{{args}, ring, Played::root(), rounds};
-      run_algorithm(text, Algorithm::kRing, Played::collective());
+      RingAlgorithm along{{args}, ring, Played::root(), rounds};
+      run_algorithm(along, Algorithm::kRing, Played::collective());
     } else {
-      TreeAlgorithm text{{args}, position_of(ring, Played::root()), rounds};
-      run_algorithm(text, Algorithm::kTree, Played::collective());
+      TreeAlgorithm along{{args}, position_of(ring, Played::root()), rounds};
+      run_algorithm(along, Algorithm::kTree, Played::collective());
     }
   }
   // Of a root; of -1, that there is none, whatever.
@@ -184,7 +184,7 @@ struct Connected {
     device::store(&to->next_slot, static_cast<std::int32_t>(end.next_slot()));
   }
 
-  static constexpr bool is_text(const AlgorithmRow& row, Algorithm algorithm) {
+  static constexpr bool is_algorithm(const AlgorithmRow& row, Algorithm algorithm) {
     return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
            reduces(row.collective) == Math::kReduces;
   }
@@ -194,14 +194,14 @@ struct Connected {
     int root;
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kRing); }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_algorithm(row, Algorithm::kRing); }
   };
   struct TreeAlgorithm {
     DeviceLinks<Math, Speak::kPositions> links;
     int root;  // its position
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kTree); }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_algorithm(row, Algorithm::kTree); }
   };
 
   static RONDO_FN void work(const Args& args) {

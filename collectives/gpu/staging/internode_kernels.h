@@ -56,7 +56,7 @@ class InternodeKernels final : public ProxyTask {
     Proxy& proxy;                                 // which runs this task, once it is added
   };
   // memory: of all ranks of this process. Loads the kernels, listens.
-  static Result<std::unique_ptr<InternodeKernels>> open(Options terms,
+  static Result<std::unique_ptr<InternodeKernels>> open(Options options,
                                                         std::shared_ptr<InternodeMemory> memory);
   InternodeKernels(const InternodeKernels&) = delete;
   InternodeKernels& operator=(const InternodeKernels&) = delete;
@@ -98,7 +98,7 @@ class InternodeKernels final : public ProxyTask {
   void finish() override;
 
  private:
-  InternodeKernels(Options terms, std::shared_ptr<InternodeMemory> memory);
+  InternodeKernels(Options options, std::shared_ptr<InternodeMemory> memory);
   Status open();
   Status place_slots();
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);

@@ -184,7 +184,7 @@ struct Connected {
     device::store(&to->next_slot, static_cast<std::int32_t>(end.next_slot()));
   }
 
-  static constexpr bool is_algorithm(const AlgorithmRow& row, Algorithm algorithm) {
+  static constexpr bool is_of(const AlgorithmRow& row, Algorithm algorithm) {
     return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
            reduces(row.collective) == Math::kReduces;
   }
@@ -194,14 +194,14 @@ struct Connected {
     int root;
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) { return is_algorithm(row, Algorithm::kRing); }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_of(row, Algorithm::kRing); }
   };
   struct TreeAlgorithm {
     DeviceLinks<Math, Speak::kPositions> links;
     int root;  // its position
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) { return is_algorithm(row, Algorithm::kTree); }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_of(row, Algorithm::kTree); }
   };
 
   static RONDO_FN void work(const Args& args) {

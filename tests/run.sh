@@ -267,6 +267,19 @@ stage_clients() {
   fi
 }
 
+# The pages of docs as a site in build/site; the reference pages are what the code says, and JSON
+# fits its schemas.
+stage_site() {
+  local venv=build/site-venv
+  build dev rondo
+  [ -x $venv/bin/pip ] || python3 -m venv $venv
+  $venv/bin/pip install -q -r docs/requirements.txt
+  python3 docs/site/reference.py build/dev/bin
+  $venv/bin/python docs/site/reference.py build/dev/bin --json
+  $venv/bin/python -m mkdocs build --strict -q -f .mkdocs.yml
+  echo "the site is in build/site: $(find build/site -name '*.html' | wc -l) pages"
+}
+
 # Patches plant bugs in a copy of the tree; a test must find each.
 stage_planted() { python3 tests/planted/run.py; }
 

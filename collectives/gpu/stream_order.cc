@@ -85,7 +85,7 @@ Status StreamOrder::hold(const Device& device, bool touched, GpuStream stream,
   return !tells_wide_ || order_is_enough ? ok_status() : wide_of(device).hold(stream, use);
 }
 
-Status StreamOrder::come_after(const LaunchPosition& site, std::uint64_t placement) {
+Status StreamOrder::come_after(const LaunchPosition& site, std::uint64_t places) {
   const bool in_capture = capturing(site.capture);
   if (!in_capture && !any_plain_ && !any_capture_) return ok_status();
   if (in_capture) begin_to_capture();

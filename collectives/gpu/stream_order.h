@@ -56,9 +56,9 @@ class StreamOrder {
   // After end() of launches on every device: together they are the newest.
   void end_of_all(const LaunchPosition& any);
 
-  // Of something on the stream that touches ranks of these devices alone (bits: placement), and
+  // Of something on the stream that touches ranks of these devices alone (bits: places), and
   // that others need not come after.
-  Status come_after(const LaunchPosition& site, std::uint64_t placement);
+  Status come_after(const LaunchPosition& site, std::uint64_t places);
 
   // The stream waits for the newest launch; place: of its device.
   Status follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;

@@ -126,7 +126,7 @@ Status TeamLaunches::messages(int rank, const RankStreams::Use& on,
     for (const int one : {match.from, match.to})
       places |= std::uint64_t{1} << team_.devices.place_of(one);
   }
-  RONDO_CHECK_OK(team_.begin_messages(site, all, placement));
+  RONDO_CHECK_OK(team_.begin_messages(site, all, places));
   int most = kNoCtaLimit;
   for (const PostedCall& one : all) most = std::min(most, max_ctas_of(one.call));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);

@@ -89,11 +89,11 @@ struct Connected {
   static RONDO_FN void play(const Args& args, const Rounds& rounds) {
     const RingOf<PlayedOrder> ring{Played::position(), args.ranks};
     if (Played::algorithm() == Algorithm::kRing) {
-      RingAlgorithm text{{args}, ring, Played::root(), rounds};
-      run_algorithm(text, Algorithm::kRing, Played::collective());
+      RingAlgorithm along{{args}, ring, Played::root(), rounds};
+      run_algorithm(along, Algorithm::kRing, Played::collective());
     } else {
-      TreeAlgorithm text{{args}, position_of(ring, Played::root()), rounds};
-      run_algorithm(text, Algorithm::kTree, Played::collective());
+      TreeAlgorithm along{{args}, position_of(ring, Played::root()), rounds};
+      run_algorithm(along, Algorithm::kTree, Played::collective());
     }
   }
   // The root's position. Any value for root -1 (none).
@@ -185,7 +185,7 @@ struct Connected {
     device::store(&to->next_slot, static_cast<std::int32_t>(end.next_slot()));
   }
 
-  static constexpr bool is_text(const AlgorithmRow& row, Algorithm algorithm) {
+  static constexpr bool is_of(const AlgorithmRow& row, Algorithm algorithm) {
     return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
            reduces(row.collective) == Math::kReduces;
   }
@@ -195,14 +195,14 @@ struct Connected {
     int root;
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kRing); }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_of(row, Algorithm::kRing); }
   };
   struct TreeAlgorithm {
     DeviceLinks<Math, Speak::kPositions> links;
     int root;  // the root's position
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kTree); }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_of(row, Algorithm::kTree); }
   };
 
   static RONDO_FN void work(const Args& args) {

@@ -174,7 +174,7 @@ class LLPushMemory {
   // without wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
                      std::uint64_t (&operand)[kMaxLLPush]) const {
-    Wait wait;
+    PollingWait wait;
     const device::Pair mine = pair_of(own);
     const device::Pair* const from_first = lines_at(args_.rank, 0) + line;
     // In one register: one predicate per peer, kept from call to call, would be too many.
@@ -262,11 +262,11 @@ struct LLPush {
       const Slice part = part_of({0, call.count}, cta, call.channels, args.grain);
       if (part.count == 0) continue;
       Memory memory(args, k, part, round);
-      Algorithm text{memory, {part.count, args.per_round, args.grain}};
+      PushAlgorithm push{memory, {part.count, args.per_round, args.grain}};
       if constexpr (Math::kReduces) {
-        run_algorithm(text, Algorithm::kOneShot, Collective::kAllReduce);
+        run_algorithm(push, Algorithm::kOneShot, Collective::kAllReduce);
       } else {
-        run_algorithm(text, Algorithm::kDirect, Collective::kAllGather);
+        run_algorithm(push, Algorithm::kDirect, Collective::kAllGather);
       }
       round = memory.round();
       if (cta_failed()) return;
@@ -275,7 +275,7 @@ struct LLPush {
 
  private:
   using Memory = LLPushMemory<Math>;
-  struct Algorithm {
+  struct PushAlgorithm {
     Memory& memory;
     Rounds rounds;
 

@@ -42,14 +42,15 @@ struct Machines {
     for (const std::uint64_t host : host_of) {
       const int gpu = gpus[host][used[host]++];
       for (const int node : graph->gpus())
-        if (graph->node(node).number == gpu) places.locations.push_back({graph->node(node).bus_id});
+        if (graph->node(node).number == gpu)
+          placement.locations.push_back({graph->node(node).bus_id});
     }
-    places.graphs.assign(gpus.size(), graph);
+    placement.graphs.assign(gpus.size(), graph);
   }
   ChannelOrders orders(int max_channels = 16, int cross_nic = 2) const {
-    return find_orders({&places, shape, max_channels, cross_nic});
+    return find_orders({&placement, shape, max_channels, cross_nic});
   }
-  Places places;
+  RankPlacement placement;
   HostShape shape;
 };
 
@@ -90,9 +91,9 @@ TEST(ChannelOrders, AreRankAfterRankWhereNothingBetterIsKnown) {
   EXPECT_NE(one_ring.orders().digest(), 0u);
   EXPECT_EQ(ChannelOrders().digest(), 0u);
   Machines unknown(machine("dgx-1v"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
-  unknown.places.locations[3].gpu = "0000:77:00.0";
+  unknown.placement.locations[3].gpu = "0000:77:00.0";
   EXPECT_TRUE(unknown.orders().rings.empty());
-  unknown.places.locations[3] = unknown.places.locations[4];
+  unknown.placement.locations[3] = unknown.placement.locations[4];
   EXPECT_TRUE(unknown.orders().rings.empty()) << "two ranks on one GPU";
   const Machines no_port(machine("gb200-nvl72"), {{0}, {0}}, {0, 1});
   EXPECT_TRUE(find_orders({nullptr, no_port.shape, 16, 2}).rings.empty());
@@ -103,7 +104,9 @@ TEST(ChannelOrders, AreWrittenByTheRankThatTheEnvironmentNames) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/graph.json";
   const WithEnvironment file("NCCL_GRAPH_DUMP_FILE", path), of("NCCL_GRAPH_DUMP_FILE_RANK", "5");
-  const auto of_rank = [&](int rank) { return find_orders(&hosts.places, hosts.shape, 16, rank); };
+  const auto of_rank = [&](int rank) {
+    return find_orders(&hosts.placement, hosts.shape, 16, rank);
+  };
   of_rank(0);
   EXPECT_FALSE(std::filesystem::exists(path)) << "rank 0 wrote what rank 5 was to write";
   const ChannelOrders orders = of_rank(5);
@@ -123,7 +126,7 @@ TEST(ChannelOrders, KeepToAPortWhereTheEnvironmentSaysSo) {
   const Machines hosts(machine("pcie-8-two-sockets"), {numbers(0, 8), numbers(0, 8)}, host_of);
   const auto with = [&](const char* cross_nic) {
     const WithEnvironment set("NCCL_CROSS_NIC", cross_nic);
-    return find_orders(&hosts.places, hosts.shape, 16, 0).digest();
+    return find_orders(&hosts.placement, hosts.shape, 16, 0).digest();
   };
   EXPECT_EQ(with("0"), hosts.orders(16, 0).digest());
   EXPECT_NE(with("0"), hosts.orders(16, 2).digest());
@@ -165,9 +168,9 @@ bool keeps_rails_apart(const ChannelOrders& orders) {
 TEST(ChannelOrders, UseThePortsThatTheNetworkMay) {
   Machines hosts = two_hosts();
   const auto only = [&](const char* first, const char* second) {
-    hosts.places.nic_filters.clear();
+    hosts.placement.nic_filters.clear();
     for (const char* text : {first, second})
-      hosts.places.nic_filters.push_back(*topology::NicFilter::parse(text));
+      hosts.placement.nic_filters.push_back(*topology::NicFilter::parse(text));
     return hosts.orders();
   };
   const ChannelOrders two = only("mlx5_1,mlx5_3", "^mlx5_0,mlx5_2");
@@ -216,9 +219,9 @@ TEST(ChannelOrders, GiveARankItsPortFirst) {
   const Machines hosts = two_hosts();
   const ChannelOrders orders = hosts.orders();
   for (int rank = 0; rank < 4; ++rank) {
-    const std::vector<topology::DeviceLocation> here(hosts.places.locations.begin(),
-                                                     hosts.places.locations.begin() + 4);
-    const auto usual = topology::near_nics(*hosts.places.graphs[0], here, rank);
+    const std::vector<topology::DeviceLocation> here(hosts.placement.locations.begin(),
+                                                     hosts.placement.locations.begin() + 4);
+    const auto usual = topology::near_nics(*hosts.placement.graphs[0], here, rank);
     const auto near = near_by_orders(orders, hosts.shape, rank, usual);
     std::set<std::string> wanted;
     for (const auto& ring : orders.rings) {

@@ -67,7 +67,7 @@ class Played {
   }
   std::int64_t factor(int rank) const { return record_.op == RedOp::kPreMulSum ? rank + 2 : 1; }
 
-  std::int64_t& at(int rank, const ComposedStep::Place& place, std::size_t i) {
+  std::int64_t& at(int rank, const ComposedStep::BufferOffset& place, std::size_t i) {
     Memory& memory = memory_[static_cast<std::size_t>(rank)];
     const std::size_t index = place.offset / 8 + i;
     if (place.buffer == Buffer::kSpare) return memory.spare.at(index);

@@ -37,7 +37,7 @@ class Sharing {
     const Status taken = given.ok() ? take() : given;
     if (!taken.ok()) peers_.note().put(taken);
     const Verdict own = !taken.ok() ? kFailed : refused_ ? kRefused : kWell;
-    RONDO_TRY(const int all, highest_of_all(circle_, own));
+    RONDO_TRY(const int all, highest_of_all(peers_, own));
     if (all != kFailed) return static_cast<Verdict>(all);
     RONDO_CHECK_OK(taken);
     return text_of_others();
@@ -122,7 +122,7 @@ class Sharing {
     }
     memory_.host = host_memory_.get();
     holdings_->push_back(host_memory_);
-    const std::vector<int> ranks = ranks_of_host(circle_);
+    const std::vector<int> ranks = ranks_of_host(peers_);
     for (const int r : ranks) {
       if (is_here(static_cast<std::size_t>(r))) {
         const DeviceScope scope(request_.devices[r]);

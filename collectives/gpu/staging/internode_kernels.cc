@@ -38,14 +38,14 @@ std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int ran
 }  // namespace
 
 Result<std::unique_ptr<InternodeKernels>> InternodeKernels::open(
-    Options terms, std::shared_ptr<InternodeMemory> memory) {
+    Options options, std::shared_ptr<InternodeMemory> memory) {
   std::unique_ptr<InternodeKernels> made(
       new InternodeKernels(std::move(options), std::move(memory)));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-InternodeKernels::InternodeKernels(Options terms, std::shared_ptr<InternodeMemory> memory)
+InternodeKernels::InternodeKernels(Options options, std::shared_ptr<InternodeMemory> memory)
     : api_(*gpu_api()), options_(std::move(options)), memory_(std::move(memory)) {}
 
 Status InternodeKernels::open() {

@@ -57,7 +57,7 @@ class InternodeKernels final : public ProxyTask {
     Proxy& proxy;                                 // runs this task, once it is added
   };
   // memory: of all ranks of this process. Loads the kernels and listens.
-  static Result<std::unique_ptr<InternodeKernels>> open(Options terms,
+  static Result<std::unique_ptr<InternodeKernels>> open(Options options,
                                                         std::shared_ptr<InternodeMemory> memory);
   InternodeKernels(const InternodeKernels&) = delete;
   InternodeKernels& operator=(const InternodeKernels&) = delete;
@@ -100,7 +100,7 @@ class InternodeKernels final : public ProxyTask {
   void finish() override;
 
  private:
-  InternodeKernels(Options terms, std::shared_ptr<InternodeMemory> memory);
+  InternodeKernels(Options options, std::shared_ptr<InternodeMemory> memory);
   Status open();
   Status place_slots();
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);

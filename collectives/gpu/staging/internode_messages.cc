@@ -8,7 +8,7 @@ namespace rondo::gpu {
 
 static_assert(cuda::kMessageChannels <= kMaxProxyMessageChannels);
 
-InternodeMessages::InternodeMessages(Options terms, InternodeMemory& memory, NetProxy& net_proxy,
+InternodeMessages::InternodeMessages(Options options, InternodeMemory& memory, NetProxy& net_proxy,
                                      Arenas& arenas)
     : options_(std::move(options)),
       memory_(memory),

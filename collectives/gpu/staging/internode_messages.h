@@ -34,7 +34,7 @@ class InternodeMessages {
   };
   // arenas: for slots that the rank sends from and receives into; null: pinned memory.
   using Arenas = std::array<std::unique_ptr<DirectArena>, cuda::kDirections>;
-  InternodeMessages(Options terms, InternodeMemory& memory, NetProxy& net_proxy, Arenas& arenas);
+  InternodeMessages(Options options, InternodeMemory& memory, NetProxy& net_proxy, Arenas& arenas);
 
   // All messages of a group of this rank, with copies within it. peer: the rank that an error is
   // about.

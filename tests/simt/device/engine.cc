@@ -86,7 +86,7 @@ bool Engine::has_room(int device) const {
 }
 
 void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
-  while (!ok_status()) {
+  while (!done()) {
     say_standstill();
     if (config_.own_thread) {
       moved_.wait_for(lock, 1ms);

@@ -1,0 +1,27 @@
+"""Hooks of MkDocs: README.md is the home page, with its pictures.
+
+MkDocs takes pages from docs/ alone. So README.md becomes index.md, its links to docs/... lose that
+folder, and links of other pages to README.md lead to index.md.
+"""
+import os
+import re
+
+from mkdocs.structure.files import File
+
+LINK = re.compile(r"(\]\()([^)\s#]+)")
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def on_files(files, config):
+    with open("README.md", encoding="utf-8") as file:
+        text = file.read()
+    for image in IMAGE.findall(text):
+        files.append(File.generated(config, image, abs_src_path=os.path.abspath(image)))
+    files.append(File.generated(config, "index.md",
+                                content=LINK.sub(lambda m: m[1] + m[2].removeprefix("docs/"), text)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    return re.sub(r"\]\((?:\.\./)+README\.md", "](" + os.path.relpath(
+        "index.md", os.path.dirname(page.file.src_uri) or "."), markdown)

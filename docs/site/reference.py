@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Generates the pages of docs/reference that follow from the code, and checks JSON by its schemas.
+
+  docs/site/reference.py BIN              fails where a page differs from what it would be
+  docs/site/reference.py BIN --write      writes the pages
+  docs/site/reference.py BIN --json       validates what the commands print as JSON
+
+rondo.md is made of api/rondo.h: its sections, declarations and comments. commands.md holds what
+`rondo COMMAND --help` prints. BIN is the folder that has the program rondo.
+"""
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+FOLDER = "docs/reference"
+MADE = "<!-- made by docs/site/reference.py -->\n\n"
+COMMANDS = ("run", "bench", "doctor", "topo", "ps", "explain", "simulate", "tune", "env")
+SECTION = re.compile(r"/\* ---- (.*?) -+\s*\*/")
+BLOCK = re.compile(r"/\*(.*?)\*/|(^typedef (?:enum|struct) \{.*?^\} \w+;|^#define (?:[^\n]*\\\n)*"
+                   r"[^\n]*|^[a-z][^;{}/]*;)", re.MULTILINE | re.DOTALL)
+PLUMBING = re.compile(r"#define RONDO_H_|#include|extern \"C\"")
+
+
+def prose(comment):
+    """A comment as Markdown. Lines that are indented by two more are code."""
+    lines = [re.sub(r"^ ?\* ?", "", line).rstrip() for line in comment.strip("\n").split("\n")]
+    out, code = [], False
+    for line in lines:
+        if line.startswith("  ") != code and line:
+            out += ["```", ""] if code else ["", "```c"]
+            code = not code
+        out.append(line[2:] if code else line.strip())
+    while out and not out[-1]:
+        out.pop()
+    text = "\n".join(out + (["```"] if code else [])).strip()
+    return text[:1].upper() + text[1:]
+
+
+def entries(body):
+    """Comments of a section with the declarations that each of them is about."""
+    found, note = [], ""
+    for comment, declaration in BLOCK.findall(body):
+        if comment:
+            found += [(note, [])] if note else []
+            note = prose(comment)
+        elif not PLUMBING.match(declaration):
+            is_macro = declaration.startswith("#define")
+            before = found[-1][1][-1:] if found else []
+            if not note and is_macro and before and before[0].startswith("#define"):
+                found[-1][1].append(declaration.strip())
+            else:
+                found.append((note, [declaration.strip()]))
+            note = ""
+    return found + ([(note, [])] if note else [])
+
+
+def results():
+    with open("api/nccl.h", encoding="utf-8") as file:
+        codes = file.read().split("ncclSuccess = 0,", 1)[1].split("ncclNumResults", 1)[0]
+    rows = re.findall(r"(nccl\w+) = (\d),\s*/\* (.*?) \*/", codes)
+    lines = ["| code | number | meaning |", "|---|---|---|", "| ncclSuccess | 0 | success |"]
+    return "\n".join(lines + [f"| {name} | {number} | {text} |" for name, number, text in rows])
+
+
+def header_page():
+    with open("api/rondo.h", encoding="utf-8") as file:
+        text = file.read()
+    first, rest = text.split("#ifndef RONDO_H_", 1)
+    out = ["# rondo.h", MADE + prose(first.strip().removeprefix("/* rondo.h:").removesuffix("*/")),
+           "## Results", results()]
+    parts = SECTION.split(rest)
+    for title, body in [("The version", parts[0])] + list(zip(parts[1::2], parts[2::2])):
+        out.append(f"## {title}")
+        for note, declarations in entries(body):
+            names = re.findall(r"\b(rondo\w+)\(", "\n".join(declarations))
+            out += [f"### {names[0]}"] if names else []
+            out += [note] if note else []
+            out += ["```c\n" + "\n".join(declarations) + "\n```"] if declarations else []
+    return "\n\n".join(out) + "\n"
+
+
+def wrapped(line):
+    """A line of at most 100 columns; the rest below where its description begins."""
+    begin = max(line.rfind("  ", 0, 40) + 2, 2) if line.startswith(" ") else 0
+    return "\n".join(textwrap.wrap(line.rstrip(), 100, subsequent_indent=" " * begin,
+                                   replace_whitespace=False)) if len(line) > 100 else line.rstrip()
+
+
+def commands_page(program):
+    out = ["# Commands", MADE + "What each command prints with `--help`."]
+    for command in ("",) + COMMANDS:
+        words = [program] + ([command] if command else []) + ["--help"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr}")
+        out.append(f"## rondo {command}".rstrip())
+        out.append("```text\n" + "\n".join(map(wrapped, done.stdout.strip("\n").split("\n")))
+                   + "\n```")
+    return "\n\n".join(out) + "\n"
+
+
+def check_json(program):
+    import jsonschema
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        bench = ["bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "64", "-f", "16", "-n",
+                 "5", "--no-progress", "--json", file.name]
+        printed = {name: subprocess.run([program, *words], check=True, capture_output=True,
+                                        text=True, timeout=120).stdout for name, words in (
+            ("env", ["env", "--json"]), ("topo", ["topo", "--json"]), ("bench", bench),
+            ("explain", ["explain", "all_reduce", "4M", "--ranks", "8", "--json"]))}
+        with open(file.name, encoding="utf-8") as results:  # another file by now
+            printed["bench"] = results.read()
+    for name, text in printed.items():
+        with open(f"{FOLDER}/schemas/{name}.schema.json", encoding="utf-8") as schema:
+            jsonschema.Draft202012Validator(json.load(schema)).validate(json.loads(text))
+        print(f"rondo {name}: JSON of {len(text)} bytes fits {FOLDER}/schemas/{name}.schema.json")
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--write"], ["--json"]):
+        sys.exit(__doc__)
+    program = sys.argv[1] + "/rondo"
+    if sys.argv[2:] == ["--json"]:
+        return check_json(program)
+    stale = []
+    for name, text in (("rondo.md", header_page()), ("commands.md", commands_page(program))):
+        path = f"{FOLDER}/{name}"
+        if sys.argv[2:] == ["--write"]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            continue
+        with open(path, encoding="utf-8") as file:
+            if file.read() != text:
+                stale.append(path)
+    if stale:
+        sys.exit(f"{', '.join(stale)}: not what the code says; run docs/site/reference.py "
+                 f"{sys.argv[1]} --write")
+
+
+if __name__ == "__main__":
+    main()

@@ -126,16 +126,15 @@ void print_unused(bool asks) {
 void print_page() {
   fmt::print("{}", R"(# Environment variables
 
-The registry in `base/env_table.cc` is the source of this page; `rondo env --markdown` writes it.
-CI runs this block, which fails where page and registry differ:
+All variables that Rondo reads, and NCCL's variables that have no effect. `rondo env` prints this
+list with the values that are set where it runs, and names every set `NCCL_*` variable that has no
+effect. `rondo env --json` prints it for programs. The page is generated from `base/env_table.cc`;
+CI runs this block, which fails if page and source differ:
 
 ```bash
 cmake --preset release >/dev/null && cmake --build --preset release --target rondo | tail -n 1
 build/release/bin/rondo env --markdown | diff docs/operate/environment.md -
 ```
-
-`rondo env` prints the same list with the values that are set where it runs, and names every set
-`NCCL_*` variable that has no effect. `rondo env --json` prints it for programs.
 
 A value comes from the first of these places that has one:
 
@@ -144,15 +143,15 @@ A value comes from the first of these places that has one:
 3. `/etc/nccl.conf`;
 4. the default.
 
-Conf files hold lines `NAME=VALUE`; `#` begins a comment. They are read once a process; most
-variables are looked up whenever a communicator is made. A value that cannot be read is logged once
-at WARN, and the default is used. Bytes take a suffix K, M or G (powers of 1024). Seconds may have a
-fraction. A bool is 0 or 1, true or false, yes or no, on or off. A program with more rights than its
-user (setuid) ignores variables of the types file and secret.
-
-Files that are read must be regular files, so no FIFO and no process substitution of the shell: conf
-files of up to 1 MiB, topologies of up to 4 MiB, files of `rondo tune` of up to 16 KiB. A conf file
-that is refused counts as empty, and is named at WARN and by `rondo doctor`.
+- Conf files hold lines `NAME=VALUE`; `#` begins a comment. Each process reads them once. Most
+  variables are looked up whenever a communicator is made.
+- A value that cannot be parsed is logged once at WARN, and the default is used.
+- Bytes take a suffix K, M or G (powers of 1024). Seconds may have a fraction. A bool is 0 or 1,
+  true or false, yes or no, on or off.
+- A program with more rights than its user (setuid) ignores variables of the types file and secret.
+- Files must be regular files, not FIFOs or the shell's process substitutions. Limits: conf files 1
+  MiB, topologies 4 MiB, files of `rondo tune` 16 KiB. A refused conf file counts as empty; a WARN
+  and `rondo doctor` name it.
 
 ## Variables that Rondo reads
 
@@ -166,7 +165,7 @@ that is refused counts as empty, and is named at WARN and by `rondo doctor`.
   fmt::print("{}", R"(
 ## Variables of NCCL's that have no effect
 
-Job scripts set these, so Rondo accepts them. A last `*` stands for any ending. These ask for
+Job scripts set these, so Rondo accepts them. A final `*` matches any ending. These ask for
 something that Rondo does not do; one that is set is logged at WARN (`NCCL_DEBUG=WARN`):
 
 )");

@@ -192,7 +192,7 @@ struct Multicast {
       store_own(own_at(round.slot + share_of(r)), place_in(call.output, round, r), round.bytes());
   }
 
-  // Done by the switch. sum_for_all: this rank's share of the vectors, to all. sum_own: its own
+  // The switch does these. sum_for_all: this rank's share of the vectors, to all. sum_own: its own
   // block, to its output. give: its block, to all.
   RONDO_FN void sum_for_all(std::uint64_t k) const {
     if constexpr (Math::kSums) {

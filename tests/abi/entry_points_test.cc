@@ -176,7 +176,7 @@ TEST(Streams, AreHandlesToo) {
   EXPECT_EQ(rondoStreamSynchronize(nullptr), ncclInvalidArgument);
 }
 
-TEST(Twins, AreTheSameFunctions) {
+TEST(PncclNames, AreTheSameFunctions) {
   EXPECT_EQ(reinterpret_cast<void*>(ncclAllReduce), reinterpret_cast<void*>(pncclAllReduce));
   EXPECT_EQ(reinterpret_cast<void*>(ncclGroupEnd), reinterpret_cast<void*>(pncclGroupEnd));
 }

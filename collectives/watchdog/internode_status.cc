@@ -19,7 +19,7 @@ constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // delay of news of 
 constexpr std::int64_t kVerdictNs = 2 * StatusTree::kSilentNs;
 constexpr std::int64_t kOnTheWayNs = 3'000'000'000;  // longest pause of a network
 constexpr std::size_t kMaxUntold = FailureDetector::kWindow / 2;
-constexpr auto kLastWords = std::chrono::milliseconds(500);
+constexpr auto kLastWords = std::chrono::seconds(2);  // a loaded machine needs a while
 constexpr auto kFaultFlush = std::chrono::milliseconds(200);
 constexpr auto kLook = std::chrono::milliseconds(5);  // polls for an end without a notification
 

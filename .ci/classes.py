@@ -1,6 +1,6 @@
-"""Sizes of classes: one lives in a header and one source, and has at most 30 methods.
+"""Checks sizes of classes: a class lives in a header and one source, and has at most 30 methods.
 
-Counted are methods that a source defines at the beginning of a line, by the class's name.
+Counts methods that a source defines at the beginning of a line, by the class's name.
 """
 
 import collections

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what a bare Debian 12 lacks to build and test Rondo. Does nothing where all is there.
+# Installs what a bare Debian 12 lacks to build and test Rondo. Does nothing if all is present.
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
 #   .ci/install.sh --torch   and what a Python of Debian lacks to make virtual environments
-# Exits with 2, after one line, where packages are missing and cannot be installed.
+# Exits with 2, after one line, if packages are missing and cannot be installed.
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
@@ -46,7 +46,7 @@ fi
 
 log=$(mktemp) || refuse "no file can be made in ${TMPDIR:-/tmp}: free some space there"
 trap 'rm -f "$log"' EXIT
-# Why apt-get failed, in its own words, and what to do.
+# Prints apt-get's own error, and what to do.
 explain() {
   local why remedy="mend that"
   why=$(grep -m 1 'Failed to fetch' "$log" || grep -m 1 '^E: ' "$log" || tail -n 1 "$log")
@@ -59,8 +59,8 @@ explain() {
 }
 echo "installing: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-# A list that cannot be fetched is no harm where the packages are found all the same.
+# A failed update does no harm if the packages are found anyway.
 "${as_root[@]}" apt-get update -qq >"$log" 2>&1 || true
-# Fetches everything before it unpacks anything.
+# Downloads everything before it unpacks anything.
 "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >>"$log" 2>&1 ||
   explain

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Compiles the CUDA kernels and checks what ptxas and the machine code say about them.
+"""Compiles the CUDA kernels and checks the output of ptxas and the machine code.
 
   .ci/kernels.py               sm_90
   .ci/kernels.py 80 90 100 120
   .ci/kernels.py --of build/cuda-90    those of a build of one architecture, from ccache's memory
   .ci/kernels.py --write               writes the table of sm_90 anew, also beside --of
 
-No kernel, and nothing that one calls, may have a stack frame (or spill); float32, float16 and
-bfloat16 sums and copies may use 96 registers a thread, all others 128. The rules of .ci/sass.py
-hold for machine code (read by cuobjdump and nvdisasm, the machine's or those of PyPI). What a
-kernel costs stands in kernels/cuda/kernels.tsv, for sm_90 and the compiler that it names: a change
-of it is to be seen in a diff. Skipped where nvcc is missing.
+No kernel, and no function that it calls, may have a stack frame (or spill). float32, float16 and
+bfloat16 sums and copies may use 96 registers per thread, all others 128. The rules of .ci/sass.py
+hold for machine code (read by cuobjdump and nvdisasm, the machine's or those of PyPI). The costs of
+each kernel are in kernels/cuda/kernels.tsv, for sm_90 and the compiler that it names, so that a
+diff shows each change. Skipped if nvcc is missing.
 """
 import argparse
 import glob
@@ -27,7 +27,7 @@ import sass
 
 FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", "-Xptxas", "-v",
          "-Wno-deprecated-gpu-targets"]
-# Kernels, and functions that they call (which have no registers of their own).
+# Kernels, and functions that they call (without registers of their own).
 FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes "
                       r"spill stores.*\n(?:.*Used (\d+) registers(?:.*?(\d+) bytes smem)?)?")
 # run_kernel<DirectReduce<type, op>> and run_kernel<Connected<SumMath<type>>>, with the numbers of
@@ -54,7 +54,7 @@ def compile_kernel(source, arch, folder):
 
 
 def compile_again(source, build):
-    """As the build did: what ptxas said then, ccache says again."""
+    """Compiles as the build did; ccache repeats the output of ptxas."""
     output = f"CMakeFiles/rondo_kernels.dir/{source}.o"
     listed = subprocess.run(["ninja", "-C", build, "-t", "commands", output], capture_output=True,
                             text=True)
@@ -91,7 +91,8 @@ def findings(source, arch, text):
 
 
 def fetch_tools():
-    """Folder with cuobjdump and nvdisasm of PyPI, kept in the cache; None where there are none."""
+    """Folder with PyPI's cuobjdump and nvdisasm, kept in the cache; None if they are
+    unavailable."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     cache = os.path.join(os.environ.get("RONDO_CACHE") or os.path.join(base, "rondo"), "sass-tools")
     tools = {name: os.path.join(cache, name) for name in TOOLS}
@@ -135,7 +136,7 @@ def code_of(cuobjdump, cubin):
 
 
 def readable(names):
-    """Connected<SumMath<float32>> and the like, with the names of base/types.h."""
+    """Readable kernel names like Connected<SumMath<float32>>, with the names of base/types.h."""
     with open("base/types.h", encoding="utf-8") as file:
         text = file.read()
     values = {}
@@ -165,7 +166,7 @@ def compiler():
 
 
 def compare(rows, write):
-    """What differs from the table; or the table is written."""
+    """Returns the differences from the table, or writes the table."""
     text = [f"# nvcc {compiler()}, sm_{TABLE_ARCH}; written by .ci/kernels.py --write",
             "\t".join(COLUMNS), *sorted(rows)]
     if write:

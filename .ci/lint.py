@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
-and of the pages: lengths, links, and that the files which they name are there.
+and of the pages: lengths, links, and that the files that they name exist.
 
 Exits 1 and prints every finding as path:line: text.
 """
@@ -14,8 +14,8 @@ import sys
 from classes import class_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
-# What a folder may include of its own layer, besides itself and what lies in the layer's root; the
-# folders that are not named here, anything.
+# The folders of its own layer that a folder may include, besides itself and the layer's root.
+# Folders that are not listed may include any.
 FOLDERS = {
     "transport/socket": [],
     "transport/auth": ["transport/socket"],
@@ -49,8 +49,8 @@ SOURCES = (".cc", ".h", ".cu", ".c")
 SCRIPTS = (".sh", ".py", "CMakeLists.txt", ".cmake", ".ci/run")
 MAX_LINES = 400
 MAX_COLUMNS = 100
-# Words that readers stumble over, with what to write in their place; whole words of any case, also
-# where a line ends between them.
+# Words that readers stumble over, with replacements. They match as whole words in any case, also
+# across lines.
 PLAIN_WORDS = {
     "whoever": "the rank that, the caller",
     "so many": "N, the number of, the parameter's name",
@@ -59,22 +59,27 @@ PLAIN_WORDS = {
     "nobody's": "no rank's, unused",
     "as well as it can": "best effort",
 }
-# The same for names that begin so: max_bytes, kMaxBytes.
+# The same for names with these prefixes: max_bytes, kMaxBytes.
 PLAIN_NAMES = {"most": "max", "fewest": "min"}
-BETWEEN_WORDS = r'[\s/#*"]+'  # also the end of a comment's line or of a literal
+# Names that the glossary (docs/glossary.md) replaced. Comments count, strings do not.
+REPLACED = re.compile(
+    r"\b(Done|LaunchSite|Spots?|[Cc]ircles?|kLed|Led[A-Z]\w*|kMet|Met[A-Z]\w*|Span[A-Z]\w*|"
+    r"[Hh]ung_?(tree|links|ends)\w*|\w*Twins?|(Ring|Tree|Host|Direct|Push|Links|Views)Text|"
+    r"run_text)\b")
+BETWEEN_WORDS = r'[\s/#*"]+'  # also matches the end of a comment line or of a literal
 WORD_LIST = ".ci/lint.py"
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|HAC[K]|XX[X])\b")
 
-# What lets an exception end the program: a bare thread, an entry point without a guard. The
-# library's own ways: base/thread.h, api/export.h. Programs (rondo, the examples) may start threads.
+# Code that lets an exception end the program: a bare thread, an entry point without a guard. The
+# library uses base/thread.h and api/export.h. Programs (rondo, the examples) may start threads.
 GUARDED = [
     (re.compile(r"\bstd::(thread\b(?!::)|jthread\b|async\b)|\bpthread_create\b"), "base/thread.h",
      "a thread that is not started by base/thread.h: what its body throws ends the program"),
     (re.compile(r'RONDO_EXPORT|visibility\("default"\)'), "api/export.h",
      "an entry point that is not defined by api/export.h: what it throws ends the program"),
 ]
-# Descriptors that nobody owns may be 0, 1 or 2, where a program prints: base/fd.h moves them. Files
-# and libraries that somebody named may be FIFOs, which block who opens them.
+# New descriptors can be 0, 1 or 2, to which a program prints: base/fd.h moves them. Files and
+# libraries named by users can be FIFOs, which block open().
 MAKES_DESCRIPTOR = re.compile(
     r"(?<![\w:.>])(::(open|openat|socket|accept)|(::)?(accept4|dup|epoll_create1|eventfd|"
     r"memfd_create|signalfd|timerfd_create))\(|F_DUPFD|SYS_pidfd_open,")
@@ -87,31 +92,30 @@ OPENS_NAMED = [
      "a library that may be a FIFO: load it by base/shared_library.h"),
 ]
 OWNERS = ("base/fd.", "base/shared_library.")
-# A bug that a test plants in the product is a patch.
+# Bugs that a test plants in the product are patches.
 PLANTED = re.compile(r"\bplanted\(|\b(Faults|NoFaults)\b(?=[:,>;]| =)")
-# Who waits: the Waiter on data paths, poll_until() elsewhere.
+# Code that waits must use the Waiter on data paths, poll_until() elsewhere.
 SLEEPS = re.compile(r"\bthis_thread::sleep|\b(usleep|nanosleep)\(")
-# The descriptor of a net::WakeSource: the Sleeper alone asks for it, which arms the source first.
+# The descriptor of a net::WakeSource: only the Sleeper uses it, which arms the source first.
 ASKED = re.compile(r"(\.|->)poll_fd\(\)")
 HANDED_ON = "poll_fd() const"
 BESIDE_NETWORKS = ("collectives/", "transport/net/", "transport/proxy/")
 SLEEPER = "transport/net/sleeper."
-# Headers that comments name, of others than Rondo.
+# Headers named in comments that are not Rondo's.
 FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "tuner_v6.h", "ucp.h", "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
-# Headers of packages that take seconds to compile: the one source that includes each, behind a
+# Package headers that take seconds to compile: each has one source that includes it, behind a
 # header of ours.
 ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
 
-# Pages. Rows of tables may be longer. Names that have changed may be named under that heading.
+# Pages. Table rows can be longer.
 README_LINES = 120
 NAMED = re.compile(r"`((?:" + "|".join([*LAYERS, "docs", "cmake", r"\.ci"]) + r")/[^\s`]+)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-OLD_NAMES = "Names that have changed"
-# What ran on which hardware stands once, in the README's table; pages on GPUs and RDMA give the
-# figures, and say what a single feature lacks.
+# The README's table is the only place that states what ran on which hardware. Pages on GPUs and
+# RDMA give the figures, and state what a single feature lacks.
 STATUS = re.compile(r"(?i)nothing (yet|has (run|been measured))|(not|has) run on a (real )?GPU"
                     r"|real GPU has been|ran on one H\d00")
 STATUS_PAGE = "README.md"
@@ -141,7 +145,7 @@ def allowed(layer, included, path, target):
 
 
 def beside(path, target):
-    """Whether a folder may include this one of its layer."""
+    """True if a folder may include this one of its layer."""
     folder, included = path.rpartition("/")[0], target.rpartition("/")[0]
     if folder == included or "/" not in included:
         return True
@@ -149,12 +153,12 @@ def beside(path, target):
 
 
 def split_words(words, between):
-    """A pattern of these words, whose blanks may be anything that `between` matches."""
+    """A pattern of these words, with any match of `between` in place of blanks."""
     return "|".join(between.join(map(re.escape, word.split())) for word in words)
 
 
 def word_findings(path):
-    """Words and names that a plain one replaces."""
+    """Finds words and names that have a plain replacement."""
     if path == WORD_LIST:
         return
     with open(path, encoding="utf-8") as file:
@@ -192,6 +196,8 @@ def findings(path):
             if MAKES_DESCRIPTOR.search(code) and not OWNED.search(code):
                 if not path.startswith(OWNERS):
                     yield number, "a descriptor without an owner: give it to Fd or net::Socket"
+        if path.endswith(SOURCES) and (old := REPLACED.search(TEXT.sub('""', line))):
+            yield number, f"'{old.group()}': the glossary has another name for it"
         if path.startswith("collectives/") and SLEEPS.search(line):
             yield number, "a sleep: use the Waiter (base/wait.h) or base/poll_until.h"
         if path.startswith(BESIDE_NETWORKS) and not path.startswith(SLEEPER):
@@ -215,7 +221,7 @@ def findings(path):
 
 
 def anchors(path):
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     with open(path, encoding="utf-8") as file:
         headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text).lower().replace(" ", "-") for text in headings}
@@ -238,11 +244,7 @@ def page_findings(path):
         lines = file.read().split("\n")
     if path == "README.md" and len(lines) - 1 > README_LINES:
         yield 1, f"{len(lines) - 1} lines, at most {README_LINES}"
-    heading, fenced = "", False
     for number, line in enumerate(lines, 1):
-        fenced ^= line.startswith("```")
-        if line.startswith("#") and not fenced:
-            heading = line.lstrip("# ")
         if len(line) > MAX_COLUMNS and not line.startswith("|") and not path.startswith("api/"):
             yield number, f"{len(line)} columns, at most {MAX_COLUMNS}"
         if path != STATUS_PAGE and (found := STATUS.search(line)):
@@ -251,7 +253,7 @@ def page_findings(path):
             if finding := link_finding(path, link):
                 yield number, finding
         for name in NAMED.findall(line):
-            if heading != OLD_NAMES and "NAME" not in name and not glob.glob(name.rstrip(".,:;")):
+            if "NAME" not in name and not glob.glob(name.rstrip(".,:;")):
                 yield number, f"{name} is not there"
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the ```bash blocks of pages, in order, each in a shell of its own at the top folder.
+"""Runs the ```bash blocks of pages, in order, each in a separate shell in the top folder.
 
   .ci/readme.py [PAGE ...]     README.md without a name; .ci/run gives all pages in one call
 
 A block whose text has run on an earlier page does not run again. A comment on the line before a
-block, which no reader of the page sees, says where it runs:
+block, which is invisible on the page, says where it runs:
   <!-- needs PROGRAM -->      only where there is this program
   <!-- run by COMMAND -->     not here: COMMAND, a line of .ci/run, runs it
 Shells have no other name on a page, so that none is left out: fails on ```sh, ```shell, ```console.
@@ -22,7 +22,8 @@ BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(bash|sh|shell|console)\n(.*?)^
 
 
 def why_not(comment, known, commands):
-    """Why a block does not run here; None if it does. Fails on a comment that is not understood."""
+    """The reason why a block does not run here; None if it does. Fails on a comment that it cannot
+    parse."""
     if known:
         return "it has run before"
     if not comment:

@@ -1,7 +1,7 @@
-"""Reads the machine code of kernels as cuobjdump lists it, and judges it by rules.
+"""Reads the machine code of kernels as cuobjdump lists it, and checks it against rules.
 
-`code_of(listing)` gives the instructions of each kernel, functions that it calls included. RULES
-says what must hold for which kernels. `self_test()` plants a fault for each rule.
+`code_of(listing)` returns the instructions of each kernel, including functions that it calls. RULES
+lists the rules and their kernels. `self_test()` plants a fault for each rule.
 """
 import re
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)([^;]*);", re.M)
 REGISTER = re.compile(r"(?<![\w.])R(\d+)(\.64)?")
 JUMPS = ("BRA", "BRX", "JMP", "RET", "EXIT", "CALL", "BSYNC", "WARPSYNC", "BAR", "BREAK")
-# Kernels that move data by lines with flags; and those that promise many loads in flight.
+# Kernels that move data in lines with flags, and kernels that guarantee many loads in flight.
 LINES = ("Connected<", "LLPush<")
 MANY_LOADS = ("DirectCopy<", "stored DirectCopy<", "Connected<CopyMath",
               *(f"DirectReduce<{t}, sum" for t in ("float32", "float16", "bfloat16")))
 FEWEST_IN_FLIGHT = 8
-# And pairs: those of a line of all peers, or of several lines.
+# And in pairs: those of a line of all peers, or of several lines.
 PAIRS_IN_FLIGHT = (("LLPush<SumMath", 8), ("Connected<CopyMath", 4), ("Connected<AnyMath", 4),
                    ("Connected<SumMath<float32", 4), ("Connected<SumMath", 2))
 
@@ -40,7 +40,7 @@ class Instruction:
         return set(range(first, first + 4))
 
     def read(self):
-        """Registers that are named: of loads all but the first; pairs count as two."""
+        """Registers that an instruction names: for loads all but the first; pairs count as two."""
         names = list(REGISTER.finditer(self.operands))
         if self.name.startswith("LDG"):
             names = names[1:]
@@ -63,14 +63,14 @@ class Code:
         return sum(1 for i in self.instructions if i.is_pair(kind))
 
     def loops(self):
-        """From the target of a jump backwards to the jump, small ones first."""
+        """Ranges from the target of a backward jump to the jump, small ones first."""
         spans = {(i.target(), i.at) for i in self.instructions
                  if i.target() is not None and i.target() < i.at}
         return [[i for i in self.instructions if begin <= i.at <= end]
                 for begin, end in sorted(spans, key=lambda span: span[1] - span[0])]
 
     def inner_loop(self, is_load):
-        """The loop with the maximum of such loads outside inner loops; [] where there is none."""
+        """The loop with the maximum of such loads outside inner loops; [] if there is none."""
         seen, best, most = set(), [], 0
         for loop in self.loops():
             loads = {i.at for i in loop if is_load(i)} - seen
@@ -80,7 +80,8 @@ class Code:
         return best
 
     def in_flight(self, is_load):
-        """The maximum number of loads in a row with no use of a result and no jump between them."""
+        """The maximum number of consecutive loads without a use of a result or a jump between
+        them."""
         targets = {i.target() for i in self.instructions} - {None}
         most, pending = 0, []
         for i in self.instructions:
@@ -108,7 +109,7 @@ def no_local_memory(code):
 
 
 def no_generic_access(code):
-    """But for arguments, which functions that are not inlined read by generic loads."""
+    """No generic accesses, except loads of arguments in functions that are not inlined."""
     if code.of("ST", "ATOM"):
         return "stores by generic addresses"
     if any(i.name.split(".")[0] == "LD" for i in code.inner_loop(Instruction.is_vector_load)):
@@ -149,7 +150,7 @@ def moves_vectors(name):
     return "Direct" in name or "Connected<" in name
 
 
-# Which kernels (by their readable names), and what must hold.
+# Kernels (by their readable names) and the rules for each.
 RULES = (
     (lambda name: True, no_local_memory),
     (lambda name: True, no_generic_access),
@@ -169,7 +170,7 @@ def findings(name, code):
 
 
 def planted(*lines):
-    """A kernel that is sound by all rules, with `lines` before its end."""
+    """A kernel that passes all rules, with `lines` before its end."""
     loads = [f"LDG.E.NA.128 R{4 * i + 8}, desc[UR6][R2.64+{i * 512:#x}]" for i in range(8)]
     stores = [f"STG.E.NA.128 desc[UR6][R4.64+{i * 512:#x}], R{4 * i + 8}" for i in range(8)]
     pairs = [f"LDG.E.128.STRONG.SYS R{4 * i + 8}, desc[UR6][R2.64]" for i in range(4)]
@@ -184,7 +185,7 @@ def listing_of(text):
 
 
 def self_test():
-    """Says which rule does not see the fault that it is for."""
+    """Reports each rule that misses the fault planted for it."""
     def said(text, name="Connected<CopyMath>"):
         return " ".join(findings(name, code_of(listing_of(text))["kernel"]))
     sound = planted()

@@ -3,15 +3,15 @@
 
   .ci/tidy.py [path...]     these, or all of dev and simt but tests and kernels
 
-Needs no build: CMake tells how each source is compiled. A source without findings is not looked at
-again until it, a header of the project that it includes, how it is compiled, .clang-tidy or
-clang-tidy itself changes; what is known to be clean stands in $XDG_CACHE_HOME/rondo-tidy. Prints
-the findings and exits 1 if there are any.
+Needs no build: CMake gives the compile commands. A source without findings is checked again only if
+it, a header of the project that it includes, its compile command, .clang-tidy or clang-tidy itself
+changes; $XDG_CACHE_HOME/rondo-tidy records the clean sources. Prints the findings and exits 1 if
+there are any.
 
-Nearly all the time of clang-tidy goes to what a source includes: so sources with the same flags are
-looked at together, as one text. Where that has findings, or does not compile (two sources may have
-a name each of its own), the halves are looked at, and at last each source alone: only that is
-believed and printed.
+clang-tidy spends nearly all its time on included headers, so sources with the same flags are
+checked together, as one text. If that has findings, or does not compile (two sources can define the
+same name), its halves are checked, and finally each source alone. Only findings in a single source
+are trusted and printed.
 """
 import collections
 import hashlib
@@ -42,8 +42,8 @@ def output_of(command):
 
 
 def commands_of_sources():
-    """How each source is compiled, by a build that compiles each alone. The engine for GPUs is not
-    part of dev."""
+    """The compile command of each source, from a build that compiles each alone. The GPU engine is
+    not part of dev."""
     commands = {}
     for preset, build, part in (("simt", BUILD / "simt", "collectives/gpu/"), ("dev", BUILD, "")):
         output_of(["cmake", "--preset", preset, "-B", str(build), "-DCMAKE_UNITY_BUILD=OFF"])
@@ -53,7 +53,7 @@ def commands_of_sources():
             source = Path(entry["file"])
             if source.is_relative_to(ROOT / part):
                 words = [word for word in shlex.split(entry["command"])
-                         if not word.startswith("-DFMT_")]  # here format strings are checked
+                         if not word.startswith("-DFMT_")]  # format strings are checked here
                 out = words.index("-o")
                 commands[str(source.relative_to(ROOT))] = tuple(
                     words[:out] + words[out + 2:words.index("-c")])
@@ -61,14 +61,14 @@ def commands_of_sources():
 
 
 class Fingerprints:
-    """Of everything of the project that a finding in a source may depend on."""
+    """Digest of all project files that a finding in a source can depend on."""
 
     def __init__(self):
         self.of_file = {}
         self.common = output_of([TIDY, "--version"]) + Path(".clang-tidy").read_text()
 
     def file(self, name):
-        """A file's digest, and the project's files that it includes by name."""
+        """A file's digest, and the project files that it includes by name."""
         if name not in self.of_file:
             text = Path(name).read_text()
             places = (place for include in re.findall(r'^#\s*include "([^"]+)"', text, re.MULTILINE)
@@ -91,7 +91,7 @@ class Fingerprints:
 
 
 def look(source, command):
-    """What clang-tidy says of a source that is compiled so."""
+    """Output of clang-tidy for a source with these flags."""
     with tempfile.TemporaryDirectory() as folder:
         entry = {"directory": str(BUILD.resolve()), "file": str(Path(source).resolve()),
                  "command": shlex.join([*command, "-c", str(Path(source).resolve())])}
@@ -103,7 +103,7 @@ def look(source, command):
 
 
 def look_together(sources, command):
-    """Whether nothing is found in sources that stand in one text."""
+    """True if clang-tidy finds nothing in these sources as one text."""
     MADE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=MADE) as folder:  # below the folder with .clang-tidy
         text = Path(folder, "all.cc")
@@ -112,7 +112,7 @@ def look_together(sources, command):
 
 
 def check(sources, command, fingerprints):
-    """The findings in sources that are compiled alike; what is clean is noted."""
+    """The findings in sources with the same flags; records the clean ones."""
     if len(sources) == 1:
         found = look(sources[0], command)
         if not found:
@@ -128,7 +128,8 @@ def check(sources, command, fingerprints):
 
 
 def batches(sources, commands):
-    """Sources that are compiled alike, at most TOGETHER; those that include themselves alone."""
+    """Groups of sources with the same flags, at most TOGETHER; those that include themselves are
+    alone."""
     alike = collections.defaultdict(list)
     for source in sources:
         alone = source if "HWY_TARGET_INCLUDE" in Path(source).read_text() else ""

@@ -1,5 +1,6 @@
-// Checks of plain arguments, with NCCL's texts where NCCL has one. function is the name without its
-// prefix. Guarantees: nothing is read through a pointer, allocated or waited for.
+// Checks of plain arguments, with NCCL's error messages where NCCL has one. `function` is the name
+// without its prefix. Guarantees: the checks dereference no pointer, allocate nothing on success
+// and do not wait.
 #pragma once
 
 #include <cmath>
@@ -11,11 +12,11 @@
 
 namespace rondo::api {
 
-// No process can have a longer buffer: x86-64 and arm64 have addresses of 47 and 48 bits. Below it,
-// no rounding and no sum of two sizes overflows.
+// No process can have a larger buffer: x86-64 and arm64 have addresses of 47 and 48 bits. Below
+// this limit, rounding a size or adding two sizes cannot overflow.
 inline constexpr std::size_t kMaxBufferBytes = std::size_t{1} << 48;
-// Each rank of a process takes a thread while it is made, and a thread two mappings: the kernel's
-// usual limit is 65,530 of them (vm.max_map_count).
+// Each rank of a process needs a thread during its initialisation, and a thread needs two memory
+// mappings. The kernel's usual limit is 65,530 mappings (vm.max_map_count).
 inline constexpr int kMaxRanksOfProcess = 1 << 14;
 
 inline Status not_null(const void* pointer, const char* function, const char* argument) {
@@ -43,7 +44,7 @@ inline Status rank_in_range(int rank, int ranks) {
   return fail(StatusCode::kInvalidArgument, "Invalid rank requested : {}/{}", rank, ranks);
 }
 
-// Of a range of memory that the caller names.
+// Size of a memory range that the caller gives: 1 to kMaxBufferBytes.
 inline Status bytes_in_range(std::size_t bytes, const char* function, const char* argument) {
   if (bytes == 0) return fail(StatusCode::kInvalidArgument, "{} : {} is 0", function, argument);
   if (bytes <= kMaxBufferBytes) return ok_status();
@@ -52,7 +53,7 @@ inline Status bytes_in_range(std::size_t bytes, const char* function, const char
               bytes, kMaxBufferBytes);
 }
 
-// How long to wait: 0 and less mean not at all; what no clock can count is as long as it counts.
+// Time to wait: 0 and less mean not to wait; values beyond a clock's range are clamped to it.
 inline Status seconds_to_wait(double seconds, const char* function, const char* argument) {
   if (!std::isnan(seconds)) return ok_status();
   return fail(StatusCode::kInvalidArgument,
@@ -60,7 +61,7 @@ inline Status seconds_to_wait(double seconds, const char* function, const char* 
               seconds);
 }
 
-// Of a deadline, which has to lie ahead.
+// A deadline must be in the future.
 inline Status seconds_above_zero(double seconds, const char* function, const char* argument) {
   if (seconds > 0) return ok_status();
   return fail(StatusCode::kInvalidArgument, "{} : {} is {}: give a number of seconds above 0",

@@ -15,7 +15,7 @@
 namespace rondo::api {
 namespace {
 
-// The kernel copies the byte through a pipe and back: it knows what this process may touch.
+// The kernel copies the byte through a pipe and back, and fails with EFAULT instead of a crash.
 bool can_touch(const void* at, bool write_too, int out, int in) {
   char away = 0;
   void* back = write_too ? const_cast<void*>(at) : &away;
@@ -44,7 +44,7 @@ bool buffer_checks_wanted() {
 Status check_buffer(const BufferUse& use, const char* function) {
   if (use.bytes == 0) return ok_status();
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return ok_status();  // no descriptors left: nothing is known
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ok_status();  // no descriptors left: cannot check
   const Fd in(ends[0]), out(ends[1]);
   const auto touch = [&](const void* at) {
     return can_touch(at, use.written, out.get(), in.get());

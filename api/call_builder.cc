@@ -20,7 +20,7 @@ Status check_not_overlapping(const void* send, const void* receive, std::size_t 
               function, send, receive);
 }
 
-// What this rank reads and writes; buffers of ranks on GPUs are asked for when the call is
+// Checks the buffers that this rank accesses. Buffers of ranks on GPUs are checked when the call is
 // enqueued.
 Status check_buffers(const Comm& comm, const CollectiveTraits& traits,
                      const CollectiveArguments& arguments, std::size_t block) {

@@ -1,7 +1,7 @@
-// From the arguments of a collective function to a checked Call.
+// Turns the arguments of a collective function into a checked Call.
 //
-// Guarantees: everything that one rank can know to be wrong is refused here, with NCCL's texts and
-// in NCCL's order (root, type, operation); what only several ranks can know is the engine's part.
+// Guarantees: every error that one rank can detect alone is returned here, with NCCL's messages and
+// in NCCL's order (root, type, operation). Differences between ranks are checked by the engine.
 #pragma once
 
 #include "api/comm.h"
@@ -10,7 +10,7 @@
 
 namespace rondo::api {
 
-// What a collective needs of its arguments; api/collectives.cc has one row for each.
+// Properties of a collective's arguments. api/collectives.cc defines one for each collective.
 struct CollectiveTraits {
   Collective which;
   const char* function;
@@ -29,14 +29,14 @@ struct CollectiveArguments {
   int root = -1;
 };
 
-// Into a fresh request.
+// `request` must be new: only some fields are set.
 Status build_collective(const Comm& comm, const CollectiveTraits& traits,
                         const CollectiveArguments& arguments, Request* request);
 
-// type and op of a reduction into the request; user-made operations included.
+// Sets the reduction of a request whose type is set; op may be user-made (ncclRedOpCreate*).
 Status set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request);
 
-// Bytes of count elements of a type, times parts; an error where that is no size of a buffer.
+// Bytes of count elements of a type, times parts; an error above kMaxBufferBytes.
 Result<std::size_t> buffer_bytes(std::size_t count, DataType type, int parts, const char* function);
 
 }  // namespace rondo::api

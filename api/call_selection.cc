@@ -30,8 +30,8 @@ Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Reque
   record.flags = 0;
   if (!options.force) return ok_status();
   return fail(StatusCode::kInvalidUsage,
-              "algSelection '{}' leaves nothing that can run {} on this communicator; "
-              "forceAlgSelection = 0 makes it a wish",
+              "algSelection '{}' leaves no algorithm that can run {} on this communicator; with "
+              "forceAlgSelection = 0 it is only a hint",
               options.algorithms, to_string(record));
 }
 

@@ -1,4 +1,4 @@
-// The options of one call (ncclCollConfig_t), applied to it.
+// Applies the options of one call (ncclCollConfig_t).
 #pragma once
 
 #include "api/comm.h"
@@ -6,8 +6,8 @@
 
 namespace rondo::api {
 
-// Refuses options that are wrong, and algorithm choices that cannot be met (unless the caller said
-// that they need not be).
+// Fails for invalid options. Also fails if no allowed algorithm can run the call, unless
+// forceAlgSelection is 0: then the choice is ignored.
 Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request);
 
 }  // namespace rondo::api

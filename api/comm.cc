@@ -19,7 +19,7 @@ void Comm::set_engine(std::shared_ptr<Communicator> made) {
   rank = owner_->rank();
   size = owner_->size();
   engine_.store(owner_.get(), std::memory_order_seq_cst);
-  // An end that came while the engine was being made has only left its mark.
+  // end_calls() during the creation has only set the flag.
   if (ended_.load(std::memory_order_seq_cst)) owner_->abort();
 }
 
@@ -64,8 +64,8 @@ std::optional<Error> Comm::noted() const {
 }
 
 int Comm::add_user_op(const UserOp& op) {
-  // Numbers are drawn for the whole process, so that another communicator's operation is unknown
-  // here instead of meaning something else. They end below rondo.h's own.
+  // Numbers are unique in the process, so that an operation of another communicator is an error.
+  // They end below rondo.h's own operations.
   constexpr int kFirst = 0x100, kLast = 0x7fff0000;
   static std::atomic<int> next{kFirst};
   std::lock_guard lock(mutex_);
@@ -141,7 +141,7 @@ Result<CommPin> find_made_comm(ncclComm_t comm, const char* function) {
   if (pin->engine() != nullptr) return pin;
   if (auto error = pin->noted()) return *error;
   return fail(StatusCode::kInvalidUsage,
-              "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
+              "{} : comm {} is still being initialized; wait until ncclCommGetAsyncError returns "
               "ncclSuccess, and end the group of its ncclCommInit* first",
               function, fmt::ptr(comm));
 }
@@ -152,7 +152,7 @@ Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
     return fail(StatusCode::kInvalidUsage, "{}: communicator was revoked", function);
   if (pin->finalized.load(std::memory_order_relaxed))
     return fail(StatusCode::kInvalidUsage,
-                "{} : comm {} has been finalized; only ncclCommDestroy is left", function,
+                "{} : comm {} has been finalized; only ncclCommDestroy is allowed", function,
                 fmt::ptr(comm));
   if (pin->suspended.load(std::memory_order_relaxed))
     return fail(StatusCode::kInvalidUsage, "{} : comm {} is suspended; call ncclCommResume first",

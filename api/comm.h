@@ -1,8 +1,8 @@
-// Comm: what stands behind an ncclComm_t. The engine's communicator plus what only the C API knows:
-// configuration, state of a nonblocking communicator, queue order, user-made operations.
+// Comm: the object of an ncclComm_t. It holds the engine's communicator and the state of the C API:
+// configuration, state of a nonblocking communicator, order of calls, user-made operations.
 //
-// Guarantees: found only through the handle table, alive while a pin is held. Members without a
-// lock are set before the handle leaves the library, or are atomic.
+// Guarantees: reached only through the handle table and alive while a pin is held. Members without
+// a lock are atomic, or are set before any other thread uses them.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace rondo::api {
 
-// An operation of ncclRedOpCreatePreMulSum.
+// An operation made by ncclRedOpCreatePreMulSum.
 struct UserOp {
   DataType type;
   std::array<std::byte, 8> scalar{};
@@ -36,7 +36,7 @@ class Comm {
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
-  int rank = -1;  // once there is an engine
+  int rank = -1;  // -1 until the engine is set
   int size = 0;
   const CommConfig config;
   const CommOptions options;
@@ -44,38 +44,38 @@ class Comm {
 
   bool blocking() const { return config.fields.blocking != 0; }
 
-  // The engine's communicator; nullptr until it has been made, and always if that failed.
+  // The engine's communicator; nullptr until its creation has succeeded.
   Communicator* engine() const { return engine_.load(std::memory_order_acquire); }
   void set_engine(std::shared_ptr<Communicator> made);
 
-  // Ends whatever is running or waiting in this communicator. Repeated calls do nothing.
+  // Aborts all running and waiting calls of this communicator. Repeated calls do nothing.
   void end_calls();
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
   CallOrder order;
-  std::unique_ptr<HostStream> worker;  // runs the jobs of a nonblocking one; made at its first
-  std::atomic<int> pending{0};         // jobs of a nonblocking communicator that have not finished
+  std::unique_ptr<HostStream> worker;  // of a nonblocking communicator; null before its first job
+  std::atomic<int> pending{0};         // unfinished jobs of a nonblocking communicator
 
-  // Messages with tags, once rondoCommOpenMessages has been called.
+  // Messages with tags; nullptr before rondoCommOpenMessages.
   std::shared_ptr<TaggedMessages> tagged_messages() const;
   void set_tagged_messages(std::shared_ptr<TaggedMessages> opened);
 
-  // Of the engine's communicator, which has been made, and of its messages.
+  // Memory of the engine's communicator, which must be set, and of its messages with tags.
   std::uint64_t memory_bytes() const;
 
   void wait_for_queue();
 
-  // The first failure of a job whose caller has gone.
+  // The first failure of the creation, or of a job after its API call has returned.
   void note(const Error& error);
   std::optional<Error> noted() const;
 
   std::atomic<bool> finalized{false};
   std::atomic<bool> revoked{false};
   std::atomic<bool> suspended{false};
-  std::atomic<bool> ticket_open{false};   // ncclCommGetUniqueId, until ncclCommGrow takes it
-  std::atomic<std::uint64_t> tickets{0};  // that ncclCommGetUniqueId made
+  std::atomic<bool> ticket_open{false};   // from ncclCommGetUniqueId until ncclCommGrow
+  std::atomic<std::uint64_t> tickets{0};  // made by ncclCommGetUniqueId
 
-  int add_user_op(const UserOp& op);  // its number as ncclRedOp_t
+  int add_user_op(const UserOp& op);  // returns its number as ncclRedOp_t
   bool remove_user_op(int number);
   std::optional<UserOp> user_op(int number) const;
 
@@ -97,18 +97,18 @@ class Comm {
 using CommPin = HandleTable<Comm>::Pin;
 HandleTable<Comm>& comms();
 
-// Any communicator that is alive; NULL, foreign, destroyed and forked ones are refused.
+// Any living communicator; an error for NULL, foreign, destroyed and forked handles.
 Result<CommPin> find_comm(ncclComm_t comm, const char* function);
-// One that the ranks have made; until then the caller is told to wait, or why making it failed.
+// A communicator whose creation has succeeded. Otherwise an error: wait, or why creation failed.
 Result<CommPin> find_made_comm(ncclComm_t comm, const char* function);
-// One that can run calls now: made, not finalized, revoked or suspended.
+// A communicator that can run calls now: created, not finalized, revoked or suspended.
 Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function);
-// The same, empty where it is not: for the usual case at the cost of the look-up alone, and only
-// for this thread until its call returns (Pin::keep() lifts that).
+// The same without an error: returns an empty pin. Costs only the look-up. The pin is valid on this
+// thread until its API call returns; Pin::keep() removes this limit.
 CommPin pin_if_usable(ncclComm_t comm);
 
-// Takes the communicator out of the table. end_calls: what runs is told to end, otherwise what is
-// queued is finished first. The communicator goes with what is returned.
+// Removes the communicator from the table. It first waits for queued calls; it aborts them instead
+// if end_calls or if the communicator has failed. Destroying the result destroys the communicator.
 Result<std::unique_ptr<Comm>> retire(ncclComm_t comm, const char* function, bool end_calls);
 
 }  // namespace rondo::api

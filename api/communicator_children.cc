@@ -1,7 +1,7 @@
-// Communicators made from communicators: split, shrink, grow.
+// Communicators created from a parent: split, shrink, grow.
 //
-// All of them take their turn in the parent's queue. Configuration and options that the caller does
-// not give are the parent's.
+// The creation takes its turn in the parent's queue. Configuration and options that the caller does
+// not give are inherited from the parent.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -20,7 +20,7 @@ using namespace rondo::api;
 
 namespace {
 
-// A parent may be revoked or faulted, not unfinished or finalized.
+// A parent may be revoked or failed, but must be fully created and not finalized.
 Result<CommPin> find_parent(ncclComm_t comm, const char* function) {
   RONDO_TRY(CommPin pin, find_made_comm(comm, function));
   if (pin->finalized.load())
@@ -112,8 +112,9 @@ Result<NewComm> describe_old_rank(const GrowArguments& arguments, CreateRequest*
     return fail(StatusCode::kInvalidArgument, "{} : rank {} keeps its number; pass -1, not {}",
                 kFunction, parent->rank, arguments.rank);
   if (arguments.ranks <= parent->size)
-    return fail(StatusCode::kInvalidArgument, "{} : {} ranks are not more than the {} there are",
-                kFunction, arguments.ranks, parent->size);
+    return fail(StatusCode::kInvalidArgument,
+                "{} : the new size {} is not larger than the current size {}", kFunction,
+                arguments.ranks, parent->size);
   request->rank = parent->rank;
   return inherit(std::move(parent), arguments.config);
 }
@@ -185,7 +186,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksL
   Comm* parent = child->parent.get();
   const CommOptions options = child->options;
   std::vector<int> excluded(excludeRanksList, excludeRanksList + excludeRanksCount);
-  // Before the child takes its turn in the queue, or it would wait for what is to be ended.
+  // Before the child takes its turn: otherwise it would wait for the calls that are to be ended.
   if (shrinkFlags == NCCL_SHRINK_ABORT && !parent->engine()->fault() && !parent->order.idle()) {
     parent->revoked.store(true);
     parent->engine()->revoke();

@@ -1,4 +1,4 @@
-// How communicators end and pause: finalize, destroy, abort, revoke, suspend, resume.
+// End and pause of communicators: finalize, destroy, abort, revoke, suspend, resume.
 #include "api/comm.h"
 #include "api/errors.h"
 #include "api/export.h"
@@ -18,8 +18,8 @@ ncclResult_t end(ncclComm_t comm, const char* function, bool end_calls) {
   return ncclSuccess;
 }
 
-// Calls are complete, on all ranks that take part in them, when they leave the queue; so finalizing
-// is to let the queue run empty.
+// A call is complete on all its ranks when it leaves the queue, so finalizing waits until the queue
+// is empty.
 Result<ncclResult_t> finalize(ncclComm_t comm) {
   constexpr const char* kFunction = "CommFinalize";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));

@@ -1,4 +1,4 @@
-// What can be asked about a communicator. Nothing here waits.
+// Queries of a communicator, and its timeout. No function here waits.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ using namespace rondo::api;
 
 namespace {
 
-// read(comm) gives the number.
+// read(comm) returns the number.
 template <class Number, class Read>
 ncclResult_t answer(ncclComm_t comm, Number* out, const char* function, const char* argument,
                     Read read) {
@@ -143,7 +143,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
   if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
     return report(fail(StatusCode::kInvalidArgument, "CommMemStats : invalid statistic {}",
                        static_cast<int>(stat)));
-  // A communicator on the host has host memory, all of which stays during a suspension.
+  // A communicator on the host keeps all its memory while suspended.
   return answer(comm, value, "CommMemStats", "value", [&](const Comm& c) -> uint64_t {
     if (stat == ncclStatGpuMemSuspended) return c.suspended.load() ? 1 : 0;
     const uint64_t all = c.memory_bytes(), droppable = c.engine()->memory().droppable_bytes;
@@ -183,7 +183,7 @@ RONDO_FUNCTION(ncclResult_t, rondoGetLastPlan, ncclComm_t comm, char* text, size
   if (auto checked = not_null(text, "GetLastPlan", "text"); !checked.ok()) return report(checked);
   if (size == 0) return report(fail(StatusCode::kInvalidArgument, "GetLastPlan : size is 0"));
   const auto plan = (*pin)->engine()->last_plan();
-  const bool any = plan.rounds > 0;  // before the first collective there is none
+  const bool any = plan.rounds > 0;  // no plan before the first collective
   copy_text(
       any ? fmt::format("{} {} {} rounds", name(plan.algorithm), name(plan.protocol), plan.rounds)
           : std::string(),

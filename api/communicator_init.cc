@@ -1,4 +1,4 @@
-// Tickets and the ways to make a communicator from them.
+// Tickets, and the functions that create a communicator from them.
 #include <vector>
 
 #include "api/arguments.h"
@@ -56,8 +56,9 @@ ncclResult_t init(const InitArguments& arguments) {
   });
 }
 
-// On the host a device list only has to be sensible: ranks are no devices. On CUDA it names
-// devices; the same one may stand there several times. Without one, ranks go round the devices.
+// On the host, the entries of a device list only have to be 0 or more; they are not used. On CUDA
+// they are devices, and a device may appear several times. Without a list, rank r uses device r
+// modulo the number of devices.
 Status check_init_all(const ncclComm_t* comms, int count, const int* devices) {
   RONDO_CHECK_OK(not_null(comms, "CommInitAll", "comms"));
   if (count < 1)

@@ -1,4 +1,4 @@
-// rondo.h's completion queues: tokens of finished requests, for one thread that acts on many.
+// rondo.h's completion queues: tokens of finished requests.
 #include <condition_variable>
 #include <cstdint>
 #include <list>
@@ -17,9 +17,9 @@ using namespace rondo::api;
 
 class TokenQueue {
  public:
-  using Token = std::list<std::uint64_t>;  // of one
+  using Token = std::list<std::uint64_t>;  // a list of one element
 
-  // Needs no memory: who finishes a request cannot fail.
+  // Allocates nothing: a thread that finishes a request must not fail.
   void post(Token& token) {
     {
       std::lock_guard lock(mutex_);
@@ -49,7 +49,7 @@ Table& queues() {
   return table;
 }
 
-// Shared, so that waiting holds no pin and a request may finish after the queue has gone.
+// A shared_ptr, so that a wait holds no pin and a request may finish after the queue is destroyed.
 Result<std::shared_ptr<TokenQueue>> find_queue(const void* queue, const char* function) {
   RONDO_CHECK_OK(not_null(queue, function, "completions"));
   auto found = queues().pin(queue);

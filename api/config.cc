@@ -21,11 +21,11 @@ constexpr int kMaxCtas = 64;
 struct IntField {
   const char* name;
   std::size_t offset;
-  int since;  // the first version code whose callers set it; 0: known by size alone
+  int since;  // first version code that has the field; 0: the size decides
   int least, most;
   int fallback;
-  const char* variable = nullptr;    // overrides the caller where it is set
-  const char* older_name = nullptr;  // of the variable: the same where that is not set
+  const char* variable = nullptr;    // overrides the caller if set
+  const char* older_name = nullptr;  // of the variable; used if `variable` is not set
 };
 
 #define FIELD(name) #name, offsetof(ncclConfig_t, name)
@@ -62,7 +62,7 @@ int at(const ncclConfig_t& config, const IntField& field) {
   return at(const_cast<ncclConfig_t&>(config), field);
 }
 
-// As much of the caller's struct as it has and we know; undefined beyond.
+// Copies the fields that both the caller's version and this one have; the rest is undefined.
 Result<ncclConfig_t> read_user(const ncclConfig_t* user) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   if (user == nullptr) return config;
@@ -90,7 +90,7 @@ Status check_range(const ncclConfig_t& config, const IntField& field) {
               value);
 }
 
-// NCCL_CTA_POLICY: words joined by "|". False where a word is none.
+// Parses NCCL_CTA_POLICY: words joined by "|". False if a word is unknown.
 bool read_cta_policy(std::string_view text, int* policy) {
   constexpr std::pair<std::string_view, int> kWords[] = {{"DEFAULT", NCCL_CTA_POLICY_DEFAULT},
                                                          {"EFFICIENCY", NCCL_CTA_POLICY_EFFICIENCY},

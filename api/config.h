@@ -1,9 +1,9 @@
-// ncclConfig_t of any version, made whole.
+// Reads an ncclConfig_t of any version and fills its undefined fields.
 //
-// Guarantees: accepts every size from 24 bytes (2.14) to larger than ours; fields that the caller's
-// version did not have are undefined whatever the bytes say; every field ends as a valid value or
-// as undefined where "undefined" is the default. Order: the environment overrides the caller, the
-// caller overrides the parent (split, shrink, grow) or the default.
+// Guarantees: accepts every size from 24 bytes (2.14), also larger than ours. Fields that the
+// caller's version did not have count as undefined, whatever bytes they hold. In the result every
+// field has a valid value, or is undefined if that is its default. Priority: the environment, then
+// the caller, then the parent (split, shrink, grow) or the default.
 //
 //   Result<CommConfig> config = parse_config(user, nullptr);
 //   if (config.value().fields.blocking) ...
@@ -17,7 +17,7 @@
 namespace rondo::api {
 
 struct CommConfig {
-  ncclConfig_t fields;  // netName and commName are always NULL here: see below
+  ncclConfig_t fields;  // netName and commName are NULL: see the strings below
   std::string net_name;
   std::string comm_name;
   bool check_buffers = false;  // NCCL_CHECK_MODE
@@ -25,9 +25,9 @@ struct CommConfig {
 
 Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* parent);
 
-// A call's own options; user == NULL: all undefined.
+// Options of one call; user == NULL: all undefined.
 struct CallConfig {
-  std::string algorithms;  // NCCL_ALGO's grammar; "": whatever the planner likes
+  std::string algorithms;  // NCCL_ALGO's grammar; "": the planner chooses
   bool force = true;
   int min_ctas = NCCL_CONFIG_UNDEF_INT;
   int max_ctas = NCCL_CONFIG_UNDEF_INT;

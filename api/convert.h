@@ -1,5 +1,5 @@
-// nccl.h's and rondo.h's numbers to Rondo's own, and back. Anything else is refused by name and
-// number. User-made operations (ncclRedOpCreate*) are looked up before this (comm.h).
+// Converts the types and operations of nccl.h and rondo.h to Rondo's own, and back. Other numbers
+// are an error that states the number. User-made operations (ncclRedOpCreate*) are in comm.h.
 #pragma once
 
 #include "api/rondo.h"
@@ -8,7 +8,7 @@
 
 namespace rondo::api {
 
-// What nccl.h does not have.
+// Types and operations that nccl.h does not have.
 struct TypeOfRondo {
   ncclDataType_t number;
   DataType type;
@@ -45,7 +45,7 @@ inline ncclDataType_t from_data_type(DataType type) {
   return static_cast<ncclDataType_t>(type);
 }
 
-// Not of kPreMulSum: a communicator has handles of its own for it.
+// Not for kPreMulSum: its handles belong to a communicator.
 inline ncclRedOp_t from_red_op(RedOp op) {
   for (const OpOfRondo& row : kOpsOfRondo)
     if (row.op == op) return row.number;

@@ -1,9 +1,9 @@
-// The host side of NCCL's device API: refused, because it hands out NCCL's private device-memory
-// layout to kernels that were compiled against it, and Rondo's memory looks different. Everything
-// else works without it; programs ask ncclCommQueryProperties first (see communicator_info.cc).
+// The host functions of NCCL's device API. They all fail: they give NCCL's private device-memory
+// layout to kernels that were compiled for it, and Rondo's layout differs. Programs check
+// ncclCommQueryProperties first (see communicator_info.cc).
 //
-// What returns a status says ncclInvalidUsage and why. What returns a team or a number cannot say
-// so: a team has zero ranks, a rank number is -1, a slot count is 0.
+// Functions with a status return ncclInvalidUsage and the reason. Functions without one return a
+// team of zero ranks, rank -1 or 0 slots.
 #include "api/device_types.h"
 #include "api/errors.h"
 #include "api/export.h"

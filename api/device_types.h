@@ -1,5 +1,5 @@
-// The few types of NCCL's device API (nccl_device.h) that its host functions take or return, so far
-// as the calling convention needs them. nccl.h does not declare these functions, nor does NVIDIA's.
+// Types of NCCL's device API (nccl_device.h) that its host functions take or return. Only what the
+// calling convention needs is defined. These functions are not in nccl.h, nor in NVIDIA's.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ struct ncclMultimemHandle {  // passed in a register
   void* multicast_base;
 };
 
-// Append-only; size is what the caller's version has. Bits of ginSupport are by GIN type.
+// New versions only append fields; size is that of the caller's version. ginSupport is indexed by
+// GIN type.
 struct ncclCommProperties {
   std::size_t size;
   unsigned magic, version;

@@ -1,4 +1,5 @@
-// ncclSetEncryption: plaintext is what Rondo speaks; joining is authenticated without it.
+// ncclSetEncryption: Rondo sends plain text, so only mode NONE is accepted. Joining a communicator
+// is authenticated in any case.
 #include <cstddef>
 
 #include "api/arguments.h"

@@ -1,10 +1,10 @@
-// EnteredCall: the stay of one call inside the library, from RONDO_ENTER to its return. It is
-// counted, and shown to a profiler as a range of NVTX where one is attached.
+// EnteredCall: counts one call of the C API. If a profiler is attached, it also reports the call as
+// an NVTX range from RONDO_ENTER to the return.
 //
-// Guarantees: ranges lie in the domain "NCCL", are named as the function, and hold CallFacts as
-// their payload where the function has them (collectives and messages). A profiler is attached that
-// NVTX finds at the first call of the process (NVTX_INJECTION64_PATH, as Nsight Systems sets it);
-// NCCL_NVTX_DISABLE=1 shuts all ranges off. Cost without one: a load and a branch.
+// Guarantees: a range is in the domain "NCCL", has the function's name and, for collectives and
+// messages, CallFacts as its payload. NVTX looks for a profiler at the first call of the process
+// (NVTX_INJECTION64_PATH, which Nsight Systems sets). NCCL_NVTX_DISABLE=1 disables all ranges.
+// Cost without a profiler: a load and a branch.
 //
 //   RONDO_ENTER(GetVersion);
 //   RONDO_ENTER(AllReduce, comm, count, datatype, op);
@@ -17,18 +17,18 @@
 
 namespace rondo::api {
 
-// What a range says of its call. Read by profilers: ranges.cc describes every field to them.
+// Payload of a range. ranges.cc describes the fields to profilers.
 struct CallFacts {
   const void* comm = nullptr;
   std::uint64_t count = 0;  // as the caller gave it: elements of `type`
   std::int32_t type = -1;   // ncclDataType_t
-  std::int32_t op = -1;     // ncclRedOp_t, of reductions
-  std::int32_t root = -1;   // or peer
+  std::int32_t op = -1;     // ncclRedOp_t of a reduction; -1: none
+  std::int32_t root = -1;   // or peer; -1: none
 };
 
-// Whether ranges are off for good; not so before the first call.
+// True once it is known that ranges are off; false before the first call.
 extern std::atomic<bool> ranges_off;
-// False, and nothing to end, where no profiler is attached.
+// False if no profiler is attached: end_range() must not be called.
 bool begin_range(EntryPoint function, const CallFacts* facts);
 void end_range();
 

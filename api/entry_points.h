@@ -1,4 +1,4 @@
-// EntryPoint: the functions of nccl.h, as a table: a number and a name for each.
+// EntryPoint: a number and a name for each NCCL function that the library exports.
 #pragma once
 
 #include <cstddef>

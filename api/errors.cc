@@ -27,19 +27,19 @@ struct TextOf {
 };
 using Text = TextOf<2048>;
 
-// A thread that never fails has no texts: storage of every thread stays small.
+// Allocated at a thread's first failure, so that thread-local storage stays small.
 struct Texts {
-  Text own;     // what this thread's calls failed with
-  Text answer;  // what this thread was last told
+  Text own;     // last error of this thread's calls
+  Text answer;  // last text returned to this thread
 };
 constinit thread_local Texts* own_texts = nullptr;
-// Both, for a thread that got no memory for them.
+// Replaces both in a thread that could not allocate them.
 constinit thread_local TextOf<128> short_text;
 struct Reclaimer {
   ~Reclaimer() { delete std::exchange(own_texts, nullptr); }
 };
-// Calls made while a thread or the process ends make texts again, which then nobody frees. Null
-// where there is no memory.
+// Calls during the exit of a thread or process allocate again; that memory is never freed. Null if
+// there is no memory.
 Texts* texts() {
   if (own_texts == nullptr) {
     own_texts = new (std::nothrow) Texts;

@@ -1,9 +1,9 @@
-// The C edge of errors: an Error becomes a result code, its sentence the "last error".
+// Converts an Error to the result code and the "last error" message of the C API.
 //
-// Guarantees: report() remembers the sentence for the calling thread and for the process, and logs
-// it once as a warning. last_error_text() prefers the caller's own thread: ranks that are threads
-// of one process read their own story. Where there is no memory to keep a thread's sentence, its
-// beginning is kept. Cost: one mutex and a copy, on failures only.
+// Guarantees: report() stores the message for the calling thread and for the process, and logs it
+// once as a warning. last_error_text() prefers the calling thread's message, so that ranks in
+// threads of one process read their own errors. If memory is exhausted, a thread's message is cut
+// to 127 bytes. Cost: one mutex and a copy, on failures only.
 //
 //   if (auto type = to_data_type("AllReduce", datatype); !type.ok()) return report(type.error());
 #pragma once
@@ -17,13 +17,13 @@ namespace rondo::api {
 
 constexpr ncclResult_t to_nccl(StatusCode status) { return static_cast<ncclResult_t>(status); }
 
-// Remembers and logs. kInProgress is not an error: only converted.
+// Stores and logs the message. kInProgress is not an error and is only converted.
 ncclResult_t report(const Error& error);
 
-// Remembers without logging: the engine has logged the fault where it found it.
+// Stores the message without logging: the engine has already logged the fault.
 ncclResult_t remember(const Error& error);
 
-// Inside a handler: reports what was thrown in this function of the C API. Throws nothing.
+// Called in a catch block: reports the exception that this API function threw. Never throws.
 ncclResult_t report_exception(const char* function);
 
 template <class T>
@@ -31,10 +31,10 @@ ncclResult_t report(const Result<T>& result) {
   return result.ok() ? ncclSuccess : report(result.error());
 }
 
-// The calling thread's last sentence, else the process's last one, else "". Valid until the thread
-// asks again.
+// The calling thread's last message, else the process's last one, else "". Valid until the thread
+// calls it again.
 const char* last_error_text();
-// Copies text where last_error_text() keeps its answers, and returns it.
+// Copies text into the buffer that last_error_text() returns, and returns it.
 const char* keep_for_caller(std::string_view text);
 
 const char* error_string(ncclResult_t result);

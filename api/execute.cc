@@ -14,7 +14,7 @@
 #include "collectives/gpu/pointers.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 at -O3 sees pins of communicators that hold nothing; there are none in a job.
+// GCC 12 at -O3 warns about empty pins of communicators; a job has none.
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
@@ -27,8 +27,8 @@ void read_late_scalar(Call& call) {
               std::min(size_of(call.record.type), call.scalar.size()));
 }
 
-// Tickets of several communicators are taken at once, together with places in streams: so every job
-// waits only for jobs that were issued before it, and no cycle can close.
+// Held while a job takes its turns in all its communicators and its places in streams. Every job
+// therefore waits only for jobs issued before it, and no deadlock cycle can form.
 std::mutex issue_mutex;
 
 Status run(Job& job) {
@@ -50,14 +50,14 @@ void take_tickets(Job& job) {
 
 bool on_device(const Comm& comm) { return comm.engine()->options().device >= 0; }
 
-// Calls of CUDA communicators go onto the caller's streams now, whether blocking or not.
+// Puts calls of CUDA communicators on the caller's streams now, whether blocking or nonblocking.
 Status enqueue(Job& job) {
   job.works.clear();
   for (const Share& share : job.shares()) {
     for (const Call& call : share.calls)
       if (is_host_stream(call.stream))
         return fail(StatusCode::kInvalidArgument,
-                    "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
+                    "stream {} was made by rondoStreamCreate, but the communicator is on CUDA "
                     "device {}: give a cudaStream_t",
                     fmt::ptr(call.stream), share.comm->engine()->options().device);
     job.works.push_back({share.comm->engine(), share.calls});
@@ -72,7 +72,7 @@ Status enqueue(Job& job) {
   return result;
 }
 
-// Device memory given to the host would crash where it is read; only machines with devices have it.
+// Refuses device memory, which would crash a host call. Not needed on machines without GPUs.
 Status check_host_buffers(const Job& job) {
   if (gpu_api() == nullptr) return ok_status();
   for (const Share& share : job.shares())
@@ -85,7 +85,7 @@ Status check_host_buffers(const Job& job) {
   return ok_status();
 }
 
-// After run() by a thread other than the caller's: who asks later must still learn it.
+// After run() on another thread than the caller's: keeps the result for ncclCommGetAsyncError.
 void settle(Job& job, const Status& result) {
   for (Share& share : job.shares()) {
     if (share.comm->blocking()) continue;
@@ -94,8 +94,8 @@ void settle(Job& job, const Status& result) {
   }
 }
 
-// Runs on the first stream; the others stand still from their place in the queue until it is done,
-// and end as it does, so that each stream sees the group as one of its own jobs.
+// Runs the job on the first stream. The other streams block at their place in the queue until it
+// has finished and take its result, so each stream handles the group as one of its own jobs.
 std::shared_future<Status> push_to_streams(const std::shared_ptr<Job>& job,
                                            std::vector<StreamPin>& streams,
                                            const std::shared_ptr<std::promise<Status>>& outcome) {
@@ -144,7 +144,7 @@ Result<std::shared_future<Status>> run_on_streams(const std::shared_ptr<Job>& jo
     return ok_status();
   });
   if (pushed.ok()) return finished;
-  outcome->set_value(copy_of(pushed.error()));  // to streams that stand still already
+  outcome->set_value(copy_of(pushed.error()));  // unblocks streams that already wait
   settle(*job, pushed);
   return pushed.error();
 }
@@ -219,7 +219,7 @@ Status check_same_home(const Job& job) {
   return ok_status();
 }
 
-// A rank's messages to itself must come in pairs: nobody else could complete them.
+// A rank's messages to itself must come in pairs: no other rank can complete them.
 Status check_self_messages(const Share& share) {
   int sends = 0, receives = 0;
   for (const Call& call : share.calls) {
@@ -250,7 +250,7 @@ ncclResult_t execute_on_device(Job& job) {
   return result.ok() ? ncclSuccess : remember(result.error());
 }
 
-// A filled job that passed its checks, on the host. `finished`: set where streams run it.
+// Runs a filled and checked job on the host. Sets `finished` if streams run it.
 ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
                              std::shared_future<Status>* finished) {
   if (auto checked = check_host_buffers(job); !checked.ok()) return report(checked);
@@ -316,7 +316,7 @@ ncclResult_t execute_group(std::span<const GroupEntry> entries) {
   });
   std::shared_future<Status> finished;
   const ncclResult_t started = execute_on_host(job, std::move(streams), &finished);
-  // Where some of the calls named no stream, they are complete on return, as they would be alone.
+  // Calls without a stream are complete on return, as they are outside groups.
   if (!finished.valid() || !wants_completion || !blocking) return started;
   const Status& result = finished.get();
   return result.ok() ? ncclSuccess : remember(result.error());

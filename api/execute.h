@@ -1,11 +1,11 @@
-// Execution of checked calls: on the caller's thread, on a rondo stream, or on the worker of a
-// nonblocking communicator. The one place that knows which.
+// Runs checked calls: on the caller's thread, on a rondo stream, on the worker of a nonblocking
+// communicator or, for GPUs, on the caller's CUDA stream. Only this file makes the choice.
 //
 // Guarantees: calls of one communicator run in the order in which they were issued, whatever their
 // streams. With the NULL stream and a blocking communicator they are complete on return. A list of
-// several calls is one group: all its ranks of this process run together.
-// Cost: one call on a blocking communicator takes two atomic operations on top of the engine's own,
-// and nothing allocates on the caller's thread once such calls were made before.
+// several calls is one group: all its ranks in this process run together.
+// Cost: one call on a blocking communicator takes two atomic operations in addition to the engine's
+// cost. It allocates nothing on the caller's thread if such a call was made before.
 #pragma once
 
 #include <span>
@@ -16,8 +16,8 @@
 
 namespace rondo::api {
 
-// One call of a user. more: the rest of what one function amounts to, after `call` (rondo.h's
-// v-collectives), on its stream.
+// One API call. `more`: calls that run after `call`, on its stream, if one function needs several
+// (rondo.h's v-collectives).
 struct Request {
   Call call;
   std::vector<Call> more;
@@ -31,7 +31,7 @@ struct GroupEntry {
 // A single call outside any group.
 ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function);
 
-// A group, in order of issue.
+// A group; entries are in issue order.
 ncclResult_t execute_group(std::span<const GroupEntry> entries);
 
 }  // namespace rondo::api

@@ -1,15 +1,15 @@
 // RONDO_API_FUNCTION: defines one function of nccl.h with its profiling twin.
 //
-// Guarantees: pncclX is strong, ncclX a weak alias of it, both visible outside the library whatever
-// -fvisibility says. Nothing inside the library calls either, so that a tool that interposes ncclX
-// sees exactly the calls of the program.
+// Guarantees: pncclX is a strong symbol and ncclX a weak alias of it. Both are exported, whatever
+// -fvisibility is. The library itself calls neither, so a tool that interposes ncclX sees exactly
+// the calls of the program.
 //
-// Each begins with RONDO_ENTER (entered_call.h). RONDO_FUNCTION defines one of rondo.h, or of the
-// few that NVIDIA's library has without a twin.
+// Every body begins with RONDO_ENTER (entered_call.h). RONDO_FUNCTION defines a function of
+// rondo.h, or one that NVIDIA's library has without a twin.
 //
-// No exception leaves a function: its body is a try block, so that a definition without RONDO_CATCH
-// after it does not compile. What was thrown is returned as a result and kept as the last error;
-// RONDO_CATCH_GIVING(value) is for functions that return no result.
+// No exception leaves a function: its body is a try block, so a definition without RONDO_CATCH does
+// not compile. An exception becomes the result and the last error. RONDO_CATCH_GIVING(value) is for
+// functions that do not return an ncclResult_t.
 //
 //   RONDO_API_FUNCTION(ncclResult_t, GetVersion, int* version) {
 //     RONDO_ENTER(GetVersion);
@@ -33,7 +33,7 @@
 
 #define RONDO_FUNCTION(ret, name, ...) RONDO_EXPORT ret name(__VA_ARGS__) try
 
-// A thread that is cancelled goes on unwinding.
+// A cancelled thread (pthread_cancel) continues to unwind.
 #define RONDO_CATCH_GIVING(...)                   \
   catch (abi::__forced_unwind&) {                 \
     throw;                                        \

@@ -19,7 +19,7 @@ struct Group {
   std::vector<SetUp> set_ups;
   std::vector<std::unique_ptr<Comm>> ended;
 
-  void clear() {  // and keep the memory
+  void clear() {  // keeps the memory
     first_error = ncclSuccess;
     entries.clear();
     set_ups.clear();
@@ -27,7 +27,7 @@ struct Group {
   }
 };
 
-// The group that a thread is filling, and the one that it is ending.
+// open: collects calls; closed: its calls are being run.
 struct ThreadGroups {
   Group open, closed;
 };
@@ -38,7 +38,7 @@ ThreadGroups& groups() {
 }
 Group& group() { return groups().open; }
 
-// The content of an outermost group, gone at the end of the scope.
+// Takes the content of the thread's outermost group; clears it at the end of the scope.
 class ClosedGroup {
  public:
   ClosedGroup() : group_(groups().closed) { std::swap(group_, group()); }
@@ -51,7 +51,7 @@ class ClosedGroup {
   Group& group_;
 };
 
-// A set-up with its place in the parent's queue, which is taken on the thread that issues it.
+// A set-up with its turn in the parent's queue. The issuing thread takes the turn.
 struct Issued {
   explicit Issued(SetUp from) : work(std::move(from)) {
     if (work.parent.get() != nullptr) turn = Turn(work.parent->order);
@@ -79,7 +79,7 @@ ncclResult_t run_detached(std::vector<Issued> all) {
   return ncclInProgress;
 }
 
-// Threads that begin together, or not at all.
+// Starts several threads. If one cannot be started, none runs its body.
 class Starters {
  public:
   ~Starters() {
@@ -119,7 +119,7 @@ class Starters {
   std::vector<Thread> threads_;
 };
 
-// Each rank waits for the others, so each gets a thread; a single one uses the caller's.
+// Ranks wait for each other, so each needs a thread; the first one uses the caller's.
 ncclResult_t run_attached(std::vector<Issued> all) {
   std::vector<Status> results(all.size());
   {
@@ -148,7 +148,7 @@ ncclResult_t run_set_ups(std::vector<SetUp> works) {
   return blocking ? run_attached(std::move(all)) : run_detached(std::move(all));
 }
 
-// Leaves one level; whether it was the outermost.
+// Leaves one level of the group. True if it was the outermost.
 Result<bool> leave(const char* function) {
   if (!in_group()) return fail(StatusCode::kInvalidUsage, "{}: not in a group call.", function);
   return --thread_words.group_depth == 0;

@@ -9,7 +9,7 @@
 namespace rondo::api {
 namespace {
 
-// The secret of a ticket that newcomers hold, as all ranks of the parent can compute it.
+// The secret of a ticket. Every rank of the parent can compute it.
 bootstrap::Secret secret_of_ticket(const Communicator& parent, int maker, std::uint64_t number) {
   ByteWriter context;
   context.put(maker);
@@ -17,7 +17,7 @@ bootstrap::Secret secret_of_ticket(const Communicator& parent, int maker, std::u
   return parent.secret().derive("grow", context.take());
 }
 
-// What the ranks tell each other of the newcomers' ticket: not its secret.
+// What the ranks exchange about the ticket; it does not contain the secret.
 struct TicketNote {
   enum : std::uint64_t { kNone, kMine, kStrange } has = kNone;
   std::uint64_t number = 0;
@@ -59,8 +59,9 @@ Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUnique
     if (theirs.has == TicketNote::kNone) continue;
     if (maker >= 0)
       return fail(StatusCode::kInvalidUsage,
-                  "CommGrow : ranks {} and {} both gave a unique id; only its maker does", maker,
-                  r);
+                  "CommGrow : ranks {} and {} both gave a unique id; only the rank that made it "
+                  "must give it",
+                  maker, r);
     maker = static_cast<int>(r);
     if (theirs.has != TicketNote::kMine)
       return fail(StatusCode::kInvalidUsage,
@@ -72,8 +73,8 @@ Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUnique
   }
   if (!found)
     return fail(StatusCode::kInvalidUsage,
-                "CommGrow : no rank gave a unique id; the one that called ncclCommGetUniqueId "
-                "does");
+                "CommGrow : no rank gave a unique id; the rank that called ncclCommGetUniqueId "
+                "must give it");
   return *found;
 }
 

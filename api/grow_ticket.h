@@ -1,8 +1,8 @@
-// The unique id of ncclCommGetUniqueId and ncclCommGrow: newcomers are given it, the ranks that
-// there are compute it.
+// The unique id of ncclCommGetUniqueId and ncclCommGrow. New ranks get it from the caller; ranks of
+// the parent compute it.
 //
-// Its secret derives from the parent's, so the ranks tell each other who made it, where and which
-// one it is, and no secret travels between them.
+// Its secret is derived from the parent's secret. The ranks exchange only the ticket's maker,
+// address and number, and no secret is sent between them.
 #pragma once
 
 #include "api/comm.h"
@@ -12,7 +12,7 @@ namespace rondo::api {
 
 Result<ncclUniqueId> new_grow_ticket(Comm& parent);
 
-// Collective over the parent; `mine` is nullptr on all ranks but the one that made the ticket.
+// Collective over the parent. `mine` is nullptr on all ranks except the maker of the ticket.
 Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUniqueId* mine);
 
 }  // namespace rondo::api

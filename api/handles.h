@@ -1,11 +1,11 @@
-// HandleTable: what the C API hands out instead of pointers.
+// HandleTable: maps the handles of the C API to objects.
 //
-// Guarantees: a handle is an index and a generation, never an address: a foreign, stale or corrupt
-// one is recognised without being dereferenced. While a Pin is held the object lives; remove()
-// succeeds for exactly one caller and waits until the other pins are gone (wake() is called until
-// then, so that it can chase callers out). After fork a child finds its parent's handles kForked.
-// Cost: two uncontended atomic additions a look-up, none for pin_here(); no lock. Freed indices are
-// used again.
+// Guarantees: a handle is an index and a generation, never an address, so a foreign, stale or
+// corrupt handle is detected without being dereferenced. An object lives while a Pin is held.
+// remove() succeeds for exactly one caller and waits until the other pins are released; it calls
+// wake() until then, which can make their holders return. In a forked child, the parent's handles
+// are kForked. Cost: two uncontended atomic additions per look-up, none for pin_here(); no lock.
+// Freed indices are reused.
 //
 //   HandleTable<Comm> table(HandleKind::kComm);
 //   void* handle = table.insert(std::make_unique<Comm>(...));
@@ -63,7 +63,8 @@ class HandleTable {
         slot_->state.fetch_sub(1, std::memory_order_release);
       }
     }
-    // Makes a pin of pin_here() one that may outlive this call and go to other threads.
+    // Turns a pin of pin_here() into an ordinary one, which may outlive the call and change
+    // threads.
     void keep() {
       if (slot_ == nullptr || user_ == nullptr) return;
       slot_->state.fetch_add(1, std::memory_order_acquire);
@@ -75,7 +76,7 @@ class HandleTable {
 
    private:
     Slot* slot_ = nullptr;
-    ThreadRecord* user_ = nullptr;  // null: counted in the slot
+    ThreadRecord* user_ = nullptr;  // null: counted in the slot's state
   };
 
   struct Found {
@@ -85,7 +86,7 @@ class HandleTable {
 
   explicit HandleTable(HandleKind kind) : kind_(kind) { prepare_fences(); }
 
-  // The handle, or nullptr when all 2^20 are taken.
+  // Returns the handle, or nullptr if all 2^20 are in use.
   void* insert(std::unique_ptr<T> object) {
     std::lock_guard lock(mutex_);
     std::uint32_t index;
@@ -95,7 +96,7 @@ class HandleTable {
     } else {
       if (used_ == kChunks * kChunkSlots) return nullptr;
       index = used_;
-      free_.reserve((index / kChunkSlots + 1) * kChunkSlots);  // so that remove() needs no memory
+      free_.reserve((index / kChunkSlots + 1) * kChunkSlots);  // so that remove() does not allocate
       if (index % kChunkSlots == 0)
         chunks_[index / kChunkSlots].store(new Slot[kChunkSlots], std::memory_order_release);
       ++used_;
@@ -103,7 +104,7 @@ class HandleTable {
     Slot& slot = *find_slot(index);
     slot.object = object.release();
     slot.epoch = fork_generation();
-    // Strays that look up an old handle of this slot may be counted in it just now: keep the count.
+    // A concurrent pin() of a stale handle may have counted itself in this slot: keep the count.
     std::uint64_t old = slot.state.load(std::memory_order_relaxed);
     std::uint64_t fresh;
     do {
@@ -129,8 +130,8 @@ class HandleTable {
     return {HandleState::kAlive, std::move(pin)};
   }
 
-  // The same for who only uses it on this thread and before returning to the caller. A second pin
-  // of a thread, while it holds such a one, is an ordinary one.
+  // The same for use on this thread only and before the API call returns. A thread holds at most
+  // one such pin; while it does, this returns an ordinary pin.
   Found pin_here(const void* handle) {
     Slot* slot = nullptr;
     std::uint64_t generation = 0;
@@ -143,10 +144,11 @@ class HandleTable {
                        slot->epoch == fork_generation();
     if (alive) return {HandleState::kAlive, Pin(slot, &user)};
     user.hazard.store(nullptr, std::memory_order_release);
-    return pin(handle);  // which says what is wrong with it
+    return pin(handle);  // returns the reason
   }
 
-  // Takes the object out: from now on pin() says kDestroyed. Only the first caller gets it.
+  // Removes the object; pin() returns kDestroyed from now on. Only the first caller gets the
+  // object.
   template <class Wake>
   std::unique_ptr<T> remove(const void* handle, HandleState* state, Wake&& wake) {
     Found found = pin(handle);
@@ -182,7 +184,7 @@ class HandleTable {
   }
 
  private:
-  // state: generation, one bit alive, count of pins.
+  // Layout of Slot::state: generation, alive bit, number of pins.
   static constexpr int kGenerationShift = 32;
   static constexpr std::uint64_t kGenerationMask = (1u << 28) - 1;
   static constexpr std::uint64_t kAliveBit = 1u << 31;
@@ -196,8 +198,8 @@ class HandleTable {
     std::uint32_t epoch = 0;
   };
 
-  // 0x52 in the top byte makes it an address that no x86-64 or arm64 program can map, so a program
-  // that dereferences a handle fails at once.
+  // With 0x52 in the top byte, a handle is an address that no x86-64 or arm64 program can map. A
+  // program that dereferences a handle crashes at once.
   static constexpr std::uint64_t kTag = 0x52;
 
   void* encode(std::uint32_t index, std::uint64_t generation) const {

@@ -1,8 +1,7 @@
 // Job: calls that run together, sorted by communicator.
 //
-// Guarantees: clear() lets go of the communicators, and of its turns in their queues, and keeps the
-// memory, so that a job that is filled again with no more than before allocates nothing
-// (Job::of_thread()).
+// Guarantees: clear() releases the communicators and the turns in their queues but keeps the
+// memory. Refilling a job with no more calls than before allocates nothing (Job::of_thread()).
 #pragma once
 
 #include <span>
@@ -16,7 +15,7 @@ namespace rondo::api {
 // One communicator's share of a job.
 struct Share {
   CommPin comm;
-  Turn turn;  // once the job is in the communicator's queue
+  Turn turn;  // empty until the job is in the communicator's queue
   std::vector<Call> calls;
 
   void add(const Request& request);
@@ -30,7 +29,7 @@ class Job {
         shares_(std::move(other.shares_)),
         used_(std::exchange(other.used_, 0)) {}
   Job& operator=(Job&&) = delete;
-  // The thread's own, empty: for calls that are complete when the function returns.
+  // The calling thread's reusable job. For calls that are complete when the API function returns.
   static Job& of_thread();
 
   std::span<Share> shares() { return {shares_.data(), used_}; }
@@ -38,10 +37,10 @@ class Job {
   Share& add_share(CommPin&& comm);
   void clear();
 
-  std::vector<Communicator::Work> works;  // of the engine, while the job runs
+  std::vector<Communicator::Work> works;  // passed to the engine while the job runs
 
  private:
-  std::vector<Share> shares_;  // the first used_ of them count
+  std::vector<Share> shares_;  // only the first used_ are valid
   std::size_t used_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// rondoLaunch*: the ranks of a launcher exchange bytes before there is a communicator.
+// rondoLaunch*: the ranks of a launcher exchange bytes before they have a communicator.
 #include <mutex>
 #include <vector>
 
@@ -21,7 +21,7 @@ struct Launch {
   std::vector<std::byte> all;
 };
 
-// Never destroyed: a program may end without leaving.
+// Never destroyed: a program may exit without rondoLaunchLeave.
 HandleTable<Launch>& launches() {
   static auto& table = *new HandleTable<Launch>(HandleKind::kLaunch);
   return table;

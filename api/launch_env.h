@@ -1,11 +1,11 @@
-/* launch_env.h: which rank a program is, and how it meets its peers, under any launcher.
+/* launch_env.h: a program's rank and size under any launcher, and a broadcast to its peers.
  *
- * C and C++ (gnu11 or later, Linux), over rondo.h. Understands rondo run and torchrun (RANK,
+ * For C and C++ (gnu11 or later, Linux), on top of rondo.h. Supports rondo run and torchrun (RANK,
  * WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_*), MPICH (PMI_*, MPI_LOCAL*) and Slurm (SLURM_*).
- * rondo_launch_broadcast() carries a few bytes, usually an ncclUniqueId, from rank 0 to the others
+ * rondo_launch_broadcast() sends a few bytes, usually an ncclUniqueId, from rank 0 to the others
  * without MPI: on one host among processes of one user, otherwise over TCP to
- * MASTER_ADDR:MASTER_PORT (in plain text; RONDO_SECRET keeps strangers out). Every wait is bounded.
- * Nothing is left behind.
+ * MASTER_ADDR:MASTER_PORT (plain text; RONDO_SECRET keeps other processes out). Every wait has a
+ * time limit. No files or processes remain.
  *
  *   rondo_launch_t me;
  *   if (rondo_launch_read(&me) < 0) exit(1);                    // the reason was printed
@@ -26,9 +26,9 @@
 #include "rondo.h"
 
 typedef struct {
-  int rank, size;             /* 0 of 1 where nobody launched this program as one of several */
-  int local_rank, local_size; /* on this host; -1 where the launcher does not say */
-  const char* source;         /* "RANK", "OMPI_COMM_WORLD_RANK", ...; "" where none is set */
+  int rank, size;             /* 0 of 1 if no launcher started several ranks */
+  int local_rank, local_size; /* on this host; -1: not set by the launcher */
+  const char* source;         /* "RANK", "OMPI_COMM_WORLD_RANK", ...; "": none is set */
   uint32_t rounds;            /* broadcasts so far */
 } rondo_launch_t;
 
@@ -70,7 +70,8 @@ static inline int rondo_launch_read(rondo_launch_t* me) {
   return 0;
 }
 
-/* Gives rank 0's bytes to all ranks; all call it in the same order. 0 on success, else printed. */
+/* Sends rank 0's bytes to all ranks. Collective. Returns 0, or -1 or an ncclResult_t on failure;
+ * all failures except lack of memory are printed. */
 static inline int rondo_launch_broadcast(rondo_launch_t* me, void* bytes, size_t size,
                                          double seconds) {
   rondoLaunch_t launch = NULL;

@@ -18,7 +18,7 @@ void discard(ncclComm_t* out, ncclComm_t handle) {
 Status make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker) {
   auto found = comms().pin(handle);
   if (found.state != HandleState::kAlive)
-    return fail(StatusCode::kInvalidUsage, "comm {} was ended while it was being made",
+    return fail(StatusCode::kInvalidUsage, "comm {} was ended while it was being initialized",
                 fmt::ptr(handle));
   Comm* comm = found.pin.get();
   Made made =

@@ -1,7 +1,7 @@
-// ncclMemAlloc'd memory lies on the current CUDA device or, on the host, in this process's arena:
-// where peers reach it without a copy. Registering is a hint: on the host it costs nothing, since
-// what can be shared is shared already; memory of a GPU is mapped by the processes that work on it
-// in place, at once where each has GPUs of its own, else at its first use.
+// ncclMemAlloc allocates on the current CUDA device or, on the host, in this process's shared
+// arena: peers access both without a copy. Registration is a hint. On the host it costs nothing,
+// because the arena is already shared. GPU memory is mapped by the processes that access it in
+// place: at registration if each process has GPUs of its own, otherwise at the first use.
 #include "api/arguments.h"
 #include "api/comm.h"
 #include "api/errors.h"
@@ -86,7 +86,7 @@ Status deregister_buffer(ncclComm_t comm, void* handle) {
   constexpr const char* kFunction = "CommDeregister";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(handle, kFunction, "handle"));
-  if (!pin->remove_registration(handle))  // windows come here too: torch does not tell them apart
+  if (!pin->remove_registration(handle))  // torch also passes windows to this function
     return fail(StatusCode::kInvalidArgument, "{} : {} is no registration of comm {}", kFunction,
                 handle, fmt::ptr(comm));
   forget_registrations({handle});

@@ -1,4 +1,4 @@
-// rondo.h's messages with tags: the engine's TaggedMessages behind the C interface.
+// rondo.h's messages with tags: C interface of the engine's TaggedMessages.
 #include "api/arguments.h"
 #include "api/call_builder.h"
 #include "api/comm.h"
@@ -15,7 +15,7 @@ using namespace rondo::api;
 
 namespace {
 
-// In its turn in the communicator's queue, like a split.
+// Runs in its turn in the communicator's queue, like a split.
 Status open_messages(Comm& comm) {
   if (comm.tagged_messages() != nullptr) return ok_status();
   RONDO_TRY(auto child, comm.engine()->split(0, comm.rank, comm.engine()->options(),
@@ -55,7 +55,7 @@ ncclResult_t run(const TaggedMessage& message, ncclComm_t comm, rondoRequest_t* 
     auto made = guarded(message.function, [&] {
       return new_request({completion, messages}, message.function);
     });
-    if (!made.ok()) messages->cancel(completion.get(), 0);  // nobody could ask for its end
+    if (!made.ok()) messages->cancel(completion.get(), 0);  // the caller has no request
     return made;
   }();
   if (begun.ok()) *request = *begun;

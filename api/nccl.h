@@ -1,14 +1,14 @@
-/* nccl.h: the C interface of NCCL 2.32, served by Rondo.
+/* nccl.h: the C interface of NCCL 2.32, implemented by Rondo.
  *
  * Same names, numbers, layouts and signatures as NVIDIA's header of that version (a superset of
- * 2.28), written anew; tests/abi proves the equality against the real ones. Works from C and C++,
- * with or without the CUDA toolkit: where cuda_runtime.h is not found (or RONDO_NO_CUDA_HEADERS is
- * defined) streams and events are the same opaque pointers that CUDA declares.
+ * 2.28), written anew; tests/abi compares it with NVIDIA's headers. Works in C and C++, with or
+ * without the CUDA toolkit: if cuda_runtime.h is not found (or RONDO_NO_CUDA_HEADERS is defined),
+ * streams and events are the same opaque pointers that CUDA declares.
  *
- * NCCL_VERSION_CODE says which interface this header describes; ncclGetVersion says which version
- * the library answers to (22809, see RONDO_VERSION_CODE): it accepts the structs of every version,
- * by their size and version fields. Every function returns ncclSuccess or the reason why not;
- * ncclGetLastError has the sentence that goes with it. Extensions are in rondo.h.
+ * NCCL_VERSION_CODE is the interface that this header describes. ncclGetVersion returns the version
+ * that the library reports (22809, see RONDO_VERSION_CODE). The library accepts the structs of
+ * every version, by their size and version fields. Functions return ncclSuccess or an error code;
+ * ncclGetLastError explains the error in one sentence. Extensions are in rondo.h.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-/* What CUDA's headers say too; saying it twice is allowed. */
+/* Same as in CUDA's headers; C and C++ allow the repetition. */
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 
@@ -54,7 +54,7 @@ typedef struct ncclComm* ncclComm_t;            /* one rank's end of a communica
 typedef struct ncclWindow_vidmem* ncclWindow_t; /* memory that peers may write */
 #define NCCL_COMM_NULL NULL
 
-/* The rendezvous ticket: made once, carried to all ranks by the caller, 128 opaque bytes. */
+/* Rendezvous ticket, 128 opaque bytes. The caller makes one and sends it to all ranks. */
 #define NCCL_UNIQUE_ID_BYTES 128
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
@@ -67,10 +67,10 @@ typedef enum {
   ncclUnhandledCudaError = 1, /* a CUDA call failed */
   ncclSystemError = 2,        /* the operating system refused something */
   ncclInternalError = 3,      /* a defect of this library */
-  ncclInvalidArgument = 4,    /* a value that can never be right */
-  ncclInvalidUsage = 5,       /* right values at the wrong time, or calls that do not match */
+  ncclInvalidArgument = 4,    /* a value that is never valid */
+  ncclInvalidUsage = 5,       /* valid values at the wrong time, or mismatched calls */
   ncclRemoteError = 6,        /* another rank failed, left or aborted */
-  ncclInProgress = 7,         /* nonblocking: not finished, ask ncclCommGetAsyncError */
+  ncclInProgress = 7,         /* nonblocking: not finished, poll ncclCommGetAsyncError */
   ncclTimeout = 8,            /* no progress within the deadline */
   ncclNumResults = 9
 } ncclResult_t;
@@ -95,7 +95,7 @@ typedef enum {
 #define NCCL_CTA_POLICY_ZERO 0x02
 
 #define NCCL_SHRINK_DEFAULT 0x00
-#define NCCL_SHRINK_ABORT 0x01 /* end what the parent is doing first */
+#define NCCL_SHRINK_ABORT 0x01 /* end the parent's calls first */
 #define NCCL_REVOKE_DEFAULT 0x00
 #define NCCL_SUSPEND_MEM 0x01
 
@@ -116,9 +116,9 @@ typedef enum {
 
 /* ---- Communicator options ------------------------------------------------------------------ */
 
-/* Start from NCCL_CONFIG_INITIALIZER and change what is wanted. The struct only ever grows at its
- * end; size and version tell the library how much of it the caller knows. Undefined fields take
- * the value of the environment, else the default (in a split, shrink or grow: the parent's). */
+/* Start from NCCL_CONFIG_INITIALIZER and set fields. New versions only append fields; size and
+ * version state which fields the caller knows. An undefined field takes the value of the
+ * environment, else the default (in a split, shrink or grow: the parent's value). */
 typedef struct ncclConfig_v23100 {
   size_t size;
   unsigned int magic;
@@ -168,7 +168,7 @@ typedef struct ncclConfig_v23100 {
 
 /* ---- Options of one call -------------------------------------------------------------------- */
 
-/* A vendor's own option, chained by next. Rondo ignores those of other vendors. */
+/* Vendor-specific option in a list linked by next. Rondo ignores all of them. */
 typedef struct ncclConfigExt {
   struct ncclConfigExt* next;
   struct {
@@ -182,7 +182,7 @@ typedef struct ncclConfigExt {
   } val;
 } ncclConfigExt_t;
 
-/* Equal on all ranks of the call; the caller keeps it alive until the call has returned. */
+/* Must be equal on all ranks of the call, and valid until the call returns. */
 typedef struct ncclCollConfig_v23200 {
   size_t size;
   unsigned int magic;
@@ -192,7 +192,7 @@ typedef struct ncclCollConfig_v23200 {
   int maxCTAs;
   int nvlsCTAs;
   int cgaClusterSize;
-  const char* algSelection; /* which algorithms may run, in the grammar of NCCL_ALGO; NULL: all */
+  const char* algSelection; /* allowed algorithms, in the grammar of NCCL_ALGO; NULL: all */
   int forceAlgSelection;    /* 1: an algSelection that cannot be met is an error */
   int CTAPolicy;
   uint64_t userProfilerTag;
@@ -218,7 +218,7 @@ typedef enum {
   ncclMax = 2,
   ncclMin = 3,
   ncclAvg = 4,
-  ncclNumOps = 5,           /* handles of ncclRedOpCreate* lie from here to ncclMaxRedOp */
+  ncclNumOps = 5,           /* handles of ncclRedOpCreate*: from here to ncclMaxRedOp */
   ncclMaxRedOp = 0x7fffffff /* the enum is four bytes wide */
 } ncclRedOp_t;
 
@@ -241,7 +241,7 @@ typedef enum {
   ncclFloat8e4m3 = 10,
   ncclFloat8e5m2 = 11,
   ncclNumTypes = 12,
-  rondoMaxDataType = 0x7fffffff /* not a type: makes room for rondo.h's in the enum's range */
+  rondoMaxDataType = 0x7fffffff /* not a type: widens the enum's range for rondo.h's types */
 } ncclDataType_t;
 
 typedef enum {
@@ -249,8 +249,8 @@ typedef enum {
   ncclScalarHostImmediate = 1 /* read before ncclRedOpCreate* returns */
 } ncclScalarResidence_t;
 
-/* *op multiplies each rank's input by *scalar, then sums. Valid for that communicator and type
- * until destroyed; a call that was issued before the destruction still uses it. */
+/* *op multiplies each rank's input by *scalar, then sums. Valid for this communicator and type
+ * until destroyed. Calls issued before the destruction still use it. */
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
                                       ncclScalarResidence_t residence, ncclComm_t comm);
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
@@ -259,8 +259,8 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result); /* never NULL, static */
-/* The last error of this process in words (comm may be NULL); valid until the calling thread asks
- * again. */
+/* Message of the last error: that of comm if comm has failed, else the calling thread's, else the
+ * process's; comm may be NULL. Valid until the thread calls this function again. */
 const char* ncclGetLastError(ncclComm_t comm);
 __attribute__((deprecated("logging reads its variables by itself"))) void ncclResetDebugInit(void);
 
@@ -284,15 +284,15 @@ ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t* config);
 
 /* ---- Making and ending communicators --------------------------------------------------------- */
 
-/* One call per communicator, in any process that outlives the initialisation of its ranks. */
+/* Call once per communicator, in a process that lives until all its ranks are initialised. */
 ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId);
 
-/* Collective over nranks ranks; rank in 0..nranks-1, each exactly once. Several ranks of one thread
- * need a group. config may be NULL. */
+/* Collective over nranks ranks; rank in 0..nranks-1, each exactly once. Several ranks in one thread
+ * must be in a group. config may be NULL. */
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                     ncclConfig_t* config);
-/* Like ncclCommInitRankConfig with nId tickets, equal and in equal order on all ranks. */
+/* Like ncclCommInitRankConfig with nId tickets, the same in the same order on all ranks. */
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
                                       ncclUniqueId* commIds, ncclConfig_t* config);
 /* All ndev ranks in this process; comm has room for ndev. devlist NULL: devices 0..ndev-1. */
@@ -302,22 +302,22 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist);
  * parent rank; NCCL_SPLIT_NOCOLOR gives *newcomm = NULL. */
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                            ncclConfig_t* config);
-/* Called by the ranks that stay; the listed ones are left out and the rest renumbered. */
+/* Called only by the ranks that stay. Leaves out the listed ranks and renumbers the rest. */
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
                             ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags);
-/* A ticket for newcomers; one rank of comm makes it and gives it to ncclCommGrow. */
+/* A ticket for new ranks. One rank of comm makes it and passes it to ncclCommGrow. */
 ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId);
-/* To nRanks ranks. Those of comm: rank -1, uniqueId only from the ticket's maker; newcomers: comm
- * NULL, the ticket and their new rank. */
+/* Grows comm to nRanks ranks. Ranks of comm pass rank -1; only the maker of the ticket passes
+ * uniqueId. New ranks pass comm NULL, the ticket and their rank. */
 ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
                           ncclComm_t* newcomm, ncclConfig_t* config);
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm);                /* collective: all calls are done */
-ncclResult_t ncclCommDestroy(ncclComm_t comm);                 /* finalises if need be, frees */
-ncclResult_t ncclCommAbort(ncclComm_t comm);                   /* local: ends calls, frees */
+ncclResult_t ncclCommFinalize(ncclComm_t comm); /* collective: waits for all calls */
+ncclResult_t ncclCommDestroy(ncclComm_t comm);  /* finalises if not yet done, frees */
+ncclResult_t ncclCommAbort(ncclComm_t comm);    /* local: ends calls, frees */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags); /* ends calls, keeps the handle */
 
-/* Collective, after all calls: give device memory back while idle, take it again. */
+/* Collective, after all calls. Suspend frees device memory; resume allocates it again. */
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t ncclCommResume(ncclComm_t comm);
 
@@ -337,7 +337,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-ncclResult_t ncclMemAlloc(void** ptr, size_t size); /* bytes; peers can reach it without a copy */
+ncclResult_t ncclMemAlloc(void** ptr, size_t size); /* bytes; peers access it without a copy */
 ncclResult_t ncclMemFree(void* ptr);
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
@@ -349,12 +349,12 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUser
 /* ---- Collectives ---------------------------------------------------------------------------- */
 /* Counts are elements. All ranks of a communicator make the same calls in the same order. */
 
-/* In place: sendbuff == recvbuff. recvbuff matters on the root only. */
+/* In place: sendbuff == recvbuff. recvbuff is used on the root only. */
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream);
-/* In place: sendbuff == recvbuff. sendbuff matters on the root only. */
+/* In place: sendbuff == recvbuff. sendbuff is used on the root only. */
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 /* In place: sendbuff == recvbuff. */
@@ -368,7 +368,7 @@ ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recv
 /* recvbuff holds nranks * sendcount. In place: sendbuff == recvbuff + rank * sendcount. */
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
-/* Both buffers hold nranks * count; never in place. */
+/* Both buffers hold nranks * count and must not overlap. */
 ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
 /* The root's recvbuff holds nranks * count. In place: sendbuff == recvbuff + root * count. */
@@ -378,7 +378,7 @@ ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, nccl
 ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 
-/* The same with options for this call; NULL: none. */
+/* The same with options for one call; NULL: none. */
 ncclResult_t ncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
                                  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                  cudaStream_t stream, const ncclCollConfig_t* config);
@@ -406,14 +406,15 @@ ncclResult_t ncclScatterConfig(const void* sendbuff, void* recvbuff, size_t coun
 
 /* ---- Point to point ------------------------------------------------------------------------- */
 
-/* Matched per pair of ranks in call order. Those that must progress together go in one group. */
+/* Sends and receives match per pair of ranks, in call order. Calls that must progress together go
+ * in one group. */
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream);
 
-/* One-sided: writes into peer's window at peerWinOffset bytes, then raises signal sigIdx of context
- * ctx there. flags: 0. */
+/* One-sided: writes into peer's window at peerWinOffset bytes, then raises the peer's signal sigIdx
+ * of context ctx. ctx and flags must be 0. */
 ncclResult_t ncclPutSignal(const void* localbuff, size_t count, ncclDataType_t datatype, int peer,
                            ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
                            unsigned int flags, ncclComm_t comm, cudaStream_t stream);
@@ -421,8 +422,8 @@ ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclC
                         cudaStream_t stream);
 
 typedef struct {
-  int opCnt; /* how many signals to wait for */
-  int peer;  /* from whom */
+  int opCnt; /* number of signals to wait for */
+  int peer;  /* sending rank */
   int sigIdx;
   int ctx;
 } ncclWaitSignalDesc_t;
@@ -431,7 +432,7 @@ ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t* signalDescs, ncclCo
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-/* Calls of this thread between start and end run together at the outermost end. */
+/* Calls of this thread between start and end run together at the outermost end. Groups nest. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
@@ -445,12 +446,12 @@ typedef struct ncclSimInfo_v22200 {
 #define NCCL_SIM_INFO_INITIALIZER \
   { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT }
 
-/* Like ncclGroupEnd, but runs nothing and says how long it would take. simInfo may be NULL. */
+/* Like ncclGroupEnd, but runs nothing and estimates the time of the calls. simInfo may be NULL. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
-/* What the library's environment variables are set to. Strings and tables that are returned stay
- * valid until the thread's next call of the same function; handles stay valid until exit. */
+/* Values of the library's environment variables. Returned strings and tables are valid until the
+ * thread's next call of the same function; handles are valid until exit. */
 
 typedef struct ncclParamHandle* ncclParamHandle_t;
 
@@ -471,7 +472,7 @@ void ncclParamDumpAll(void); /* to the log */
 
 /* ---- Profiling twins --------------------------------------------------------------------------
  */
-/* ncclX is a weak alias of pncclX: a tool defines its own ncclX and calls pncclX. */
+/* ncclX is a weak alias of pncclX: a tool can define its own ncclX and call pncclX. */
 #define NCCL_TWIN_(name) extern __typeof__(nccl##name) pnccl##name
 NCCL_TWIN_(RedOpCreatePreMulSum);
 NCCL_TWIN_(RedOpDestroy);

@@ -1,4 +1,4 @@
-// ncclPutSignal, ncclSignal, ncclWaitSignal: writing into a peer's window without its taking part.
+// ncclPutSignal, ncclSignal, ncclWaitSignal: one-sided writes into a peer's window.
 #include "api/arguments.h"
 #include "api/call_builder.h"
 #include "api/convert.h"
@@ -19,7 +19,7 @@ Status check_signal(int peer, int signal, int context, int ranks, const char* fu
     return fail(StatusCode::kInvalidArgument, "{} : sigIdx {} is not in the 0..{} range", function,
                 signal, kSignals - 1);
   if (context != 0)
-    return fail(StatusCode::kInvalidArgument, "{} : ctx {} : there is one context, 0", function,
+    return fail(StatusCode::kInvalidArgument, "{} : ctx {} : the only context is 0", function,
                 context);
   return ok_status();
 }
@@ -28,7 +28,8 @@ Result<Request> signal_request(const Comm& comm, int peer, int signal, int conte
                                unsigned int flags, const char* function) {
   RONDO_CHECK_OK(check_signal(peer, signal, context, comm.size, function));
   if (flags != 0)
-    return fail(StatusCode::kInvalidArgument, "{} : flags {:#x} : there are none", function, flags);
+    return fail(StatusCode::kInvalidArgument, "{} : flags {:#x} : no flags are defined, use 0",
+                function, flags);
   Request request;
   request.call.record.collective = Collective::kSignal;
   request.call.peer = peer;
@@ -64,7 +65,7 @@ Result<Request> wait_request(const Comm& comm, int count, const ncclWaitSignalDe
                 count);
   if (count > comm.size * kSignals)
     return fail(StatusCode::kInvalidArgument,
-                "{} : nDesc {} is more than {} ranks have, which is {}", kFunction, count,
+                "{} : nDesc {} is more than the maximum for {} ranks, {}", kFunction, count,
                 comm.size, comm.size * kSignals);
   RONDO_CHECK_OK(not_null(wanted, kFunction, "signalDescs"));
   Request request;

@@ -28,7 +28,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   result.min_ctas = config.fields.minCTAs;
   result.max_ctas = config.fields.maxCTAs;
   result.copy_engines = (config.fields.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
-  // A kernel may wait for a rank that still prepares its data: a limit only where one is asked for.
+  // A kernel may wait for a rank that still prepares its data, so it has a limit only on request.
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;
   if (user->magic != RONDO_OPTIONS_MAGIC || user->size < offsetof(rondoCommOptions_t, device))
@@ -46,7 +46,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
     case rondoDeviceCuda:
       if (result.device != gpu::kHostRank) break;
       return fail(StatusCode::kInvalidUsage,
-                  "rondoDeviceCuda was asked for, but {}; use rondoDeviceHost",
+                  "rondoDeviceCuda was requested, but {}; use rondoDeviceHost",
                   gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host is set");
     default:
       return fail(StatusCode::kInvalidArgument, "rondoCommOptions_t: invalid device {}",

@@ -1,4 +1,4 @@
-// rondoCommOptions_t and ncclConfig_t to the engine's CommOptions.
+// Converts rondoCommOptions_t and ncclConfig_t to the engine's CommOptions.
 #pragma once
 
 #include "api/config.h"
@@ -7,7 +7,8 @@
 
 namespace rondo::api {
 
-// The environment, overridden by options (may be NULL); the name from config.
+// Takes the environment's values; `options` (may be NULL) overrides them. Names, CTA limits and CTA
+// policy are from config.
 Result<CommOptions> make_options(const CommConfig& config, const rondoCommOptions_t* options);
 
 }  // namespace rondo::api

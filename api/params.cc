@@ -1,8 +1,8 @@
 // ncclParam*: NCCL's parameter interface over the registry of environment variables (base/env.h).
 //
-// A key is the variable's name; a handle is the address of its row, checked on every use, so that a
-// foreign pointer is refused. Values are what the library would read now. Numbers and booleans are
-// 64-bit integers, fractions are doubles, everything has a text form.
+// A key is the variable's name. A handle is the address of its row; it is checked on every use, so
+// a foreign pointer is an error. A value is what the library would read now. Integers and booleans
+// are 64-bit integers, fractions are doubles, and every value has a string form.
 #include <limits>
 #include <optional>
 #include <string>
@@ -202,7 +202,7 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetAllParameterKeys, const char*** table, 
     return report(checked);
   thread_local std::vector<const char*> kept;
   kept.clear();
-  for (const Variable& row : env::all()) kept.push_back(row.name.data());  // literals: NUL-ended
+  for (const Variable& row : env::all()) kept.push_back(row.name.data());  // literals: end in NUL
   *table = kept.data();
   *tableLen = static_cast<int>(kept.size());
   return ncclSuccess;

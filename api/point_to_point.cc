@@ -1,5 +1,5 @@
-// ncclSend and ncclRecv. Alone they meet their partner before they return; in a group all of them
-// progress together.
+// ncclSend and ncclRecv. Outside a group they wait for their peer's call before they return; in a
+// group all of them progress together.
 #include "api/arguments.h"
 #include "api/buffer_check.h"
 #include "api/call_builder.h"

@@ -1,4 +1,4 @@
-// Ranges of NVTX, where its header was there when Rondo was built; else they are off.
+// NVTX ranges. They are off if Rondo was built without the NVTX header.
 #include "api/entered_call.h"
 
 #if RONDO_NVTX

@@ -1,5 +1,5 @@
-// ncclRedOpCreatePreMulSum and its end. A call keeps what it needs of the operation when it is
-// issued, so that the operation may be destroyed right after.
+// ncclRedOpCreatePreMulSum and ncclRedOpDestroy. A call copies the operation when it is issued, so
+// the operation may be destroyed right after.
 #include <cstring>
 
 #include "api/arguments.h"

@@ -1,4 +1,4 @@
-// Registered buffers and windows: handles that remember what the caller named.
+// Registered buffers and windows: their handles and records.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ struct Registration {
   ncclComm_t comm;
   void* buffer;
   std::size_t bytes;
-  int number = -1;          // of a window, in the engine
-  std::uint64_t block = 0;  // device memory that processes of its GPU may map; 0: none
+  int number = -1;          // the engine's number of a window; -1: a buffer
+  std::uint64_t block = 0;  // its number in gpu::memory_registry(), which peers map; 0: none
   ~Registration();
 };
-// The block of a buffer that is registered with a communicator on a device.
+// Adds the buffer to gpu::memory_registry() if comm is on a GPU. Returns its block; 0 on the host.
 std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes);
 
 HandleTable<Registration>& registrations();  // ncclCommRegister
 HandleTable<Registration>& windows();        // ncclCommWindowRegister
 
-// A window of this communicator, or an error.
+// An error if the window does not belong to this communicator.
 Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
                                                    const char* function);
 

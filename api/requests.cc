@@ -9,7 +9,7 @@
 namespace rondo::api {
 namespace {
 
-// Never destroyed: the program may end with work in flight.
+// Never destroyed: the program may exit while work is in flight.
 HandleTable<Awaited>& requests() {
   static auto& table = *new HandleTable<Awaited>(HandleKind::kRequest);
   return table;

@@ -1,4 +1,4 @@
-// rondo.h's requests: a Completion behind a handle.
+// rondo.h's requests: each handle refers to a Completion.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@ namespace rondo::api {
 
 struct Awaited {
   std::shared_ptr<Completion> completion;
-  std::weak_ptr<TaggedMessages> messages;  // of a message
+  std::weak_ptr<TaggedMessages> messages;  // for messages only
 };
 using RequestPin = HandleTable<Awaited>::Pin;
 
 Result<rondoRequest_t> new_request(Awaited made, const char* function);
 
-// The request behind a handle; what is not alive or never was one is refused.
+// The request of a handle; an error if it is freed or was never a request.
 Result<RequestPin> find_request(const void* request, const char* function);
 
-// `seconds` from now, a year at most; now for 0 and less.
+// `seconds` from now, at most a year; for 0 and less, now.
 Result<std::chrono::steady_clock::time_point> deadline_in(double seconds, const char* function);
 
 }  // namespace rondo::api

@@ -1,11 +1,10 @@
-/* rondo.h: what Rondo offers beyond nccl.h, in C.
+/* rondo.h: Rondo's extensions of nccl.h, in C.
  *
- * Every function returns an ncclResult_t; the sentence that explains a failure is in
- * ncclGetLastError(). Counts and displacements are elements of datatype, times are seconds, sizes
- * are bytes. A buffer of more than 2^48 bytes and a time that is NaN are ncclInvalidArgument. The
- * collectives take part in groups (ncclGroupStart/End), obey the ordering rule of nccl.h and accept
- * a NULL stream or one made by rondoStreamCreate. Example: sum with XOR, on a queue beside the
- * caller.
+ * Functions return an ncclResult_t; ncclGetLastError() explains a failure in one sentence.
+ * Counts and displacements are elements of datatype, times are seconds, sizes are bytes. A buffer
+ * of more than 2^48 bytes and a time that is NaN are ncclInvalidArgument. The collectives can be
+ * called in groups (ncclGroupStart/End), follow the ordering rule of nccl.h and accept a NULL
+ * stream or one of rondoStreamCreate. Example: a reduction with XOR on a host stream.
  *
  *   rondoStream_t queue;
  *   rondoStreamCreate(&queue);
@@ -22,7 +21,7 @@
 extern "C" {
 #endif
 
-/* "0.1.0": the version of Rondo itself; static, never NULL. */
+/* The version of Rondo itself, for example "0.1.0"; static, never NULL. */
 const char* rondoGetVersion(void);
 
 /* ---- Element types and reductions ------------------------------------------------------------ */
@@ -30,7 +29,7 @@ const char* rondoGetVersion(void);
 #define rondoInt16 ((ncclDataType_t)64)
 #define rondoUint16 ((ncclDataType_t)65)
 
-/* Bitwise and, or, exclusive or: for the integer types; ncclInvalidArgument for others. */
+/* Bitwise and, or, exclusive or. Integer types only; ncclInvalidArgument for other types. */
 #define rondoBand ((ncclRedOp_t)0x7ffffff0)
 #define rondoBor ((ncclRedOp_t)0x7ffffff1)
 #define rondoBxor ((ncclRedOp_t)0x7ffffff2)
@@ -38,109 +37,109 @@ const char* rondoGetVersion(void);
 /* ---- Collectives with a count per rank ------------------------------------------------------- */
 /* Arrays have one entry per rank of comm and are read before the call returns. Part r of a buffer
  * starts at displacement [r] and has count [r] elements; parts of a receive buffer must not
- * overlap. Where two ranks disagree about the count between them, both get ncclInvalidUsage with
- * the two numbers, and nothing beyond a buffer is touched. Never in place. */
+ * overlap. If two ranks disagree about the count between them, both get ncclInvalidUsage with the
+ * two numbers, and no memory outside the buffers is accessed. Never in place. */
 
-/* Sends part r of sendbuff to rank r; what rank r sends arrives in part r of recvbuff. */
+/* Sends part r of sendbuff to rank r and receives from rank r into part r of recvbuff. */
 ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
                             void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
 
-/* Every rank gets the sendcount elements of every rank; recvcounts and displs are equal on all
- * ranks and recvcounts[own rank] == sendcount. */
+/* Every rank receives the sendcount elements of every rank. recvcounts and displs are equal on all
+ * ranks, and recvcounts[own rank] == sendcount. */
 ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
                              const size_t* recvcounts, const size_t* displs,
                              ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
 
-/* Reduces sendbuff (the sum of recvcounts elements, parts back to back in rank order); rank r gets
- * part r. recvcounts is equal on all ranks. */
+/* Reduces sendbuff; rank r receives part r of the result. sendbuff holds the parts back to back in
+ * rank order, the sum of recvcounts elements. recvcounts is equal on all ranks. */
 ncclResult_t rondoReduceScatterv(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
                                  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                  cudaStream_t stream);
 
-/* The root gets rank r's sendcount elements as part r of recvbuff. recvbuff, recvcounts and displs
- * matter on the root only (elsewhere NULL is fine). */
+/* The root receives rank r's sendcount elements into part r of recvbuff. recvbuff, recvcounts and
+ * displs are used on the root only (NULL is allowed on other ranks). */
 ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
                           const size_t* recvcounts, const size_t* displs, ncclDataType_t datatype,
                           int root, ncclComm_t comm, cudaStream_t stream);
 
-/* Rank r gets part r of the root's sendbuff. sendbuff, sendcounts and displs matter on the root
- * only (elsewhere NULL is fine). */
+/* Rank r receives part r of the root's sendbuff. sendbuff, sendcounts and displs are used on the
+ * root only (NULL is allowed on other ranks). */
 ncclResult_t rondoScatterv(const void* sendbuff, const size_t* sendcounts, const size_t* displs,
                            void* recvbuff, size_t recvcount, ncclDataType_t datatype, int root,
                            ncclComm_t comm, cudaStream_t stream);
 
-/* Status when every rank of comm has entered. */
+/* Completes when every rank of comm has entered. */
 ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream);
 
 /* ---- Host streams ---------------------------------------------------------------------------- */
-/* A queue of calls that runs beside the caller. Calls of one stream finish in call order; buffers
- * belong to the library until the stream has been synchronised. Host communicators only. */
+/* A queue of calls that runs on a thread of its own. Calls of one stream finish in call order. The
+ * caller must not touch their buffers until the stream is synchronised. Host communicators only. */
 
 typedef struct rondoStream* rondoStream_t;
 
 ncclResult_t rondoStreamCreate(rondoStream_t* stream);
-/* Waits for what is queued, then frees. ncclInvalidArgument for a handle that is not alive. */
+/* Waits for the queued calls, then frees. ncclInvalidArgument for a handle that is not alive. */
 ncclResult_t rondoStreamDestroy(rondoStream_t stream);
-/* Waits until all calls issued so far are finished; returns the first error among them, once. */
+/* Waits until all calls issued so far have finished. Returns their first error, and clears it. */
 ncclResult_t rondoStreamSynchronize(rondoStream_t stream);
-/* ncclSuccess: all finished; ncclInProgress: not yet; otherwise the first error, not consumed. */
+/* ncclSuccess: all finished; ncclInProgress: not yet; otherwise the first error, not cleared. */
 ncclResult_t rondoStreamQuery(rondoStream_t stream);
-/* The same stream in the shape that nccl.h's functions take. */
+/* The same stream as the argument type of nccl.h's functions. */
 cudaStream_t rondoStreamHandle(rondoStream_t stream);
 
 /* ---- Requests ---------------------------------------------------------------------------------
  */
-/* The end of something that runs beside the caller. Test, Wait and Source may be called from any
- * thread, again and again, until the request is freed; freeing does not end what it stands for. */
+/* Completion of an asynchronous operation. Test, Wait and Source may be called from any thread, any
+ * number of times, until the request is freed. Freeing a request does not cancel its operation. */
 
 typedef struct rondoRequest* rondoRequest_t;
 
-/* A request that is done when all that the stream was given so far is done; its result is the first
- * error since the last Record. */
+/* A request that completes when all calls issued to the stream so far have finished. Its result is
+ * the first error since the last Record. */
 ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t* request);
 /* ncclInProgress: not yet; otherwise the result. */
 ncclResult_t rondoRequestTest(rondoRequest_t request);
-/* The result, once it is there; ncclInProgress where it was not within `seconds`. */
+/* Waits for the result; ncclInProgress if there is none within `seconds`. */
 ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds);
 ncclResult_t rondoRequestFree(rondoRequest_t request);
-/* Of a finished receive: the rank whose message it was; otherwise -1. */
+/* The sending rank of a finished receive; -1 for other requests. */
 ncclResult_t rondoRequestSource(rondoRequest_t request, int* rank);
-/* Messages only: ends the request if it is not finished, with an error (ncclTimeout) that says
- * after how many seconds and for what it was waiting. Its buffer is the caller's again. */
+/* Messages only. Ends an unfinished request with ncclTimeout; the error states waitedSeconds and
+ * what the request was waiting for. The caller may use the buffer again afterwards. */
 ncclResult_t rondoRequestCancel(rondoRequest_t request, double waitedSeconds);
 
 /* ---- Messages with tags ------------------------------------------------------------------------
  */
-/* Beside the collectives of comm, and independent of them: any thread, no group, no stream.
- * Messages of one pair and tag stay in order, tags match in any order. Sender and receiver give
- * equal sizes in bytes. A send of up to RONDO_EAGER_BYTES is complete at once, a longer one when
- * its receiver has taken it. */
+/* Independent of the collectives of comm: any thread, no group, no stream. Messages of one pair of
+ * ranks and one tag arrive in order; different tags match in any order. Sender and receiver give
+ * equal sizes in bytes. A send of up to RONDO_EAGER_BYTES completes at once, a longer one when the
+ * receiver has received it. */
 
 #define RONDO_ANY_SOURCE -1
 
-/* Collective over comm, once, before the first message; again: nothing happens. */
+/* Collective over comm, before the first message. Further calls do nothing. */
 ncclResult_t rondoCommOpenMessages(ncclComm_t comm);
 ncclResult_t rondoIsend(const void* buffer, size_t count, ncclDataType_t datatype, int peer,
                         int tag, ncclComm_t comm, rondoRequest_t* request);
 ncclResult_t rondoIrecv(void* buffer, size_t count, ncclDataType_t datatype, int peer, int tag,
                         ncclComm_t comm, rondoRequest_t* request);
-/* Waits until what was sent has left this process; ncclInProgress where it has not. */
+/* Waits until all sent data has left this process; ncclInProgress if not within `seconds`. */
 ncclResult_t rondoCommFlushMessages(ncclComm_t comm, double seconds);
 
 /* ---- Completion queues -------------------------------------------------------------------------
  */
-/* Finished requests, in the order in which they finish, for one thread that acts on many. */
+/* Reports requests in the order in which they finish, so that one thread can serve many. */
 typedef struct rondoCompletions* rondoCompletions_t;
 
 ncclResult_t rondoCompletionsCreate(rondoCompletions_t* completions);
-/* Once the request is done, Next returns its token: once, to one caller. A request is watched by
- * one queue at most. Any tokens may be used, also equal ones. */
+/* When the request completes, Next returns its token once, to one caller. At most one queue
+ * watches a request. Tokens can have any value; they may be equal. */
 ncclResult_t rondoCompletionsWatch(rondoCompletions_t completions, rondoRequest_t request,
                                    uint64_t token);
-/* Adds a token by hand. */
+/* Adds a token without a request. */
 ncclResult_t rondoCompletionsPost(rondoCompletions_t completions, uint64_t token);
-/* ncclInProgress: nothing finished within `seconds`. */
+/* ncclInProgress: no token within `seconds`. */
 ncclResult_t rondoCompletionsNext(rondoCompletions_t completions, double seconds, uint64_t* token);
 ncclResult_t rondoCompletionsDestroy(rondoCompletions_t completions);
 
@@ -148,7 +147,7 @@ ncclResult_t rondoCompletionsDestroy(rondoCompletions_t completions);
  */
 
 typedef enum {
-  rondoDeviceAuto = 0, /* the current CUDA device; the host where there is none */
+  rondoDeviceAuto = 0, /* the current CUDA device; the host if there is none */
   rondoDeviceHost = 1, /* host memory */
   rondoDeviceCuda = 2  /* the current CUDA device, or an error */
 } rondoDevice_t;
@@ -157,14 +156,14 @@ typedef enum {
 #define RONDO_UNDEF_INT INT_MIN
 #define RONDO_UNDEF_SECONDS -1.0
 
-/* Start from RONDO_COMM_OPTIONS_INITIALIZER. What is undefined comes from the environment variable
- * of that name. All ranks should agree; reproducible must. */
+/* Start from RONDO_COMM_OPTIONS_INITIALIZER. Undefined fields take the value of their environment
+ * variable. All ranks should give equal values; reproducible must be equal. */
 typedef struct {
   size_t size;
   unsigned int magic;
   unsigned int version;
   int device;         /* rondoDevice_t (RONDO_DEVICE) */
-  int reproducible;   /* 1: bits depend on the number of ranks alone (RONDO_REPRODUCIBLE) */
+  int reproducible;   /* 1: bits depend only on the number of ranks (RONDO_REPRODUCIBLE) */
   double timeout;     /* seconds without progress until a call fails (RONDO_TIMEOUT) */
   double initTimeout; /* seconds in which all ranks must have joined (RONDO_INIT_TIMEOUT) */
 } rondoCommOptions_t;
@@ -182,27 +181,27 @@ ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks, ncclUniqueId
 /* The deadline of calls issued from now on by this rank; seconds > 0, fractions allowed. */
 ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds);
 
-/* On the host ncclCommCuDevice says -1, and ncclCommMemStats counts host memory. */
+/* On the host, ncclCommCuDevice returns -1 and ncclCommMemStats counts host memory. */
 
 /* ---- Before there is a communicator -----------------------------------------------------------
  */
 
-/* The ranks that a launcher started, who can exchange a few bytes without MPI: usually an
- * ncclUniqueId. launch_env.h knows the launchers and calls these. */
+/* The ranks that a launcher started. They can exchange a few bytes without MPI, usually an
+ * ncclUniqueId. launch_env.h reads the launchers' variables and calls these functions. */
 typedef struct rondoLaunch* rondoLaunch_t;
 
-/* Collective over all ranks of the launch, which meet over a Unix socket of this user where all are
- * on one host (localSize == size, or -1 and no MASTER_ADDR), otherwise at MASTER_ADDR:MASTER_PORT.
- * round: 1 for their first meeting, 2 for the next one. Every rank proves that it has the job's
- * RONDO_SECRET; without one, strangers who know the launcher's variables can take part over the
- * network, and a WARN of the log says so. What is exchanged travels in plain text. seconds bounds
- * this call and each exchange. */
+/* Collective over all ranks of the launch. On one host (localSize == size, or -1 and no
+ * MASTER_ADDR) they connect over a Unix socket of this user, otherwise at MASTER_ADDR:MASTER_PORT.
+ * round: 1 for the first meeting of these ranks, 2 for the next. Every rank proves that it has the
+ * job's RONDO_SECRET. Without a secret, any process that knows the launcher's variables can join
+ * over the network; a WARN in the log reports this. Data travels in plain text. seconds bounds this
+ * call and each exchange. */
 ncclResult_t rondoLaunchMeet(rondoLaunch_t* launch, int rank, int size, int localSize,
                              unsigned round, double seconds);
 
-/* Collective: every rank gives bytes (as many as it likes, NULL and 0 too; 64 MiB all together) and
- * gets those of all ranks back to back in rank order; sizes has room for one number a rank. *all
- * lives until the next exchange. seconds > 0. */
+/* Collective. Every rank gives any number of bytes (NULL and 0 are allowed; 64 MiB for all ranks
+ * together) and receives those of all ranks back to back in rank order. sizes has room for one
+ * number per rank. *all is valid until the next exchange. seconds > 0. */
 ncclResult_t rondoLaunchExchange(rondoLaunch_t launch, const void* mine, size_t bytes,
                                  const void** all, size_t* sizes, double seconds);
 
@@ -211,46 +210,46 @@ ncclResult_t rondoLaunchLeave(rondoLaunch_t launch);
 /* ---- What happened ----------------------------------------------------------------------------
  */
 
-/* Set size to sizeof(rondoFault_t) before the call. Texts end with a NUL. */
+/* Set size to sizeof(rondoFault_t) before the call. Strings end with a NUL. */
 typedef struct {
   size_t size;
   ncclResult_t result; /* ncclSuccess: no fault, the rest is empty */
-  int rank;            /* the rank that saw it (this one, or the peer whose report came first) */
-  int culprit;         /* the rank at fault; -1 where none can be named */
+  int rank;            /* the rank that detected it: this one, or the first peer that reported */
+  int culprit;         /* the rank at fault; -1: unknown */
   int reserved;
-  char call[192];      /* the call in which it was seen: "AllReduce(count 4, float32, sum)" */
-  char sentence[1024]; /* what ncclGetLastError says about it */
+  char call[192];      /* the failed call, such as "AllReduce(count 4, float32, sum)" */
+  char sentence[1024]; /* as ncclGetLastError returns it */
 } rondoFault_t;
 
 /* The fault that ended this communicator. Local, does not wait. */
 ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault);
 
-/* The ranks of comm that have ended, ascending: on this host the kernel is asked now, whether or
- * not a call has failed; of other hosts, a rank that the fault blames for being gone. This is what
- * the survivors of a failure give to ncclCommShrink. ranks has room for all ranks of comm. Local,
- * does not wait. */
+/* The ranks of comm whose processes have ended, ascending. For ranks on this host the call asks the
+ * kernel, whether or not a call has failed. Of other hosts it lists only a rank that the fault
+ * names as gone. Survivors of a failure pass the list to ncclCommShrink. ranks has room for all
+ * ranks of comm. Local, does not wait. */
 ncclResult_t rondoCommGetEnded(ncclComm_t comm, int* ranks, int* count);
 
-/* How this rank's last call was run, for example "twoshot staged 4 rounds"; "" before the first.
- * Writes at most size bytes with the closing NUL. */
+/* The plan of this rank's last call, for example "twoshot staged 4 rounds"; "" before the first.
+ * Writes at most size bytes, including the NUL. */
 ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size);
 
-/* How often this process has called a function of nccl.h so far, by any thread and whatever came of
- * it: "ncclAllReduce" counts ncclAllReduce and pncclAllReduce. Exact for calls that happened before
- * this one; a process that was forked begins with the counts of its parent. What a program that
- * should run on Rondo compares with the calls that it made. ncclInvalidArgument for other names. */
+/* How often this process has called a function of nccl.h, in all threads, failed calls included.
+ * "ncclAllReduce" counts ncclAllReduce and pncclAllReduce. Exact for calls that happened before
+ * this one. A forked process starts with its parent's counts. Lets a program check that its calls
+ * reach Rondo. ncclInvalidArgument for other names. */
 ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls);
 
-/* Bytes of memory that this communicator holds in this process now: shared staging once, messages
- * that have come before their receives too. ncclMemAlloc gives memory to the program: it does not
- * count. */
+/* Bytes of memory that this communicator holds in this process now. Shared staging counts once;
+ * messages that arrived before their receives count too. Memory of ncclMemAlloc belongs to the
+ * program and does not count. */
 ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
 
-/* Bytes of data a second that this rank's host can send to the other hosts of comm, and take from
- * them, at most: its network ports together, those that NCCL_IB_HCA admits where the network is IB,
- * else all of them. Each port counts with its rate, the ports of one adapter with their PCI link
- * where that is slower, less what packets take. From the topology (/sys, NCCL_TOPO_FILE), never
- * measured. 0: not known, as there is no port or the rate of one is not known; or comm has one
+/* Upper bound, in bytes of data per second, of what this rank's host can send to the other hosts of
+ * comm, and of what it can receive from them. It is the sum over its network ports: on IB those
+ * that NCCL_IB_HCA admits, otherwise all. Each port counts with its rate, less packet overhead; the
+ * ports of one adapter count with their PCI link if that is slower. Taken from the topology (/sys,
+ * NCCL_TOPO_FILE), never measured. 0: unknown (no port, or a port of unknown rate), or comm has one
  * host. Local, does not wait. */
 ncclResult_t rondoCommNetworkRate(ncclComm_t comm, double* bytesPerSecond);
 

@@ -6,7 +6,7 @@ namespace rondo::api {
 
 namespace {
 
-// Apart, since GCC 12 sees a null communicator where a pin's is inlined.
+// Not inlined: GCC 12 would warn about a null communicator.
 [[gnu::noinline]] double ns_of(const Comm& comm, const Call& call) {
   double ns = comm.engine()->predicted_ns(call.record);
   if (call.parts)

@@ -1,5 +1,4 @@
-// ncclGroupSimulateEnd's estimate: what the calls of a group would take one after the other, by the
-// planner's costs.
+// ncclGroupSimulateEnd's estimate: the sum of the planner's predicted times of a group's calls.
 #pragma once
 
 #include <vector>
@@ -10,7 +9,7 @@
 
 namespace rondo::api {
 
-// Fills info (NULL: only checks the calls).
+// Fills info. NULL: only checks the calls.
 Status simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info);
 
 }  // namespace rondo::api

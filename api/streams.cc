@@ -7,7 +7,7 @@
 namespace rondo::api {
 namespace {
 
-// Never destroyed: the program may end with work in flight.
+// Never destroyed: the program may exit while work is in flight.
 HandleTable<HostStream>& streams() {
   static auto& table = *new HandleTable<HostStream>(HandleKind::kStream);
   return table;
@@ -67,7 +67,7 @@ RONDO_FUNCTION(ncclResult_t, rondoStreamDestroy, rondoStream_t stream) {
   HandleState state;
   auto removed = streams().remove(stream, &state);
   if (!removed) return report(refused_stream(state, stream, "StreamDestroy"));
-  return ncclSuccess;  // the destructor runs what is queued
+  return ncclSuccess;  // the destructor runs the queued work
 }
 RONDO_CATCH
 

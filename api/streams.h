@@ -1,4 +1,4 @@
-// rondo.h's streams: the engine's host streams behind handles.
+// rondo.h's streams: each handle refers to a HostStream.
 #pragma once
 
 #include "api/handles.h"
@@ -10,9 +10,9 @@ namespace rondo::api {
 
 using StreamPin = HandleTable<HostStream>::Pin;
 
-// The stream behind a handle; what is not alive or never was one is refused.
+// The stream of a handle; an error if it is destroyed or was never a stream.
 Result<StreamPin> find_stream(const void* stream, const char* function);
-// Of calls on GPUs, where it must be none: without the text of an error.
+// The same without an error. Calls on GPUs must not be given a host stream.
 bool is_host_stream(const void* stream);
 
 }  // namespace rondo::api

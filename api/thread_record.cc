@@ -22,7 +22,7 @@ ThreadRecord* adopt_or_make() {
   return made;
 }
 
-// Gives the record back when the thread ends; calls after that keep one for good.
+// Releases the record when the thread ends. A call after that takes a record that is not released.
 struct Owner {
   ~Owner() {
     ThreadRecord* const record = std::exchange(thread_words.record, nullptr);

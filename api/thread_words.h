@@ -1,6 +1,6 @@
-// What every call looks at in its own thread, in one place: one look-up of thread-local storage.
+// The thread-local data that every API call reads, in one struct: one look-up per call.
 //
-// No initial-exec model: a library whose thread-local storage is static may fail to load by dlopen.
+// Not initial-exec: dlopen can fail for a library with static thread-local storage.
 #pragma once
 
 #include "api/thread_record.h"
@@ -9,7 +9,7 @@ namespace rondo::api {
 
 struct ThreadWords {
   int group_depth = 0;
-  ThreadRecord* record = nullptr;  // null until own_record() was called
+  ThreadRecord* record = nullptr;  // null before own_record()
 };
 extern constinit thread_local ThreadWords thread_words;
 

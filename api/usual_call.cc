@@ -7,7 +7,7 @@
 namespace rondo::api {
 namespace {
 
-// Below it, no count of any type times any number of ranks overflows a size.
+// Up to this count, count * element size * number of ranks cannot overflow a size_t.
 constexpr std::size_t kUsualCount = std::size_t{1} << 36;
 
 bool is_usual(const Comm& comm) {

@@ -1,16 +1,16 @@
-// The short way to the engine for the usual call: a collective with a built-in operation, outside
-// groups, without stream or options, on a blocking communicator of the host.
+// Fast path for the usual call: a collective with a built-in operation, outside groups, without
+// stream or options, on a blocking communicator on the host.
 //
-// Guarantees: takes only what it can see to be right; everything else is left to the long way
-// (call_builder.h, execute.h), which also knows what is wrong and says so. Same order, same result.
-// Cost: about a third of the long way's instructions.
+// Guarantees: runs only calls that it knows to be valid. All others take the general path
+// (call_builder.h, execute.h), which reports errors. Same order of calls and same result.
+// Cost: about a third of the general path's instructions.
 #pragma once
 
 #include "api/call_builder.h"
 
 namespace rondo::api {
 
-// False if the call has to go the long way; otherwise it has run, and *result is what came of it.
+// False if the call must take the general path. Otherwise the call has run; *result is its result.
 bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& arguments,
                     ncclComm_t handle, ncclResult_t* result);
 

@@ -1,9 +1,9 @@
-// The collectives of rondo.h: a count per rank, and the barrier.
+// The collectives of rondo.h: those with a count per rank, and the barrier.
 //
-// Those that only move data are a message per pair of ranks, empty ones included, all in progress
-// at once: so each pair checks its own two counts, and no rank has to know those of others. On the
-// host they are announced as the one call that they make up. A reduction is one Reduce per part,
-// also announced as one call. Counts that all ranks know are part of what they must agree on.
+// A collective that only moves data is one message per pair of ranks, also if it is empty; all
+// messages are in progress at once. Each pair checks its two counts, so no rank needs the counts of
+// others. A reduction is one Reduce per part. On the host, ranks compare all of this as one call;
+// counts that all ranks know must be equal too.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -24,7 +24,7 @@ namespace {
 
 using Sizes = std::vector<std::size_t>;
 
-// One side of the call: what the caller gave, and how to name it in an error.
+// The caller's arrays for sending or receiving, and their names for errors.
 struct Parts {
   const std::size_t* counts;
   const std::size_t* displacements;
@@ -32,7 +32,7 @@ struct Parts {
   const char* displacements_name;
 };
 
-// Copies the caller's arrays; the last byte of every part must be a byte of some buffer.
+// Copies the caller's arrays. An error if a part ends beyond kMaxBufferBytes.
 Status read_parts(const Parts& parts, int ranks, DataType type, const char* function, Sizes* counts,
                   Sizes* displacements) {
   RONDO_CHECK_OK(not_null(parts.counts, function, parts.counts_name));
@@ -69,7 +69,7 @@ struct VectorCall {
   int root = -1;
 };
 
-// What this rank does: counts are empty where it has no part in that direction.
+// Counts per peer; empty if this rank does not send or does not receive.
 struct Counts {
   Sizes send_counts, send_displacements;
   Sizes receive_counts, receive_displacements;
@@ -80,19 +80,19 @@ bool any(const Sizes& counts) {
 }
 
 std::byte* part(const void* buffer, std::size_t displacement, DataType type) {
-  if (buffer == nullptr) return nullptr;  // then all counts are 0
+  if (buffer == nullptr) return nullptr;  // all counts are 0
   return static_cast<std::byte*>(const_cast<void*>(buffer)) + displacement * size_of(type);
 }
 
-// From and to the root, or all pairs.
+// Pairs with the root if there is one, else all pairs.
 bool pair_talks(const VectorCall& what, int from, int to) {
   if (what.which == Collective::kGatherV) return to == what.root;
   if (what.which == Collective::kScatterV) return from == what.root;
   return true;
 }
 
-// Counts that all ranks have alike: their sum, and a digest where other calls have their root
-// (below -1: there is none).
+// Adds counts that must be equal on all ranks to the record that ranks compare: `count` is their
+// sum, `root` a digest. The digest is below -1, which is never a root.
 void agree_on(const Sizes& counts, CallRecord* record) {
   std::uint64_t digest = 0xcbf29ce484222325;
   for (const std::size_t count : counts) {
@@ -104,7 +104,7 @@ void agree_on(const Sizes& counts, CallRecord* record) {
   record->root = -2 - static_cast<std::int32_t>(digest % kMax);
 }
 
-// What this rank sends itself; nobody else could notice that the two sides differ.
+// Compares the two counts of this rank's message to itself, which no other rank checks.
 Status check_own_part(const VectorCall& what, const Comm& comm, const Counts& counts) {
   if (!pair_talks(what, comm.rank, comm.rank)) return ok_status();
   const auto me = static_cast<std::size_t>(comm.rank);
@@ -180,7 +180,7 @@ Result<Request> build(const VectorCall& what, const Comm& comm, Fill fill) {
     request.call.parts = std::make_shared<const std::vector<Call>>(std::move(calls));
     return request;
   }
-  request.call = std::move(calls.front());  // at least one: every rank has a pair, itself included
+  request.call = std::move(calls.front());  // at least one: a rank has a message or Reduce
   request.more.assign(std::make_move_iterator(calls.begin() + 1),
                       std::make_move_iterator(calls.end()));
   return request;

@@ -1,4 +1,4 @@
-// What the library says about itself: version, error strings, logging, counts of calls.
+// Information about the library: version, error strings, logging, counts of calls.
 #include <algorithm>
 #include <string_view>
 

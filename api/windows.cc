@@ -1,5 +1,5 @@
-// Windows: memory of which all ranks of a communicator know that it is there. Registering is
-// collective: every rank learns where the others' memory lies and how long it is.
+// Windows: memory that all ranks of a communicator know. Registration is collective: every rank
+// receives the address and size of the others' memory.
 #include <cstring>
 
 #include "api/arguments.h"
@@ -56,7 +56,7 @@ Status deregister(ncclComm_t comm, ncclWindow_t window) {
     RONDO_TRY(auto found, find_window(comm, window, kFunction));
     Turn turn;
     const auto wait_turn = [&] {
-      if (in_group()) return;  // calls of the group come after its end
+      if (in_group()) return;  // the group's calls run at its end
       turn = Turn(pin->order);
       turn.wait();
     };

@@ -21,9 +21,9 @@ void prepare_fences() {
 }
 
 void heavy_fence() {
-  if (!fences_are_light.load(std::memory_order_seq_cst)) return;  // then the other side has one
+  if (!fences_are_light.load(std::memory_order_seq_cst)) return;  // store_before_loads() is one
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
-  // A forked child may have lost the registration: it has one thread, unless it made more since.
+  // A forked child may have lost the registration. If it has started threads, it needs it again.
   membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }

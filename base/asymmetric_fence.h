@@ -1,11 +1,11 @@
-// Dekker's handshake with all of its cost on one side.
+// Asymmetric fences: Dekker's handshake with all of its cost on one side.
 //
-// Two threads store a word each and then load the other's; at least one must see the other's store.
-// Usually both pay for a full barrier. Here the frequent side stores with store_before_loads(), and
-// the rare side calls heavy_fence() between its store and its load: a barrier in every thread of
-// this process (membarrier, Linux 4.14). Where the system has none, store_before_loads() is a full
-// barrier itself. Loads and the rare side's stores must be seq_cst.
-// Cost: light, a plain store; heavy, microseconds.
+// Two threads each store their own word, then load the other's. At least one of them must see the
+// other's store. Usually both execute a full barrier. Here the frequent side stores with
+// store_before_loads(). The rare side calls heavy_fence() between its store and its load: a barrier
+// in every thread of this process (membarrier, Linux 4.14). Without membarrier,
+// store_before_loads() is a full barrier itself. Loads and the rare side's stores must be seq_cst.
+// Cost: store_before_loads(), a plain store; heavy_fence(), microseconds.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace rondo {
 
 // Set once, before anything uses the fences; never cleared.
 extern std::atomic<bool> fences_are_light;
-// To be called before the first use, as often as one likes.
+// Call it before the first use. More calls do no harm.
 void prepare_fences();
 
 // word: a std::atomic or std::atomic_ref.
@@ -22,7 +22,7 @@ template <class Word, class T>
 void store_before_loads(Word&& word, T value) {
   if (fences_are_light.load(std::memory_order_relaxed)) {
     word.store(value, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // not past it by the compiler either
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler must not reorder either
   } else {
     word.store(value, std::memory_order_seq_cst);
   }

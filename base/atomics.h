@@ -1,11 +1,11 @@
-// Atomic access to plain words, as a policy, so that a test can replace the machine below it.
+// Atomic access to plain words, as a policy class, so that a test can replace the memory model.
 //
-// Shared structures hold plain integers (readable by the device and by other processes); all
-// concurrent access to them goes through an Atomics policy. HostAtomics is the real one; the
-// explorer in tests/ supplies one with store buffers and runs all interleavings. What the atomics
-// guard (records, payloads) is touched by load_plain and store_plain: ordinary accesses, which let
-// the explorer see whether something orders them.
-// Cost: one instruction each; store_seq_cst is an xchg on x86 (about 5 ns), fence_seq_cst as much.
+// Shared structures hold plain integers, which the device and other processes can read. All
+// concurrent access to them goes through an Atomics policy. HostAtomics is the real one. The
+// explorer in tests/ supplies one with store buffers and runs all interleavings. The data that the
+// atomics guard (records, payloads) is accessed by load_plain and store_plain: ordinary accesses,
+// which let the explorer check that something orders them.
+// Cost: one instruction each; store_seq_cst is an xchg on x86 (about 5 ns), fence_seq_cst the same.
 #pragma once
 
 #include <atomic>
@@ -38,10 +38,10 @@ struct HostAtomics {
   static void store_seq_cst(T& word, T value) {
     std::atomic_ref<T>(word).store(value, std::memory_order_seq_cst);
   }
-  // Orders every access before it with every access after it, stores with later loads included.
+  // Orders every access before it with every access after it, also stores with later loads.
   static void fence_seq_cst() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-  // The next write to this word's cache line will be soon: fetch it for writing. A hint.
+  // A hint: fetch this word's cache line for writing, because it is written soon.
   template <class T>
   static void prefetch_to_write(T& word) {
 #if defined(__x86_64__)
@@ -61,7 +61,7 @@ struct HostAtomics {
   }
 };
 
-// One turn of a spin loop: lets the other hardware thread run and saves power.
+// The pause of a spin loop: lets the other hardware thread run and saves power.
 inline void cpu_relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,12 +1,13 @@
-// ByteWriter, ByteReader: numbers, texts and bytes to and from a sequence of bytes, for messages
-// between ranks, tickets and blobs.
+// ByteWriter, ByteReader: write and read numbers, strings and bytes as a sequence of bytes, for
+// messages between ranks, tickets and blobs.
 //
 //   ByteWriter out;  out.put<std::uint32_t>(7);  out.put_string(name);  send(out.take());
 //   ByteReader in(payload);  auto n = in.get<std::uint32_t>();  if (!in.finished()) refuse();
 //
-// Guarantees: numbers are little-endian. The reader never reads past the end: once something is
-// missing, ok() is false and everything later reads as zero, or as empty. Structs travel as they
-// lie in memory, so only between ranks of the same build (checked when they join).
+// Guarantees: numbers are little-endian. The reader never reads past the end: after the first read
+// that finds too few bytes, ok() is false and all later reads return zero or empty values. Structs
+// are copied with their memory layout, so both ranks must run the same build (checked when they
+// join).
 #pragma once
 
 #include <bit>
@@ -33,9 +34,9 @@ class ByteWriter {
   template <class T>
   requires std::is_trivially_copyable_v<T>
   void put(const T& value) { put_raw(std::as_bytes(std::span(&value, 1))); }
-  // As they are: the reader must know how many.
+  // Without a length: the reader must know it.
   void put_raw(ByteSpan bytes) { data_.insert(data_.end(), bytes.begin(), bytes.end()); }
-  // After their number.
+  // With a 32-bit length before them.
   void put_bytes(ByteSpan bytes) {
     put(static_cast<std::uint32_t>(bytes.size()));
     put_raw(bytes);
@@ -55,7 +56,7 @@ class ByteReader {
   bool ok() const { return ok_; }
   bool finished() const { return ok_ && rest_.empty(); }
   std::size_t left() const { return rest_.size(); }
-  // What was read so far makes no sense: ok() is false from now on.
+  // Marks the data as invalid: ok() is false from now on.
   void refuse() { ok_ = false; }
 
   template <class T>
@@ -71,7 +72,7 @@ class ByteReader {
     rest_ = rest_.subspan(count);
     return taken;
   }
-  // Leaves `into` alone past the end.
+  // Leaves `into` unchanged if too few bytes are left.
   void fill(std::span<std::byte> into) {
     const ByteSpan from = raw(into.size());
     if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());

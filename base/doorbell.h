@@ -1,17 +1,17 @@
-// Doorbell: how a producer wakes a consumer that sleeps, without a system call while nobody does.
+// Doorbell: how a producer wakes a consumer that sleeps. No system call while no consumer sleeps.
 //
 // Protocol (one doorbell per rank; any number of producers):
 //   producer: store the data word (seq_cst); load `parked` (seq_cst); ring only if it is set.
-//   consumer: read `bell`; check what rings without asking for `parked` (faults); store `parked` =
-//             1, fence (seq_cst); check its condition again; only then sleep, and only while `bell`
-//             still has the value read.
-// Guarantees: no wake-up is lost: of producer and consumer at least one sees the other's store, and
-// a ring between reading `bell` and sleeping makes the sleep return at once. Every sleep is
-// bounded. The fence, and not a seq_cst store, because conditions are checked by acquire loads,
-// which may overtake a seq_cst store (AArch64's ldapr). tests/explorer shows that each of these is
-// needed. Cost: for the producer one barrier and one load (of a line that stays shared while nobody
-// parks). Words are plain so that they may lie in shared memory; A is an Atomics policy
-// (base/atomics.h) extended with waiting and waking.
+//   consumer: read `bell`; check the events whose producers ring without reading `parked` (faults);
+//             store `parked` = 1, fence (seq_cst); check its condition again; only then sleep, and
+//             only while `bell` still has the value read.
+// Guarantees: no wake-up is lost. At least one of producer and consumer sees the other's store. A
+// ring between the read of `bell` and the sleep ends the sleep at once. Every sleep is bounded.
+// Why a fence and not a seq_cst store: conditions are checked by acquire loads, which may overtake
+// a seq_cst store (AArch64's ldapr). tests/explorer shows that each of these steps is needed.
+// Cost: for the producer one barrier and one load (of a line that stays shared while no consumer
+// parks). Words are plain, so that they can be in shared memory. A is an Atomics policy
+// (base/atomics.h) with wait and wake functions.
 #pragma once
 
 #include <sched.h>
@@ -35,7 +35,7 @@ struct DoorbellAtomics : HostAtomics {
   static void yield() { sched_yield(); }
 };
 
-// Wakes the owner of the bell from a sleep that began, or will begin, with an older value of it.
+// Wakes the owner of the bell from a sleep that began, or will begin, with an older bell value.
 template <class A>
 void ring(std::uint32_t& bell) {
   A::increment(bell);
@@ -48,8 +48,8 @@ void ring_if_parked(const Flag& parked, std::uint32_t& bell) {
   if (A::load_seq_cst(parked) != 0) ring<A>(bell);
 }
 
-// Sleeps until rung, at most nanoseconds, unless the bell has rung since it was `seen` or ready()
-// holds once `parked` is visible to all.
+// Sleeps until the bell rings, at most `nanoseconds`. Returns at once if the bell has rung since it
+// was `seen`, or if ready() is true after `parked` is visible to all threads.
 template <class A, class Flag, class Ready>
 void park(Flag& parked, std::uint32_t& bell, std::uint32_t seen, Ready&& ready,
           std::int64_t nanoseconds) {

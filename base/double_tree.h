@@ -1,15 +1,15 @@
-// Two complementary binary trees over ranks 0..size-1, for trees that use both directions of every
-// rank's link: each tree carries half of the data.
+// Two complementary binary trees over ranks 0..size-1. Each tree carries half of the data, so that
+// both directions of every rank's link are used.
 //
-// Both trees are the same in-order tree over places 1..size, in which a place is as high as its
-// number of trailing zero bits: odd places are leaves, the root is the largest power of two. Rank r
-// has place r + 1 in tree 0 and place r in tree 1 (rank 0: place size), so that the ranks with
-// children alternate (the idea of Sanders, Speck and Traeff, 2009).
+// Both trees are the same in-order tree over places 1..size. The height of a place is its number of
+// trailing zero bits: odd places are leaves, the root is the largest power of two. Rank r has place
+// r + 1 in tree 0 and place r in tree 1 (rank 0: place size), so that the ranks with children
+// alternate (the idea of Sanders, Speck and Traeff, 2009).
 //
-// Guarantees: every rank has at most two children and has children in at most one tree (in the
-// rooted form: every rank but the root); a subtree is a contiguous range of places, so neighbours
-// in rank order are neighbours in the tree; depth at most floor(log2(size)) edges, one more when
-// rooted. Cost: O(log size) integer steps, no memory; for set-up, not for every chunk.
+// Guarantees: every rank has at most two children, and has children in at most one tree (in the
+// rooted form: every rank but the root). A subtree is a contiguous range of places, so neighbours
+// in rank order are neighbours in the tree. The depth is at most floor(log2(size)) edges, one more
+// when rooted. Cost: O(log size) integer steps, no memory; for set-up, not for every chunk.
 //
 //   TreeLinks mine = double_tree(rank, size, /*tree=*/0);
 //   if (mine.parent == kNoRank) ...                      // this rank is the root
@@ -31,7 +31,7 @@ struct TreeLinks {
   }
 };
 
-// The in-order tree over places 1..size; 0 stands for "none".
+// The in-order tree over places 1..size; 0: no place.
 namespace in_order_tree {
 
 RONDO_FN constexpr unsigned lowest_bit(unsigned x) { return x & (0u - x); }
@@ -43,7 +43,7 @@ RONDO_FN constexpr unsigned bit_floor(unsigned x) {
   return bit;
 }
 
-// The nearest ancestor in the endless tree that is not beyond the last place.
+// The nearest ancestor in the infinite tree whose place is at most `size`.
 RONDO_FN constexpr unsigned parent(unsigned place, unsigned size) {
   for (unsigned height = 2 * lowest_bit(place); height != 0 && height <= size; height *= 2) {
     const unsigned ancestor = (place & ~(2 * height - 1)) | height;
@@ -54,7 +54,7 @@ RONDO_FN constexpr unsigned parent(unsigned place, unsigned size) {
 
 RONDO_FN constexpr unsigned left_child(unsigned place) { return place - lowest_bit(place) / 2; }
 
-// The right subtree are the places after this one, below the next of the same height.
+// The right subtree: the places after this one, before the next place of at least its height.
 RONDO_FN constexpr unsigned right_child(unsigned place, unsigned size) {
   const unsigned wide = lowest_bit(place) - 1;
   const unsigned count = size - place < wide ? size - place : wide;
@@ -84,8 +84,8 @@ RONDO_FN constexpr TreeLinks double_tree(int rank, int size, int tree) {
   return {ranks[0], {ranks[1], ranks[2]}};
 }
 
-// The same with one chosen root of both trees (broadcast, reduce): the trees span the other ranks,
-// counted on from the root, and the root has the top of each as its only child there.
+// The same with one given root for both trees (broadcast, reduce). The trees span the other ranks,
+// numbered from the root on. In each tree the root's only child is the top of that tree.
 RONDO_FN constexpr TreeLinks rooted_double_tree(int rank, int root, int size, int tree) {
   if (size == 1) return {kNoRank, {kNoRank, kNoRank}};
   const int others = size - 1;

@@ -1,12 +1,12 @@
 // The registry of every environment variable that Rondo reads: name, type, default, one line of
 // help.
 //
-// Guarantees: a variable that is not in the table cannot be read (the getters take its name and
-// abort in a debug build on an unknown one; tests cover every call). NCCL_* names where NCCL has
-// the name, RONDO_* otherwise. Values come from the process environment first, then from the conf
-// files (NCCL_CONF_FILE, else ~/.nccl.conf, then /etc/nccl.conf; regular files of up to 1 MiB),
-// then from the table. Cost: a getenv and a parse; call at initialisation and keep the value, never
-// in a data path.
+// Guarantees: a variable that is not in the table cannot be read (in a debug build the getters
+// abort on an unknown name; tests cover every call). Names are NCCL_* where NCCL has the variable,
+// RONDO_* otherwise. Values are taken from the process environment first, then from the conf files
+// (NCCL_CONF_FILE, else ~/.nccl.conf, then /etc/nccl.conf; regular files of up to 1 MiB), then from
+// the table. Cost: a getenv and a parse. Call at initialisation and keep the value; never call in a
+// data path.
 //
 //   double seconds = env::get_double("RONDO_TIMEOUT");
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace rondo::env {
 
-// kFile, kSecret: texts that are as if unset in a program with more rights than its user (setuid).
+// kFile, kSecret: text. A setuid program ignores its value in the environment (secure_getenv).
 // The value of a kSecret is never printed.
 enum class Type { kBool, kInt, kDouble, kSeconds, kBytes, kString, kFile, kSecret };
 
@@ -35,27 +35,27 @@ struct Variable {
 std::span<const Variable> all();
 const Variable* find(std::string_view name);
 
-// The text as set by the user, or nothing if it is set nowhere.
+// The text as set by the user; nullopt if it is not set.
 std::optional<std::string> raw(std::string_view name);
 
-// Every NCCL_* and RONDO_* variable that is set, known or not, with its text; sorted by name.
+// Every NCCL_* and RONDO_* variable that is set, known or unknown, with its text; sorted by name.
 std::vector<std::pair<std::string, std::string>> set_anywhere();
 
-// The value, or the default where it is unset or does not parse (which is logged once, with the
-// value, what is accepted, and the default used instead).
+// The value, or the default if it is unset or does not parse. A parse error is logged once, with
+// the value, the accepted form, and the default.
 std::int64_t get_int(std::string_view name);  // kInt, kBytes (suffixes K, M, G: powers of 1024)
 bool get_bool(std::string_view name);         // 0/1, true/false, yes/no, on/off
 double get_double(std::string_view name);     // fractions allowed; never NaN
-double get_seconds(std::string_view name);    // above 0, fractions allowed; a year at most
+double get_seconds(std::string_view name);    // above 0, fractions allowed; capped at one year
 std::string get_string(std::string_view name);
 
-// Why conf files that are there, or that NCCL_CONF_FILE names, were not read.
+// Errors of conf files that exist, or that NCCL_CONF_FILE names, but could not be read.
 std::span<const std::string> conf_complaints();
 
-// The lines of a conf file: NAME=VALUE, in order; '#' starts a comment, other lines mean nothing.
+// The NAME=VALUE lines of a conf file, in order. Lines that begin with '#' and others are ignored.
 std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text);
 
-// "4M" -> 4194304; nothing where the text is not a number with an optional suffix K, M or G.
+// "4M" -> 4194304; nullopt if the text is not a number with an optional suffix K, M or G.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 
 }  // namespace rondo::env

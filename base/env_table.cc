@@ -1,4 +1,4 @@
-// The table itself. One row a variable, alphabetical; `rondo env` prints it.
+// The table itself. One row per variable, in alphabetical order; `rondo env` prints it.
 #include "base/env.h"
 
 namespace rondo::env {
@@ -7,7 +7,7 @@ namespace {
 constexpr Variable kTable[] = {
     {"NCCL_ALGO", Type::kString, "",
      "allowed algorithms: ring,tree,oneshot,twoshot,direct,recursive,hierarchical,nvls; ^ring "
-     "excludes; allreduce:ring speaks of one function; empty: all"},
+     "excludes; allreduce:ring applies to one function; empty: all"},
     {"NCCL_BUFFSIZE", Type::kBytes, "0",
      "bytes of one connection's slots (16K to 4M); 0: chosen by Rondo"},
     {"NCCL_CHECK_MODE", Type::kString, "DEFAULT",
@@ -18,35 +18,38 @@ constexpr Variable kTable[] = {
     {"NCCL_COMM_ID", Type::kString, "", "host:port at which rank 0 serves the rendezvous"},
     {"NCCL_CONF_FILE", Type::kFile, "", "read variables from this file, not from ~/.nccl.conf"},
     {"NCCL_CROSS_NIC", Type::kInt, "2",
-     "ports of a channel of GPUs of several hosts: 0: one a host; 1: any; 2: any where faster"},
+     "network ports of a channel between GPUs of several hosts: 0: one per host; 1: any; 2: any "
+     "where faster"},
     {"NCCL_CTA_POLICY", Type::kString, "",
      "DEFAULT, EFFICIENCY, ZERO (copy engines), or-ed with |: overrides CTAPolicy of ncclConfig_t"},
     {"NCCL_DEBUG", Type::kString, "NONE", "log level: NONE, VERSION, WARN, INFO, TRACE"},
     {"NCCL_DEBUG_FILE", Type::kFile, "",
-     "write the log there, into a file of yours that is no link; %h host, %p process id"},
+     "write the log to this file, which must be the user's and not a link; %h host, %p process id"},
     {"NCCL_DEBUG_SUBSYS", Type::kString, "", "parts that may log at INFO; ^PART excludes"},
     {"NCCL_DEBUG_TIMESTAMP_FORMAT", Type::kString, "[%F %T] ",
-     "time before a line of the log, as strftime has it; %3f: milliseconds"},
+     "format of the time before a line of the log, as in strftime; %3f: milliseconds"},
     {"NCCL_DEBUG_TIMESTAMP_LEVELS", Type::kString, "WARN",
-     "levels whose lines begin with the time: WARN,INFO,ALL; ^INFO: all but that"},
+     "levels whose lines begin with the time: WARN,INFO,ALL; ^INFO: all but INFO"},
     {"NCCL_DMABUF_ENABLE", Type::kBool, "1",
-     "0: adapters are never given GPU memory as dmabuf files, only by nvidia_peermem"},
+     "0: NICs get GPU memory only through nvidia_peermem, never as dmabuf files"},
     {"NCCL_GRAPH_DUMP_FILE", Type::kFile, "",
-     "write there which rings the channels of ranks on GPUs are, as JSON "
+     "write the rings of the channels between GPUs to this file, as JSON "
      "(docs/internals/topology.md)"},
     {"NCCL_GRAPH_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_GRAPH_DUMP_FILE"},
-    {"NCCL_HOSTID", Type::kString, "", "stands for the host's identity (ranks on one host meet)"},
+    {"NCCL_HOSTID", Type::kString, "",
+     "replaces the host's identity (ranks with the same identity share a host)"},
     {"NCCL_IB_DISABLE", Type::kBool, "0", "1: RDMA devices (InfiniBand, RoCE) are never used"},
     {"NCCL_IB_GID_INDEX", Type::kInt, "-1",
-     "which entry of a RoCE port's table of addresses peers get; -1: chosen by Rondo"},
+     "index of a RoCE port's address that peers get, in the port's GID table; -1: chosen by Rondo"},
     {"NCCL_IB_HCA", Type::kString, "",
-     "RDMA ports to use: prefixes of device names, each with :PORT or not; ^ excludes, = exact"},
+     "RDMA ports to use: prefixes of device names, each optionally with :PORT; ^ excludes, = "
+     "exact"},
     {"NCCL_IB_PCI_RELAXED_ORDERING", Type::kInt, "2",
      "RDMA writes may pass each other on PCI: 0 never, 1 and 2 where the library can"},
     {"NCCL_IB_QPS_PER_CONNECTION", Type::kInt, "1",
-     "RDMA queue pairs a connection and port, 1 to 16, at most 16 in all"},
+     "RDMA queue pairs per connection and port, 1 to 16, at most 16 in all"},
     {"NCCL_IB_RETRY_CNT", Type::kInt, "7",
-     "how often an RDMA device sends a lost packet again until the peer counts as dead, 0 to 7"},
+     "number of retries of a lost RDMA packet before the peer counts as dead, 0 to 7"},
     {"NCCL_IB_SL", Type::kInt, "0", "service level of RDMA packets, 0 to 15"},
     {"NCCL_IB_TC", Type::kInt, "0", "traffic class of RoCE packets, 0 to 255"},
     {"NCCL_IB_TIMEOUT", Type::kInt, "20",
@@ -57,33 +60,32 @@ constexpr Variable kTable[] = {
      "0: collectives of processes with GPUs of their own never use each other's registered buffers "
      "in place"},
     {"NCCL_MAX_CTAS", Type::kInt, "64", "where set, overrides maxCTAs of ncclConfig_t"},
-    {"NCCL_MAX_NCHANNELS", Type::kInt, "64", "older name of NCCL_MAX_CTAS, which goes before it"},
+    {"NCCL_MAX_NCHANNELS", Type::kInt, "64", "older name of NCCL_MAX_CTAS, which takes precedence"},
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},
-    {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which goes before it"},
+    {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which takes precedence"},
     {"NCCL_NET", Type::kString, "",
-     "network between hosts: IB (InfiniBand and RoCE; run on soft-RoCE alone so far), Socket "
-     "(TCP), UCX (its own variables UCX_TLS, UCX_NET_DEVICES apply), "
-     "or the name that a plugin has (NCCL_NET_PLUGIN); where a rank lacks the one that is named, "
-     "no "
-     "rank goes on without it; unset: a plugin's, else IB where all ranks have an adapter"},
+     "network between hosts: IB (InfiniBand and RoCE; run only on soft-RoCE so far), Socket (TCP), "
+     "UCX (its own variables UCX_TLS, UCX_NET_DEVICES apply), or a plugin's name "
+     "(NCCL_NET_PLUGIN); if a rank lacks the named network, init fails on all ranks; unset: a "
+     "plugin's, else IB where all ranks have an RDMA NIC"},
     {"NCCL_NET_GDR_LEVEL", Type::kString, "PXB",
-     "how far an adapter may be from a GPU whose memory it reads and writes (GPUDirect; not run on "
-     "hardware yet): LOC (none), PIX, PXB, PHB, SYS"},
+     "largest distance between a NIC and a GPU whose memory it reads and writes (GPUDirect; not "
+     "run on hardware yet): LOC (none), PIX, PXB, PHB, SYS"},
     {"NCCL_NET_GDR_READ", Type::kBool, "1",
-     "0: adapters never read the memory of GPUs: what leaves a host passes through host memory"},
+     "0: NICs never read GPU memory: data that leaves a host passes through host memory"},
     {"NCCL_NET_PLUGIN", Type::kFile, "",
      "network plugin with NCCL's interface, versions 8 to 12: X for libnccl-net-X.so, a library's "
-     "name or path, or none; libnccl-net.so where it is not set and there is one"},
+     "name or path, or none; unset: libnccl-net.so if it exists"},
     {"NCCL_NVLS_ENABLE", Type::kInt, "2",
-     "multicast memory between GPUs of a host: 1 where it can be, 0 never, 2 where NCCL_ALGO "
-     "names nvls (unmeasured)"},
-    {"NCCL_NVTX_DISABLE", Type::kBool, "0", "1: no ranges for profilers around calls"},
+     "multicast memory between GPUs of a host: 1 where possible, 0 never, 2 where NCCL_ALGO names "
+     "nvls (unmeasured)"},
+    {"NCCL_NVTX_DISABLE", Type::kBool, "0", "1: no NVTX ranges around calls"},
     {"NCCL_P2P_DISABLE", Type::kBool, "0", "1: GPUs never use each other's memory"},
     {"NCCL_P2P_LEVEL", Type::kString, "",
-     "how far GPUs may be that use each other's memory: LOC (none), NVL, PIX, PXB, PHB, SYS, by "
-     "the paths of `rondo topo --matrix`"},
+     "largest distance between GPUs that use each other's memory: LOC (none), NVL, PIX, PXB, PHB, "
+     "SYS, by the paths of `rondo topo --matrix`"},
     {"NCCL_PROTO", Type::kString, "",
-     "allowed protocols: simple,ll,ll128; ^ll excludes; allreduce:simple speaks of one function"},
+     "allowed protocols: simple,ll,ll128; ^ll excludes; allreduce:simple applies to one function"},
     {"NCCL_SHM_DISABLE", Type::kBool, "0", "1: never use shared memory between processes"},
     {"NCCL_SOCKET_FAMILY", Type::kString, "", "AF_INET or AF_INET6: only addresses of that family"},
     {"NCCL_SOCKET_IFNAME", Type::kString, "", "interfaces to use: prefixes; ^ excludes, = exact"},
@@ -97,48 +99,49 @@ constexpr Variable kTable[] = {
      "rondo bench: groups of ranks, measured at once: AND, OR, MOD or DIV and a number"},
     {"NCCL_TESTS_SPLIT_MASK", Type::kString, "", "hexadecimal: NCCL_TESTS_SPLIT=AND this"},
     {"NCCL_TOPO_DUMP_FILE", Type::kFile, "",
-     "write there how the host's GPUs and network ports are wired, as NCCL_TOPO_FILE has it; of "
-     "communicators on GPUs or of several hosts"},
+     "write the host's GPUs, network ports and links to this file, in the format of "
+     "NCCL_TOPO_FILE; for communicators on GPUs or of several hosts"},
     {"NCCL_TOPO_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_TOPO_DUMP_FILE"},
     {"NCCL_TOPO_FILE", Type::kFile, "",
-     "NCCL's topology file of this host, or hwloc's XML: what it says of GPUs and ports counts "
-     "before what was "
-     "found; the first rank's of a host"},
+     "NCCL topology file or hwloc XML file of this host: its GPUs and ports override the detected "
+     "ones; the file of a host's first rank is used"},
     {"NCCL_TUNER_PLUGIN", Type::kFile, "",
      "tuner plugin with NCCL's interface, versions 2 to 6, for ranks on GPUs: X for "
-     "libnccl-tuner-X.so, a library's name or path, or none; where it is not set, "
-     "libnccl-tuner.so, else the network plugin's library, if it is one"},
-    {"RONDO_DEVICE", Type::kString, "", "host: bind ranks to host memory though CUDA is there"},
+     "libnccl-tuner-X.so, a library's name or path, or none; unset: libnccl-tuner.so, else the "
+     "network plugin's library if it is a tuner too"},
+    {"RONDO_DEVICE", Type::kString, "",
+     "host: bind ranks to host memory even where CUDA is available"},
     {"RONDO_EAGER_BYTES", Type::kBytes, "4194304",
      "messages with tags up to this size are sent without waiting for their receiver"},
     {"RONDO_GPU_BULK", Type::kBool, "0",
      "copies over connections between GPUs go in bulk, by the device (sm_90; unmeasured)"},
     {"RONDO_GPU_RELAY", Type::kBytes, "0",
-     "GPUs of several hosts: hosts, not kernels, carry calls of fewer bytes; the ranks' maximum"},
+     "GPUs of several hosts: calls that move fewer bytes run on the hosts, not as kernels; the "
+     "largest value of all ranks applies"},
     {"RONDO_GPU_STAGING", Type::kBytes, "67108864",
-     "device memory a rank for calls between processes that share a GPU; rank 0's value counts"},
-    {"RONDO_INIT_TIMEOUT", Type::kSeconds, "60", "seconds in which all ranks must have joined"},
+     "device memory per rank for calls between processes that share a GPU; rank 0's value applies"},
+    {"RONDO_INIT_TIMEOUT", Type::kSeconds, "60", "seconds within which all ranks must join"},
     {"RONDO_JOB", Type::kString, "", "set by rondo run: the name of the job, equal on its ranks"},
     {"RONDO_NET_TIMEOUT", Type::kSeconds, "20",
-     "seconds after which a remote host that answers nothing counts as dead"},
+     "seconds after which a remote host that does not answer counts as dead"},
     {"RONDO_REPRODUCIBLE", Type::kBool, "0",
-     "1: results depend on the rank count alone, to the bit"},
+     "1: results depend only on the number of ranks, to the bit"},
     {"RONDO_SECRET", Type::kSecret, "",
-     "16 random characters or more, or @FILE of mode 0600: equal on all ranks; who knows only a "
-     "unique id cannot join then"},
+     "16 random characters or more, or @FILE of mode 0600: equal on all ranks; a process that "
+     "knows only a unique id then cannot join"},
     {"RONDO_SYS_ROOT", Type::kString, "",
-     "look for devices in /sys, /proc and /var below this folder (a pretended machine, for tests)"},
+     "look for devices in /sys, /proc and /var below this folder (a simulated machine, for tests)"},
     {"RONDO_TIMEOUT", Type::kSeconds, "600",
      "seconds without progress until a collective fails; on GPUs only where it is set"},
     {"RONDO_TOPO_SYNTHETIC", Type::kString, "",
-     "pretend a machine by an hwloc description: 'numa:2 core:4 pu:2'"},
+     "replace the machine by an hwloc description: 'numa:2 core:4 pu:2'"},
     {"RONDO_TOPO_XML", Type::kFile, "",
-     "an hwloc XML file of this host: rondo topo shows it, and where NCCL_TOPO_FILE is not set, "
-     "what it says of GPUs and ports counts before what was found; the first rank's of a host"},
+     "hwloc XML file of this host: rondo topo shows it; where NCCL_TOPO_FILE is not set, its GPUs "
+     "and ports override the detected ones; the file of a host's first rank is used"},
     {"RONDO_TUNE_FILE", Type::kFile, "",
-     "what rondo tune has measured on this machine: by it algorithms are chosen"},
+     "file of costs that rondo tune has measured on this machine; algorithms are chosen by them"},
     {"RONDO_UNIX_UIDS", Type::kString, "",
-     "users, as numbers with commas, whose processes may share memory with this user's"},
+     "user ids, separated by commas, whose processes may share memory with this user's"},
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
 };
 

@@ -1,4 +1,4 @@
-// The table itself, alphabetical, and who is told of it.
+// The table itself, in alphabetical order, and its log messages.
 #include "base/env_unused.h"
 
 #include <algorithm>
@@ -14,21 +14,22 @@ namespace rondo::env {
 namespace {
 
 constexpr std::string_view kOnePort =
-    "a rank uses one port of TCP's, or the RDMA ports that are nearest; there is no more to set";
+    "a rank uses one port for TCP, or the nearest RDMA ports; there is nothing else to set";
 constexpr std::string_view kNoDirect =
-    "a rank's data leave its host from its own GPU, by its own adapters";
+    "a rank's data leaves its host from its own GPU, through its own NICs";
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins =
-    "Rondo loads network and tuner plugins alone (NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN)";
+    "Rondo loads only network and tuner plugins (NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN)";
 constexpr std::string_view kNoGraphs = "files of rings and trees are not read";
 constexpr std::string_view kOldName =
-    "older than the NCCL whose interface Rondo has; see NCCL_ALGO";
+    "obsolete in the NCCL version whose interface Rondo has; see NCCL_ALGO";
 constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
 constexpr std::string_view kNoMoreNodes = "there is no NVLink between hosts";
 constexpr std::string_view kNoProxy = "there are no helper threads for the network";
-constexpr std::string_view kRas = "there is no RAS service: `rondo ps PID` and the timeout tell";
+constexpr std::string_view kRas =
+    "there is no RAS service: see `rondo ps PID` and the timeout's report";
 constexpr std::string_view kUntilDeadline = "connections are tried again until RONDO_INIT_TIMEOUT";
 
 constexpr Unused kUnused[] = {
@@ -36,7 +37,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_CGA_CLUSTER_SIZE", false, "kernels use no clusters"},
     {"NCCL_CHECKS_DISABLE", false, "arguments are always checked"},
     {"NCCL_COLLNET_*", true, kNoSwitch},
-    {"NCCL_CUMEM_*", false, "how memory is shared is found out at init"},
+    {"NCCL_CUMEM_*", false, "the way to share memory is detected at init"},
     {"NCCL_ENV_PLUGIN", true, kNoPlugins},
     {"NCCL_GIN_*", true, "there is no networking initiated by GPUs"},
     {"NCCL_GRAPH_FILE", true, kNoGraphs},
@@ -46,7 +47,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_IB_*", false, kOnePort},
     {"NCCL_IGNORE_CPU_AFFINITY", false, "Rondo never changes the affinity of a thread"},
     {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,
-     "always 1; containers with networks of their own talk over TCP"},
+     "always 1; containers with networks of their own use TCP"},
     {"NCCL_LAUNCH_MODE", false, kChosen},
     {"NCCL_LAUNCH_RACE_FATAL", false, "threads that launch at once take turns"},
     {"NCCL_LL128_BUFFSIZE", false, kChosen},
@@ -70,7 +71,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_NVLSTREE_*", true, kNoSwitch},
     {"NCCL_NVLS_CHUNKSIZE", false, kChosen},
     {"NCCL_NVLS_NCHANNELS", false, kChosen},
-    {"NCCL_OFI_*", false, "Rondo does not look at it; a network plugin may (NCCL_NET_PLUGIN)"},
+    {"NCCL_OFI_*", false, "Rondo does not read it; a network plugin may (NCCL_NET_PLUGIN)"},
     {"NCCL_OOB_NET_*", false, "ranks meet over TCP, on the interfaces of NCCL_SOCKET_IFNAME"},
     {"NCCL_P2P_DIRECT_DISABLE", false, "see NCCL_P2P_DISABLE"},
     {"NCCL_P2P_LL_THRESHOLD", false, kChosen},
@@ -85,15 +86,15 @@ constexpr Unused kUnused[] = {
     {"NCCL_RAS_*", false, kRas},
     {"NCCL_RUNTIME_CONNECT", false, "connections are always made at first use"},
     {"NCCL_SET_STACK_SIZE", false, "kernels need no stack"},
-    {"NCCL_SET_THREAD_NAME", false, "threads keep the names of their makers"},
+    {"NCCL_SET_THREAD_NAME", false, "threads keep the names of the threads that create them"},
     {"NCCL_SINGLE_RING_THRESHOLD", false, kOldName},
     {"NCCL_SOCKET_RETRY_CNT", false, kUntilDeadline},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", false, kUntilDeadline},
     {"NCCL_SYM_*", false, kNoSymmetric},
     {"NCCL_TREE_THRESHOLD", false, kOldName},
-    {"NCCL_TUNER_*", false, "Rondo does not look at it; a tuner plugin may (NCCL_TUNER_PLUGIN)"},
-    {"NCCL_UID_STAGGER_*", false, "joining takes a number of rounds that grows as the logarithm"},
-    {"NCCL_WIN_ENABLE", false, "windows are always there"},
+    {"NCCL_TUNER_*", false, "Rondo does not read it; a tuner plugin may (NCCL_TUNER_PLUGIN)"},
+    {"NCCL_UID_STAGGER_*", false, "joining takes a logarithmic number of rounds"},
+    {"NCCL_WIN_ENABLE", false, "windows are always available"},
 };
 
 bool stands_for(const Unused& row, std::string_view name) {
@@ -101,7 +102,7 @@ bool stands_for(const Unused& row, std::string_view name) {
   return name.starts_with(row.name.substr(0, row.name.size() - 1));
 }
 
-// How many single-character edits lead from a to b.
+// The number of single-character edits from a to b (Levenshtein distance).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -124,7 +125,8 @@ void tell(const std::string& name, const std::string& value) {
   } else if (row != nullptr) {
     RONDO_INFO(kEnv, "{}='{}' has no effect: {}", name, value, row->why);
   } else if (const std::string_view near = nearest(name, kTypingError); !near.empty()) {
-    RONDO_WARN("{}='{}' has no effect, no variable has this name: is {} meant?", name, value, near);
+    RONDO_WARN("{}='{}' has no effect, no variable has this name: did you mean {}?", name, value,
+               near);
   } else if (name.starts_with("NCCL_")) {
     RONDO_INFO(kEnv, "{}='{}' has no effect: Rondo does not know it", name, value);
   }
@@ -135,7 +137,7 @@ void tell(const std::string& name, const std::string& value) {
 std::span<const Unused> unused() { return kUnused; }
 
 const Unused* find_unused(std::string_view name) {
-  if (find(name) != nullptr) return nullptr;  // an exception to a row with a '*'
+  if (find(name) != nullptr) return nullptr;  // known, although a row with '*' matches it
   const auto row = std::find_if(std::begin(kUnused), std::end(kUnused),
                                 [&](const Unused& each) { return stands_for(each, name); });
   return row == std::end(kUnused) ? nullptr : row;

@@ -12,21 +12,21 @@
 namespace rondo::env {
 
 struct Unused {
-  std::string_view name;  // a last '*' stands for any ending that the registry does not have
-  bool asks;              // for something that Rondo does not do: WARN; else a hint: INFO
+  std::string_view name;  // a '*' at the end matches any ending that is not in the registry
+  bool asks;              // true: asks for a feature that Rondo lacks, WARN; false: a hint, INFO
   std::string_view why;
 };
 
 std::span<const Unused> unused();
 const Unused* find_unused(std::string_view name);
 
-// The variable of Rondo's or NCCL's that is at most `edits` single-character edits away; empty if
-// none is.
+// The known variable (in the registry or in unused()) with the smallest distance, at most `edits`
+// single-character edits; empty if there is none.
 std::string_view nearest(std::string_view name, std::size_t edits);
 
-// Logs, once a process, conf files that could not be read, every NCCL_* variable that is set
-// (environment or conf files) and has no effect, and names that look like a mistyped one of
-// Rondo's. Nothing is looked at where the log does not want it.
+// Logs, once per process: conf files that could not be read, every NCCL_* variable that is set
+// (environment or conf files) and has no effect, and names that look like a typing error. Does
+// nothing while the log level is below WARN.
 void tell_unused();
 
 }  // namespace rondo::env

@@ -1,10 +1,10 @@
 // Fd: an owned file descriptor, closed on destruction. Move only; -1 is "none".
 //
-// Guarantees: the descriptor is 3 or above. Where a program runs with standard input, output or
-// error closed, the kernel gives these numbers to the next files, sockets and eventfds; what the
-// program prints or reads would then pass through Rondo's. So a descriptor that Fd takes over at 0,
-// 1 or 2 is moved. Where no other number is free, it is closed, the Fd is empty, and errno is
-// EMFILE, as if it had never been opened. net::Socket does the same. Cost: a comparison.
+// Guarantees: the descriptor is 3 or above. If a program runs with standard input, output or error
+// closed, the kernel gives numbers 0 to 2 to the next files, sockets and eventfds, and the program
+// would print to or read from Rondo's descriptors. So Fd moves a descriptor of 0, 1 or 2 to 3 or
+// above. If no such number is free, the descriptor is closed, the Fd is empty, and errno is EMFILE,
+// as if the open had failed. net::Socket does the same. Cost: a comparison.
 //
 //   const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
 //   if (!file) return fail_errno(errno, "cannot open {}", path);
@@ -16,7 +16,7 @@
 
 namespace rondo {
 
-// Moves a descriptor of 0, 1 or 2, closed on exec from then on; any other number as it is.
+// Moves a descriptor of 0, 1 or 2 and makes it close-on-exec; returns any other number unchanged.
 int above_standard(int fd);
 
 class Fd {
@@ -30,7 +30,7 @@ class Fd {
   }
   ~Fd() { take(-1); }
 
-  // A second descriptor of the same file, closed on exec; empty where there is none.
+  // A second descriptor of the same file, close-on-exec; empty if the system refuses it.
   static Fd duplicate_of(int fd);
 
   int get() const { return fd_; }

@@ -1,4 +1,4 @@
-// FiberSwitch: tells the sanitizers that a thread moves to another stack. Nothing in other builds.
+// FiberSwitch: reports a thread's stack switches to the sanitizers. Does nothing in other builds.
 //
 //   FiberSwitch s;  s.leave(target, ending);  <switch>;  on arrival: s.arrive();
 #pragma once
@@ -44,7 +44,7 @@ struct FiberIdentity {
 
 class FiberSwitch {
  public:
-  // Before the switch. `ending`: the stack that is left is never entered again.
+  // Call it before the switch. `ending`: the current stack is never entered again.
   void leave([[maybe_unused]] const FiberIdentity& to, [[maybe_unused]] bool ending) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(ending ? nullptr : &fake_stack_, to.bottom, to.size);
@@ -53,7 +53,7 @@ class FiberSwitch {
     __tsan_switch_to_fiber(to.tsan, 0);
 #endif
   }
-  // First thing on the stack arrived at; `from` learns the bounds of the stack that was left.
+  // Call it first on the new stack. Stores the bounds of the previous stack in `from`.
   void arrive([[maybe_unused]] FiberIdentity* from) {
 #if defined(__SANITIZE_ADDRESS__)
     const void* bottom = nullptr;

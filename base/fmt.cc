@@ -1,5 +1,5 @@
-// The one translation unit that holds fmt's code: header-only use costs every other one 6 seconds
-// of compile time, and a shared libfmt would be one more dependency of the drop-in library.
+// The only translation unit that compiles fmt's code. Header-only use costs every other one 6
+// seconds of compile time, and a shared libfmt would be one more dependency of the drop-in library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

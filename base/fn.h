@@ -1,6 +1,6 @@
-// What code says that algorithms and executors share. RONDO_FN: __device__ under nvcc, nothing on
-// the host. For the sake of registers there: RONDO_UNROLL before a loop over a small array, and
-// RONDO_NO_INLINE for functions with a long division; neither means anything on the host.
+// Macros for code that runs both on the host and on the device. RONDO_FN: __device__ under nvcc.
+// RONDO_UNROLL (before a loop over a small array) and RONDO_NO_INLINE (for functions with a long
+// division) save registers on the device. On the host all three are empty.
 #pragma once
 
 #ifdef __CUDACC__

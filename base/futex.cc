@@ -17,7 +17,7 @@
 namespace rondo {
 namespace {
 
-// The kernel's struct futex_waitv (uapi/linux/futex.h), which older headers lack.
+// The kernel's struct futex_waitv (uapi/linux/futex.h); older headers do not have it.
 struct WaitVector {
   std::uint64_t value;
   std::uint64_t address;

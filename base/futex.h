@@ -1,4 +1,4 @@
-// Futex calls on words in memory that processes share. Every wait has a time limit.
+// Futex calls on words in memory that several processes share. Every wait has a time limit.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// Sleeps while *word == expected, at most nanoseconds; returns early on a wake or a signal.
+// Sleeps while *word == expected, at most `nanoseconds`; returns early on a wake or a signal.
 void futex_wait(std::uint32_t* word, std::uint32_t expected, std::int64_t nanoseconds);
 void futex_wake_all(std::uint32_t* word);
 
@@ -14,8 +14,8 @@ struct FutexWait {
   std::uint32_t* word;
   std::uint32_t expected;
 };
-// Sleeps until one of at most 128 words changes. Kernels before 5.16 have no futex_waitv: there the
-// first word is watched alone, at most a millisecond at a time.
+// Sleeps until one of at most 128 words changes, at most `nanoseconds`. Linux before 5.16 has no
+// futex_waitv: there it watches only the first word, for at most one millisecond.
 void futex_wait_any(std::span<const FutexWait> words, std::int64_t nanoseconds);
 
 }  // namespace rondo

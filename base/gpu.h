@@ -3,19 +3,20 @@
 // Needs no CUDA header, so that it is the same in every build. Exactly one definition of gpu_api()
 // is linked, chosen by the CMake variable RONDO_GPU:
 //   none   base/gpu_none.cc            returns nullptr: a host build
-//   cuda   kernels/cuda/gpu_cuda.cc    static cudart; driver entry points are asked for by version;
-//                                      nullptr where there is no driver or no device
+//   cuda   kernels/cuda/gpu_cuda.cc    static cudart; driver entry points are looked up by version;
+//                                      returns nullptr if there is no driver or no device
 //   simt   tests/simt                  an emulated device
-// Guarantees: gpu_api() makes its table at the first call, from any thread, and returns the same
-// one ever after; no call is made before. Every function returns a GpuError (CUDA's numbers) and
-// leaves no sticky error: the filler reads the last error away after a failure. A function pointer
-// is nullptr only where the comment says "may be absent" (an older driver). Cost: an indirect call.
+// Guarantees: the first gpu_api() call, from any thread, builds the table; later calls return the
+// same table. No CUDA call is made before. Every function returns a GpuError (CUDA's numbers) and
+// leaves no sticky error: after a failure the implementation clears CUDA's last error. A function
+// pointer is nullptr only where the comment says "may be absent" (an older driver).
+// Cost: an indirect call.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// CUDA's own handle types, which it declares in the same words.
+// CUDA's own handle types, declared as in CUDA's headers.
 struct CUstream_st;
 struct CUevent_st;
 
@@ -23,9 +24,9 @@ namespace rondo {
 
 using GpuStream = CUstream_st*;
 using GpuEvent = CUevent_st*;
-inline const GpuStream kLegacyStream = nullptr;  // 1 and 2 are CUDA's legacy and per-thread handles
+inline const GpuStream kLegacyStream = nullptr;  // 1 and 2: CUDA's legacy and per-thread handles
 
-// cudaError_t's numbers; the ones that Rondo looks at.
+// The values of cudaError_t that Rondo checks.
 using GpuError = int;
 inline constexpr GpuError kGpuSuccess = 0;
 inline constexpr GpuError kGpuInvalidValue = 1;
@@ -62,30 +63,30 @@ enum class GpuAttribute : int {  // CUdevice_attribute's numbers
   kMaxSharedPerBlockOptin = 97,
   kVirtualMemory = 102,
   kPosixHandles = 103,
-  kDirectVirtualMemory = 110,  // mapped memory may be made for GPUDirect RDMA
-  kDirectMemory = 116,         // adapters may reach memory by nvidia_peermem
+  kDirectVirtualMemory = 110,  // vmm_create()'s memory can be used for GPUDirect RDMA
+  kDirectMemory = 116,         // NICs can access device memory by nvidia_peermem
   kDirectFlushes = 117,        // a mask: kFlushByHost
-  kDirectOrdering = 118,       // what an adapter has written needs no flush: kOrderedForOwner
-  kDmabuf = 124,               // dmabuf_export() works
+  kDirectOrdering = 118,       // from kOrderedForOwner on, NIC writes need no flush
+  kDmabuf = 124,               // dmabuf_export() is supported
   kMulticast = 132,
   kHostNuma = 134,
 };
 
-// Bits of kDirectFlushes; the least kDirectOrdering with which the GPU itself sees what an adapter
-// has written to it as soon as the adapter says so.
+// kFlushByHost: a bit of kDirectFlushes. kOrderedForOwner: the minimum kDirectOrdering with which
+// the GPU that owns the memory sees a NIC's writes as soon as the NIC reports their completion.
 inline constexpr int kFlushByHost = 1;
 inline constexpr int kOrderedForOwner = 100;
 
 enum class GpuMemory : int { kUnregistered = 0, kHost = 1, kDevice = 2, kManaged = 3 };
 struct GpuPointer {
   GpuMemory kind = GpuMemory::kUnregistered;
-  int device = -1;            // where it lives, or the device that pinned memory belongs to
-  void* on_device = nullptr;  // its address in kernels of the current device, or nullptr
-  void* on_host = nullptr;    // its address on the host, or nullptr
-  // Device memory that has access lists of its own (of a pool, or mapped by address): enabling peer
-  // access does not open it, may_access() says who may touch it. Else it is cudaMalloc's.
+  int device = -1;            // that holds it; pinned memory: that it belongs to
+  void* on_device = nullptr;  // address for kernels of the current device, or nullptr
+  void* on_host = nullptr;    // address on the host, or nullptr
+  // True: device memory with its own access list (from a pool or virtual memory). Enabling peer
+  // access does not apply to it; ask may_access(). False: cudaMalloc's memory.
   bool own_access = false;
-  // Of what cudaMalloc gave: the whole allocation. 0 bytes of anything else.
+  // cudaMalloc's memory: the whole allocation. Other memory: nullptr and 0 bytes.
   const void* base = nullptr;
   std::size_t bytes = 0;
 };
@@ -99,33 +100,33 @@ enum class GpuCopy : int { kHostToHost = 0, kHostToDevice, kDeviceToHost, kDevic
 enum class GpuCapture : int { kNone = 0, kActive = 1, kInvalidated = 2 };
 struct GpuCaptureInfo {
   GpuCapture state = GpuCapture::kNone;
-  std::uint64_t id = 0;  // of the capture, unique in the process
+  std::uint64_t id = 0;  // of the capture; unique in the process
 };
 enum class GpuCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 // Event flags: cudaEventDisableTiming | ...
 inline constexpr unsigned kEventPlain = 2;  // no timing
 inline constexpr unsigned kEventTiming = 0;
-// How an event is recorded or awaited. External is for captures only (CUDA refuses it elsewhere):
-// it makes a node of its own in the graph, so that each replay records or waits anew.
+// How an event is recorded or waited for. kExternal is for captures only (CUDA refuses it
+// elsewhere): it adds a node to the graph, so that each replay records or waits again.
 enum class GpuEventUse : unsigned { kPlain = 0, kExternal = 1 };
 
-// cudaHostAlloc, cudaHostRegister.
+// Flags of cudaHostAlloc and cudaHostRegister.
 inline constexpr unsigned kHostPortable = 1;
 inline constexpr unsigned kHostMapped = 2;
 
 enum class GpuWait : unsigned { kGreaterOrEqual = 0, kEqual = 1, kAnd = 2 };
 
-// One kernel launch. `kernel` is an index into kernels/cuda/kernels.h's table; the argument is one
-// plain struct, copied during the call (and into the graph while capturing).
+// One kernel launch. `kernel` is an index into the table of kernels/cuda/kernels.h. The argument is
+// one plain struct. It is copied during the call (and into the graph during a capture).
 struct GpuLaunch {
   int kernel = 0;
   unsigned grid = 1;   // CTAs
-  unsigned block = 1;  // threads a CTA
+  unsigned block = 1;  // threads per CTA
   std::size_t shared_bytes = 0;
   const void* arguments = nullptr;
   std::size_t argument_bytes = 0;
-  bool cooperative = false;    // all CTAs resident at once, or an error
+  bool cooperative = false;    // all CTAs are resident at once, or the launch fails
   bool remote_domain = false;  // memory-sync domain for data that leaves the device (sm_90 and up)
 };
 
@@ -139,7 +140,7 @@ struct GpuKernelInfo {
 struct GpuApi {
   const char* name;  // "cuda" or "simt"
 
-  // Errors and versions. peek: cudaPeekAtLastError, for tests that nothing sticky is left.
+  // Errors and versions. peek_error: cudaPeekAtLastError; tests check that no sticky error is left.
   const char* (*error_name)(GpuError error);
   const char* (*error_text)(GpuError error);
   GpuError (*last_error)();
@@ -159,7 +160,7 @@ struct GpuApi {
   GpuError (*can_access_peer)(int* can, int device, int peer);
   GpuError (*enable_peer_access)(int peer);  // of the current device
 
-  // Memory. free_* take nullptr.
+  // Memory. free_* accept nullptr.
   GpuError (*allocate)(void** pointer, std::size_t bytes);
   GpuError (*free_memory)(void* pointer);
   GpuError (*allocate_host)(void** pointer, std::size_t bytes, unsigned flags);
@@ -169,20 +170,20 @@ struct GpuApi {
   GpuError (*unregister_host)(void* pointer);
   GpuError (*host_device_pointer)(void** on_device, void* on_host);
   GpuError (*pointer_info)(GpuPointer* info, const void* pointer);
-  // Of device memory with own_access: whether the device may read and write it.
+  // For device memory with own_access: whether the device may read and write it.
   GpuError (*may_access)(bool* may, const void* pointer, int device);
   GpuError (*address_range)(void** base, std::size_t* bytes, const void* pointer);
   GpuError (*copy)(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream);
   GpuError (*fill)(void* at, int byte, std::size_t bytes, GpuStream stream);
 
-  // Memory of a device's default pool, in the order of a stream. For tests: the product only meets
-  // such memory. pool_allow: whether `device` may touch what the pool of `owner` gives and gave.
+  // Stream-ordered memory of a device's default pool, for tests: the product never allocates it.
+  // pool_allow: whether `device` may access past and future memory of the pool of `owner`.
   GpuError (*pool_allocate)(void** pointer, std::size_t bytes, GpuStream stream);
   GpuError (*pool_free)(void* pointer, GpuStream stream);
   GpuError (*pool_allow)(int owner, int device, bool may);
 
   // Between processes.
-  GpuError (*ipc_export)(GpuIpcHandle* handle, void* pointer);  // base of an allocation
+  GpuError (*ipc_export)(GpuIpcHandle* handle, void* pointer);  // pointer: base of an allocation
   GpuError (*ipc_open)(void** pointer, const GpuIpcHandle& handle);
   GpuError (*ipc_close)(void* pointer);
 
@@ -199,14 +200,14 @@ struct GpuApi {
   GpuError (*vmm_import)(GpuAllocation* allocation, int fd);
   GpuError (*vmm_retain)(GpuAllocation* allocation, void* address);  // the allocation mapped there
 
-  // GPUDirect: adapters that read and write device memory by themselves. Each may be absent.
-  // A dmabuf file of mapped device memory, whole pages of the host; the caller's.
+  // GPUDirect: NICs that read and write device memory directly. Each may be absent.
+  // A dmabuf file of mapped device memory, in whole host pages. The caller owns fd.
   GpuError (*dmabuf_export)(int* fd, void* address, std::size_t bytes);
-  // What adapters have written into the current device's memory is seen by its kernels on return.
+  // On return, kernels of the current device see what NICs have written into its memory.
   GpuError (*flush_direct_writes)();
 
-  // Multicast: one address for memory of several devices, all of which are added before any is
-  // bound or the object is mapped (by vmm_map, vmm_allow). May be absent, all at once.
+  // Multicast: one address for memory of several devices. All devices must be added before memory
+  // is bound or the object is mapped (by vmm_map, vmm_allow). May be absent, all at once.
   GpuError (*multicast_granularity)(std::size_t* bytes, int devices);
   GpuError (*multicast_create)(GpuAllocation* object, std::size_t bytes, int devices);
   GpuError (*multicast_add)(GpuAllocation object, int device);
@@ -218,7 +219,7 @@ struct GpuApi {
   GpuError (*create_stream)(GpuStream* stream, int priority);  // does not wait for the legacy one
   GpuError (*destroy_stream)(GpuStream stream);
   GpuError (*synchronize_stream)(GpuStream stream);
-  GpuError (*query_stream)(GpuStream stream);  // kGpuNotReady while work is left
+  GpuError (*query_stream)(GpuStream stream);  // kGpuNotReady while work is pending
   GpuError (*priority_range)(int* least, int* greatest);
   GpuError (*stream_priority)(GpuStream stream, int* priority);
   GpuError (*stream_device)(GpuStream stream, int* device);
@@ -235,24 +236,24 @@ struct GpuApi {
   GpuError (*stream_write32)(GpuStream stream, void* at, std::uint32_t value);
   GpuError (*stream_wait32)(GpuStream stream, void* at, std::uint32_t value, GpuWait how);
 
-  // Graphs. The last four are for tests and the benchmark: the product only takes part in captures.
+  // Graphs. The last four are for tests and the benchmark: the product only joins users' captures.
   GpuError (*capture_info)(GpuStream stream, GpuCaptureInfo* info);
   GpuError (*exchange_capture_mode)(GpuCaptureMode* mode);
   GpuError (*begin_capture)(GpuStream stream, GpuCaptureMode mode);
-  GpuError (*end_capture)(GpuStream stream, void** executable);  // captured and instantiated
+  GpuError (*end_capture)(GpuStream stream, void** executable);  // also instantiates the graph
   GpuError (*launch_graph)(void* executable, GpuStream stream);
   GpuError (*destroy_graph)(void* executable);
 
-  // Kernels of kernels/cuda. load: everything that would otherwise happen at the first launch.
+  // Kernels of kernels/cuda. load_kernel: does the lazy work of a first launch in advance.
   GpuError (*load_kernel)(int kernel);
   GpuError (*kernel_info)(GpuKernelInfo* info, int kernel);
   GpuError (*resident_ctas)(int* per_multiprocessor, int kernel, int block, std::size_t shared);
   GpuError (*launch)(const GpuLaunch& launch, GpuStream stream);
 };
 
-// The table, or nullptr where ranks can only live on the host. Reads no environment.
+// The table, or nullptr if ranks can use host memory only. Reads no environment variable.
 const GpuApi* gpu_api();
-// Why gpu_api() returned nullptr, as a sentence; "" where it did not.
+// Why gpu_api() returned nullptr, as a sentence; "" if it returned a table.
 const char* gpu_absence();
 
 }  // namespace rondo

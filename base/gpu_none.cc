@@ -1,4 +1,4 @@
-// The table of CUDA calls in a build without CUDA: there is none.
+// gpu_api() in a build without CUDA.
 #include "base/gpu.h"
 
 namespace rondo {

@@ -7,9 +7,9 @@
 namespace rondo {
 namespace {
 
-constexpr const char* kNoMemory = "out of memory";  // short enough to lie in the string itself
+constexpr const char* kNoMemory = "out of memory";  // short enough for std::string's inline buffer
 
-// what may allocate, and throw again.
+// Formatting may allocate, and so throw again.
 template <class... Args>
 Error with_text(StatusCode status, fmt::format_string<Args...> format, Args&&... args) noexcept {
   try {

@@ -1,10 +1,10 @@
-// The one place where exceptions become errors: around every function of the C API, the work of a
-// stream, a fiber and the body of every thread (base/thread.h).
+// guarded(): the one place where exceptions become errors. It is used around every function of the
+// C API, the work of a stream, a fiber and the body of every thread (base/thread.h).
 //
-// Guarantees: memory that is not there and threads that the system refuses are kSystemError, all
-// else is kInternalError; the text names what was being done. No exception leaves guarded(): where
-// even the text finds no memory, it is a short one that needs none. A cancelled thread goes on
-// unwinding. Cost: nothing until something is thrown.
+// Guarantees: lack of memory and a thread that the system refuses become kSystemError, all other
+// exceptions kInternalError. The text names the operation. No exception leaves guarded(): if there
+// is no memory even for the text, a short constant text replaces it. A cancelled thread continues
+// to unwind. Cost: none until an exception is thrown.
 //
 //   Status result = guarded("a call of rank 3", [&] { return run(job); });
 #pragma once
@@ -18,10 +18,10 @@
 
 namespace rondo {
 
-// Only inside a handler, of any exception but abi::__forced_unwind.
+// Call it only inside a handler of any exception but abi::__forced_unwind.
 Error error_of_exception(std::string_view doing) noexcept;
 
-// body's Result, or what it threw as an Error, after on_thrown(error).
+// Returns body's Result. If body throws, calls on_thrown(error) and returns the error.
 template <class Body, class OnThrown>
 std::invoke_result_t<Body&> guarded(std::string_view doing, Body&& body, OnThrown&& on_thrown) {
   try {
@@ -39,7 +39,7 @@ std::invoke_result_t<Body&> guarded(std::string_view doing, Body&& body) {
   return guarded(doing, body, [](const Error&) {});
 }
 
-// The same text and status, or a short text where there is no memory for it.
+// The same code and text; a short text if there is no memory for it.
 Error copy_of(const Error& error) noexcept;
 
 }  // namespace rondo

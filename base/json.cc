@@ -112,24 +112,24 @@ void Json::push_back(Json value) {
 
 const Json& Json::at(std::string_view key) const {
   if (const Json* found = find(key)) return *found;
-  throw JsonError(fmt::format("there is no '{}' in it", key));
+  throw JsonError(fmt::format("'{}' is missing", key));
 }
 
 const Json::Array& Json::elements() const {
   if (const auto* array = std::get_if<Array>(&value_)) return *array;
-  throw JsonError("what should be an array is none");
+  throw JsonError("a value is not an array");
 }
 
 double Json::number() const {
   if (const auto* value = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*value);
   if (const auto* value = std::get_if<std::uint64_t>(&value_)) return static_cast<double>(*value);
   if (const auto* value = std::get_if<double>(&value_)) return *value;
-  throw JsonError("what should be a number is none");
+  throw JsonError("a value is not a number");
 }
 
 const std::string& Json::string() const {
   if (const auto* text = std::get_if<std::string>(&value_)) return *text;
-  throw JsonError("what should be a text is none");
+  throw JsonError("a value is not a string");
 }
 
 bool Json::holds_object(std::string_view key) const {

@@ -1,11 +1,11 @@
-// A JSON document: null, bool, number, text, array, or object, whose keys keep their order.
+// A JSON document: null, bool, number, string, array, or object. Objects keep the order of keys.
 //
 //   Json row{{"name", name}, {"bytes", bytes}};
 //   row["ranks"] = std::vector<int>{0, 1};
 //   fmt::print("{}\n", row.text(2));
 //
-// nlohmann-json reads and writes it. It takes 5 s to compile wherever it is included, so json.cc
-// alone includes it. Not for hot paths.
+// nlohmann-json reads and writes it. That header takes 5 s to compile, so only json.cc includes it.
+// Not for hot paths.
 #pragma once
 
 #include <concepts>
@@ -20,7 +20,7 @@
 
 namespace rondo {
 
-// A text that is not JSON, or a document without what was asked of it.
+// The text is not JSON, or the document lacks the requested value.
 struct JsonError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -29,7 +29,7 @@ class Json {
  public:
   struct Member;
   using Array = std::vector<Json>;
-  struct Object {  // the members in order: two vectors, as a Member is complete only after Json
+  struct Object {  // two vectors, because Member is an incomplete type here
     std::vector<std::string> keys;
     std::vector<Json> values;
   };
@@ -48,21 +48,21 @@ class Json {
   Json(std::initializer_list<Member> members);
 
   static Json array();
-  // Throws JsonError: also for documents that are nested deeper than 64 levels.
+  // Throws JsonError, also for documents that are nested deeper than 64 levels.
   static Json parse(std::string_view text);
-  // With `indent` spaces a level. Bytes that are not UTF-8 are replaced.
+  // `indent`: spaces per level. Bytes that are not UTF-8 are replaced.
   std::string text(int indent) const;
 
   // Null becomes an object or an array.
   Json& operator[](std::string_view key);
   void push_back(Json value);
 
-  // These throw JsonError where the value is of another kind.
+  // These throw JsonError if the value is of another kind.
   const Json& at(std::string_view key) const;
   const Array& elements() const;
   double number() const;
   const std::string& string() const;
-  // Whether there is an object of this name.
+  // Whether the member `key` exists and is an object.
   bool holds_object(std::string_view key) const;
 
  private:

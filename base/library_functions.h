@@ -1,8 +1,8 @@
-// LibraryFunctions: the functions of a library that is loaded at run time, by their names, into a
+// LibraryFunctions: looks up functions of a library that is loaded at run time, by name, into a
 // table of pointers.
 //
-// Guarantees: the first name that is missing is kept, so one check does after all look-ups. Cost: a
-// dlsym() each.
+// Guarantees: need() keeps the name of the first missing function, so one check after all look-ups
+// is enough. Cost: one dlsym() each.
 //
 //   RONDO_TRY(void* const library, load_library("libucp.so.0"));
 //   LibraryFunctions functions(library);
@@ -18,8 +18,8 @@ class LibraryFunctions {
  public:
   explicit LibraryFunctions(void* library) : library_(library) {}
 
-  // dlsym gives the newest version of a name, whose types are those of the header. `use` is what
-  // the function is called by here; the types are the header's own but for renamed parameters.
+  // Stores the function's address in `use`, which has the type from the library's header. dlsym
+  // returns the newest version of a name, which has these types.
   template <class Function>
   void need(Function*& use, const char* name) {
     find(use, name);

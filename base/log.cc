@@ -19,9 +19,9 @@ namespace {
 struct Settings {
   Level level = Level::kNone;
   unsigned subsystems = kAll;
-  int fd = 1;  // like NCCL: stdout unless NCCL_DEBUG_FILE says otherwise
+  int fd = 1;  // like NCCL: stdout unless NCCL_DEBUG_FILE is set
   std::string host;
-  std::string time_format;      // of strftime, and %3f for milliseconds; %1f to %9f
+  std::string time_format;      // strftime's, plus %1f to %9f (%3f: milliseconds)
   unsigned stamped_levels = 0;  // bit l: lines of Level l begin with the time
 };
 
@@ -29,7 +29,7 @@ std::atomic<int> cached_level{-1};
 std::mutex settings_mutex;
 Settings settings;
 
-// About the log itself, where no log can tell: on standard error.
+// Reports errors of the log itself to standard error.
 void complain(const std::string& text) {
   const std::string line = fmt::format("{}:{} NCCL WARN {}\n", settings.host, getpid(), text);
   [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
@@ -136,7 +136,7 @@ int load() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
   settings.host = std::string(host).substr(0, std::string_view(host).find('.'));
-  cached_level.store(0, std::memory_order_relaxed);  // so that reading the variables cannot recurse
+  cached_level.store(0, std::memory_order_relaxed);  // reading the variables must not recurse
   const std::string level = env::get_string("NCCL_DEBUG");
   settings.level = parse_level(level);
   if (settings.level == Level::kNone && !level.empty() && strcasecmp(level.c_str(), "NONE") != 0)

@@ -1,8 +1,8 @@
 // Logging with NCCL's levels, variables and line format (NCCL_DEBUG, NCCL_DEBUG_FILE, ...).
 //
-// Guarantees: one write(2) a line, so that lines of several processes never mix; the first function
-// that decides that something is an error logs it, once. Cost: a level test when the line is not
-// wanted; never called in a data path.
+// Guarantees: one write(2) per line, so that lines of several processes never mix. An error is
+// logged once, by the function that detects it. Cost: a level test if the line is not wanted; never
+// called in a data path.
 //
 //   RONDO_INFO(kInit, "rank {} of {} ready", rank, size);
 #pragma once
@@ -30,7 +30,7 @@ enum Subsystem : unsigned {
 
 bool wanted(Level level, unsigned subsystem = kAll);
 void write_line(Level level, const char* file, int line, const std::string& text);
-void reset();  // read the variables again (ncclResetDebugInit)
+void reset();  // the next use reads the variables again (ncclResetDebugInit)
 
 }  // namespace rondo::log
 

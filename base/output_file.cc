@@ -49,7 +49,7 @@ Result<Fd> open_output(const std::string& path, OutputMode mode, int permissions
     return copy;
   }
   const int append = mode == OutputMode::kAppendLines ? O_APPEND : 0;
-  // O_NONBLOCK: a FIFO without a reader is an error, not a wait.
+  // O_NONBLOCK: a FIFO without a reader is an error; open() does not wait for one.
   Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | append,
                  permissions));
   if (!file && errno == ELOOP) return refuse(path, "is a symbolic link: name the file itself");

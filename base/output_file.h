@@ -1,9 +1,9 @@
-// open_output(): a file that the program writes for its user: logs and results.
+// open_output(): opens a file that the program writes for its user: logs and results.
 //
-// Guarantees: a file that is emptied is a regular one of this user's with one name; no symbolic
-// link is followed at the end of the path, so that nobody can aim a name in /tmp at another file of
-// ours. Devices are opened as they are. /dev/stdout, /dev/stderr and /dev/fd/N mean the descriptors
-// that this process has, which go on where they are.
+// Guarantees: only a regular file that this user owns and that has one name (no hard link) is
+// emptied. A symbolic link at the end of the path is refused, so that a link in /tmp cannot aim the
+// output at another file of this user. Devices are opened without change. /dev/stdout, /dev/stderr
+// and /dev/fd/N mean this process's own descriptors, which keep their file offsets.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace rondo {
 
-enum class OutputMode { kReplace, kAppendLines };  // the latter: several processes may write to it
+enum class OutputMode { kReplace, kAppendLines };  // kAppendLines: for several writers
 
-// kSystemError, with a text that begins with the path.
+// Errors are kSystemError, with a text that begins with the path.
 Result<Fd> open_output(const std::string& path, OutputMode mode, int permissions = 0666);
 
-// The whole of a file at once: who reads it sees the old text or the new one. A link at the end of
-// the path is replaced, not followed.
+// Replaces the whole file atomically: readers see the old text or the new one. A symbolic link at
+// the end of the path is replaced, not followed.
 Status write_output(const std::string& path, const std::string& text);
 
 }  // namespace rondo

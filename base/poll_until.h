@@ -1,6 +1,6 @@
-// poll_until(): looks at a condition again and again, with naps between, where nobody rings for it:
-// streams, threads that end, words that other processes and kernels write. Off every data path;
-// there the Waiter waits (base/wait.h).
+// poll_until(): checks a condition again and again, with sleeps between, where no doorbell rings
+// for it: streams, threads that end, words that other processes and kernels write. Not for data
+// paths; there the Waiter waits (base/wait.h).
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ inline std::chrono::steady_clock::time_point seconds_from_now(double seconds) {
 
 constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 
-// False: the deadline came first. Without one, the condition itself must come to an end.
+// Returns false if the deadline passed first. Without a deadline the condition must become true.
 template <class Condition>
 bool poll_until(Condition&& holds, std::chrono::steady_clock::time_point deadline = kNoDeadline,
                 std::chrono::microseconds nap = std::chrono::microseconds(100)) {

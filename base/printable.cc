@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// Bytes of the character of UTF-8 that the text begins with; 0: none, or a control character.
+// Length in bytes of the first UTF-8 character; 0: not valid UTF-8, or a control character.
 std::size_t shown_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -21,9 +21,9 @@ std::size_t shown_bytes(std::string_view text) {
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  if (first == 0xc2 && byte(1) < 0xa0) return 0;   // controls of 8 bits
-  if (first == 0xe0 && byte(1) < 0xa0) return 0;   // written longer than need be
-  if (first == 0xed && byte(1) >= 0xa0) return 0;  // half of a pair of UTF-16
+  if (first == 0xc2 && byte(1) < 0xa0) return 0;   // 8-bit (C1) control characters
+  if (first == 0xe0 && byte(1) < 0xa0) return 0;   // overlong encoding
+  if (first == 0xed && byte(1) >= 0xa0) return 0;  // UTF-16 surrogate
   if (first == 0xf0 && byte(1) < 0x90) return 0;
   if (first == 0xf4 && byte(1) >= 0x90) return 0;
   return length;

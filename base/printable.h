@@ -1,7 +1,7 @@
-// printable(): text that another process wrote, made fit for a terminal and a log.
+// printable(): makes text from another process safe for a terminal and a log.
 //
-// Control characters, and bytes that are not UTF-8, become \xNN (\n, \t, \r: by name): such a text
-// can neither move the cursor nor pretend to be a line of ours.
+// Control characters, and bytes that are not UTF-8, become \xNN (\n, \t, \r: by name). Such a text
+// can neither move the cursor nor imitate a log line of Rondo.
 //
 //   facts.hostname = printable(reader.get_string());
 #pragma once
@@ -12,7 +12,7 @@
 namespace rondo {
 
 std::string printable(std::string_view text);
-// The same for texts of several lines: lines stay, and those after the first begin with a blank.
+// The same for text of several lines. Line ends stay; later non-empty lines begin with a space.
 std::string printable_lines(std::string_view text);
 
 }  // namespace rondo

@@ -13,7 +13,7 @@ ProcessId identity;
 std::atomic<std::uint32_t> identity_generation{~0u};
 std::mutex identity_mutex;
 
-// When the library is loaded, so that asking costs no more than a load.
+// Registered when the library is loaded, so that fork_generation() costs only a load.
 [[maybe_unused]] const int fork_handler =
     pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1, std::memory_order_relaxed); });
 

@@ -1,8 +1,8 @@
-// Result<T>: errors as values inside Rondo; the C edge turns them into ncclResult_t.
+// Result<T>: errors as values inside Rondo. The C API turns them into ncclResult_t.
 //
-// Guarantees: StatusCode has ncclResult_t's numbers, so the conversion is a cast. An Error carries
-// one sentence that names the wrong value and the remedy. The function that detects it writes it.
-// Cost: a Result<T> is a std::variant; never used per element, per chunk or per spin.
+// Guarantees: StatusCode has ncclResult_t's numbers, so the conversion is a cast. The function that
+// detects an error writes its text: one sentence with the wrong value and the remedy.
+// Cost: a Result<T> is a std::variant; never use it per element, per chunk or per spin.
 //
 //   Result<int> parse(std::string_view s);
 //   RONDO_TRY(int port, parse(text));            // returns the error to the caller
@@ -80,7 +80,7 @@ inline Status ok_status() { return Status{}; }
   auto tmp = (expression);                           \
   if (!tmp.ok()) return tmp.error();                 \
   declaration = std::move(tmp).value()
-// RONDO_TRY(auto x, f()): x = value of f(), or return f()'s error.
+// RONDO_TRY(auto x, f()): x = the value of f(), or return f()'s error.
 #define RONDO_TRY(declaration, expression) \
   RONDO_TRY_IMPL(RONDO_CONCAT(rondo_try_, __LINE__), declaration, expression)
 // RONDO_CHECK_OK(f()): return f()'s error if it has one.

@@ -1,4 +1,4 @@
-// Seconds as people write them, as a duration that no arithmetic on clocks can overflow; the clock.
+// Seconds as a duration with which clock arithmetic cannot overflow; the clock of time stamps.
 #pragma once
 
 #include <time.h>
@@ -8,16 +8,16 @@
 
 namespace rondo {
 
-inline constexpr double kMaxSeconds = 366 * 86400.0;  // a year: in practice no limit
+inline constexpr double kMaxSeconds = 366 * 86400.0;  // one year: in practice no limit
 
-// At most a year; 0 for what is negative or not a number.
+// At most one year; 0 if `seconds` is negative or NaN.
 inline std::chrono::nanoseconds to_nanoseconds(double seconds) {
   if (!(seconds > 0)) return {};
   const double bounded = seconds < kMaxSeconds ? seconds : kMaxSeconds;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9));
 }
 
-// Of the clock that all processes of a host share and nobody sets.
+// CLOCK_MONOTONIC: all processes of a host share it, and it cannot be set.
 inline std::int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,7 +1,7 @@
-// SharedByKey: objects that parts of a process share, found by a key. The first caller makes the
-// object; it lives while anybody holds it.
+// SharedByKey: objects that several parts of a process share, found by a key. The first caller
+// creates the object. It lives while a shared_ptr to it exists.
 //
-// Any thread may call it; one at a time makes an object. A static SharedByKey is never destroyed:
+// Thread-safe; at most one thread at a time creates an object. Never destroy a static SharedByKey:
 // the program may exit while threads still hold objects. Cost: a mutex and a search over all
 // objects.
 //
@@ -20,7 +20,7 @@ namespace rondo {
 template <class Key, class T>
 class SharedByKey {
  public:
-  // Null: nobody holds one.
+  // Null: no shared_ptr to such an object exists.
   std::shared_ptr<T> find(const Key& key) {
     std::lock_guard lock(mutex_);
     return held(key);
@@ -29,7 +29,7 @@ class SharedByKey {
     std::lock_guard lock(mutex_);
     held_[key] = made;
   }
-  // make(): a Result<std::shared_ptr<T>>.
+  // make() returns a Result<std::shared_ptr<T>>.
   template <class Make>
   Result<std::shared_ptr<T>> get(const Key& key, Make&& make) {
     std::lock_guard lock(mutex_);

@@ -15,11 +15,11 @@
 namespace rondo {
 namespace {
 
-// Fills those of the descriptors 0, 1 and 2 that are closed; without keep(), for its lifetime.
+// Fills the closed ones of descriptors 0, 1 and 2: for its lifetime, after keep() permanently.
 class FilledStandard {
  public:
   FilledStandard() {
-    for (;;) {  // open() gives the lowest number that is free
+    for (;;) {  // open() returns the lowest free number
       const int fd = ::open("/", O_PATH | O_CLOEXEC);
       if (fd < 0) return;
       if (fd > STDERR_FILENO) {
@@ -33,7 +33,7 @@ class FilledStandard {
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
       if (!filled_[static_cast<std::size_t>(fd)]) continue;
       const int flags =
-          ::fcntl(fd, F_GETFL);  // another thread may have put a file of its own there
+          ::fcntl(fd, F_GETFL);  // another thread may have replaced it by its own file
       if (flags >= 0 && (flags & O_PATH) != 0) ::close(fd);
     }
   }
@@ -46,14 +46,14 @@ class FilledStandard {
   std::array<bool, STDERR_FILENO + 1> filled_{};
 };
 
-// "a FIFO" where the path leads to something that is no regular file.
+// "a FIFO" or the like if the path is not a regular file; nullptr if it is, or does not exist.
 const char* wrong_kind(const std::string& path) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) return nullptr;
   return kind_of_file(about.st_mode);
 }
 
-// The same for a name that the loader looks up.
+// The same for a plain name, which the loader looks up.
 const char* wrong_kind_on_path(const std::string& name) {
   const char* const variable = ::secure_getenv("LD_LIBRARY_PATH");
   std::string_view left = variable == nullptr ? "" : variable;

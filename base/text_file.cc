@@ -52,7 +52,7 @@ const char* kind_of_file(unsigned mode) {
 }
 
 Result<Fd> open_regular_file(std::string_view what, const std::string& path) {
-  // O_NONBLOCK: a FIFO without a writer is opened, and refused below, instead of waited for.
+  // O_NONBLOCK: open() must not wait for a FIFO's writer. The FIFO is refused below.
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return unreadable(what, path);

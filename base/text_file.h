@@ -1,8 +1,8 @@
-// read_text_file(): the text of a file that a variable, an option or the system names.
+// read_text_file(): reads a text file that a variable, an option or the system names.
 //
-// Guarantees: opening and reading never wait, and a file cannot take more memory than its limit:
-// only regular files are read (those of /proc and /sys are regular), so a FIFO, a device or a
-// socket is an error that names it. The descriptor is 3 or above. Cost: four system calls.
+// Guarantees: opening and reading never block, and a file never takes more memory than its limit.
+// Only regular files are read (those of /proc and /sys are regular); a FIFO, a device or a socket
+// is an error that names its kind. The descriptor is 3 or above. Cost: four system calls.
 //
 //   RONDO_TRY(const std::string text, read_text_file("topology file", path, 4 << 20));
 #pragma once
@@ -16,17 +16,17 @@
 
 namespace rondo {
 
-// "a FIFO", of a stat's st_mode.
+// "a FIFO" or the like, for a stat's st_mode.
 const char* kind_of_file(unsigned mode);
 
 // `what` names the file in errors: "cannot read the <what> '<path>': ...".
 Result<Fd> open_regular_file(std::string_view what, const std::string& path);
 
-// The whole text; an error where it has more than `limit` bytes.
+// The whole text; an error if it has more than `limit` bytes.
 Result<std::string> read_text_file(std::string_view what, const std::string& path,
                                    std::size_t limit);
 
-// The first `limit` bytes, or all where there are fewer.
+// The first `limit` bytes, or all if there are fewer.
 Result<std::string> read_start_of_file(std::string_view what, const std::string& path,
                                        std::size_t limit);
 

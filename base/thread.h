@@ -1,8 +1,8 @@
-// Thread: a thread of the library. The only way in which the library starts one.
+// Thread: a thread of the library, and the only way in which the library starts one.
 //
-// Guarantees: it runs no signal handler of the program's; what its body throws goes to on_error and
-// the thread ends in order; where the system gives no thread, start() says so. Like std::thread,
-// it has to be joined or detached.
+// Guarantees: no signal handler of the program runs in it. An exception of its body goes to
+// on_error, then the thread ends normally. If the system refuses a thread, start() returns an
+// error. As with std::thread, join or detach it.
 //
 //   RONDO_TRY(thread_, Thread::start("the mailbox of rank 3", [this] { serve(); },
 //                                    [this](const Error& error) { abort(error); }));
@@ -24,7 +24,7 @@ class Thread {
  public:
   Thread() = default;
 
-  // what: for texts; lives as long as the thread.
+  // what: for error texts; must live as long as the thread.
   template <class Body, class OnError>
   static Result<Thread> start(const char* what, Body body, OnError on_error) {
     sigset_t all, before;

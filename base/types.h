@@ -1,8 +1,8 @@
-// The vocabulary of every layer: element types, reduction operations, collectives, the call record.
+// Basic types of every layer: element types, reduction operations, collectives, the call record.
 //
-// DataType and RedOp are Rondo's own dense numbering; api/ converts from nccl.h (equal up to 11 and
-// 4) and rondo.h. CallRecord is the fingerprint that all ranks of a call must agree on: 16 bytes,
-// compared whole, so that two different calls never look alike.
+// DataType and RedOp have Rondo's own dense numbering. api/ converts from nccl.h (equal numbers up
+// to 11 and 4) and rondo.h. CallRecord (16 bytes) must be equal on all ranks of a call. It is
+// compared as a whole, so that two different calls never look alike.
 #pragma once
 
 #include <cstddef>
@@ -88,22 +88,23 @@ const char* name(DataType type);     // "float32"
 const char* name(RedOp op);          // "sum"
 const char* name(Collective which);  // "AllReduce"
 
-// What all ranks of one collective call must agree on. For v-collectives count is 0: what only some
-// ranks know is checked pair by pair. PreMulSum's scalar and user handles are never part of it.
+// The fields that must be equal on all ranks of one collective call. For v-collectives count is 0:
+// counts that only some ranks know are checked pair by pair. PreMulSum's scalar and user handles
+// are never part of it.
 struct CallRecord {
-  std::uint64_t count = 0;  // elements, as the caller gave them; of a fused call see fused_count()
+  std::uint64_t count = 0;  // elements, as the caller gave them; fused calls: fused_count()
   Collective collective = Collective::kNone;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
-  std::uint8_t flags = 0;  // bit a: not Algorithm a; of messages, what the mailbox means by them
-  std::int32_t root = -1;  // -1 where there is none
+  std::uint8_t flags = 0;  // bit a: Algorithm a is excluded; messages: the message's kind
+  std::int32_t root = -1;  // -1: none
 
-  constexpr bool fused() const { return (count >> 63) != 0; }  // a group of calls run as one
+  constexpr bool fused() const { return (count >> 63) != 0; }  // several calls, run as one
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 static_assert(sizeof(CallRecord) == 16);
 
-// The count of a fused call: elements in all, and a digest of every single call's count.
+// The count of a fused call: total elements (32 bits), and a digest of the counts of its calls.
 constexpr std::uint64_t fused_count(std::uint64_t total, std::uint64_t digest) {
   return std::uint64_t{1} << 63 | digest << 32 | (total & 0xffffffff);
 }

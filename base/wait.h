@@ -1,16 +1,16 @@
 // Waiter: the one place in Rondo where a rank waits for other ranks.
 //
 // A wait spins, then yields the core, then parks on the rank's doorbell, at most 100 ms at a time.
-// How long it does the first two, it learns from the waits before: where data came as soon as the
-// core was yielded, the peer wants this very core, so spinning is cut short; where only sleeping
-// helped, yielding is. Both grow back with every wait in which they were enough.
-// Off the fast path it asks its supervisor again and again whether to go on: that is where
-// deadlines, aborts, faults, dead peers and sockets are looked after (installed by collectives/). A
-// rank that runs as a fiber suspends instead of yielding, so that others of its thread can run.
-// Guarantees: until() returns false only if the supervisor gave up; nobody waits without being
-// supervised; a ring after something that the supervisor looks for (a fault) is never slept
-// through. Cost: while data is ready, one evaluation of the condition; no clock and no system call
-// before the spin budget is spent.
+// It adapts to earlier waits. If data arrived right after a yield, the peer needs this core, so
+// the next wait spins less. If only parking helped, it yields less. Both budgets grow back with
+// every wait in which they were enough. A rank that runs as a fiber suspends instead, so that other
+// fibers of its thread can run.
+// Off the fast path the wait asks its supervisor (installed by collectives/) again and again
+// whether to continue. The supervisor handles deadlines, aborts, faults, dead peers and sockets.
+// Guarantees: until() returns false only if the supervisor gave up. Every wait is supervised. A
+// ring after an event that the supervisor checks (a fault) always ends or prevents the sleep. Cost:
+// while data is ready, one evaluation of the condition; no clock and no system call before the spin
+// budget is spent.
 //
 //   if (!waiter.until([&] { return load_acquire(word) >= target; }, {peer, step})) return;
 #pragma once
@@ -22,32 +22,32 @@
 
 namespace rondo {
 
-// What a wait is for; read by the supervisor and shown in diagnoses.
+// The target of a wait; read by the supervisor and shown in diagnoses.
 struct WaitSite {
   int peer;              // rank in the host view, or -1
-  std::uint64_t step;    // publication or slot that is awaited
-  int global_rank = -1;  // rank in the communicator, where the peer may be on another host
-  // Whether the wait needs that rank of the communicator too; null: it needs nobody else.
+  std::uint64_t step;    // number of the awaited publication or slot
+  int global_rank = -1;  // rank in the communicator; set if the peer may be on another host
+  // Returns whether the wait also needs that rank of the communicator. Null: the supervisor decides
+  // by the call in progress.
   bool (*needs)(const void* self, int global_rank) = nullptr;
   const void* self = nullptr;
-  // That rank's program takes no part: what is waited for is the network's.
+  // True: the wait is for the network; the program of rank global_rank takes no part.
   bool of_network = false;
 };
 
 template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
 class BasicWaiter {
  public:
-  // Decides whether a wait goes on. Called about every 100 microseconds while yielding, before the
-  // first park and after every park. Returns false to end the wait (and has recorded why).
+  // keep_waiting decides whether a wait continues. Called about every 100 us while yielding, before
+  // the first park and after every park. Returns false to end the wait, after recording the reason.
   struct Supervisor {
     void* self = nullptr;
     bool (*keep_waiting)(void* self, const WaitSite& site, bool first) = nullptr;
-    // Set while the rank runs as a fiber; `fresh` on the first call of a wait.
+    // Set while the rank runs as a fiber. `fresh`: true for the first call of a wait.
     void (*suspend)(void* self, bool fresh) = nullptr;
   };
 
-  // The longest that a wait does what: turns of the spin loop, then turns of sched_yield (at least
-  // one).
+  // Maximum turns per wait of the spin loop, then of sched_yield (at least one).
   struct Budget {
     int spins = 4000;
     int yields = 200;
@@ -77,15 +77,15 @@ class BasicWaiter {
  private:
   static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
   static constexpr int kYieldsPerCheck = 32;
-  static constexpr int kEagerSpins = 16;  // without a pause: what is on its way is seen at once
+  static constexpr int kEagerSpins = 16;  // the first spins make no pause: lowest latency
   static constexpr int kMinSpins = 32;
   static constexpr int kMinYields = 8;
-  static constexpr int kPromptYields = 2;  // so soon only the peer can have had the core
+  static constexpr int kPromptYields = 2;  // data this soon: the peer ran on this core
 
   static int grown(int turns, int most) { return std::min(most, 2 * turns); }
   static int cut(int turns, int fewest) { return std::max(std::min(turns, fewest), turns / 4); }
 
-  // After a wait that was over in this turn of until_slow().
+  // Adapts the budgets after a wait that ended in this turn of until_slow().
   void learn(int turn) {
     if (supervisor_.suspend != nullptr) return;
     if (turn >= now_.yields) {
@@ -126,7 +126,7 @@ class BasicWaiter {
   std::uint32_t* bell_ = nullptr;
   Supervisor supervisor_;
   Budget budget_;
-  Budget now_;  // of it, what the next wait may use
+  Budget now_;  // the part of budget_ that the next wait may use
 };
 
 using Waiter = BasicWaiter<>;

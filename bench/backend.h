@@ -1,8 +1,8 @@
-// Backend: the library under measurement as one rank sees it. The product's is RondoBackend; tests
-// put their own in, for example one that corrupts results.
+// Backend: the library under test, as one rank uses it. RondoBackend is the product's; tests use
+// their own, for example one that corrupts results.
 //
-// Calls return the library's status; last_error() then has its sentence. issue() may return before
-// the result is there: wait() is the end of all issued calls.
+// Calls return the library's status; after an error last_error() returns its message. issue() may
+// return before the result is ready: wait() completes all issued calls.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ struct JoinOptions {
   int ranks;
   int rank;
   ncclUniqueId id;
-  bool own_stream = false;  // calls go through a stream and are waited for by wait()
+  bool own_stream = false;  // calls are queued on a stream; wait() waits for them
   int cta_policy = NCCL_CONFIG_UNDEF_INT;
-  int device = -1;  // CUDA device that the rank lives on; -1: host memory
+  int device = -1;  // CUDA device of the rank; -1: host memory
 };
 
 class Backend {
@@ -43,7 +43,7 @@ class Backend {
   virtual ncclResult_t make_id(ncclUniqueId* id) = 0;
   virtual ncclResult_t join(const JoinOptions& options) = 0;
   virtual ncclResult_t leave() = 0;
-  virtual void abort() = 0;  // from any thread; ends calls that wait
+  virtual void abort() = 0;  // from any thread; blocked calls return
 
   virtual ncclResult_t issue(const Call& call) = 0;
   virtual ncclResult_t wait() = 0;
@@ -51,24 +51,24 @@ class Backend {
   virtual ncclResult_t group_start() = 0;
   virtual ncclResult_t group_end() = 0;
 
-  // sum of factor * input
+  // The operation sum of factor * input.
   virtual ncclResult_t make_mulsum(ncclDataType_t type, int factor, ncclRedOp_t* op) = 0;
   virtual ncclResult_t destroy_op(ncclRedOp_t op) = 0;
 
-  virtual ncclResult_t allocate(std::size_t bytes, void** memory) = 0;  // by the library
+  virtual ncclResult_t allocate(std::size_t bytes, void** memory) = 0;  // ncclMemAlloc
   virtual ncclResult_t free(void* memory) = 0;
   virtual ncclResult_t register_buffer(void* memory, std::size_t bytes, bool window) = 0;
   virtual ncclResult_t deregister_buffers() = 0;
 
-  // The rank's GPU, once it has joined; nullptr: it lives in host memory.
+  // The rank's GPU after join(); nullptr: the rank uses host memory.
   virtual GpuLane* gpu() { return nullptr; }
 
-  // GB/s that the rank's host can exchange with other hosts at most, each way; 0: not known.
+  // Maximum GB/s, each way, between the rank's host and other hosts; 0: unknown.
   virtual double network_gbs() { return 0; }
 
-  // What the library says that the call would take, without making it; 0: it does not say.
+  // The library's estimate of the call's time; does not make the call. 0: no estimate.
   virtual double predicted_us(const Call&) { return 0; }
-  virtual std::string last_plan() = 0;  // of the last call: "two_shot direct", or ""
+  virtual std::string last_plan() = 0;  // of the last call: "two_shot direct"; "": unknown
   virtual std::string last_error() = 0;
   virtual std::size_t memory_used() = 0;  // bytes that the communicator holds
 };

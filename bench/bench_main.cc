@@ -23,7 +23,7 @@ int start_processes(int processes, int argc, char** argv, const MainOptions& mai
   job.ranks = processes;
   job.passthrough = true;
   job.quiet = true;
-  // A rank that fails has told why; the others are about to say what they saw of it.
+  // The failed rank has printed its error; this gives the others time to print theirs.
   job.patience_seconds = 3;
   return cli::run_job(job);
 }

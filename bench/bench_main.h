@@ -1,4 +1,4 @@
-// `rondo bench`: from the command line to the exit code.
+// bench_main(): `rondo bench`, from the command line to the exit code.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 namespace rondo::bench {
 
 struct MainOptions {
-  std::optional<Kind> named;  // by the program's name; else the first argument says it
-  bool plain = false;         // nccl-tests' columns, and its one rank where none are asked for
+  std::optional<Kind> named;  // from the program's name; none: the first argument names it
+  bool plain = false;         // nccl-tests' columns, and its default of one rank
   int default_ranks = 2;
 };
 

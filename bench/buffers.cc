@@ -38,7 +38,8 @@ Status Area::allocate(Backend& backend, std::size_t capacity, bool from_library)
     base_ = place_;
   } else {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return fail_errno(errno, "no {} bytes for a buffer", bytes);
+    if (memory == MAP_FAILED)
+      return fail_errno(errno, "cannot allocate {} bytes for a buffer", bytes);
     base_ = static_cast<std::byte*>(memory);
     if (gpu == nullptr) place_ = base_;
   }

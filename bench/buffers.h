@@ -1,6 +1,6 @@
-// One rank's buffers: memory with guard bytes on both sides of what a call may touch. A rank on a
-// GPU has each of them twice: on the device, where calls work, and on the host, where the judge
-// does.
+// Area: one buffer of a rank, with guard bytes on both sides of the part that a call may touch. On
+// a GPU a buffer has two copies: one on the device for calls, one on the host for the judge
+// (reference.h).
 #pragma once
 
 #include <cstddef>
@@ -11,30 +11,31 @@
 namespace rondo::bench {
 
 // A buffer of `capacity` bytes between guard zones. The part that a call uses may start anywhere
-// in it; guard() writes the pattern directly around that part and damaged() looks for changes.
+// in it; guard() writes a pattern directly around that part, damaged() counts changed bytes.
 class Area {
  public:
   static constexpr std::size_t kGuard = 4096;   // allocated on each side
-  static constexpr std::size_t kWatched = 256;  // of it checked, directly beside the data
+  static constexpr std::size_t kWatched = 256;  // checked part of it, next to the data
 
   Area() = default;
   Area(const Area&) = delete;
   Area& operator=(const Area&) = delete;
   ~Area() { release(); }
 
-  // From the library (ncclMemAlloc) or from the system (CUDA's on a GPU); written once, so that its
+  // Memory of the library (ncclMemAlloc) or of the system (CUDA's on a GPU). Zeroed, so that its
   // pages exist.
   Status allocate(Backend& backend, std::size_t capacity, bool from_library);
   void release();
 
-  // What the judge reads and writes, and what calls are given: the same memory on the host.
+  // data(): the host copy, for the judge. place(): the memory for calls. On the host both are one.
   std::byte* data() { return base_ + kGuard; }
   std::byte* place() { return place_ + kGuard; }
-  // Makes the one equal to the other, guards of that part included; nothing to do on the host.
+  // send() copies this range with its guards from data() to place(), fetch() copies it back. No-op
+  // on the host.
   Status send(const std::byte* from, std::size_t bytes);
   Status fetch(const std::byte* from, std::size_t bytes);
   std::size_t capacity() const { return capacity_; }
-  // All of it, to be registered.
+  // The whole allocation, for registration.
   void* whole() { return place_; }
   std::size_t whole_bytes() const { return capacity_ + 2 * kGuard; }
 
@@ -43,13 +44,13 @@ class Area {
 
  private:
   Backend* backend_ = nullptr;
-  std::byte* base_ = nullptr;   // on the host
-  std::byte* place_ = nullptr;  // where calls work
+  std::byte* base_ = nullptr;   // host copy
+  std::byte* place_ = nullptr;  // memory for calls
   std::size_t capacity_ = 0;
   bool from_library_ = false;
 };
 
-// Bytes that can still be had on this host; the largest number where it does not say.
+// Bytes of free memory on this host (MemAvailable); the maximum of the type if unknown.
 std::size_t available_memory();
 
 }  // namespace rondo::bench

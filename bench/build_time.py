@@ -1,4 +1,4 @@
-"""Reads what bench/build_time.sh measured, and prints the tables.
+"""Reads the measurements of bench/build_time.sh, and prints the tables.
 
   build_time.py objects BUILD   of ninja's log (wall) and the notes of the launcher (CPU)
   build_time.py headers BUILD   of the traces that clang++ -ftime-trace wrote beside the objects
@@ -13,7 +13,7 @@ ROWS = 20
 
 
 def wall_seconds(build):
-    """{output: seconds} of the last time that ninja made it."""
+    """{output: seconds} of the last build by ninja."""
     taken = {}
     with open(os.path.join(build, ".ninja_log"), encoding="utf-8") as log:
         for line in log:
@@ -24,7 +24,7 @@ def wall_seconds(build):
 
 
 def cpu_seconds(build):
-    """{object: seconds}. What CMake compiles to look around is not in the build."""
+    """{object: seconds}. Leaves out CMake's own test compilations."""
     taken = {}
     with open(os.path.join(build, "cpu_times"), encoding="utf-8") as notes:
         for line in notes:
@@ -34,7 +34,7 @@ def cpu_seconds(build):
 
 
 def contents(build, name):
-    """What a unity object holds: its first and last source, and their number."""
+    """The contents of a unity object: its first and last source, and their number."""
     source = os.path.join(build, re.sub(r"\.o$", "", name))
     if "/Unity/unity_" not in name or not os.path.exists(source):
         return ""

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds a preset from nothing and says where the time went: CPU and wall time of the whole build,
+# Builds a preset from scratch and prints where the time went: CPU and wall time of the whole build,
 # then the 20 objects with the maximum CPU time.
 #   bash bench/build_time.sh [PRESET]             default: release
 #   bash bench/build_time.sh [PRESET] --headers   also the 20 most expensive headers. Compiles once
 #                                                 more, by clang++ -O0 -ftime-trace
-# Builds all targets in build/build_time/PRESET, which it makes anew, without ccache. The machine
-# should be idle. CMAKE_BUILD_PARALLEL_LEVEL limits the compilers that run at once.
+# Builds all targets in build/build_time/PRESET, which it recreates, without ccache. The machine
+# should be idle. CMAKE_BUILD_PARALLEL_LEVEL limits the number of concurrent compilers.
 set -euo pipefail
 
 # Compilers run through `build_time.sh --note COMMAND...`, which adds a line "CPU-seconds object" to
@@ -78,7 +78,7 @@ echo
 echo "headers: compiling again by $clang -O0 -ftime-trace, in $traced"
 rm -rf "$traced"
 mkdir -p "$traced"
-# Targets that only GCC compiles are left out.
+# Skips targets that only GCC compiles.
 cmake --preset "$preset" -B "$traced" -DCMAKE_CXX_COMPILER="$clang" -DCMAKE_BUILD_TYPE=Traced \
   -DCMAKE_CXX_FLAGS_TRACED='-O0 -w -ftime-trace' -DCMAKE_CXX_COMPILER_LAUNCHER=env \
   >"$traced/log" 2>&1 || {

@@ -1,12 +1,12 @@
-// A program's command line: options, flags and positional arguments, what they fill, and the help.
+// CommandLine: parses a program's options, flags and positional arguments, and prints the help.
 //
 //   CommandLine line("Prints the cores of this host.", argc, argv, kUsageError);
 //   line.option("--ranks", ranks, "how many").within(1, 64).show_default();
 //   line.flag("--json", json, "as JSON");
 //   if (const auto ended = line.parse()) return *ended;
 //
-// CLI11 does the work. It takes 10 s to compile wherever it is included, so command_line.cc alone
-// includes it.
+// CLI11 does the work. It takes 10 s to compile in each source, so only command_line.cc includes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class CommandOption {
   explicit CommandOption(CLI::Option* option) : option_(option) {}
 
   CommandOption& required();
-  CommandOption& show_default();  // the help shows the value at this moment
+  CommandOption& show_default();  // the help shows the current value
   CommandOption& hidden();        // not in the help
   CommandOption& within(int low, int high);
   CommandOption& within(double low, double high);
@@ -48,27 +48,26 @@ class CommandOption {
 
 class CommandLine {
  public:
-  // argv[0] is the program's name in the help; `bad_status` is the exit status where the command
-  // line is wrong.
+  // argv[0] is the program's name in the help; `bad_status` is the exit status for a wrong command
+  // line.
   CommandLine(const std::string& description, int argc, char** argv, int bad_status);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
   // names: "-n,--ranks", or "program" for a positional argument. Value: int, double, std::uint64_t,
-  // std::string, or a vector of the last two. The value is left alone where the option is not
-  // given.
+  // std::string, or a vector of the last two. The value does not change if the option is not given.
   template <class Value>
   CommandOption option(const std::string& names, Value& value, const std::string& help = "");
   CommandOption flag(const std::string& name, bool& value, const std::string& help);
 
-  // What follows the first positional argument is not read as options.
+  // Arguments after the first positional argument are not parsed as options.
   void end_options_at_positionals();
 
-  // Fills the values. Returns the exit status where the program should end: 0 after the help, which
-  // it prints; bad_status after it printed what is wrong.
+  // Fills the values. Returns an exit status if the program should end: 0 after printing the help,
+  // bad_status after printing an error.
   std::optional<int> parse();
-  // Says on stderr what the program itself finds wrong, as parse() does. Returns bad_status.
+  // Prints an error that the program itself found to stderr, as parse() does. Returns bad_status.
   int refuse(const std::string& text) const;
 
  private:

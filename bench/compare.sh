@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Measures Rondo beside Open MPI, MPICH and loops without a library, taking turns in one run.
+# Compares Rondo with Open MPI, MPICH and loops without a library, in turns in one run.
 #   bash bench/compare.sh --quick                  few sizes and rounds, a minute or two
 #   bash bench/compare.sh [--ranks 2,4,8] [--operations all_reduce,...] [--sizes 4,1048576]
 #                         [--rounds 11] [--minutes 45] [--no-facts] [--append]
-# --minutes: all operations beside all MPIs at 2, 4 and 8 ranks within that time. MPI on more ranks
-# than cores takes seconds a call; such measurements are cut, then rounds, and the table says which.
+# --minutes: all operations of all MPIs at 2, 4 and 8 ranks within that time. MPI on more ranks than
+# cores takes seconds per call; such measurements are cut first, then rounds, and the table lists
+# what was cut.
 # Installs what it needs (apt), builds, prints one table and a verdict for every target, and writes
 # results.txt, results.csv, results.json and all_reduce.png to build/compare (--out).
 set -euo pipefail

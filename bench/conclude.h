@@ -1,4 +1,5 @@
-// The end of a run: the footer below the table, the files, and the exit code that the results give.
+// conclude(): ends a run. Prints the footer below the table, writes the files, and returns the exit
+// code.
 #pragma once
 
 #include <cstdio>
@@ -9,8 +10,8 @@
 
 namespace rondo::bench {
 
-// `code` is how the run itself ended; where that was well, wrong data, NCCL_TESTS_MIN_BW and the
-// baseline decide.
+// `code` is the exit code of the run itself. If it is kOk, wrong data, NCCL_TESTS_MIN_BW, the
+// baseline and the files can change it.
 int conclude(std::FILE* out, const Options& options, const Context& context, const Run& run,
              int code);
 

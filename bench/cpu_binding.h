@@ -1,4 +1,4 @@
-// --bind: the calling thread to one CPU.
+// --bind: binds the calling thread to one CPU.
 #pragma once
 
 #include <sched.h>
@@ -7,8 +7,8 @@
 
 namespace rondo::bench {
 
-// The CPU of that turn among those that the thread may use. After joining, so that the library has
-// seen how many there are. Where the kernel refuses, the thread stays where it is.
+// Binds to CPU number `turn` (modulo their count) of those that the thread may use. Call it after
+// joining, so that the library counts all CPUs. If the kernel refuses, nothing changes.
 inline void bind_to_cpu(int turn) {
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -22,7 +22,7 @@ inline void bind_to_cpu(int turn) {
   }
 }
 
-// While it lives, the calling thread is bound so.
+// Binds the calling thread; the destructor restores its CPUs.
 class Bound {
  public:
   explicit Bound(int turn) {

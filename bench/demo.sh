@@ -2,7 +2,7 @@
 # Rondo in one command: installs what is missing, builds, measures all-reduce on 4 ranks, and trains
 # a character model on this machine's licence texts with 1, 2 and 4 ranks.
 #   bash bench/demo.sh [STEPS]     training steps a run (default 60)
-# Says how long each step took. Exits with 2, after one line, where something is missing.
+# Prints how long each step took. Exits with 2, after one line, if something is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 steps=${1:-60}

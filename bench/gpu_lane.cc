@@ -8,7 +8,7 @@
 namespace rondo::bench {
 namespace {
 
-// As the library reads it (collectives/gpu): ranks stay on the host where this says so.
+// The same test as the library's (collectives/gpu): RONDO_DEVICE=host keeps ranks on the host.
 bool host_is_asked_for() { return env::get_string("RONDO_DEVICE") == "host"; }
 
 Status check(GpuError error, const char* what) {
@@ -109,7 +109,7 @@ Status GpuLane::begin_capture(std::span<GpuLane* const> lanes) {
   const GpuApi& api = *gpu_api();
   GpuLane& first = *lanes[0];
   RONDO_CHECK_OK(first.bind());
-  RONDO_CHECK_OK(first.drop_graph());  // which CUDA refuses while the thread captures
+  RONDO_CHECK_OK(first.drop_graph());  // CUDA refuses this during a capture
   RONDO_CHECK_OK(check(api.begin_capture(first.stream_, GpuCaptureMode::kThreadLocal),
                        "cudaStreamBeginCapture"));
   RONDO_CHECK_OK(check(api.record_event(first.order_, first.stream_, GpuEventUse::kPlain),
@@ -151,8 +151,8 @@ Result<void*> GpuLane::allocate(std::size_t bytes) {
   void* memory = nullptr;
   if (const GpuError error = gpu_api()->allocate(&memory, bytes); error != kGpuSuccess)
     return fail(StatusCode::kUnhandledCudaError,
-                "no {} bytes for a buffer on CUDA device {}: {}; use a smaller -e, or fewer ranks "
-                "on this device",
+                "cannot allocate {} bytes for a buffer on CUDA device {}: {}; use a smaller -e, or "
+                "fewer ranks on this device",
                 bytes, device_, gpu_api()->error_text(error));
   return memory;
 }
@@ -183,12 +183,12 @@ Status GpuLane::copy(void* to, const void* from, std::size_t bytes) {
 
 namespace {
 
-// GB/s of copies from this lane's device to that one, the median of several.
+// GB/s of copies from `lane`'s device to `to_lane`'s: the median of several.
 Result<double> copied_gbs(GpuLane& lane, GpuLane& to_lane) {
   std::size_t free_bytes = 0, total = 0;
   RONDO_CHECK_OK(lane.bind());
   RONDO_CHECK_OK(check(gpu_api()->memory_info(&free_bytes, &total), "cudaMemGetInfo"));
-  // Of a device that is nearly full, or an emulated one, less is taken.
+  // Small devices, such as the emulated one, get smaller copies.
   const std::size_t bytes = std::min(kMaxCopied, total / 128) / 4096 * 4096;
   if (2 * bytes > free_bytes)
     return fail(StatusCode::kUnhandledCudaError, "CUDA device {} has {} bytes free, {} are needed",

@@ -1,9 +1,9 @@
-// GpuLane: the GPU side of one rank of the benchmark: a device, a stream, a timer of CUDA events, a
-// captured graph, and memory. Where there is no device, or RONDO_DEVICE=host, ranks have none and
-// live in host memory.
+// GpuLane: the GPU of one rank of the benchmark: a device, a stream, a timer of CUDA events, a
+// captured graph, and memory. Without a device, or with RONDO_DEVICE=host, ranks have no GpuLane
+// and use host memory.
 //
-// One thread at a time. Functions make their device the thread's current one. Cost: what the CUDA
-// calls cost; start_timer(), stop_timer() and mark() are one event each.
+// One thread at a time. Functions make their device the thread's current one. Cost: that of the
+// CUDA calls; start_timer(), stop_timer() and mark() record one event each.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace rondo::bench {
 
-// Devices that ranks live on here; 0: ranks live in host memory.
+// Number of devices for ranks; 0: ranks use host memory.
 int gpu_devices();
 std::string gpu_name(int device);
 std::string gpu_bus_id(int device);
-// GB/s that a copy inside the device reads and writes, the median of several, over buffers that its
-// L2 does not hold: what the roofline column divides by.
+// GB/s, read plus written, of a copy inside the device: the median of several, with buffers larger
+// than its L2. The roofline column uses it.
 Result<double> gpu_copy_bandwidth(int device);
-// GB/s that copies write to another device, the next one that this process sees; 0: there is none.
+// GB/s of copies to the next device that this process sees; 0: there is no other device.
 Result<double> gpu_link_bandwidth(int device);
 
 class GpuLane {
@@ -39,17 +39,17 @@ class GpuLane {
   Status bind() const;  // makes the device the thread's current one
   Status wait() const;
 
-  // How long the stream worked between start and stop; after wait(). marks(n) makes room for the
-  // ends of n iterations, mark(i) is one of them.
+  // elapsed_us(): stream time between start and stop; call it after wait(). marks(n) creates events
+  // for n iterations; mark(i) records the end of iteration i.
   Status marks(std::size_t count);
   Status start_timer();
   Status mark(std::size_t iteration);
   Status stop_timer();
   Result<double> elapsed_us() const;
-  Result<double> mark_us(std::size_t iteration) const;  // since the mark before, or the start
+  Result<double> mark_us(std::size_t iteration) const;  // since the previous mark, or the start
 
-  // Everything that the lanes' streams are given between the two becomes one graph, which the first
-  // of them holds: ranks of one process have to be in one.
+  // Capture the work on the lanes' streams between the two calls into one graph, which the first
+  // lane owns: ranks of one process must be in one graph.
   static Status begin_capture(std::span<GpuLane* const> lanes);
   static Status end_capture(std::span<GpuLane* const> lanes);
   Status replay();
@@ -57,10 +57,10 @@ class GpuLane {
 
   Result<void*> allocate(std::size_t bytes);
   void free(void* memory);
-  // Complete on return.
+  // Synchronous.
   Status upload(void* to, const void* from, std::size_t bytes);
   Status download(void* to, const void* from, std::size_t bytes);
-  // In the stream's order.
+  // In stream order.
   Status copy(void* to, const void* from, std::size_t bytes);
 
  private:

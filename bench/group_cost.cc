@@ -1,9 +1,10 @@
-// What a group of small all-reduces costs beside as many separate calls, taking turns in one run.
+// Cost of a group of small all-reduces and of the same number of separate calls, alternating in one
+// run.
 //
 //   cmake --build --preset release --target group_cost
 //   build/release/bin/rondo run -n 2 -- build/release/bin/group_cost 100 4096
 //
-// Arguments: calls, bytes of each (every call has buffers of its own). Prints both medians over all
+// Arguments: calls, bytes of each (every call has its own buffers). Prints both medians over all
 // rounds and the ratio of the group to the separate calls.
 #include <algorithm>
 #include <chrono>

@@ -36,8 +36,8 @@ std::string without_underscores(std::string_view text) {
   return kept;
 }
 
-// The part at this distance when `total` is divided among `ranks`: even parts at spread 0, parts
-// that grow with the distance at 1. Rounded down to whole elements.
+// Elements of the part at `distance` if `total` is divided among `ranks`: equal parts at spread 0,
+// parts that grow with the distance at 1. Rounded down.
 std::size_t uneven_part(std::size_t total, int ranks, int distance, double spread) {
   const double n = ranks;
   const double even = 1 / n;
@@ -104,7 +104,7 @@ void one_part_per_rank(const Case& wanted, std::size_t part, Layout& out) {
   }
 }
 
-// How many elements `from` gives to `to`.
+// Number of elements that `from` sends to `to`.
 std::size_t between(const Case& wanted, std::size_t total, int from, int to) {
   const int n = wanted.ranks;
   const int distance = wanted.kind == Kind::kAllToAllV ? (to - from + n) % n
@@ -118,7 +118,7 @@ void uneven_parts(const Case& wanted, std::size_t total, Layout& out) {
   const bool gathers = wanted.kind == Kind::kAllGatherV || wanted.kind == Kind::kGatherV;
   const bool rooted = wanted.kind == Kind::kGatherV || wanted.kind == Kind::kScatterV;
   const bool is_root = wanted.rank == wanted.root;
-  std::size_t heaviest = 0;  // bytes that the busiest rank sends or receives
+  std::size_t heaviest = 0;  // maximum elements that a rank sends
   for (int r = 0; r < n; ++r) {
     out.send_counts.push_back(between(wanted, total, wanted.rank, r));
     out.recv_counts.push_back(between(wanted, total, r, wanted.rank));
@@ -135,7 +135,7 @@ void uneven_parts(const Case& wanted, std::size_t total, Layout& out) {
     case Kind::kAllToAllV:
       out.send_count = sum(out.send_counts), out.recv_count = sum(out.recv_counts);
       for (int r = 0; r < n; ++r) {
-        std::size_t offset = 0;  // where rank r's part for this rank starts
+        std::size_t offset = 0;  // of the part for this rank in rank r's send buffer
         for (int to = 0; to < wanted.rank; ++to) offset += between(wanted, total, r, to);
         out.pieces.push_back({out.recv_offsets[static_cast<std::size_t>(r)],
                               out.recv_counts[static_cast<std::size_t>(r)], r, offset});

@@ -1,8 +1,8 @@
-// The collectives that the benchmark knows: how sizes become counts and buffers, what each rank's
-// result consists of, and how bandwidth is computed.
+// The collectives of the benchmark: how sizes become counts and buffers, what each rank's result
+// must contain, and how bandwidth is computed.
 //
-// A Layout is all that calling, checking and reporting need. It is a pure function of its
-// arguments; every rank can compute every other rank's.
+// A Layout has all that calls, checks and reports need. layout_of() is a pure function: each rank
+// can compute the Layout of every rank.
 //
 //   Layout mine = layout_of({Kind::kAllGather, ncclFloat, rank, ranks}, 4096);
 #pragma once
@@ -39,7 +39,7 @@ enum class Kind {
 struct KindInfo {
   Kind kind;
   std::string_view name;  // "all_reduce"; the program is all_reduce_perf
-  bool reduces;           // has an operation
+  bool reduces;           // takes an operation
   bool rooted;
   bool in_place;
   bool sized;  // false: barrier
@@ -51,7 +51,7 @@ std::optional<Kind> kind_by_name(std::string_view name);  // also without unders
 
 inline constexpr int kEveryRank = -1;
 
-// `count` elements of the result: where they lie and whose send elements they are.
+// `count` elements of the result: their offset, and the send elements that they must equal.
 struct Piece {
   std::size_t recv_offset;
   std::size_t count;
@@ -68,23 +68,23 @@ struct Case {
   double spread = 1;  // v-collectives: 0 gives equal parts, 1 parts that grow with the distance
 };
 
-// In elements; of one rank.
+// Counts and offsets of one rank, in elements.
 struct Layout {
-  std::size_t count = 0;       // the API's argument; v-collectives: the elements of all parts
-  std::size_t send_count = 0;  // the send buffer's length
+  std::size_t count = 0;       // the API's argument; v: sum of the parts (kAllToAllV: largest sum)
+  std::size_t send_count = 0;  // length of the send buffer
   std::size_t recv_count = 0;
-  std::size_t in_place_count = 0;  // the length of the one buffer, and where in it they start:
+  std::size_t in_place_count = 0;  // in place: length of the buffer, and offsets in it
   std::size_t in_place_send = 0;
   std::size_t in_place_recv = 0;
-  std::vector<Piece> pieces;  // of recv; what lies between them must stay untouched
+  std::vector<Piece> pieces;  // of recv; elements between them must not change
   std::vector<std::size_t> send_counts, send_offsets, recv_counts, recv_offsets;  // v only
-  std::size_t bytes = 0;   // what the table calls size
+  std::size_t bytes = 0;   // the table's size column
   double moved_bytes = 0;  // algorithm bandwidth = moved_bytes / time
   double bus_factor = 0;   // bus bandwidth = algorithm bandwidth * bus_factor
 };
 
-// What `bytes` asks for. Collectives with a part per rank round it down to whole parts of 16 bytes
-// where it is that long, else to whole elements; `bytes` of the result says what it became.
+// The Layout for a requested size. Collectives with one part per rank round each part down to a
+// multiple of 16 bytes, or to whole elements if it is shorter; Layout::bytes is the rounded size.
 Layout layout_of(const Case& wanted, std::size_t bytes);
 
 }  // namespace rondo::bench

@@ -69,7 +69,7 @@ Call Lane::call(std::size_t turn) const {
 
 void Lane::fill_in(const Recipe& recipe) {
   recipe_ = recipe;
-  recipe_.ranks = ranks_;  // of this group
+  recipe_.ranks = ranks_;  // only those of this group
   const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
   std::byte* out = recv_.data() + shift_;
   std::memset(out, 0x5a, used * element_);

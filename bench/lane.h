@@ -1,5 +1,5 @@
-// Lane: one rank of the benchmark: its end of the communicator, its buffers, and the judge's work
-// on them. A thread drives one lane, or several by group calls (-g).
+// Lane: one rank of the benchmark: its communicator, its buffers, and the preparation and check of
+// their data. A thread drives one lane, or several by group calls (-g).
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace rondo::bench {
 
-// One measurement: the same on all ranks but for the layout.
+// One measurement; the same on all ranks.
 struct Test {
   Kind kind;
   ncclDataType_t type;
@@ -24,7 +24,7 @@ struct Test {
 
 class Lane {
  public:
-  // Rank `number` of the run has this place in its group.
+  // number: rank in the run. place: its group, and its rank in that group.
   Lane(std::unique_ptr<Backend> backend, int number, const Split::Member& place)
       : backend_(std::move(backend)),
         number_(number),
@@ -39,30 +39,30 @@ class Lane {
   int ranks() const { return ranks_; }
 
   Status allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes);
-  // Collective for windows (-R 2): lanes of one thread do it in one group.
+  // Collective for windows (-R 2): the lanes of one thread call it in one group.
   Status register_buffers(const Options& options);
   std::size_t buffer_bytes() const { return send_.capacity() + recv_.capacity(); }
 
-  // Prepares this rank's layout, pointers and operation for a test of that many bytes.
+  // Prepares this rank's layout, pointers and operation for a test of `bytes`.
   Status begin(const Test& test, const Options& options, std::size_t bytes);
   void end();
   const Layout& layout() const { return layout_; }
   const Recipe& recipe() const { return recipe_; }
 
-  // The call; `turn` chooses the place where buffers rotate.
+  // The call of iteration `turn`, which selects the position in the buffers with --rotate.
   Call call(std::size_t turn) const;
   std::size_t turns() const { return turns_; }
 
-  // Inputs of this recipe, garbage in what the call must write, guards around.
+  // Writes the recipe's inputs, garbage where the call must write, and the guards.
   Status prepare(const Recipe& recipe);
-  // Zeros where repeated calls in place would otherwise add up.
+  // The same, but all zeros if repeated calls in place would accumulate.
   Status prepare_timed(const Recipe& recipe);
-  // Elements and guard bytes that are wrong after one call (after any number, if timed).
+  // Number of wrong elements and guard bytes after one call (if timed: after any number of calls).
   Result<std::size_t> wrong(bool timed, std::string* example);
 
  private:
   void fill_in(const Recipe& recipe);
-  // Both buffers, as far as this test uses them, to where calls work, or from there.
+  // Copy the used parts of both buffers to the memory for calls, or from it.
   Status send();
   Status fetch();
   bool accumulates() const { return test_.in_place && info(test_.kind).reduces; }
@@ -77,7 +77,7 @@ class Lane {
   ncclRedOp_t op_ = ncclSum;
   std::size_t element_ = 1;
   std::size_t shift_ = 0;    // bytes: -u
-  std::size_t send_at_ = 0;  // bytes in the area that the send side lives in
+  std::size_t send_at_ = 0;  // bytes from the start of its area
   std::size_t recv_at_ = 0;
   std::size_t turns_ = 1, stride_ = 0;
 };

@@ -11,7 +11,7 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kMaxSamples = 100'000;  // that travel to rank 0, of one measurement
+constexpr std::size_t kMaxSamples = 100'000;  // per measurement, sent to rank 0
 constexpr int kMaxIterations = 10'000'000;
 
 double now_us(clockid_t clock) {
@@ -87,7 +87,7 @@ class Measurement {
                 bench_.lanes[0]->backend().last_error());
   }
 
-  // The calls of one iteration, without waiting for their end.
+  // Issues the calls of one iteration; does not wait for them.
   ncclResult_t issue(std::size_t turn) {
     Backend& first = bench_.lanes[0]->backend();
     for (std::size_t i = 0; i < calls_.size(); ++i) calls_[i] = bench_.lanes[i]->call(turn);
@@ -142,7 +142,7 @@ class Measurement {
     return ok_status();
   }
 
-  // -n, or as many as --min-time needs by the warm-up's pace; the same on all ranks.
+  // -n, or more if --min-time needs more at the warm-up's pace; the same on all ranks.
   Result<int> agree_on_iterations(double warmup_us) {
     int iterations = options_.iterations;
     if (options_.min_time <= 0) return iterations;
@@ -185,16 +185,16 @@ class Measurement {
     }
     RONDO_CHECK_OK(settle());
     const double total = now_us(clock) - start - excluded;
-    // On a stream an iteration's own end is not seen.
+    // On a stream the end of a single iteration is not visible.
     if (options_.own_stream && !wait_each)
       std::fill(samples_.begin(), samples_.end(), total / iterations);
     return total;
   }
 
-  // Where the host's clock is asked for, or has a part in every iteration, it decides on GPUs too.
+  // With -C, or if every iteration waits on the host (-z), the host's clock times GPUs too.
   bool on_gpus() const { return !gpus_.empty() && options_.blocking == 0 && !options_.cpu_time; }
 
-  // By events on the lanes' streams: what the device took, not what calling took. The slowest lane.
+  // Time of the slowest lane by events on its stream: device time, not the time to issue calls.
   Result<double> timed_on_gpus(int iterations) {
     const bool marks = options_.per_iteration;
     if (marks)
@@ -233,7 +233,7 @@ class Measurement {
     RONDO_CHECK_OK(GpuLane::begin_capture(gpus_));
     Status outcome = ok_status();
     for (int i = 0; i < iterations && outcome; ++i) outcome = iterate(static_cast<std::size_t>(i));
-    const Status ended = GpuLane::end_capture(gpus_);  // also after a failure: streams go on
+    const Status ended = GpuLane::end_capture(gpus_);  // also after a failure: streams stay usable
     return outcome ? ended : outcome;
   }
 
@@ -258,7 +258,7 @@ class Measurement {
   Status checked(Values values, std::uint32_t seed, Measured& measured) {
     for (const auto& lane : bench_.lanes) RONDO_CHECK_OK(lane->prepare(recipe(values, seed)));
     RONDO_CHECK_OK(together());
-    // One call, also where -m groups several: in place they would reduce their own results.
+    // One call, also with -m: grouped calls in place would reduce their own results.
     const int aggregate = std::exchange(aggregate_, 1);
     const Status outcome = iterate(0);
     aggregate_ = aggregate;
@@ -290,7 +290,7 @@ class Measurement {
   const std::size_t bytes_;
   int aggregate_ = 1;
   std::vector<Call> calls_;
-  std::vector<GpuLane*> gpus_;  // of the lanes, or none
+  std::vector<GpuLane*> gpus_;  // of the lanes; empty: host memory
   std::vector<double> samples_;
   std::string plan_;
 };

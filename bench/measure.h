@@ -1,8 +1,9 @@
-// measure(): one side of one row on one thread's lanes: warm up, time, check.
+// measure(): measures one side of one row (in place or not) on one thread's lanes: warm up, time,
+// check.
 //
-// Per iteration one reading of the monotonic clock into an array that was allocated before; the
-// time that is reported is that of the whole loop divided by its calls. All ranks start together: a
-// meeting of the team, then a barrier of the library itself.
+// Each iteration reads the monotonic clock once, into an array allocated before. The reported time
+// is that of the whole loop divided by its calls. All ranks start together: after a barrier of the
+// team, then a barrier of the library.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ struct Measured {
   int iterations = 0;
 };
 
-// An error is the library's, with what was called.
+// Errors are the library's, with the name of the call.
 Result<Measured> measure(const Bench& bench, const Test& test, std::size_t bytes);
 
 }  // namespace rondo::bench

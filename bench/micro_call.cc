@@ -1,8 +1,8 @@
-// What a call costs before any byte moves: the C API, the engine, the exchange of a line.
+// Cost of a call before any byte moves: the C API, the engine, the exchange of a cache line.
 //
 //   build/release/bin/micro_call
-// one_rank is the way from the API to the engine and back; two_threads adds the exchange between
-// two cores; the difference of grouped and alone is what a group costs.
+// one_rank: from the API to the engine and back. two_threads: also the exchange between two cores.
+// The difference between grouped and one_rank is the cost of a group.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -52,7 +52,7 @@ void grouped(benchmark::State& state) {
 }
 BENCHMARK(grouped)->Arg(1)->Arg(100);
 
-// After every round rank 0 says whether there will be another.
+// After every round rank 0 sends whether another one follows.
 void two_threads(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   ncclUniqueId id;
@@ -62,7 +62,7 @@ void two_threads(benchmark::State& state) {
     must(ncclCommInitRank(&comm, 2, id, rank));
     return comm;
   };
-  constexpr int kCalls = 1000;  // between two looks at whether to go on
+  constexpr int kCalls = 1000;  // between two checks for the end
   const auto round = [&](ncclComm_t comm, float* values, float* more) {
     for (int i = 0; i < kCalls; ++i)
       must(ncclAllReduce(values, values, count, ncclFloat32, ncclMax, comm, nullptr));

@@ -1,7 +1,7 @@
-// Copies as the executors make them: through the caches and past them.
+// Copies as the executors make them: through the caches, and past them (stream).
 //
 //   build/release/bin/micro_copy
-// Past the caches pays once source and target together are larger than the cache.
+// `stream` is faster once source and target together are larger than the cache.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace {
 
 void copy(benchmark::State& state, bool stream) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
-  const auto shift = static_cast<std::size_t>(state.range(1));  // both buffers, from a cache line
+  const auto shift =
+      static_cast<std::size_t>(state.range(1));  // bytes from a cache line, of both buffers
   std::vector<std::byte> from(bytes + 128, std::byte{1}), to(bytes + 128);
   const auto aligned = [&](std::vector<std::byte>& buffer) {
     const auto at = reinterpret_cast<std::uintptr_t>(buffer.data());

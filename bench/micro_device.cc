@@ -1,11 +1,11 @@
-// The kernels of a GPU by themselves: sums of several inputs into as many outputs, and copies,
-// beside the device's own copy of as many bytes (read and written bytes, both sides alike).
+// The GPU kernels alone: sums of several inputs into the same number of outputs, and copies,
+// compared with the device's own copy of the same size. GB/s count read plus written bytes.
 //
 //   build/cuda/bin/micro_device [--large BYTES] [--iterations N]
-// A line of JSON for each, as they are measured: {"kernel": "sum_float", "bytes": 1048576,
-// "ranks": 2, "us": 9.1, "gbs": 461.2, "of_copy": 0.95}; us is the median of the iterations by CUDA
-// events, of_copy the share of what the device's own copy of as large a buffer reaches. Says why
-// and ends well where there is no device; with 1 where something did not run.
+// Prints a line of JSON per measurement: {"kernel": "sum_float", "bytes": 1048576, "ranks": 2,
+// "us": 9.1, "gbs": 461.2, "of_copy": 0.95}. us: median of the iterations by CUDA events. of_copy:
+// gbs divided by that of the device's own copy of the same size. Without a device it prints why and
+// exits with 0; it exits with 1 if a measurement failed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 struct Options {
   std::size_t small = std::size_t{1} << 20;
-  std::size_t large = std::size_t{256} << 20;  // past every L2
+  std::size_t large = std::size_t{256} << 20;  // larger than every L2
   int iterations = 30;
 };
 
@@ -58,7 +58,7 @@ class Device {
     if (error == kGpuSuccess) return ok_status();
     return fail(StatusCode::kUnhandledCudaError, "{}", gpu_api()->error_text(error));
   }
-  // work() enqueues; the median of what it took, after one turn that does not count.
+  // Median time of what work() enqueues; a first run does not count.
   template <class Work>
   Result<double> median_us(int iterations, Work work) {
     std::vector<double> times;
@@ -99,7 +99,7 @@ Result<double> copy_kernel(Device& device, std::size_t bytes, int iterations) {
   });
 }
 
-// Sums of n inputs of that many bytes into n outputs: what n ranks on one device need.
+// Sums `ranks` inputs into `ranks` outputs, `bytes` each: the work of `ranks` ranks on one device.
 Result<double> sum_kernel(Device& device, DataType type, int ranks, std::size_t bytes,
                           int iterations) {
   cuda::ReduceArgs args{};
@@ -139,7 +139,7 @@ class Report {
   bool failed() const { return failed_; }
 
  private:
-  double copy_gbs_ = 0;  // of the size at hand
+  double copy_gbs_ = 0;  // of the current size
   bool failed_ = false;
 };
 

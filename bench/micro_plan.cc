@@ -1,4 +1,4 @@
-// What planning a call costs that is not like the one before (a repeated one looks up its plan).
+// Cost of planning a call that differs from the previous one (a repeated call looks up its plan).
 //
 //   build/release/bin/micro_plan
 #include <benchmark/benchmark.h>
@@ -42,7 +42,7 @@ BENCHMARK_CAPTURE(plan, all_reduce, Collective::kAllReduce)
 BENCHMARK_CAPTURE(plan, all_gather, Collective::kAllGather)->Args({64, 1})->Args({64, 8});
 BENCHMARK_CAPTURE(plan, barrier, Collective::kBarrier)->Args({64, 1})->Args({64, 8});
 
-// Arguments: ranks, a GPU each; hosts.
+// Arguments: ranks (one GPU each), hosts.
 void plan_on_gpus(benchmark::State& state, Collective collective) {
   gpu::DevicePlanFacts facts;
   facts.ranks = facts.devices = static_cast<int>(state.range(0));

@@ -2,10 +2,10 @@
 //
 //   build/release/bin/micro_reduce --benchmark_filter='sum/float32'
 //
-// Names are sum/<type>/<sources>/<bytes per buffer>; bytes_per_second counts what is read and
-// written, once each. 32 KiB a buffer stays in the second-level cache up to 8 sources; 64 MiB does
-// not fit any cache. memcpy and plain_add (the loop a person would write, compiled for the same
-// instruction set) give the scale.
+// Names are sum/<type>/<sources>/<bytes per buffer>; bytes_per_second counts each byte read and
+// each byte written once. Buffers of 32 KiB stay in the second-level cache up to 8 sources; 64 MiB
+// does not fit any cache. memcpy and plain_add (a plain loop, compiled for the same instruction
+// set) are the reference.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Free {
 };
 using Buffer = std::unique_ptr<void, Free>;
 
-// Every buffer starts a few lines further into its page than the one before: equal page offsets
-// make loads wait for unrelated stores.
+// Each buffer starts a few cache lines further into its page than the previous one: with equal page
+// offsets, loads wait for unrelated stores.
 class Buffers {
  public:
   void* make(std::size_t bytes) {

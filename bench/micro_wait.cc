@@ -1,9 +1,10 @@
-// What waiting costs: data that is there, data that the other core is about to write, a sleeper.
+// Cost of a wait: for data that is present, for data that the other core is about to write, and
+// with a sleeping thread.
 //
 //   build/release/bin/micro_wait
-// exchange: two threads write a word each and wait for the other's, by spinning, by yielding or by
-// sleeping at once (the price of a wake), each on its own core; learning: with the usual budget, on
-// two cores and on a single one.
+// exchange: two threads, each on its own core, write a word each and wait for the other's, by
+// spinning, yielding or sleeping at once (the cost of a wake-up). learning: with the default
+// budget, on two cores and on one.
 #include <benchmark/benchmark.h>
 
 #include <atomic>

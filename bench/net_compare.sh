@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures all-reduces between hosts over TCP: Rondo beside Open MPI, and Gloo where a Python with
-# torch is named, taking turns in one run. Two hosts of one rank also stand beside the bare network:
-# iperf3 and a ping-pong, or ucx_perftest for Rondo by UCX; and what they take where nothing moves.
-# Hosts are network namespaces.
+# Measures all-reduces between hosts over TCP: Rondo, Open MPI, and Gloo if a Python with torch is
+# given, in turns in one run. Two hosts of one rank are also compared with the bare network (iperf3
+# and a ping-pong, or ucx_perftest for Rondo over UCX), and with calls that move no data. Hosts are
+# network namespaces.
 #   bash bench/net_compare.sh --quick
 #   bash bench/net_compare.sh [--hosts 2,4] [--ranks-per-host 1] [--sizes 4,1048576] [--rounds 9]
 #                             [--python build/torch-venv/bin/python] [--contestants rondo,openmpi]

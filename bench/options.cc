@@ -17,7 +17,7 @@
 namespace rondo::bench {
 namespace {
 
-// What the command line fills, before it is judged.
+// Raw values of the command line, before judge() checks them.
 struct Texts {
   std::string collective;
   std::string min_bytes, max_bytes, step_bytes, rotate;
@@ -29,16 +29,16 @@ struct Texts {
 };
 
 void add_nccl_tests_flags(CommandLine& line, Options& o, Texts& t) {
-  line.option("-t,--nthreads", o.threads, "ranks as threads: how many a process");
+  line.option("-t,--nthreads", o.threads, "ranks as threads: number per process");
   line.option("-g,--ngpus", o.gpus, "devices that each thread drives by group calls");
   line.option("-b,--minbytes", t.min_bytes, "first size (suffix K, M, G: powers of 1024); 32M");
   line.option("-e,--maxbytes", t.max_bytes, "last size; 32M, or the first if that is larger");
   line.option("-i,--stepbytes", t.step_bytes, "step between sizes, where -f is 1; 1M");
   line.option("-f,--stepfactor", o.step_factor, "factor between sizes; 1: steps of -i");
   line.option("-n,--iters", o.iterations, "timed iterations").show_default();
-  line.option("-w,--warmup_iters", o.warmup, "iterations before, a size").show_default();
-  line.option("-m,--agg_iters", o.aggregate, "calls in one group, an iteration");
-  line.option("-N,--run_cycles", o.cycles, "how often to run the whole sweep; 0: without limit");
+  line.option("-w,--warmup_iters", o.warmup, "warmup iterations per size").show_default();
+  line.option("-m,--agg_iters", o.aggregate, "calls per iteration, in one group");
+  line.option("-N,--run_cycles", o.cycles, "number of sweeps; 0: without limit");
   line.option("-p,--parallel_init", t.parallel_init, "accepted: threads always join in parallel");
   line.option("-c,--check", t.check, "checked iterations besides the timed ones, or 'every'")
       .show_default();
@@ -51,13 +51,14 @@ void add_nccl_tests_flags(CommandLine& line, Options& o, Texts& t) {
               "1: barrier after each iteration, in its time; 2: wait only; 3: barrier not in it");
   line.option("-y,--stream_null", t.own_stream,
               "1: calls run on the caller's thread; 0: on a stream, waited for at the end");
-  line.option("-T,--timeout", o.timeout, "seconds a size until the ranks are aborted");
+  line.option("-T,--timeout", o.timeout, "seconds per size until the ranks are aborted");
   line.option("-G,--cudagraph", o.graphs,
-              "capture the iterations and launch the graph so often; GPUs only");
+              "capture the iterations and launch the graph this number of times; GPUs only");
   line.option("-C,--report_cputime", t.cpu_time, "1: CPU time of the calling thread");
   line.option("-S,--report_timestamps", t.timestamps, "1: append the time of day");
   line.option("-J,--output_file,--json", o.json, "write results as JSON");
-  line.option("-a,--average", o.average, "time of 0: rank 0, 1: average, 2: fastest, 3: slowest");
+  line.option("-a,--average", o.average,
+              "time to report: 0: of rank 0, 1: average, 2: fastest, 3: slowest");
   line.option("-R,--local_register", o.local_register,
               "1: ncclCommRegister, 2: ncclMemAlloc and a symmetric window");
   line.option("-x,--cta_policy", o.cta_policy, "0 default, 1 efficiency, 2 zero");
@@ -65,15 +66,16 @@ void add_nccl_tests_flags(CommandLine& line, Options& o, Texts& t) {
               "kernels of the device API: only 0 on host memory");
   line.option("-V,--device_cta_count", t.device_ctas, "accepted, for -D");
   line.option("-M,--memory", t.memory, "1: report memory");
-  line.option("-u,--unalign", t.unalign, "buffers start this many elements off");
+  line.option("-u,--unalign", t.unalign, "offset of the buffers, in elements");
   line.option("-I,--per_iter_timing", t.per_iteration, "1: columns of iteration times");
-  line.option("-K,--per_iter_skip", o.skip_iterations, "first iterations left out of those");
+  line.option("-K,--per_iter_skip", o.skip_iterations,
+              "number of first iterations to leave out of -I");
 }
 
 // Returns the option --ranks.
 CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
   const CommandOption ranks =
-      line.option("--ranks", o.ranks, "how many ranks; started by the program itself");
+      line.option("--ranks", o.ranks, "number of ranks; started by the program itself");
   const CommandOption threads =
       line.flag("--threads", t.threads, "ranks are threads of one process");
   line.flag("--processes", t.processes, "ranks are processes (default)").excludes(threads);
@@ -85,8 +87,7 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
       line.option("--baseline", o.baseline, "compare medians with this file (from --json)");
   line.option("--fail-if-slower", t.fail_if_slower, "exit with 7 where slower by more; 5%")
       .needs(baseline);
-  line.option("--values", t.values, "what is checked with: exact, random, special, all")
-      .show_default();
+  line.option("--values", t.values, "test values: exact, random, special, all").show_default();
   line.option("--min-time", o.min_time, "seconds: more iterations where -n is too short");
   line.option("--rotate", t.rotate, "walk through this much memory (cold caches); 0");
   line.option("--alloc", t.alloc, "malloc or nccl (ncclMemAlloc)").show_default();
@@ -98,12 +99,12 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
   return ranks;
 }
 
-// What is wrong with a command line that could be parsed.
+// The error of a command line that can be parsed but is not valid.
 struct Refusal {
   std::string text;
 };
 
-// Files that cannot be read or written are told before the sweep, not after it.
+// Reports files that cannot be read or written before the sweep, not after it.
 void judge_files(const Options& o) {
   const auto refuse = [](const char* flag, const std::string& path) {
     throw Refusal{fmt::format("{} '{}': {}", flag, path, std::strerror(errno))};
@@ -132,7 +133,7 @@ void judge(Options& o, const Texts& t) {
   o.max_bytes = std::max(o.max_bytes, o.min_bytes);
   if (!o.plain && t.min_bytes.empty() && t.max_bytes.empty() && t.step_bytes.empty() &&
       o.step_factor == 1) {
-    // Nothing said: an overview instead of nccl-tests' one size.
+    // No sizes given: an overview instead of nccl-tests' one size.
     o.min_bytes = 256, o.max_bytes = 16 << 20, o.step_factor = 4;
   }
   size("-e", t.max_bytes, o.max_bytes);
@@ -296,7 +297,7 @@ std::vector<std::size_t> sweep_sizes(const Options& options) {
             ? std::max<std::size_t>(size, 1) * static_cast<std::size_t>(options.step_factor)
             : size + options.step_bytes;
     if (next <= size) break;
-    // From 0 a factor starts at one element of the largest type.
+    // After size 0, a factor starts at one element of the largest type (8 bytes).
     size = size == 0 && options.step_factor > 1 ? 8 : next;
   }
   return sizes;

@@ -1,4 +1,5 @@
-// The command line of `rondo bench`: nccl-tests' flags by their short and long names, and ours.
+// Options and parse(): the command line of `rondo bench`: nccl-tests' flags by their short and long
+// names, and Rondo's own.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +20,15 @@ inline constexpr int kCheckEvery = -1;  // every timed iteration
 struct Options {
   Kind kind = Kind::kAllReduce;
   std::string program;  // "all_reduce_perf"
-  bool plain = false;   // nccl-tests' columns and nothing else
+  bool plain = false;   // nccl-tests' columns only
 
   // Ranks.
   int ranks = 0;  // 0: processes of the launcher * threads * gpus
   Launch launch = Launch::kProcesses;
-  int threads = 1;  // -t
-  int gpus = 1;  // -g: ranks that a thread drives by groups (devices of a thread x ranks of each)
-  int ranks_per_gpu = 0;  // 0: as the ranks of the host spread over its devices
-  int devices = 0;        // CUDA devices that ranks live on here; 0: host memory
+  int threads = 1;        // -t
+  int gpus = 1;           // -g: ranks that a thread drives by groups (its devices x ranks of each)
+  int ranks_per_gpu = 0;  // 0: ranks of the host spread evenly over its devices
+  int devices = 0;        // CUDA devices for ranks on this host; 0: host memory
 
   // Sizes.
   std::size_t min_bytes = 32 << 20;
@@ -35,33 +36,33 @@ struct Options {
   std::size_t step_bytes = 1 << 20;
   int step_factor = 1;
 
-  // How often.
+  // Repetitions.
   int iterations = 20;
   int warmup = 5;
   int aggregate = 1;
   int cycles = 1;
-  double min_time = 0;  // seconds a size
+  double min_time = 0;  // seconds per size
 
-  // What.
+  // Calls.
   std::vector<ncclDataType_t> types{ncclFloat32};
   std::vector<Op> ops{Op::kSum};
   int root = 0;
   double spread = 1;
 
-  // How.
+  // Modes.
   int blocking = 0;             // -z
   bool own_stream = false;      // -y 0
   int local_register = 0;       // -R
   bool library_memory = false;  // ncclMemAlloc'd buffers
   int cta_policy = NCCL_CONFIG_UNDEF_INT;
-  int graphs = 0;           // -G: launches of a graph that holds all iterations; 0: plain calls
-  bool bind = false;        // each rank to one CPU, once it has joined
+  int graphs = 0;           // -G: launches of a graph of all iterations; 0: plain calls
+  bool bind = false;        // bind each rank to one CPU after it joined
   std::size_t unalign = 0;  // elements
   std::size_t rotate = 0;   // bytes of memory that iterations walk through; 0: hot buffers
-  double timeout = 0;       // seconds a test; 0: the library's own
+  double timeout = 0;       // seconds per test; 0: only the library's own
 
   // Checks.
-  int check = 1;  // checked extra iterations; kCheckEvery
+  int check = 1;  // number of extra checked iterations, or kCheckEvery
   std::vector<Values> values{Values::kExact};
 
   // Reports.
@@ -77,15 +78,15 @@ struct Options {
 };
 
 struct Parsed {
-  std::optional<Options> options;  // none: leave with exit_code
+  std::optional<Options> options;  // none: exit with exit_code
   int exit_code = 0;
 };
 
-// argv[0] names the program; where `named` is empty the first argument is the collective. Prints
-// what is wrong with the command line, or the help that was asked for.
+// argv[0] names the program; if `named` is empty, the first argument is the collective. Prints
+// errors of the command line, or the help.
 Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain);
 
-// Sizes from -b to -e by -f or -i; ends for every accepted option.
+// Sizes from -b to -e by -f or -i. Terminates for all accepted options.
 std::vector<std::size_t> sweep_sizes(const Options& options);
 
 // "5%" -> 0.05, "0.05" -> 0.05

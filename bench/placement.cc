@@ -22,7 +22,7 @@ std::string Placement::misfit() const {
   const int most = options_.ranks_per_gpu * options_.devices;
   if (options_.ranks_per_gpu == 0 || ranks_here() <= most) return "";
   return fmt::format(
-      "{} ranks of this host, but --ranks-per-gpu {} on {} devices are {}: leave it out, or "
+      "this host has {} ranks, but --ranks-per-gpu {} on {} devices gives {}: leave it out, or "
       "raise it",
       ranks_here(), options_.ranks_per_gpu, options_.devices, most);
 }

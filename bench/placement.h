@@ -1,4 +1,4 @@
-// Placement: which device each rank of the benchmark lives on, and what the devices could reach.
+// Placement: assigns a device to each rank of the benchmark, and measures the devices' copies.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,13 @@ class Placement {
 
   int processes_here() const;
   int ranks_here() const;
-  // Why this command line does not fit this host, or "".
+  // Why this command line does not fit this host; "" if it fits.
   std::string misfit() const;
   // -1: host memory
   int device_of(int thread, int lane) const;
 
-  // A line for each of a thread's lanes, for the table of ranks; the first of this process to
-  // live on a device measures its copies. No line has what %roof needs (bench/roofline.h) where the
-  // table is nccl-tests'.
+  // A line for each lane of a thread, for the table of ranks. The first rank of this process on a
+  // device measures its copies. With --plain the rates that %roof needs (bench/roofline.h) are 0.
   Result<std::string> describe(std::span<const std::unique_ptr<Lane>> lanes);
 
  private:
@@ -40,10 +39,10 @@ class Placement {
   std::set<int> measured_;  // devices
 };
 
-// What all members described, in rank order.
+// The ranks of all members, parsed from their describe(), in rank order.
 std::vector<Rank> ranks_of(const std::vector<std::string>& described);
 
-// Lines of the preamble: what %roof is of; "" where nothing was measured.
+// Lines of the preamble: the rates that %roof uses; "" if nothing was measured.
 std::string speeds_of(std::span<const Rank> ranks);
 
 }  // namespace rondo::bench

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Bus bandwidths of all-reduce that others have published, beside what rondo simulate predicts.
+"""Bus bandwidths of all-reduce that others have published, compared with rondo simulate.
 
   python3 bench/published.py [--program build/release/bin/rondo]
 
-Prints the table of docs/plan/simulate.md. Predictions are of Rondo on that machine, published
-figures mostly of NCCL, so a ratio far from 1 is a question: to the model, or to Rondo. Nothing is
-measured here.
+Prints the table of docs/plan/simulate.md. Predictions are for Rondo on that machine, published
+figures mostly for NCCL, so a ratio far from 1 questions the model, or Rondo. This measures nothing.
 """
 import argparse
 import csv
@@ -22,15 +21,15 @@ MACHINES = os.path.join(os.path.dirname(__file__), "..", "tests", "topology")
 @dataclass
 class Row:
     machine: str
-    published: float  # GB/s; of a range the middle
+    published: float  # GB/s; the middle of a range
     source: str
     topo: str
     size: str = "4G"
     algorithm: str = "planned"
     hosts: int = 1
-    gpus: int = 0  # of each host; 0: all
-    links: int = 0  # NVLinks of a GPU to its switch; 0: as the file says
-    ports: int = 0  # of a host, the first of each pair of GPUs; 0: all
+    gpus: int = 0  # per host; 0: all
+    links: int = 0  # NVLinks from a GPU to its switch; 0: those of the file
+    ports: int = 0  # per host, the first of each pair of GPUs; 0: all
 
 
 TESTS, NCCL = "nccl-tests #", "nccl #"
@@ -65,7 +64,7 @@ def keep_ports(text, wanted):
 
 
 def topology_of(row, folder):
-    """A name that rondo knows, or a file where the machine differs from those."""
+    """A machine name that rondo knows, or a file if the machine differs from those."""
     if not row.links and not row.ports:
         return row.topo
     with open(os.path.join(MACHINES, row.topo + ".xml"), encoding="utf-8") as file:
@@ -81,7 +80,7 @@ def topology_of(row, folder):
 
 
 def predict(program, row, folder):
-    """(bus bandwidth, "ring, 16 channels"), or what went wrong."""
+    """(bus bandwidth, "ring, 16 channels"), or the error."""
     rows = os.path.join(folder, "rows.csv")
     command = [program, "simulate", "all_reduce", "--topo", topology_of(row, folder), "-b",
                row.size, "-e", row.size, "--algo", row.algorithm, "--csv", rows]

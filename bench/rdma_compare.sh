@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures Rondo by verbs beside ib_write_bw and ib_write_lat, and two rails beside one, on
-# soft-RoCE in the guest of tests/rdma: processors are emulated, so that only ratios mean anything.
+# Compares Rondo over verbs with ib_write_bw and ib_write_lat, and two rails with one, on soft-RoCE
+# in the guest of tests/rdma. Processors are emulated, so only ratios are meaningful.
 #   bash bench/rdma_compare.sh [--rounds 5] [--budget 4]
 # Installs what it needs (apt), builds, prints the ratios and writes them to build/compare/rdma.txt.
 set -euo pipefail

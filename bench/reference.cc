@@ -81,11 +81,11 @@ void expect_integers(const Recipe& recipe, std::size_t first, std::size_t count,
                                                    static_cast<unsigned>(recipe.ranks));
 }
 
-// ---- Floats that no order can round: whole numbers k -------------------------------------------
+// ---- Floats with exact results in any order: whole numbers k -----------------------------------
 
 struct ExactPlan {
-  std::int64_t limit;    // every |k| up to it is a value of the type
-  int contributors;      // at each index; the others give 0 (sum) or 1 (product)
+  std::int64_t limit;    // the type can represent every |k| <= limit
+  int contributors;      // ranks per index with a value; the others have 0 (sum) or 1 (product)
   std::uint32_t spread;  // a power of two: |k| <= spread
 };
 
@@ -103,7 +103,8 @@ ExactPlan exact_plan(const Recipe& recipe) {
   return plan;
 }
 
-// Sum-like operations: k itself. Product: the exponent, and in bit 8 the sign.
+// Sum-like operations: k itself. Product: the exponent + 1 of a power of two, and the sign in
+// bit 8.
 template <bool product>
 std::int64_t exact_at(const ExactPlan& plan, const Recipe& recipe, std::uint32_t key,
                       std::uint32_t shared, int rank, std::size_t index) {
@@ -126,7 +127,7 @@ double product_value(std::int64_t code) {
   return std::ldexp((code & 256) != 0 ? -1.0 : 1.0, static_cast<int>(code & 255) - 1);
 }
 
-// Turns whole numbers into elements of a floating-point type; narrow ones by a table.
+// Converts whole numbers to elements of a floating-point type; narrow types use a table.
 template <class T>
 class Encoder {
  public:
@@ -220,7 +221,7 @@ std::uint64_t bits_of(T value) {
   return bits;
 }
 
-// Float average: two units in the last place, as a distance of values.
+// Float average: the values differ by at most two units in the last place.
 bool close_enough(const TypeInfo& type, std::uint64_t got, std::uint64_t expected) {
   const double a = decode(type, got), b = decode(type, expected);
   const double unit = std::ldexp(
@@ -271,7 +272,7 @@ std::size_t wrong_by_double(const Recipe& recipe, std::size_t first, std::size_t
   return wrong;
 }
 
-// T: how the type is stored; Bits: the unsigned integer of its size.
+// T: storage of the type. Bits: the unsigned integer of its size.
 template <class T, class Bits>
 void fill_as(const Recipe& recipe, int rank, std::size_t first, std::size_t count, void* out) {
   const TypeInfo& type = info(recipe.type);
@@ -302,7 +303,7 @@ std::size_t wrong_as(const Recipe& recipe, int source, std::size_t first, std::s
   T expected[kBlock];
   for (std::size_t start = 0; start < count; start += kBlock) {
     const std::size_t length = std::min(kBlock, count - start);
-    if (!reduced || recipe.ranks == 1) {  // of one rank: a copy
+    if (!reduced || recipe.ranks == 1) {  // a reduction of one rank is a copy
       fill_as<T, Bits>(recipe, reduced ? 0 : source, first + start, length, expected);
     } else if constexpr (std::is_floating_point_v<T>) {
       expect_exact(recipe, to_element, first + start, length, expected);

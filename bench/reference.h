@@ -1,18 +1,18 @@
-// The judge: inputs of every rank from a hash of (seed, rank, index), and what a result must be.
-// Written for clarity and independence; it shares no code with what it judges.
+// The judge: makes every rank's input from a hash of (seed, rank, index), and checks results.
+// Written for clarity and independence; it shares no code with the library under test.
 //
 // Values:
-//   kExact    Floats are small whole numbers whose sums no order of additions can round; products
-//             are of powers of two. Integers are any bits and wrap. Tolerance: none. Average of
-//             floats: two units in the last place (division by n).
-//   kRandom   Floats with full significands of several magnitudes. Tolerance: n roundings of the
-//             sum of magnitudes (of the result, for products); minimum and maximum: none.
+//   kExact    Floats are small whole numbers; their sums are exact in any order. Products use
+//             powers of two. Integers are any bits and wrap. Tolerance: none. Average of floats:
+//             two units in the last place (division by n).
+//   kRandom   Floats with full significands and several magnitudes. Tolerance: n roundings of the
+//             sum of magnitudes (products: of the result); minimum and maximum: none.
 //   kSpecial  NaN, infinities, zeros of both signs, subnormals; integers at their limits. NaN must
 //             stay NaN, -0 must stay -0 where the sign does not depend on the order (minimum and
 //             maximum may return either zero), subnormals must not be flushed.
-// What is only moved must arrive bit by bit; there all bit patterns occur, NaNs too.
+// Data that is only moved must arrive bit for bit; it has all bit patterns, also NaNs.
 //
-// Cost: exact about 1 ns an element and rank, the others about 30.
+// Cost: kExact about 1 ns per element and rank, the others about 30 ns.
 #pragma once
 
 #include <cstddef>
@@ -33,15 +33,16 @@ struct Recipe {
   int ranks = 1;
 };
 
-// Elements [first, first + count) of that rank's input.
+// Writes elements [first, first + count) of `rank`'s input.
 void fill(const Recipe& recipe, int rank, std::size_t first, std::size_t count, void* out);
 
-// How many of the elements at `got` are not what they must be: that rank's inputs from `first` on,
-// or with source -1 the reduction over all ranks. `example` gets a sentence on the first wrong one.
+// Number of wrong elements at `got`. They must equal the input of rank `source` from `first` on, or
+// with source -1 the reduction over all ranks. `example` receives a sentence on the first wrong
+// one.
 std::size_t count_wrong(const Recipe& recipe, int source, std::size_t first, std::size_t count,
                         const void* got, std::string* example);
 
-// By what rank `rank` multiplies its input in a mulsum: 1 (even) or 2 (odd).
+// Factor of `rank`'s input in a mulsum: 1 (even rank) or 2 (odd rank).
 inline int mulsum_factor(int rank) { return rank % 2 == 0 ? 1 : 2; }
 
 }  // namespace rondo::bench

@@ -16,7 +16,7 @@ double subnormal(const TypeInfo& type) {
   return std::ldexp(1.0, type.smallest_exponent - type.significand_bits + 1);
 }
 
-// Uniform in (-1, 1) with a full significand, then one of four magnitudes.
+// Uniform in (-1, 1) with a full significand, scaled to one of four magnitudes.
 double random_value(const TypeInfo& type, std::uint32_t hash, std::uint32_t more) {
   const int bits = type.significand_bits;
   const std::uint64_t wide = (static_cast<std::uint64_t>(hash) << 32) | more;
@@ -25,8 +25,8 @@ double random_value(const TypeInfo& type, std::uint32_t hash, std::uint32_t more
   return (more & 4) != 0 ? -magnitude : magnitude;
 }
 
-// A factor in [1, 2) on even ranks and [1/2, 1) on odd ones, so that products stay in range; few
-// ranks take part where the range is narrow.
+// A factor in [1, 2) on even ranks and [1/2, 1) on odd ranks, so that products stay in range. In
+// types with a narrow range, ranks from 6 on have 1 or -1.
 double random_factor(const TypeInfo& type, int rank, std::uint32_t hash, std::uint32_t more) {
   const int bits = type.significand_bits - 1;
   if (type.largest_exponent < 100 && rank >= 6) return (more & 4) != 0 ? -1 : 1;
@@ -36,10 +36,10 @@ double random_factor(const TypeInfo& type, int rank, std::uint32_t hash, std::ui
   return (more & 4) != 0 ? -magnitude : magnitude;
 }
 
-// What occurs together at one index: chosen so that no order of operations changes the result.
+// Values that occur together at one index: chosen so that the order of operations does not matter.
 double special_value(const TypeInfo& type, Op op, int rank, std::uint32_t palette,
                      std::uint32_t hash) {
-  // More ones than a narrow significand counts would be rounded: further ranks are neutral.
+  // More ones than a narrow significand can count would be rounded, so further ranks are neutral.
   if (rank >= 1ll << (type.significand_bits - 1)) return op == Op::kProd ? 1 : -0.0;
   const double infinite = type.has_infinity ? kInfinity : 1;
   const double tiny = subnormal(type);
@@ -49,7 +49,7 @@ double special_value(const TypeInfo& type, Op op, int rank, std::uint32_t palett
       {infinite, -infinite, 1, -1}, {kNaN, 1, 1, 1},
       {-infinite, 1, -0.0, 1},      {1, -1, 1, 1},
   };
-  // Products of subnormals vanish; before an infinity or after it is not the same.
+  // Products of subnormals become 0, and before or after an infinity that gives different results.
   if (op == Op::kProd && palette % 8 == 2) return hash % 4 == 0 ? -1 : 1;
   return choices[palette % 8][hash % 4];
 }

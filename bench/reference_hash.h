@@ -1,4 +1,4 @@
-// The hash behind the judge's inputs: 32 well mixed bits of (seed, rank, index).
+// The hash for the judge's inputs (reference.h): 32 well mixed bits of (seed, rank, index).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ constexpr std::uint32_t hash_at(std::uint32_t key, std::size_t index) {
              static_cast<std::uint32_t>(index >> 32) * 0x846ca68bu + key);
 }
 
-// The same on every rank: which ranks do what at this index.
+// A value for `rank` whose hash is the same on every rank: for choices that the ranks share.
 inline constexpr int kShared = -1;
 
 }  // namespace rondo::bench

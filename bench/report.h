@@ -1,7 +1,5 @@
 // Results as files: JSON (one object, nccl-tests' names with real booleans and numbers), CSV (one
-// row a measurement), and the comparison with an earlier JSON.
-//
-// Files appear whole or not at all: written beside their name, then renamed.
+// row per measurement), and the comparison with an earlier JSON.
 #pragma once
 
 #include <string>
@@ -18,12 +16,12 @@ struct Rank {
   int pid = 0;
   std::string host;
   std::string device;
-  int number = 0;  // of the device on its host
+  int number = 0;  // index of the device on its host
   std::string bus_id;
-  // Only with the device's first rank: of copies inside it, read and written bytes; and of those
-  // that it writes to another device, 0 where there is none.
+  // Set for the first rank of a device: copies inside it, read plus written bytes; copies to
+  // another device, 0 if there is none.
   double copy_gbs = 0, link_gbs = 0;
-  double network_gbs = 0;  // of its host, by the topology (rondoCommNetworkRate); 0: not known
+  double network_gbs = 0;  // of its host, from the topology (rondoCommNetworkRate); 0: unknown
 };
 
 struct Context {
@@ -41,8 +39,8 @@ struct Comparison {
   int compared = 0;
   std::vector<std::string> slower;  // one sentence each
 };
-// Medians of this run against those of the file, for measurements that both have: same collective,
-// ranks, kind of launch, size, type, operation, root and side.
+// Compares medians of this run with those of the file, for measurements that both have: same
+// collective, ranks, kind of launch, size, type, operation, root and side.
 Result<Comparison> compare(const std::string& baseline_path, const Context& context,
                            const Options& options, const Run& run);
 

@@ -1,4 +1,4 @@
-// What a benchmark run found: rows of two sides (out of place, in place), and their arithmetic.
+// Results of a benchmark run: rows of two sides (out of place, in place), and their arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace rondo::bench {
 
-// Of a list of times; percentiles by nearest rank.
+// Statistics of a list of times; percentiles by nearest rank.
 struct Summary {
   double mean = 0, min = 0, max = 0, p50 = 0, p95 = 0, p99 = 0;
   double deviation = 0;  // standard
@@ -21,11 +21,11 @@ Summary summarise(std::vector<double> samples);
 
 // One rank's report on one measurement.
 struct RankReport {
-  double mean_us = 0;       // of one call, over all timed iterations
-  std::uint64_t wrong = 0;  // elements (and guard bytes) that are not what they must be
-  std::string example;      // the first of them
+  double mean_us = 0;       // per call, over all timed iterations
+  std::uint64_t wrong = 0;  // number of wrong elements and guard bytes
+  std::string example;      // the first wrong one
   std::string plan;
-  std::vector<float> samples_us;  // of one call, by iteration
+  std::vector<float> samples_us;  // per call, by iteration
 };
 std::string pack(const RankReport& report);
 RankReport unpack(const std::string& bytes);
@@ -34,13 +34,13 @@ inline constexpr std::int64_t kNotChecked = -1;
 
 struct Side {
   bool measured = false;
-  double time_us = 0;  // as -a says
+  double time_us = 0;  // by -a
   double algorithm_gbs = 0, bus_gbs = 0;
-  double roofline = 0;  // the least time that the call can take, over time_us; 0: not on devices
-  std::string_view roof_of{};  // what limits it: bench/roofline.h
+  double roofline = 0;         // minimum possible time / time_us; 0: unknown, or host memory
+  std::string_view roof_of{};  // the limit: bench/roofline.h
   std::int64_t wrong = kNotChecked;
-  Summary iterations;  // of the slowest rank in each iteration
-  Summary ranks;       // of the ranks' means
+  Summary iterations;  // over the slowest rank of each iteration
+  Summary ranks;       // over the ranks' means
   int slowest_rank = 0;
   std::vector<double> rank_us;
   std::vector<double> samples_us;
@@ -56,7 +56,7 @@ struct Row {
   Side out_of_place, in_place;
 };
 
-// Puts the ranks' reports together. checked: whether wrong counts mean anything.
+// Merges the ranks' reports. Without `checked`, wrong counts are ignored.
 Side combine(const std::vector<RankReport>& reports, const Options& options, const Layout& layout,
              bool checked);
 

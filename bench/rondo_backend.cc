@@ -56,7 +56,7 @@ class RondoBackend : public Backend {
   }
 
   void abort() override {
-    aborted_ = true;  // the handle is no more
+    aborted_ = true;  // the handle becomes invalid
     ncclCommAbort(comm_);
   }
 
@@ -132,7 +132,7 @@ class RondoBackend : public Backend {
 
   ncclResult_t register_buffer(void* memory, std::size_t bytes, bool window) override {
     if (window) {
-      windows_.push_back(nullptr);  // set at the group's end, where there is one
+      windows_.push_back(nullptr);  // inside a group: set at its end
       return ncclCommWindowRegister(comm_, memory, bytes, &windows_.back(),
                                     NCCL_WIN_COLL_SYMMETRIC);
     }
@@ -183,7 +183,7 @@ class RondoBackend : public Backend {
     return static_cast<ncclResult_t>(outcome.code());
   }
 
-  // To the next rank, from the one before.
+  // Sends to the next rank, receives from the previous one.
   ncclResult_t pass_on(const Call& call) {
     const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
     return exchange(call.send, next, call.recv, previous, call.layout->count, call);
@@ -198,8 +198,8 @@ class RondoBackend : public Backend {
     return sent != ncclSuccess ? sent : received != ncclSuccess ? received : ended;
   }
 
-  // All-gather by doubling: in step k a rank swaps the 2^k blocks that it has with the rank whose
-  // number differs in bit k.
+  // All-gather by doubling: in step k a rank exchanges its 2^k blocks with the rank whose number
+  // differs in bit k.
   ncclResult_t hypercube(const Call& call) {
     const std::size_t block = call.layout->count * info(call.type).size;
     char* recv = static_cast<char*>(call.recv);
@@ -227,7 +227,7 @@ class RondoBackend : public Backend {
 
   int rank_ = 0, ranks_ = 1;
   std::unique_ptr<GpuLane> gpu_;
-  std::string failure_;  // of a CUDA call of this benchmark's own
+  std::string failure_;  // error of a CUDA call made by the benchmark itself
   ncclComm_t comm_ = nullptr;
   std::atomic<bool> aborted_{false};
   rondoStream_t stream_ = nullptr;

@@ -1,4 +1,4 @@
-// The product's Backend: nccl.h and rondo.h.
+// RondoBackend: the Backend that measures Rondo itself, by nccl.h and rondo.h.
 #pragma once
 
 #include <memory>

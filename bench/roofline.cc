@@ -11,7 +11,7 @@
 namespace rondo::bench {
 namespace {
 
-// Ranks with equal keys have the same number.
+// Numbers the ranks by key: equal keys get the same number.
 template <class Key>
 std::vector<int> numbered(std::span<const Rank> ranks, Key key) {
   std::map<std::string, int> numbers;
@@ -36,8 +36,8 @@ Crossings crossings(std::span<const int> place_of_rank, std::span<const int> are
                     const Test& test, double spread, std::size_t bytes) {
   const std::size_t places = count_of(place_of_rank);
   const bool several_areas = count_of(area_of_rank) > 1;
-  using Data = std::tuple<int, std::size_t, std::size_t>;  // whose, from where, how many elements
-  std::map<Data, std::set<int>> wanted;                    // by places
+  using Data = std::tuple<int, std::size_t, std::size_t>;  // source rank, offset, element count
+  std::map<Data, std::set<int>> wanted;                    // places that need it
   for (std::size_t r = 0; r < place_of_rank.size(); ++r)
     for (const Piece& piece :
          layout(test, static_cast<int>(r), place_of_rank.size(), spread, bytes).pieces) {
@@ -52,7 +52,7 @@ Crossings crossings(std::span<const int> place_of_rank, std::span<const int> are
   for (const auto& [data, there] : wanted) {
     const auto& [source, offset, count] = data;
     const double size = static_cast<double>(count) * width;
-    const bool sum = source == kEveryRank;  // of which every place has a part, and none has all
+    const bool sum = source == kEveryRank;  // every place has a part of it, none has all
     std::size_t passes = sum ? places - 1 : 0;
     for (std::size_t p = 0; p < places; ++p) {
       const auto place = static_cast<int>(p);
@@ -63,7 +63,7 @@ Crossings crossings(std::span<const int> place_of_rank, std::span<const int> are
       if (wants && lacks) found.of_place[p].in += size;
       if (wants && !has) ++passes;
     }
-    // Once a place has the sum, it has to reach the others.
+    // After one place has the sum, the others must receive it.
     if (sum) passes += there.size() - 1;
     found.all += static_cast<double>(passes) * size;
   }
@@ -71,8 +71,8 @@ Crossings crossings(std::span<const int> place_of_rank, std::span<const int> are
 }
 
 Roof roof_of(std::span<const Rank> ranks, const Test& test, double spread, std::size_t bytes) {
-  // A device is known by where it is plugged in: its number is another one in each process that
-  // sees a part of them.
+  // The bus id identifies a device: its number can differ between processes that see only some of
+  // the devices.
   const std::vector<int> device_of_rank =
       numbered(ranks, [](const Rank& rank) { return rank.host + " " + rank.bus_id; });
   const std::vector<int> host_of_rank = numbered(ranks, [](const Rank& rank) { return rank.host; });

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What ranks in host memory were measured to take, beside what rondo simulate and the planner say.
+"""Measured times of ranks in host memory, compared with rondo simulate and the planner.
 
   python3 bench/simulated_hosts.py [--program build/release/bin/rondo] [--all]
 
 Reads a stored run of bench/compare.sh (bench/results/host/results.json: Rondo's processes and
-threads) and prints the table of docs/plan/simulate.md; --all prints every call. Nothing is
-measured here.
-Both sides know this machine's caches, so ask on a machine like that of the run.
+threads) and prints the table of docs/plan/simulate.md; --all prints every call. This measures
+nothing. Both sides depend on this machine's caches, so run it on a machine like that of the stored
+run.
 """
 import argparse
 import csv
@@ -23,7 +23,7 @@ NAMES = {"all_to_all": "alltoall"}
 
 
 def predicted(program, operation, ranks, cores, threads):
-    """(played, planner's closed form) of what would run, in microseconds, by bytes."""
+    """(simulated, planner's closed form) of the chosen algorithm, in microseconds, by bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "simulated.csv")
         subprocess.run(

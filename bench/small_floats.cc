@@ -21,7 +21,7 @@ Format format_of(const TypeInfo& type) {
   const int width = static_cast<int>(type.size) * 8;
   const std::uint64_t exponents = (1ull << (width - 1 - stored)) - 1;
   const std::uint64_t ones = (1ull << stored) - 1;
-  // Without an infinity the highest exponent is an ordinary one whose last code means NaN.
+  // In a type without infinity the highest exponent has normal values; only its last code is NaN.
   const std::uint64_t largest =
       type.has_infinity ? ((exponents - 1) << stored) | ones : ((exponents << stored) | ones) - 1;
   return {stored, bias, exponents, 1ull << (width - 1), largest};
@@ -59,7 +59,7 @@ std::uint64_t encode(const TypeInfo& type, double x) {
   exponent = std::max(exponent, type.smallest_exponent);
   std::uint64_t bits = format.largest + 1;
   if (exponent <= type.largest_exponent) {
-    // In units of the last place; a carry into the next exponent is the right code by itself.
+    // In units of the last place. A carry into the next exponent also gives the right code.
     const double units = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
     const std::uint64_t base = static_cast<std::uint64_t>(exponent - type.smallest_exponent)
                                << format.mantissa_bits;

@@ -1,5 +1,5 @@
-// Values of any float type as doubles and back: the judge's own conversions, by arithmetic on
-// values rather than on bits, so that they share nothing with what they judge.
+// Conversions between any float type and double, for the judge (reference.h). They use arithmetic
+// on values, not on bits, so that they share nothing with the library under test.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace rondo::bench {
 
-// The value that these bits mean (the low bits of `bits`; NaN where they mean one).
+// The value of the low bits of `bits`; may be NaN.
 double decode(const TypeInfo& type, std::uint64_t bits);
 
-// The bits of the value nearest to x, ties to even; beyond the largest value infinity, or, for a
-// type without, the largest value. NaN gives a NaN.
+// The bits of the value nearest to x, ties to even. Beyond the largest value: infinity, or the
+// largest value if the type has no infinity. NaN gives a NaN.
 std::uint64_t encode(const TypeInfo& type, double x);
 
 }  // namespace rondo::bench

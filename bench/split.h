@@ -1,9 +1,9 @@
-// NCCL_TESTS_SPLIT: the ranks of a run in groups that each have a communicator of their own and are
-// measured at once, as calls of several groups compete in a real job.
+// Split (NCCL_TESTS_SPLIT): divides the ranks of a run into groups. Each group has its own
+// communicator; all groups are measured at the same time, as groups compete in a real job.
 //
 // "AND 3", "OR 1", "MOD 2", "DIV 4" (or &, |, %, / before the number; decimal, 0x or 0b): rank r is
-// in group r OP number. NCCL_TESTS_SPLIT_MASK=3, in hexadecimal, is "AND 0x3". Within a group ranks
-// keep their order.
+// in group r OP number. NCCL_TESTS_SPLIT_MASK=3, in hexadecimal, is "AND 0x3". Ranks keep their
+// order within a group.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ class Split {
     int group, rank, ranks;  // rank and ranks in the group
   };
   Member place_of(int rank, int ranks) const;
-  std::set<int> sizes(int ranks) const;  // in ranks, of all groups
+  std::set<int> sizes(int ranks) const;  // numbers of ranks of the groups
 
  private:
   enum class Op { kNone, kAnd, kOr, kMod, kDiv };

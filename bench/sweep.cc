@@ -19,7 +19,7 @@
 namespace rondo::bench {
 namespace {
 
-// What all threads of a process share.
+// State that all threads of a process share.
 class Process {
  public:
   Process(const ProcessRun& run, ProcessTeam& processes)
@@ -48,7 +48,7 @@ class Process {
  private:
   using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-  // What cannot work, seen alike by all processes.
+  // Refuses what cannot work; all processes get the same result.
   int refuse() const {
     const auto say = [&](const std::string& text) {
       if (processes_.rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, text);
@@ -71,7 +71,7 @@ class Process {
         std::max(needs.send, options_.rotate) + std::max(needs.recv, options_.rotate);
     const std::size_t all = per_rank * here * static_cast<std::size_t>(options_.threads) *
                             static_cast<std::size_t>(options_.gpus);
-    // Processes look at different moments; only the first decides, the others would have followed.
+    // Free memory changes between the processes' checks, so only process 0 decides.
     if (processes_.rank() == 0 && all > available_memory())
       return say(fmt::format(
                  "the buffers of this host's ranks take {:.1f} GiB, but only {:.1f} GiB "
@@ -176,7 +176,7 @@ class Process {
     return register_buffers(lanes);
   }
 
-  // The first rank of every group makes its id.
+  // Rank 0 of every group creates the group's id.
   Result<std::map<int, ncclUniqueId>> ids_of_groups(int index, const Lanes& lanes) {
     std::string mine;
     for (const auto& lane : lanes) {
@@ -218,7 +218,7 @@ class Process {
     return ok_status();
   }
 
-  // Who is here; process 0 prints it.
+  // Gathers the ranks' places; process 0 prints them.
   Status introduce(int index, const Lanes& lanes) {
     RONDO_TRY(std::string mine, placement_.describe(lanes));
     RONDO_TRY(auto all, team_.all_gather(index, mine));
@@ -254,7 +254,7 @@ class Process {
     std::fflush(run_.out);
   }
 
-  // One row: both sides, then printed as a whole.
+  // Measures both sides of one row, then prints it as a whole.
   Status row(const Bench& bench, Test test, std::size_t bytes) {
     Row row;
     for (const bool in_place : {false, true}) {
@@ -288,7 +288,7 @@ class Process {
         }
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
-      // Groups share links and networks: what limits each of them is not known.
+      // Groups share links and networks, so the limit of each group is unknown.
       const bool one_group = *split_->sizes(ranks_).begin() == ranks_;
       const Roof roof =
           one_group ? roof_of(context_.devices, test, options_.spread, bytes) : Roof{};

@@ -1,7 +1,7 @@
-// run_process(): this process's part of a benchmark run: its threads join the communicator, walk
-// through types, operations, roots and sizes, and process 0 reports.
+// run_process(): this process's part of a benchmark run. Its threads join the communicator and
+// iterate over types, operations, roots and sizes; process 0 prints the results.
 //
-// Tests call it with ranks as threads, a backend of their own and a stream that collects output.
+// Tests call it with threads as ranks, their own backend, and a stream that collects the output.
 #pragma once
 
 #include <cstdio>
@@ -16,15 +16,15 @@ namespace rondo::bench {
 
 struct ProcessRun {
   const Options& options;
-  const rondo_launch_t& launch;  // which process this is
+  const rondo_launch_t& launch;  // this process's place among all
   MakeBackend make_backend;
   std::FILE* out = stdout;
-  std::FILE* progress = nullptr;  // a terminal, or none
+  std::FILE* progress = nullptr;  // a terminal; nullptr: none
   std::vector<std::string> arguments;
 };
 
-// The process's exit code. Only process 0 answers for the results; others end with 0 unless a call
-// failed in them.
+// Returns the exit code. Only process 0's depends on the results; the other processes return 0
+// unless a call failed in them.
 int run_process(const ProcessRun& run);
 
 }  // namespace rondo::bench

@@ -1,4 +1,4 @@
-// What a sweep has to know before it starts: when and where it runs, and how large its buffers are.
+// Facts that a sweep needs before it starts: time, host name, and buffer sizes.
 #pragma once
 
 #include <fmt/chrono.h>
@@ -21,7 +21,7 @@ inline std::string time_of_day() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
 }
 
-// One word. NCCL_HOSTID, by which the library tells hosts apart, comes before the system's name.
+// One word. NCCL_HOSTID, which the library uses to tell hosts apart, overrides the system's name.
 inline std::string host_name() {
   if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr && *id != '\0') {
     std::string word = id;
@@ -38,7 +38,7 @@ struct Needs {
   std::size_t send = 0, recv = 0;  // bytes, maximum over the ranks
 };
 
-// For calls of `ranks` ranks.
+// Raises `needs` to those of calls of `ranks` ranks.
 inline void raise_needs(const Options& options, int ranks, Needs* needs) {
   for (const std::size_t bytes : sweep_sizes(options))
     for (const ncclDataType_t type : options.types)
@@ -54,7 +54,7 @@ inline void raise_needs(const Options& options, int ranks, Needs* needs) {
         }
 }
 
-// groups: number of ranks of each group. The fewer ranks, the larger one rank's block of a size.
+// groups: number of ranks of each group. Groups with fewer ranks have larger blocks per rank.
 inline Needs needs_of(const Options& options, const std::set<int>& groups) {
   Needs needs;
   for (const int ranks : groups) raise_needs(options, ranks, &needs);

@@ -68,7 +68,7 @@ std::string table_row(const Options& options, const Row& row) {
   line += side_fields(options, row.in_place);
   if (!options.plain) {
     const Side& side = row.out_of_place;
-    // "3+12%": rank 3 took 12 % longer than the ranks did on average.
+    // "3+12%": rank 3 took 12 % longer than the ranks' average.
     const double above = side.ranks.mean > 0 ? side.ranks.max / side.ranks.mean - 1 : 0;
     const std::string roof =
         options.devices > 0

@@ -1,5 +1,5 @@
-// The table on standard output: nccl-tests' lines to the character, and after its thirteen fields,
-// unless --plain, the out-of-place side's percentiles, the slowest rank and the plan.
+// The table on standard output: exactly nccl-tests' lines. Without --plain, its 13 fields are
+// followed by the out-of-place side's percentiles, the slowest rank and the plan.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace rondo::bench {
 std::string table_header(const Options& options);
 std::string table_row(const Options& options, const Row& row);
 
-// A number in `width` characters: two decimals, fewer where they do not fit, then an exponent.
+// A number in `width` characters: two decimals, fewer if they do not fit, then an exponent.
 std::string shrink(double value, int width);
 
 }  // namespace rondo::bench

@@ -1,10 +1,10 @@
-// Team: the threads that measure, in all processes, exchanging a few bytes beside the library that
-// is being measured (which may be broken).
+// ProcessTeam, ThreadTeam: the measuring threads of all processes exchange a few bytes without the
+// library under test (which may be broken).
 //
-// Members are numbered process * threads + thread. all_gather() is also the barrier. Bounded: a
-// member that dies or fails ends the waits of all with an error; silence does after `deadline`.
+// Member number = process * threads + thread. all_gather() is also the barrier. All waits are
+// bounded: they fail if a member dies or fails, or after `deadline` if a member does not arrive.
 // Cost: within a process a mutex and a condition variable; between processes one message to process
-// 0 and one back, some tens of microseconds. Never inside a measured loop.
+// 0 and one back, tens of microseconds. Do not use it inside a measured loop.
 //
 //   RONDO_TRY(auto processes, ProcessTeam::meet(launch, 60));
 //   ThreadTeam team(*processes, 2);          // then, in thread t:
@@ -24,7 +24,7 @@ namespace rondo::bench {
 
 class ProcessTeam {
  public:
-  // Of launch.size processes, which all call this; at once where that is 1. Seconds.
+  // All launch.size processes call this; with one it returns at once. Times in seconds.
   static Result<std::unique_ptr<ProcessTeam>> meet(const rondo_launch_t& launch, double timeout,
                                                    double deadline = 3600);
 
@@ -34,7 +34,7 @@ class ProcessTeam {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Every process gives bytes, every process gets all of them in rank order.
+  // Every process passes bytes and receives those of all processes, in rank order.
   Result<std::vector<std::string>> all_gather(const std::string& mine);
 
  private:
@@ -43,7 +43,7 @@ class ProcessTeam {
 
   int rank_, size_;
   double deadline_;
-  rondoLaunch_t launch_ = nullptr;  // where there are several processes
+  rondoLaunch_t launch_ = nullptr;  // nullptr with one process
 };
 
 class ThreadTeam {
@@ -56,7 +56,7 @@ class ThreadTeam {
 
   Result<std::vector<std::string>> all_gather(int thread, std::string bytes);
   Status barrier(int thread);
-  // This thread gives up: the others of the process return this error from all_gather.
+  // This thread gives up: all_gather returns this error on the other threads of the process.
   void leave(const Error& why);
 
  private:

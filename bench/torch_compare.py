@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Collectives of torch.distributed on CPU tensors: Rondo beside gloo, taking turns in one run.
+"""Collectives of torch.distributed on CPU tensors: compares Rondo with gloo, in turns in one run.
 
   python bench/torch_compare.py [--ranks 2 4] [--most 64M] [--png FILE] [--json FILE] [--quick]
   python bench/torch_compare.py --only all_reduce --least 64M --no-ddp       one line of it
   mpirun -n 2 python bench/torch_compare.py       and mpi, where this build of torch has it
 
 Needs an installed torch and api/torch (matplotlib for --png). Every call is timed on every rank;
-the slowest rank counts; medians. "C" is Rondo's C function on the same memory, "async" is
-async_op=True and wait(), "fake" is torch's own backend that does nothing: what any backend costs.
-DDP is a step of a model with 25 million parameters. Ends with the targets that were measured.
+the slowest rank counts; figures are medians. "C" is Rondo's C function on the same memory, "async"
+is async_op=True and wait(), "fake" is torch's own backend that does nothing: the cost of any
+backend. DDP is a step of a model with 25 million parameters. Ends with the targets that were
+measured.
 """
 
 import argparse
@@ -25,9 +26,9 @@ import torch.distributed as dist
 
 FORK = multiprocessing.get_context("fork")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
-BESIDE = ("C", "fake", "async", "mpi")  # columns that not every line has
+BESIDE = ("C", "fake", "async", "mpi")  # columns that only some lines have
 
-# What is to be reached: by ranks where it depends on them.
+# Targets; those that depend on the number of ranks are by ranks.
 MEAN_RATIO = {2: 12, 4: 10}
 LARGE_ALL_REDUCE, LARGE_RATIO = 64 << 20, {2: 5, 4: 2.5}
 MOST_ADDED_US, MOST_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
@@ -78,15 +79,15 @@ def timed(call, repeats):
 
 
 def slowest(times):
-    """Per repetition the slowest rank; the median of these, in microseconds."""
+    """The slowest rank of each repetition; the median of these, in microseconds."""
     tensor = torch.tensor(times)
     dist.all_reduce(tensor, dist.ReduceOp.MAX)
     return tensor.median().item() * 1e6
 
 
 def compare(calls, byte_count, quick):
-    """Medians of calls that take turns; each turn begins with a call that does not count, since
-    the caches hold what the one before has used."""
+    """Medians of calls that take turns. The first call of each turn does not count, since the
+    caches hold the data of the call before."""
     turns = 3 if quick else 7
     repeats = max(3, min(50, (1 << 25) // max(byte_count, 1)))
     collected = {name: [] for name in calls}
@@ -107,7 +108,7 @@ def send_nothing(state, bucket):
 
 
 def ddp_steps(group, hook=None):
-    """A step with gradients summed (by the hook), and one for which DDP does nothing."""
+    """A step with gradients summed (by the hook), and one in which DDP does nothing."""
     from torch.nn.parallel import DistributedDataParallel
 
     torch.manual_seed(0)
@@ -138,7 +139,7 @@ def ddp(groups, quick):
 
 
 def all_groups(by_mpirun):
-    """One of every backend, all ranks in each."""
+    """One group of every backend, with all ranks in each."""
     import torch.testing._internal.distributed.fake_pg  # noqa: F401  registers "fake"
 
     names = ["gloo", "rondo", "fake"]
@@ -168,7 +169,7 @@ def run_rank(rank, size, store, options, by_mpirun=False):
     both = {name: groups[name] for name in ("gloo", "rondo")}
     steps = ddp(both, options.quick) if options.ddp and not options.quick else None
     dist.barrier()
-    dist.destroy_process_group()  # threads of gloo may not outlive the interpreter
+    dist.destroy_process_group()  # threads of gloo must not outlive the interpreter
     return rows, steps
 
 
@@ -202,7 +203,7 @@ def measure(size, options):
 
 
 def mpirun_world():
-    """Rank and size where mpirun has started this process, else None."""
+    """Rank and size if mpirun has started this process, else None."""
     from rondo.torch.launchers import RANKS, SIZES, first_of
 
     of_mpi = [name for name in RANKS if name.startswith(("OMPI_", "PMI_"))]
@@ -248,7 +249,7 @@ def mean_ratio(rows):
 
 
 def targets(size, rows, steps):
-    """(what, value, limit, whether the limit is a lower one), as far as it was measured."""
+    """(what, value, limit, whether the limit is a lower one), for the measured targets."""
     yield "smallest ratio", min(ratio_of(times) for _, _, times in rows), 1, True
     if size in MEAN_RATIO and {name for name, _, _ in rows} == set(COLLECTIVES):
         yield "geometric mean of the ratios", mean_ratio(rows), MEAN_RATIO[size], True
@@ -265,7 +266,7 @@ def targets(size, rows, steps):
     if 4 in with_c and size in MOST_ASYNC_US:
         yield "async_op and wait, 4 B, us", with_c[4]["async"], MOST_ASYNC_US[size], False
     if steps:
-        # DDP copies gradients into buckets and back even where nothing is sent.
+        # DDP copies gradients into buckets and back even if nothing is sent.
         both = {who: steps[f"{who} step"] for who in ("gloo", "rondo")}
         for over, less in (
             ("a step in which DDP sends nothing", {who: steps["nothing sent"] for who in both}),

@@ -1,5 +1,5 @@
-// Watchdog: calls `expired` on its own thread where disarm() does not come within the seconds given
-// to arm(). Used for -T; without it no thread exists.
+// Watchdog: calls `expired` on its own thread if disarm() is not called within the seconds given to
+// arm(). Used for -T; without -T this thread does not exist.
 #pragma once
 
 #include <chrono>
@@ -65,7 +65,7 @@ class Watchdog {
   std::condition_variable changed_;
   std::optional<Clock::time_point> until_;
   bool fired_ = false, stop_ = false;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;  // last: starts after the others are initialised
 };
 
 }  // namespace rondo::bench

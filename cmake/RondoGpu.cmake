@@ -1,5 +1,5 @@
-# The CUDA side of the build, as RONDO_GPU says: none, cuda, auto (cuda if nvcc is found), simt.
-# -DRONDO_CUDA=OFF means none whatever a preset says, -DRONDO_CUDA=ON means cuda.
+# The CUDA side of the build, chosen by RONDO_GPU: none, cuda, auto (cuda if nvcc is found), simt.
+# -DRONDO_CUDA=OFF overrides a preset with none, -DRONDO_CUDA=ON with cuda.
 if(DEFINED RONDO_CUDA AND NOT RONDO_GPU STREQUAL "simt")
   if(RONDO_CUDA)
     set(RONDO_GPU "cuda")
@@ -23,7 +23,7 @@ endif()
 
 if(RONDO_GPU STREQUAL "cuda")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # Real code for every generation, and PTX of the last one for those to come.
+    # Machine code for every generation, and PTX of the last one for future GPUs.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
   endif()
   if(RONDO_CCACHE)
@@ -31,19 +31,19 @@ if(RONDO_GPU STREQUAL "cuda")
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
-  # CMake 3.25 does not find out by itself that this nvcc knows C++20.
+  # CMake 3.25 does not detect that this nvcc supports C++20.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-# -fmad=false: host and CUDA give equal bits for one order of operations.
+# -fmad=false: host and CUDA give equal bits for the same order of operations.
 set(RONDO_NVCC_FLAGS -fmad=false --expt-relaxed-constexpr --compress-mode=size -Xptxas -v
     -Wno-deprecated-gpu-targets)
 
 # Adds the kernels of kernels/cuda: compiled by nvcc, or as C++ for the emulated GPU. Only they and
-# the table of CUDA calls are told which: every other source has the same flags in all builds, so
-# that a compiler cache serves them all.
+# the table of CUDA calls have flags that depend on this. All other sources have the same flags in
+# all builds, so a compiler cache serves them all.
 function(rondo_gpu_kernels target)
   if(RONDO_GPU STREQUAL "none")
     return()
@@ -51,7 +51,7 @@ function(rondo_gpu_kernels target)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
   target_sources(${target} PRIVATE ${kernels} ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels.cc)
   if(RONDO_GPU STREQUAL "simt")
-    # Kernels leave arrays uninitialised whose elements are all set where they are read: registers.
+    # Kernels keep arrays in registers uninitialised and set every element before they read it.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
                                 "-xc++;-Wno-maybe-uninitialized;-Wno-uninitialized")
     set(table ${CMAKE_SOURCE_DIR}/tests/simt/gpu_simt.cc)

@@ -1,11 +1,11 @@
-# Layers: a static library of all sources below a folder, of up to four parts. A part is a unity
-# build by itself, so that builds with and without GPUs share the objects of all other parts.
+# A layer is a static library of all sources below a folder, in up to four parts. Each part is a
+# separate unity build, so builds with and without GPUs share the objects of all other parts.
 #
 #   calls         what runs in calls
 #   once          what runs once a process or a communicator: Release compiles it for size
 #   engine...     collectives/gpu, in builds with GPUs: both kinds
 
-# What runs once a process or a communicator, and not in its calls.
+# Sources that run once per process or communicator, and not in its calls.
 set(RONDO_NOT_IN_CALLS
     "^base/(env|fmt|json|output_file|printable)"
     ^topology/
@@ -22,14 +22,14 @@ set(RONDO_NOT_IN_CALLS
     ^transport/socket/interfaces
     ^transport/tcp/tcp_network
     "^transport/(ucx|verbs)/[^/]*.cc$")
-# What a build without GPUs has of collectives/gpu: absent.cc in place of the engine, and the plans
-# that `rondo explain` and `rondo simulate` make for GPUs that are not here.
+# Sources of collectives/gpu in a build without GPUs: absent.cc instead of the engine, and the plans
+# that `rondo explain` and `rondo simulate` make for GPUs that are not present.
 string(CONCAT RONDO_GPU_WITHOUT_ENGINE
        "/collectives/gpu/(absent|channel_search|explain_devices|internode_plan|pointers"
        "|reachability|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
        "|launch/message_launches).cc$")
 
-# Sources that only some builds have: what they have in common with others stays equal in all.
+# Removes sources that only some builds have, so that the remaining objects are equal in all builds.
 function(rondo_remove_absent list_name)
   set(kept ${${list_name}})
   set(optional ${kept})
@@ -56,7 +56,8 @@ function(rondo_remove_absent list_name)
   set(${list_name} ${kept} PARENT_SCOPE)
 endfunction()
 
-# rondo_part(<layer> <part> <list of sources> libraries...): objects of what runs in calls and once.
+# rondo_part(<layer> <part> <list of sources> libraries...): objects of sources for calls and for
+# once.
 function(rondo_part layer part list_name)
   set(calls ${${list_name}})
   foreach(place ${RONDO_NOT_IN_CALLS})
@@ -97,7 +98,7 @@ function(rondo_layer name)
   endforeach()
   set(packages "")
   if(name STREQUAL "topology")
-    # Static, as so little of it is needed.
+    # Static, because only little of it is used.
     list(APPEND packages pugixml::static)
     if(NOT RONDO_PORTABLE)
       list(APPEND packages PkgConfig::HWLOC)
@@ -122,18 +123,18 @@ function(rondo_layer name)
   endif()
 endfunction()
 
-# Each is compiled by itself for every instruction set, also in a unity build.
+# Each is compiled separately for every instruction set, also in a unity build.
 function(rondo_simd_kernels)
   file(GLOB per_target CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/host/simd/*.cc)
   set_source_files_properties(${per_target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  # Vectors are values on the stack there, thousands of them: to watch those quadruples the time
-  # of compilation. The memory that is reduced is watched, and sums that overflow are.
+  # There, vectors are thousands of values on the stack; checking them takes four times as long to
+  # compile. The reduced memory and overflowing sums are still checked.
   if(RONDO_SANITIZE AND RONDO_FUZZ)
     set_source_files_properties(${per_target} PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
   elseif(RONDO_SANITIZE MATCHES address)
     set_source_files_properties(${per_target} PROPERTIES COMPILE_OPTIONS
       "-fno-sanitize=undefined;-fsanitize=signed-integer-overflow,shift;--param=asan-stack=0")
   endif()
-  # Headers only: kernels/host/simd_target.h chooses the instruction set at run time.
+  # Header only: kernels/host/simd_target.h chooses the instruction set at run time.
   target_include_directories(rondo_kernels_calls SYSTEM PRIVATE ${HWY_INCLUDE_DIRS})
 endfunction()

@@ -1,4 +1,4 @@
-# Compiler settings and third-party packages that every target shares.
+# Compiler settings and third-party packages of all targets.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -10,7 +10,7 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)  # headers are half of a compilation
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)  # headers are half of the compile time
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
@@ -21,22 +21,22 @@ if(RONDO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_package(Threads REQUIRED)
-# Libraries and programs that need nothing but glibc: for wheels, bundles and other places far from
-# their build machine, and beside other libraries' libstdc++. Programs find the libraries in ../lib.
+# Libraries and programs that need only glibc: for wheels, bundles and other machines than the build
+# machine, and for use beside another libstdc++. Programs find the libraries in ../lib.
 if(RONDO_PORTABLE)
   set(OPENSSL_USE_STATIC_LIBS ON)
   add_link_options(-static-libgcc $<$<NOT:$<LINK_LANGUAGE:C>>:-static-libstdc++>)
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 endif()
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-# Static: a context switch needs no library of its own beside librondo.so.
+# Static, so that a context switch needs no library beside librondo.so.
 set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_package(pugixml REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-# InfiniBand and RoCE: the header's types alone. The library is looked for at run time.
+# InfiniBand and RoCE: only the header's types. The library is loaded at run time.
 option(RONDO_VERBS "Build the transport over libibverbs, where its header is found" ON)
 if(RONDO_VERBS)
   find_path(RONDO_VERBS_HEADERS infiniband/verbs.h)
@@ -54,17 +54,17 @@ if(RONDO_UCX)
   endif()
 endif()
 
-# -ffp-contract=off: host and CUDA must give equal bits for one order of operations.
+# -ffp-contract=off: host and CUDA must give equal bits for the same order of operations.
 add_library(rondo_flags INTERFACE)
 target_compile_options(rondo_flags INTERFACE
                        $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -ffp-contract=off>)
 target_include_directories(rondo_flags INTERFACE ${CMAKE_SOURCE_DIR})
-# GCC checks format strings for an eighth of the time of a compilation. clang-tidy does it instead:
-# .ci/tidy.py takes these definitions back.
+# GCC's check of format strings takes an eighth of the compile time. clang-tidy checks them instead:
+# .ci/tidy.py removes these definitions.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_definitions(rondo_flags INTERFACE FMT_CONSTEVAL= FMT_USE_CONSTEVAL=0)
 endif()
-# Of what the libraries do not call, the linker keeps nothing.
+# The linker drops everything that the libraries do not call.
 target_compile_options(
   rondo_flags
   INTERFACE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-ffunction-sections>)
@@ -75,8 +75,8 @@ endif()
 if(RONDO_SANITIZE)
   target_compile_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
-  # Half the time of compilation, and what is lost is small: a null pointer ends the program by
-  # itself, and GCC's checks of ASan as calls find what those in line find.
+  # Halves the compile time and loses little: a null pointer ends the program anyway, and GCC's ASan
+  # checks as calls find the same errors as inline checks.
   if(RONDO_SANITIZE MATCHES undefined)
     target_compile_options(rondo_flags INTERFACE -fno-sanitize-recover=undefined
                                                  -fno-sanitize=null,object-size,vptr)
@@ -86,7 +86,7 @@ if(RONDO_SANITIZE)
                            "SHELL:--param asan-instrumentation-with-call-threshold=0")
   endif()
   if(RONDO_SANITIZE MATCHES thread)
-    # Standalone fences are modelled conservatively by TSan; GCC warns about each of them.
+    # TSan models standalone fences conservatively; GCC warns about each of them.
     target_compile_options(rondo_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()

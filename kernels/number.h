@@ -1,17 +1,17 @@
 // Exact conversions between binary32 and the narrow floats: float16, bfloat16, float8e4m3,
-// float8e5m2. Integer arithmetic and at most one exact or once-rounded float operation, so that
-// every compiler, host and CUDA, gives the same bits.
+// float8e5m2. They use integer arithmetic and at most one float operation, which is exact or rounds
+// once. Therefore every compiler, host and CUDA, gives the same bits.
 //
 //   widen: exact for every value. NaN stays NaN.
-//   narrow: round to nearest, ties to even, subnormals included.
-//     float16, bfloat16  beyond the largest finite value: infinity (IEEE 754).
+//   narrow: rounds to nearest, ties to even, subnormals included. Above the largest finite value:
+//     float16, bfloat16  infinity (IEEE 754).
 //     float8e4m3         "fn" of the OCP 8-bit specification: no infinity, NaN is 0x7f or 0xff.
-//                        Everything beyond 448, infinity included, saturates to 448.
-//     float8e5m2         finite values beyond 57344 saturate to 57344; infinity stays infinity.
-//   The 8-bit formats saturate because a sum that merely overflows should not turn a whole tensor
-//   into NaN one step later; CUDA's own conversions (cvt.rn.satfinite) do the same. Infinity stays
-//   in e5m2 so that widen and narrow are inverses.
-//   NaN: the result is a NaN of the type; sign and payload mean nothing.
+//                        Everything above 448, infinity included, saturates to 448.
+//     float8e5m2         finite values above 57344 saturate to 57344; infinity stays infinity.
+//   Why the 8-bit formats saturate: a sum that merely overflows should not turn a whole tensor into
+//   NaN one step later. CUDA's conversions (cvt.rn.satfinite) do the same. Infinity stays in e5m2
+//   so that widen and narrow are inverses.
+//   NaN: the result is a NaN of the type; its sign and payload are unspecified.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct MiniFloat {
   static constexpr int kShift = 23 - mantissa_bits;
   static constexpr std::uint32_t kSign = 1u << (exponent_bits + mantissa_bits);
   static constexpr std::uint32_t kMagnitude = kSign - 1;
-  static constexpr std::uint32_t kInfinity =  // without one: NaN, the code after the largest value
+  static constexpr std::uint32_t kInfinity =  // if there is none: NaN, the code after the max
       has_infinity ? kMagnitude & ~((1u << mantissa_bits) - 1) : kMagnitude;
   static constexpr std::uint32_t kLargest = kInfinity - 1;
   static constexpr std::uint32_t kNaN = kMagnitude;

@@ -1,54 +1,58 @@
-// The verbs that algorithms are written in: two C++20 concepts, and the small values they speak of.
+// The verbs that algorithms are written in: C++20 concepts and the small structs that they use.
 //
 // An algorithm (kernels/algorithms) is a function template over one of the concepts. Executors
-// (kernels/host, kernels/cuda, kernels/check, kernels/sim) implement them. Text is uniform over a
-// CTA: no thread index, no std containers, no exceptions. When something fails, the executor turns
-// all later verbs into no-ops: text needs no error paths, but every loop in it must be bounded.
+// (kernels/host, kernels/cuda, kernels/check, kernels/sim) implement the concepts. All threads of a
+// CTA run the same verbs: an algorithm uses no thread index, no std containers and no exceptions.
+// After a failure, the executor turns all later verbs into no-ops. So an algorithm needs no error
+// paths, but every loop in it must be bounded.
 //
-// PeerMemory: ranks read each other. All positions and counts are elements.
-//   open(slot)                   this rank may overwrite its staging slot from here on
-//   expose(slot, piece)          make input[piece.at...] readable by peers as `piece` of that slot
-//   publish()                    make all that was exposed or reduced so far visible: one step
-//   wait(r)                      until rank r has published as often in this call as this rank
-//   reduce(slot, piece, to)      combine every rank's `piece` (balanced tree over rank numbers) and
-//                                deliver it as `to` says
+// PeerMemory: ranks read each other's memory. All positions and counts are in elements.
+//   open(slot)                   this rank may overwrite its staging slot from now on
+//   expose(slot, piece)          makes input[piece.at...] readable by peers as `piece` of that slot
+//   publish()                    makes all that was exposed or reduced so far visible: one step
+//   wait(r)                      waits until rank r has published as often in this call as this
+//                                rank
+//   reduce(slot, piece, to)      combines every rank's `piece` (balanced tree over rank numbers),
+//                                delivers it as `to` specifies
 //   copy(r, slot, piece, at)     output[at...] = `piece` of rank r's slot
-//   copy_result(r, slot, piece)  output[piece.at...] = what r's reduce() delivered there
+//   copy_result(r, slot, piece)  output[piece.at...] = what r's reduce() delivered for this piece
 //   copy_own(from, at, count)    output[at...] = own input[from...]
-//   release()                    last verb: nobody touches this rank's own buffers after it
-// A slot is written again only after open(); open() waits until every rank has taken the step after
-// the one that published the slot's last contents, so text must publish after it has read.
+//   release()                    last verb: no rank touches this rank's own buffers after it
+// A slot must be opened again before it is written again. open() waits until every rank has taken
+// the step after the one that published the slot's last contents. An algorithm must therefore
+// publish after it has read.
 //
-// RelayingMemory adds, for texts that work on a result before its peers may have it:
-//   expose_kept(slot, piece)     what output[piece.at...] holds is this rank's result, as if
-//                                reduce() had delivered it: peers fetch it with copy_result
+// RelayingMemory adds verbs for algorithms that work on a result before peers may read it:
+//   expose_kept(slot, piece)     output[piece.at...] is this rank's result, as if reduce() had
+//                                delivered it: peers fetch it with copy_result
 //   reduce_kept(slot, piece, to, window)  combines every rank's `piece` into this rank's own slot
 //                                `to`, not finished
-//   copy_kept(r, slot, piece)    output[piece.at...] = what lies in rank r's slot (or the own one)
+//   copy_kept(r, slot, piece)    output[piece.at...] = the piece in rank r's slot (or the own one)
 //
-// Primitives: data passes along connections to a next rank and from a previous one, in order.
-//   send(c)                   input[c] goes to next
-//   recv(c)                   output[c] comes from previous
-//   copy_send(c)              output[c] = input[c], and on to next
-//   recv_copy_send(c)         output[c] comes from previous, and on to next
-//   recv_reduce_send(c)       (from previous) + input[c] goes to next; nothing is kept
+// Primitives: data passes along connections, in order, from a previous rank and to a next rank.
+//   send(c)                   sends input[c] to next
+//   recv(c)                   output[c] = (from previous)
+//   copy_send(c)              output[c] = input[c], and sends it to next
+//   recv_copy_send(c)         output[c] = (from previous), and sends it to next
+//   recv_reduce_send(c)       sends (from previous) + input[c] to next; stores nothing here
 //   recv_reduce_copy(c)       output[c] = (from previous) + input[c], finished
-//   recv_reduce_copy_send(c)  the same, and on to next
-// A verb that receives and sends waits for the data and for the free slot, then moves; a chunk of
-// no elements is no message. Texts that run around a cycle therefore need two slots a connection.
+//   recv_reduce_copy_send(c)  the same, and sends it to next
+// A verb that receives and sends waits for the data and for the free slot, then moves. Therefore
+// algorithms that run around a cycle need two slots per connection. An empty chunk is no message.
 //
-// FoldingPrimitives accumulate in the output, for texts whose order is not "previous, then own":
-//   send_kept(c)              output[c] goes to next
+// FoldingPrimitives accumulate in the output, for reductions whose order is not "previous, then
+// own":
+//   send_kept(c)              sends output[c] to next
 //   recv_reduce_before(c)     output[c] = (from previous) + output[c], not finished
 //   recv_reduce_after(c)      output[c] = output[c] + (from previous), not finished
 //   finish(c)                 finishes output[c] (avg divides)
 //
-// Links makes such verbs between any ranks, for texts with several neighbours:
+// Links makes such verbs between any ranks, for algorithms with several neighbours:
 //   between(from, to, channel)  Primitives with up to two previous and two next ranks. Reductions
-//                               combine (from first + own) + from second; without a previous rank
-//                               they take this rank's own alone, without a next one send to nobody.
+//                               combine (from first + own) + from second. Without a previous rank
+//                               the value is this rank's own; without a next rank nothing is sent.
 //                               Each (sender, receiver, channel) is a connection of its own.
-//   roles(a, b)                 runs two texts at once and returns when both have ended
+//   roles(a, b)                 runs two functions at once and returns when both have ended
 #pragma once
 
 #include <cstdint>
@@ -68,10 +72,10 @@ struct Piece {
 // Where a reduction goes: to this rank's own output (keep), and to peers by way of a slot.
 struct Delivery {
   bool keep;         // write output[at...]
-  std::uint64_t at;  // position in the output, the same on every rank that gets it
+  std::uint64_t at;  // position in the output, the same on every receiving rank
   int slot;          // >= 0: readers fetch it from this slot with copy_result
   std::uint64_t window;
-  int reader;            // the only rank that fetches it, or -1: all do
+  int reader;            // the only rank that fetches it, or -1: all ranks
   bool finished = true;  // false: a partial result (avg does not divide yet)
 };
 
@@ -95,13 +99,13 @@ RONDO_FN RONDO_NO_INLINE constexpr Slice part_of(Slice whole, int index, int par
   return {whole.begin + begin, end - begin};
 }
 
-// The rounds in which a call walks over `count` elements, `per_round` at a time. A call of no
-// elements has no rounds.
+// The rounds that split a call of `count` elements, `per_round` at a time. A call of no elements
+// has no rounds.
 struct Rounds {
   std::uint64_t count;
   std::uint64_t per_round;
-  std::uint64_t grain;      // parts begin at multiples of this many elements (a cache line's worth)
-  std::uint64_t whole = 0;  // partners exchange up to this many elements as a whole
+  std::uint64_t grain;      // parts begin at multiples of this many elements (a cache line)
+  std::uint64_t whole = 0;  // partners exchange up to this many elements without halving
 
   RONDO_FN constexpr std::uint64_t size() const { return (count + per_round - 1) / per_round; }
   RONDO_FN constexpr Slice operator[](std::uint64_t round) const {
@@ -110,7 +114,7 @@ struct Rounds {
   }
 };
 
-// The slot in which consecutive rounds of a text with one publication a round lie in turn.
+// The slot of a round, for algorithms that publish once per round: rounds rotate through the slots.
 RONDO_FN constexpr int slot_of(std::uint64_t round) {
   return static_cast<int>(round % kStagingSlots);
 }
@@ -142,9 +146,9 @@ RONDO_FN void wait_for_all(P& p) {
   for (int k = 1; k < p.size(); ++k) p.wait((p.rank() + k) % p.size());
 }
 
-// What one verb of Primitives moves: elements [in_at, in_at + count) of the input, to or through
-// elements [out_at, ...) of the output (they differ where input and output have different shapes).
-// At most one slot's worth.
+// The elements that one Primitives verb moves: [in_at, in_at + count) of the input and [out_at,
+// out_at + count) of the output. The positions differ if input and output have different shapes. At
+// most one slot's worth.
 struct Chunk {
   std::uint64_t in_at;
   std::uint64_t out_at;
@@ -170,7 +174,7 @@ concept FoldingPrimitives = Primitives<P> && requires(P& p, Chunk c) {
   p.finish(c);
 };
 
-// The ranks at one side of some Primitives; -1: none.
+// The ranks on one side of a Primitives object; -1: none.
 struct Peers {
   int first = -1;
   int second = -1;
@@ -189,8 +193,8 @@ concept FoldingLinks = Links<C> && requires(C& c, Peers peers, int channel) {
   { c.between(peers, peers, channel) } -> FoldingPrimitives;
 };
 
-// Chunk t of the chunks of at most `longest` elements that a slice is moved in, input and output
-// alike.
+// A slice is moved in chunks of at most `longest` elements: their number, and chunk t. Input and
+// output positions are equal.
 RONDO_FN constexpr std::uint64_t chunks_of(Slice slice, std::uint64_t longest) {
   return (slice.count + longest - 1) / longest;
 }

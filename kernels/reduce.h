@@ -1,32 +1,33 @@
-// The one reduction table: (operation x element type), for every executor.
+// The one reduction table (operation x element type) that every executor uses.
 //
-// Element<type> says how a type is stored and in which type it is accumulated; Reduction<op> is two
-// functions on accumulators: combine(left, right), with left the operand of the lower rank, and
-// finish(result, n) after the last combination of n sources. reduce_sources() puts them together.
+// Element<type> defines how a type is stored and in which type it is accumulated. Reduction<op> is
+// two functions on accumulators: combine(left, right), where left is the operand of the lower rank,
+// and finish(result, n), applied after the last combination of n sources. reduce_sources() joins
+// them.
 //
 //   float sum = reduce_sources<DataType::kBfloat16, RedOp::kAvg>(n, n, [&](int s) { return in[s];
 //   });
 //
-// What every executor must reproduce, bit for bit:
+// Every executor must reproduce the following, bit for bit:
 //   Order      sources 0..n-1 form the balanced binary tree over source numbers: split at the
 //              largest power of two below n, lower ones left. 3: (0+1)+2. 5: ((0+1)+(2+3))+4.
 //              7: ((0+1)+(2+3))+((4+5)+6).
 //   Width      float16, bfloat16, float8e4m3 and float8e5m2 accumulate in float32; every other type
 //              in itself.
-//   Rounding   to nearest even in every combination; to the element type once, at the end. One
-//              source alone is copied. No contraction into fused multiply-add.
+//   Rounding   to nearest even in every combination; to the element type once, at the end. A single
+//              source is copied. No contraction into fused multiply-add.
 //   Overflow   integers wrap modulo 2^bits. Floats become infinite; the 8-bit floats saturate when
 //              they are rounded (number.h).
-//   NaN        any NaN operand makes sum, prod, avg, min and max NaN. Which NaN is not specified:
-//              executors agree on "is NaN", not on sign and payload.
-//   -0         min and max keep the left operand (the lower rank's) where both compare equal, so
+//   NaN        any NaN operand makes sum, prod, avg, min and max NaN. Executors agree on "is NaN";
+//              sign and payload are unspecified.
+//   -0         min and max keep the left operand (the lower rank's) if both compare equal, so
 //              max(-0, +0) is -0 and max(+0, -0) is +0. Sums and products follow IEEE 754.
 //   Average    floats: the sum times 1/n, both in the accumulation type. Integers: the wrapped sum
 //              divided by n, truncated toward zero.
 //   Bitwise    band, bor and bxor exist for integers only.
 //   PreMulSum  is Sum here: each rank multiplies its own input first (scaled()), rounded once to
 //              the element type.
-// The caller's floating-point environment is used as it is: with flush-to-zero set, subnormal
+// The caller's floating-point environment is not changed: with flush-to-zero set, subnormal
 // accumulators are flushed.
 #pragma once
 
@@ -45,7 +46,8 @@ constexpr bool supported(DataType type, RedOp op) {
   return known && !(is_float(type) && is_bitwise(op));
 }
 
-// body.template operator()<op>() for every operation: what has a function or a kernel for each.
+// Calls body.template operator()<op>() for every operation, to make one function or kernel for
+// each.
 template <class Body>
 constexpr void for_each_op(Body&& body) {
   [&]<int... op>(std::integer_sequence<int, op...>) {
@@ -132,7 +134,7 @@ struct Reduction<RedOp::kProd> : NothingToFinish {
   }
 };
 
-// A right NaN wins over any number, and no comparison dislodges a left NaN.
+// A right NaN replaces any number, and no comparison replaces a left NaN.
 template <>
 struct Reduction<RedOp::kMax> : NothingToFinish {
   template <class A>
@@ -197,8 +199,8 @@ struct Reduction<RedOp::kBitXor> : NothingToFinish {
 template <>
 struct Reduction<RedOp::kPreMulSum> : Reduction<RedOp::kSum> {};
 
-// Combines sources 0..n-1 in the order above. source(s) gives source s's accumulator. A binary
-// counter: after s sources the stack holds one partial result for every set bit of s.
+// Combines sources 0..n-1 in the order above. source(s) returns source s's accumulator. Works as a
+// binary counter: after s sources the stack holds one partial result for every set bit of s.
 template <RedOp op, class Source>
 RONDO_FN constexpr auto combine_tree(int n, Source&& source) {
   using Acc = decltype(source(0));
@@ -216,8 +218,8 @@ RONDO_FN constexpr auto combine_tree(int n, Source&& source) {
   return result;
 }
 
-// One element of a whole reduction of n >= 1 sources among `ranks` ranks; source(s) gives source
-// s's stored element.
+// One element of a complete reduction: n >= 1 sources, finished for `ranks` ranks. source(s)
+// returns source s's stored element.
 template <DataType type, RedOp op, class Source>
 RONDO_FN constexpr auto reduce_sources(int n, int ranks, Source&& source) {
   using E = Element<type>;
@@ -226,7 +228,7 @@ RONDO_FN constexpr auto reduce_sources(int n, int ranks, Source&& source) {
   return E::from_acc(Reduction<op>::finish(result, ranks));
 }
 
-// PreMulSum's preparation of one rank's own element.
+// PreMulSum: one rank's own element times its scalar.
 template <DataType type>
 RONDO_FN constexpr auto scaled(typename Element<type>::Storage value,
                                typename Element<type>::Storage scalar) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, builds and runs tests: plainly, on an emulated GPU, under the sanitizers, under PyTorch
-# and CuPy. Ends with how many tests passed, failed and were skipped, and how long it took.
+# Installs, builds and runs tests: plainly, on an emulated GPU, under the sanitizers, with PyTorch
+# and CuPy. Ends with the numbers of tests that passed, failed and were skipped, and the time taken.
 #   bash tests/run.sh                      stages dev and simt: proves a build
 #   bash tests/run.sh all                  and cuda, asan, torch, clients, rdma: all of CI's
 #   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
@@ -17,7 +17,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 build() {
   local log=build/$1.log progress=cat
   mkdir -p build
-  [ -t 1 ] || progress="tail -n 1"  # a terminal sees ninja's own progress
+  [ -t 1 ] || progress="tail -n 1"  # a terminal shows ninja's own progress
   cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; exit 1; }
   cmake --build --preset "$1" ${2:+--target $2} 2>&1 | tee "$log" | $progress || {
     grep -E 'error|FAILED' "$log" || tail -n 40 "$log"
@@ -26,8 +26,8 @@ build() {
   rm -f "$log"
 }
 
-# Most tests mostly wait, so two cores take three at once. Those that share the machine badly run
-# alone; nothing asserts on a time.
+# Tests mostly wait, so two cores run three at once. Tests that share the machine badly run alone;
+# no test asserts a time.
 run_tests() {  # BUILD [options of tests/run_tests.py]
   python3 tests/run_tests.py "build/$1" -j "${RONDO_TEST_JOBS:-3}" --slowest 5 "${@:2}"
 }
@@ -47,15 +47,14 @@ stage_simt() {
   many_seeds
 }
 
-# What a GPU will be asked, asked of an emulated one.
+# The checks for a GPU, on an emulated one.
 stage_gpu_check() {
   build simt "simt gpu_tests gpu_process_tests micro_device"
   python3 tests/gpu/emulated/check_all.py build/simt build/gpu-check
 }
 
-# The library for real GPUs, of one architecture, with everything that runs on one: that it all
-# compiles and links, goes into a bundle that needs nothing but glibc, and what it does where there
-# is no driver.
+# The library for real GPUs, for one architecture, with everything that runs on one: it compiles and
+# links, goes into a bundle that needs only glibc, and behaves well without a driver.
 stage_cuda() {
   if ! command -v nvcc >/dev/null; then
     echo "not run: there is no nvcc on this machine"
@@ -71,7 +70,7 @@ stage_cuda() {
   build/cuda-90/bin/abi_tests --gtest_brief=1
 }
 
-# The library for every architecture, stripped: at most 10 MB.
+# The library for every architecture, stripped, must have at most 10 MB.
 stage_cuda_size() {
   local most=10000000 build=build/cuda-size size code
   cmake --preset cuda -B $build -DRONDO_GPU=cuda -DRONDO_WERROR=ON >/dev/null
@@ -83,9 +82,9 @@ stage_cuda_size() {
   [ "$size" -le $most ]
 }
 
-# As many seeds as RONDO_SIMT_SECONDS (40) hold, others in every run: the kernels alone in rounds of
-# their tests, beside them the product in a process a seed. Then rings and trees over several
-# devices and hosts in weak memory, and everything once on OS threads.
+# As many seeds as fit in RONDO_SIMT_SECONDS (40), different in every run: the kernels alone in
+# rounds of their tests, and beside them the product, one process per seed. Then rings and trees
+# over several devices and hosts in weak memory, and everything once on OS threads.
 many_seeds() {
   local seconds=${RONDO_SIMT_SECONDS:-40} bin=build/simt/bin rounds
   local quick='*Meet*_devices:Graphs.*'
@@ -102,21 +101,21 @@ many_seeds() {
   RONDO_SIMT=mode=parallel $bin/gpu_tests --gtest_brief=1
 }
 
-# What has threads, pointers, processes or bytes from outside. The widest sweeps, and what proves
-# algorithms on expressions instead of data, stay with dev; so do programs that are not sanitized.
+# Code with threads, pointers, processes or input from outside. The widest sweeps, and proofs of
+# algorithms on expressions instead of data, run in dev only; so do programs without sanitizers.
 not_sanitized='Checker|Explorer|Ranks/CollectivesTest.*/([58]|16)$|/n(8|16)$|AtAnyMoment|Large'
 not_sanitized+='|Exhaustive|/n[5-8]of|ReproducibleHosts|EveryValueOfANarrowType'
 not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^trust\.|^Simt|^Gpu'
 not_sanitized+='|^engine\.plugin'  # the same tests as engine.loop
-# UCX is a library of others, with a thread of its own, and is not built for sanitizers: what runs
+# UCX is a third-party library with its own thread, and is not built for sanitizers. Code that runs
 # over it has not been tried under them.
 not_sanitized+='|/Ucx|^Ucx(Limits)?\.|^engine\.ucx'
 
-# The child of such a fork may find the allocator of ASan locked by a thread that it does not have.
+# The child of such a fork can find ASan's allocator locked by a thread that it does not have.
 forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|SessionOfProcesses'
 forks_beside_threads+='|AForkedProcessMeetsAnew'
 
-# UBSan asks by a pipe whether memory can be read: where no descriptor is left it errs.
+# UBSan uses a pipe to check if memory is readable: without descriptors it reports false errors.
 without_descriptors='OutOfDescriptors|WithoutDescriptors|WaitsForDescriptors'
 
 stage_asan() {
@@ -126,12 +125,13 @@ stage_asan() {
     run_tests asan -E "$not_sanitized|$forks_beside_threads|$without_descriptors"
 }
 
-# TSan sees the threads of one process, so that the stage tsan leaves out ranks as processes, wide
-# teams of threads (8 and 16 ranks under a sanitizer take minutes on two cores), and what has no
-# threads. tsan_all leaves out only what TSan itself cannot run: processes that a program with
-# threads forks and that start threads of their own.
-# TSan maps memory of its own, which a test that counts mappings would see.
-# Processes that leave by _exit, as most ranks of the tests do, join nobody: that is no thread leak.
+# TSan sees the threads of one process, so the stage tsan skips ranks as processes, many threads (8
+# and 16 ranks under a sanitizer take minutes on two cores), and code without threads. tsan_all
+# skips only what TSan itself cannot run: processes that a program with threads forks and that start
+# threads themselves.
+# TSan maps memory, which a test that counts mappings would see.
+# Processes that exit by _exit, as most ranks of the tests do, join no thread: that is no thread
+# leak.
 not_for_tsan='AreLedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining|AForkedProcessMeets'
 not_for_tsan+='|JobSecret|^Launch\.|^Secrets\.|RefusedCalls|Clones|StandingStill'
 not_for_tsan+='|AddressSpace|OtherUsers|CostNoDescriptors'
@@ -152,7 +152,7 @@ stage_fuzz() {
   for target in build/fuzz/bin/fuzz_*; do
     echo "fuzzing $(basename "$target")"
     log=build/fuzz/$(basename "$target").log
-    # What the targets print themselves is left out; reports of the sanitizers are not.
+    # Hides what the targets print themselves, but not the sanitizers' reports.
     "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-4}" -timeout=5 -rss_limit_mb=2048 \
       -artifact_prefix=build/fuzz/ -print_final_stats=1 -close_fd_mask=3 >"$log" 2>&1 ||
       { tail -n 80 "$log"; exit 1; }
@@ -162,13 +162,13 @@ stage_fuzz() {
 # The emulated GPU and the kernels on it, with AddressSanitizer and UBSan.
 stage_simt_asan() { build simt-asan simt_tests && run_tests simt-asan -R '^Simt'; }
 
-# In a unity build a source may live on what another one includes.
+# In a unity build a source can depend on another one's includes.
 stage_alone() {
   cmake --preset release -B build/alone -DCMAKE_UNITY_BUILD=OFF >/dev/null
   cmake --build build/alone -- --quiet
 }
 
-# VENV ARGUMENTS...: and counts for the last line of this program.
+# VENV ARGUMENTS...: runs pytest and saves its counts for the last line of this program.
 run_pytest() {
   local word log=build/pytest.log
   "$1/bin/python" -m pytest -q -p no:cacheprovider "${@:2}" | tee $log
@@ -177,8 +177,8 @@ run_pytest() {
   done | paste -sd ' ' >>"$RONDO_TEST_COUNTS"
 }
 
-# PyTorch programs on the installed wheel; any build of torch from 2.12 on. Without RONDO_TORCH a
-# few of them run on the newest release too, with the same wheel of Rondo.
+# PyTorch programs on the installed wheel, with any build of torch from 2.12 on. Without RONDO_TORCH
+# a few of them also run on the newest release, with the same wheel of Rondo.
 newest_torch=2.15.0
 stage_torch() {
   .ci/install.sh --torch
@@ -197,12 +197,12 @@ stage_torch() {
   sources+=" bench/beside"
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
-  build release hello_allreduce  # which leaves the wheel little to compile
+  build release hello_allreduce  # so that the wheel has little left to compile
   rm -rf build/wheels
   CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip wheel -q --no-deps -w build/wheels ./api/torch
   $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo_torch-*.whl
   run_pytest $venv --durations=5 tests/torch "$@"
-  # A C program whose ranks torchrun itself starts, its store on the port that they are given.
+  # A C program whose ranks torchrun starts itself, with torchrun's store on the port that they get.
   $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
   if [ -n "$fetching" ]; then
     wait $fetching || { cat build/newest_torch.log; exit 1; }
@@ -212,8 +212,8 @@ stage_torch() {
   fi
 }
 
-# VENV VERSION: a release of torch for the CPU. Libraries that do nothing stand in for CUDA's.
-# Limits that the machine sets to releases do not hold for a named one.
+# VENV VERSION: a release of torch for the CPU, with empty libraries in place of CUDA's. The
+# machine's limits on package releases do not apply to a named release.
 named_torch() {
   [ -x "$1/bin/pip" ] || python3 -m venv "$1"
   PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps --no-compile "torch==$2"
@@ -222,7 +222,7 @@ named_torch() {
 }
 
 # torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
-# ONLY=barrier runs those whose names have it.
+# ONLY=barrier runs those whose names contain it.
 stage_torch_suite() {
   local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH}
   $venv/bin/pip install -q expecttest
@@ -230,8 +230,8 @@ stage_torch_suite() {
 }
 stage_torch_all() { stage_torch --slow; }
 
-# Beside two loops that keep two cores busy: nothing may depend on how quickly it runs. The loops
-# end with this program, however it ends.
+# Runs beside two loops that keep two cores busy: no test may depend on its speed. The loops end
+# with this program, however it ends.
 stage_loaded() (
   busy=()
   trap 'kill "${busy[@]}" 2>/dev/null || true' EXIT
@@ -247,7 +247,7 @@ stage_loaded() (
 )
 
 # CuPy's own module on the emulated GPU and on host memory, JAX's check on JAX's own collectives:
-# programs that tests/gpu/check.sh then runs on a GPU.
+# the programs that tests/gpu/check.sh runs on a GPU.
 stage_clients() {
   .ci/install.sh --torch
   build simt "nccl_shared simt_cudart"
@@ -280,10 +280,10 @@ stage_site() {
   echo "the site is in build/site: $(find build/site -name '*.html' | wc -l) pages"
 }
 
-# Bugs that patches plant in a copy of the tree: a test finds each.
+# Patches plant bugs in a copy of the tree; a test must find each.
 stage_planted() { python3 tests/planted/run.py; }
 
-# All of it; a part: build/dev/bin/fault_sweep threads init socket
+# The whole sweep. For a part: build/dev/bin/fault_sweep threads init socket
 stage_faults() { build dev fault_sweep && build/dev/bin/fault_sweep; }
 stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }
 stage_torch_preload() {
@@ -292,15 +292,15 @@ stage_torch_preload() {
     build/release/lib/libnccl.so.2
 }
 
-# Every kind of stranger at every kind of door of a job; RONDO_VISITS of each of the ten.
+# Every kind of stranger at every kind of listener of a job; RONDO_VISITS of each of the ten.
 stage_trust() {
   build dev trust_job
   python3 tests/trust/strangers.py build/dev/bin/trust_job --visits "${RONDO_VISITS:-1000}" \
     --json build/strangers.json
 }
 
-# In a guest with soft-RoCE devices. Where there can be none (qemu or the kernel cannot be had) this
-# says why and passes, but not in CI.
+# Runs in a guest with soft-RoCE devices. If no guest is possible (qemu or the kernel is
+# unavailable), prints the reason and passes, except in CI.
 in_guest() {
   local status=0
   "$@" || status=$?
@@ -318,23 +318,23 @@ rdma() {  # quick|whole LIMIT
   in_guest tests/rdma/guest.sh --wires 2 --limit "$2" -- bash tests/rdma/all.sh build/dev/bin \
     build/simt/bin "$1"
 }
-stage_rdma() { rdma quick 1800; }  # seconds that only a busy machine takes
+stage_rdma() { rdma quick 1800; }  # only a busy machine takes that long
 stage_rdma_all() { rdma whole 7200; }
 stage_rdma_guest() { in_guest tests/rdma/check_guest.sh; }
-# What the machine is and what is shown of it; the latter is left in build/topo-guest.
+# Compares the machine with what is shown of it; the output stays in build/topo-guest.
 stage_topo_guest() {
   build dev rondo
   in_guest bash tests/topology/guest.sh build/dev/bin build/topo-guest
 }
 
-# Thousands of ranks: sessions of threads, and what each rank makes of the records of all.
+# Thousands of ranks: sessions of threads, and the records that each rank processes.
 stage_scale() {
   build dev scale_tests
   NCCL_SOCKET_IFNAME=lo build/dev/bin/scale_tests --gtest_brief=1
 }
 stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 
-# NAME N: beside a busy loop a core.
+# NAME N: runs beside one busy loop per core.
 repeat() {
   [ $# = 2 ] || { echo "usage: bash tests/run.sh repeat NAME N" >&2; exit 2; }
   build dev

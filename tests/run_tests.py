@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Runs the tests that CTest knows of a build, those of one GoogleTest program many to a process.
+"""Runs the tests that CTest lists for a build; tests of one GoogleTest program share processes.
 
   tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS] [--batch TESTS]
   tests/run_tests.py BUILD -R REGEX --repeat N      N times, beside busy loops
 
-One process for each test would start 1,900 processes for the stage dev: half of its time. So up to
-24 tests of a program share a process. A test that crashes or exceeds its time ends its process
-alone: the tests behind it run in a new one. Where a process fails although all of its tests passed
-(a sanitizer's report), each of them runs again in a process of its own. Tests with the label
-own_process always have one. Tests that CTest runs alone (RUN_SERIAL) do so here, one to a process,
-after all others.
+One process per test would start 1,900 processes for the stage dev: half of its time. So up to 24
+tests of a program share a process. A test that crashes or exceeds its time ends only its process:
+the tests after it run in a new one. If a process fails although all of its tests passed (a
+sanitizer's report), each of them runs again in a separate process. Tests with the label own_process
+always have one. Tests that CTest runs alone (RUN_SERIAL) do so here, one per process, after all
+others.
 
-Prints each failure as it happens, then 'N passed, N failed, N skipped' with the reasons for what
-was skipped. Exits with 1 where a test failed, 2 where no test matches.
+Prints each failure as it happens, then 'N passed, N failed, N skipped' with the reasons for skipped
+tests. Exits with 1 if a test failed, with 2 if no test matches.
 """
 import argparse
 import collections
@@ -29,11 +29,11 @@ import threading
 import time
 
 BATCH = 24
-DEFAULT_SECONDS = 1500  # CTest's own limit
+DEFAULT_SECONDS = 1500  # CTest's default
 BEGIN = re.compile(r"\[ RUN      \] (\S+)")
 END = re.compile(r"\[(       OK |  FAILED  |  SKIPPED )\] (\S+?)(?:, where .*)? \(\d+ ms\)")
 COUNTS = os.environ.get("RONDO_TEST_COUNTS")
-EVENTS_EVERY = 30.0  # seconds between lines of progress
+EVENTS_EVERY = 30.0  # seconds between progress lines
 
 
 class Test:
@@ -52,19 +52,19 @@ class Test:
         self.filter = filters[0].split("=", 1)[1] if shares else None
 
     def kind(self):
-        """What the tests of one process have in common."""
+        """Key of tests that can share a process."""
         return self.command[0], self.folder, self.environment
 
 
 class Outcome:
-    """passed, failed or skipped; the text says why it is not passed."""
+    """passed, failed or skipped; the text gives the reason if it has not passed."""
 
     def __init__(self, test, verdict, seconds, text=""):
         self.test, self.verdict, self.seconds, self.text = test, verdict, seconds, text
 
 
 class Process:
-    """A program whose lines are read as they come; each look has a deadline."""
+    """A program whose output lines are read as they arrive; each read has a deadline."""
 
     def __init__(self, command, test):
         environment = dict(os.environ, **dict(e.split("=", 1) for e in test.environment))
@@ -76,8 +76,8 @@ class Process:
         self.rest = b""
 
     def lines(self, deadline):
-        """The lines until the output ends; deadline() is asked anew before each look. None: it has
-        passed."""
+        """The lines until the output ends; calls deadline() before each read. None: the deadline
+        has passed."""
         descriptor = self.process.stdout.fileno()
         while True:
             left = deadline() - time.monotonic()
@@ -94,7 +94,7 @@ class Process:
             yield self.rest.decode(errors="replace")
 
     def end(self):
-        """Waits for the program; what it left running in its session is killed."""
+        """Waits for the program, then kills what it left running in its session."""
         try:
             status = self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -109,7 +109,7 @@ class Process:
 
 
 def run_script(test):
-    """One test that is no single test of GoogleTest."""
+    """Runs one test that is no single GoogleTest test."""
     begun = time.monotonic()
     if not test.command:
         return Outcome(test, "failed", 0, "CTest knows no command: was the program built?")
@@ -133,7 +133,8 @@ def run_script(test):
 
 
 def run_batch(tests):
-    """Tests of one program in one process: what became of each that began; those left over."""
+    """Runs tests of one program in one process. Returns the outcome of each that started, and the
+    rest."""
     by_filter = {test.filter: test for test in tests}
     program = tests[0].command[0]
     process = Process([program, f"--gtest_filter={':'.join(by_filter)}", "--gtest_color=no",
@@ -165,7 +166,7 @@ def run_batch(tests):
     done = {outcome.test for outcome in outcomes}
     left = [test for test in tests if test not in done]
     failed = any(outcome.verdict == "failed" for outcome in outcomes)
-    if status != 0 and not failed:  # none of them can be believed
+    if status != 0 and not failed:  # none of the results can be trusted
         if len(tests) == 1:
             return [Outcome(tests[0], "failed", time.monotonic() - begun,
                             "\n".join([*text, f"exit status {status}"]))], []
@@ -225,7 +226,7 @@ def run_all(tests, jobs, slowest, batch_size=BATCH):
     for test in tests:
         if not test.alone:
             kinds[test.kind() if test.filter else test.name].append(test)
-    # Scripts first: they take longest. Then programs in turn, so that their long tests meet others.
+    # Scripts first, as they take longest. Then programs in turn, so that their long tests overlap.
     batches = [group[i:i + batch_size] for group in kinds.values()
                for i in range(0, len(group), batch_size)]
     for batch in sorted(batches, key=lambda b: b[0].filter is not None):

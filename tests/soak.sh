@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Communicators made, split, used, killed and destroyed at random, under load and on a bad network;
-# what the processes hold must stay flat. Builds what it needs; tests/soak/soak.py says more.
+# Makes, splits, uses, kills and destroys communicators at random, under load and on a bad network;
+# what the processes hold must stay flat. Builds what it needs. See tests/soak/soak.py.
 #   bash tests/soak.sh [MINUTES] [options of soak.py]     5 minutes; hours by hand
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Which stages of tests/run.sh a change asks for, by the table of docs/internals/testing.md.
+"""Lists the stages of tests/run.sh for a change, from the table of docs/internals/testing.md.
 
   tests/stages_for.py --for PATH...        prints the stages, in the order of tests/run.sh
   tests/stages_for.py --for-change BASE    of the files that differ from the commit BASE
   tests/stages_for.py --near NAME          says that there is no such stage, and what is near it
 
-The table's rows are "| `path`, `path` | stages |"; the longest path that a file begins with counts.
-Exits with 2 where a path or commit does not exist.
+The table's rows are "
+`path`, `path`
+stages
+"; the longest path that is a prefix of a file counts. Exits with 2 if a path or commit does not
+exist.
 """
 import difflib
 import os

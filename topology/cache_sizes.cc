@@ -32,7 +32,7 @@ CacheSizes read_caches_of(int cpu, const std::string& root) {
 }  // namespace
 
 CacheSizes cache_sizes(const std::string& root) {
-  // Of the CPU that was first asked about: almost always all communicators ask about that one.
+  // Cached for the first CPU only: almost always all communicators ask about the same CPU.
   struct Known {
     int cpu;
     CacheSizes sizes;

@@ -12,12 +12,12 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
-// A process's place in one hierarchy.
+// A process's group in one hierarchy.
 struct Group {
   bool v2 = false;
   std::string path;         // as in /proc/PID/cgroup
-  std::string mount_point;  // of the hierarchy; empty: not mounted here
-  std::string mount_root;   // which group the mount point shows
+  std::string mount_point;  // of the hierarchy; empty: not mounted
+  std::string mount_root;   // the group that the mount point shows
 };
 
 // /proc/PID/cgroup: "ID:CONTROLLERS:PATH"; version 2 has id 0 and no controllers.

@@ -1,4 +1,4 @@
-// Where a process stands in the control groups (v1 and v2) that are mounted here.
+// The control groups (v1 and v2) of a process, as folders of the hierarchies that are mounted here.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct CgroupFolder {
   bool v2;
 };
 
-// The folders of the process's group and of those above it, from the bottom up, in the hierarchies
-// that have the controller (v2's has all of them). `process` is its folder in /proc, `root` stands
-// before /proc and /sys.
+// The folders of the process's group and of its parents, from the bottom up, in all hierarchies
+// that have the controller (v2's has all controllers). `process` is the process's folder in /proc.
+// `root` is put before /proc and /sys.
 std::vector<CgroupFolder> cgroup_folders(std::string_view controller,
                                          const std::string& process = "self",
                                          const std::string& root = "");

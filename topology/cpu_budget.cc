@@ -37,11 +37,11 @@ double quota_of_folder(const std::string& folder, bool v2) {
   return quota > 0 && period > 0 ? quota / period : kUnlimited;
 }
 
-// Those of this process are found once: their quotas change, but not where the process stands.
+// This process's folders are found once: quotas change, but the process stays in its group.
 std::vector<CgroupFolder> own_folders() {
   static auto& mutex = *new std::mutex;
   static auto& kept = *new std::optional<std::vector<CgroupFolder>>;
-  static std::uint32_t found_in = 0;  // a child of fork may have been put into another group
+  static std::uint32_t found_in = 0;  // a forked child may have moved to another group
   std::lock_guard lock(mutex);
   if (!kept || found_in != fork_generation()) kept = cgroup_folders("cpu");
   found_in = fork_generation();

@@ -22,7 +22,7 @@ std::uint32_t detect_cpu_features() {
   std::uint32_t mask = 0;
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_cpu_init();
-  // The builtin takes literals only.
+  // The builtin accepts only literals.
   if (__builtin_cpu_supports("sse4.2")) mask |= 1u << 0;
   if (__builtin_cpu_supports("avx")) mask |= 1u << 1;
   if (__builtin_cpu_supports("avx2")) mask |= 1u << 2;

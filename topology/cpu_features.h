@@ -1,6 +1,6 @@
-// The CPU's vector features, as far as Rondo's loops care: a mask of bits, and their names.
+// The vector features of the CPU that Rondo's loops use: a bit mask, and the names of the bits.
 //
-// The bit numbers are part of what ranks exchange: append, never renumber.
+// Ranks exchange this mask: append bits, never renumber them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct CpuFeature {
 };
 
 std::span<const CpuFeature> known_cpu_features();
-std::uint32_t detect_cpu_features();            // only what CPU and kernel both support
+std::uint32_t detect_cpu_features();            // that both CPU and kernel support
 std::string feature_names(std::uint32_t mask);  // "avx2 fma f16c"; "none"
 
 }  // namespace rondo::topology

@@ -1,5 +1,5 @@
-// CpuList: numbers of logical CPUs as the kernel counts them, ascending, each once; and the text
-// form that /sys, taskset and cpusets use ("0-3,8").
+// CpuList: the kernel's numbers of logical CPUs, ascending, without duplicates; and the text form
+// that /sys, taskset and cpusets use ("0-3,8").
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace rondo::topology {
 
 using CpuList = std::vector<int>;
 
-// Numbers above this are taken for garbage.
+// Higher numbers are rejected as invalid.
 inline constexpr int kMaxCpu = (1 << 16) - 1;
 
-std::string to_text(const CpuList& cpus);  // "" for none
+std::string to_text(const CpuList& cpus);  // "": empty list
 
-// Nothing where the text is not such a list; "" and "\n" are the empty list.
+// nullopt if the text is not such a list; "" and "\n" are the empty list.
 std::optional<CpuList> parse_cpu_list(std::string_view text);
 
 bool contains(const CpuList& cpus, int cpu);

@@ -10,14 +10,14 @@
 namespace rondo::topology {
 namespace {
 
-// A part of the machine that holds CPUs; parts are nested by what they hold.
+// A part of the machine with CPUs. Parts are nested by their sets of CPUs.
 struct Part {
   std::string label;
   CpuList cpus;
   std::vector<Part> inside;
 };
 
-// Inserts into the innermost part that holds all of the new one's CPUs.
+// Inserts `part` into the innermost part that has all of its CPUs.
 void insert(std::vector<Part>& parts, Part part) {
   for (Part& outer : parts) {
     if (contains_all(outer.cpus, part.cpus)) return insert(outer.inside, std::move(part));
@@ -38,7 +38,7 @@ std::vector<Part> nest(const HostTopology& host) {
   for (const Cache& cache : host.l3_caches) {
     flat.push_back({fmt::format("L3 {}", bytes_text(cache.bytes)), cache.cpus, {}});
   }
-  // Wide parts first; of equal ones in the order above.
+  // Parts with more CPUs first; parts with equally many stay in the order above.
   std::stable_sort(flat.begin(), flat.end(),
                    [](const Part& a, const Part& b) { return a.cpus.size() > b.cpus.size(); });
   std::vector<Part> roots;
@@ -46,7 +46,7 @@ std::vector<Part> nest(const HostTopology& host) {
   return roots;
 }
 
-// "8 cores of 2 threads, cpus 0-15" for what lies in `cpus`.
+// "8 cores of 2 threads, cpus 0-15", for the cores inside `cpus`.
 std::string cores_text(const HostTopology& host, const CpuList& cpus) {
   std::size_t cores = 0;
   std::size_t fewest = cpus.size();

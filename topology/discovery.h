@@ -1,5 +1,5 @@
-// The two ways to read a machine, behind discover() (topology/host_topology.h): each fills the
-// structural part (cores, NUMA nodes, caches, packages, memory, CPU names) of a HostTopology.
+// The two implementations of discover() (topology/host_topology.h). Each fills the structural part
+// of a HostTopology: cores, NUMA nodes, caches, packages, memory, CPU names.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace rondo::topology {
 
-// By hwloc: this machine, an XML file or a synthetic description, as the options say.
+// By hwloc: this machine, an XML file or a synthetic description, by the options.
 Status read_by_hwloc(const DiscoverOptions& options, HostTopology& host);
 
-// By /sys and /proc below `root`, down to sysconf where nothing can be read. Cannot fail.
+// By /sys and /proc below `root`; by sysconf if they cannot be read. Cannot fail.
 void read_by_sysfs(const std::string& root, HostTopology& host);
 
-// After either: one node and one package where none is known, sums, consistent counts.
+// Call it after either: adds one node and one package if none is known, sums, consistent counts.
 void complete(HostTopology& host);
 
 }  // namespace rondo::topology

@@ -1,12 +1,12 @@
-// Which host this is: a 64-bit number that is equal for ranks that can meet in shared memory and
+// The identity of this host: a 64-bit number, equal for ranks that can meet in shared memory and
 // different for all others.
 //
-// It stands for: the boot (one kernel, one memory), the node name (clones of one snapshot of a
-// virtual machine have equal boot ids) and the network namespace (ranks meet through abstract Unix
-// sockets, which a network namespace owns). Mount, IPC, PID and user namespaces are left out on
-// purpose: neither an abstract socket nor a passed memfd or pidfd depends on them, so containers
-// that share the host's network do share memory. NCCL_HOSTID replaces all of it. The transports
-// still prove it by passing a memfd before they rely on it.
+// It is a hash of: the boot id (one kernel, one memory), the node name (clones of one VM snapshot
+// have equal boot ids) and the network namespace (ranks meet through abstract Unix sockets, which
+// belong to a network namespace). Mount, IPC, PID and user namespaces are left out on purpose:
+// neither an abstract socket nor a passed memfd or pidfd depends on them, so containers that share
+// the host's network can share memory. NCCL_HOSTID replaces all of it. The transports do not rely
+// on the number alone: they first pass a memfd as a proof.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace rondo::topology {
 
 struct HostFacts {
   std::string override_id;  // NCCL_HOSTID
-  std::string boot_id;      // or the machine id, where the kernel hides the boot
+  std::string boot_id;      // or the machine id, if the boot id cannot be read
   std::string node_name;
   std::uint64_t network_namespace = 0;
 };

@@ -15,7 +15,7 @@
 namespace rondo::topology {
 namespace {
 
-// Facts of the running kernel, the same whatever is imported.
+// Facts of the running kernel, which an import does not change.
 void read_kernel_facts(HostTopology& host) {
   host.host_id = host_id();
   struct utsname names {};

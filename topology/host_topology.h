@@ -1,9 +1,9 @@
-// HostTopology: what this host is made of beside its devices: cores, caches, memory. Plain data,
-// for people (`rondo topo`); devices are the Graph's (topology/graph/graph.h).
+// HostTopology: the cores, caches and memory of this host. Plain data, for users (`rondo topo`).
+// Devices are in the Graph (topology/graph/graph.h).
 //
-// "Core" means what the kernel calls a CPU (a hardware thread): that is what a rank occupies.
+// "Core" means what the kernel calls a CPU (a hardware thread), because a rank occupies one.
 // Cost: discover() loads hwloc without I/O devices and without its x86 backend, some milliseconds.
-// Who needs only the number of usable cores calls usable_cores() (topology/cpu_budget.h), which
+// If only the number of usable cores is needed, call usable_cores() (topology/cpu_budget.h), which
 // reads a few files.
 //
 //   RONDO_TRY(const HostTopology host, discover());
@@ -19,7 +19,7 @@
 namespace rondo::topology {
 
 struct NumaNode {
-  int id = 0;  // as the kernel numbers it
+  int id = 0;  // the kernel's number
   std::uint64_t memory_bytes = 0;
   CpuList cpus;  // empty: memory without cores
   friend bool operator==(const NumaNode&, const NumaNode&) = default;
@@ -27,7 +27,7 @@ struct NumaNode {
 
 struct Cache {
   std::uint64_t bytes = 0;
-  CpuList cpus;  // that share it
+  CpuList cpus;  // CPUs that share it
   friend bool operator==(const Cache&, const Cache&) = default;
 };
 
@@ -38,7 +38,7 @@ struct HostTopology {
   std::string cpu_vendor;
   std::string cpu_model;
   std::uint32_t cpu_features = 0;  // topology/cpu_features.h
-  int cores_usable = 1;            // by the discovering process: min(affinity, cgroup quota)
+  int cores_usable = 1;            // by this process: min(affinity, cgroup quota)
   int cores_total = 1;
   std::uint64_t memory_bytes = 0;
   std::uint32_t page_bytes = 4096;
@@ -46,7 +46,7 @@ struct HostTopology {
   std::uint64_t l1d_bytes = 0;  // of one cache; 0: unknown
   std::uint64_t l2_bytes = 0;
   std::uint64_t l3_bytes = 0;
-  CpuList cpus;                         // all that are online
+  CpuList cpus;                         // all online CPUs
   std::vector<NumaNode> numa_nodes;     // by id; at least one
   std::vector<CpuList> packages;        // sockets
   std::vector<CpuList> physical_cores;  // hardware threads of one core
@@ -57,17 +57,17 @@ struct HostTopology {
 };
 
 struct DiscoverOptions {
-  std::string xml_path;      // import this hwloc XML file (lstopo host.xml), not this machine
-  std::string synthetic;     // or build this hwloc description: "numa:2 l3:1 core:8 pu:2"
-  bool allow_hwloc = true;   // false: only /sys and sysconf, the fallback where hwloc fails
-  std::string sysfs_root{};  // stands before /sys and /proc in the fallback (tests)
+  std::string xml_path;      // hwloc XML file (lstopo host.xml) to import instead of this machine
+  std::string synthetic;     // or hwloc description to build: "numa:2 l3:1 core:8 pu:2"
+  bool allow_hwloc = true;   // false: use /sys and sysconf, the fallback if hwloc fails
+  std::string sysfs_root{};  // put before /sys and /proc in the fallback (tests)
 };
 
-// Options as RONDO_TOPO_XML and RONDO_TOPO_SYNTHETIC say.
+// The options from RONDO_TOPO_XML and RONDO_TOPO_SYNTHETIC.
 DiscoverOptions discover_options_from_environment();
 
-// An import or description that hwloc refuses is an error; a machine that hwloc cannot load is not
-// (the fallback answers).
+// Returns an error if hwloc refuses an import or description. If hwloc cannot load this machine,
+// the fallback is used; that is no error.
 Result<HostTopology> discover(const DiscoverOptions& options = {});
 
 }  // namespace rondo::topology

@@ -32,7 +32,7 @@ Status read_by_hwloc(const DiscoverOptions& options, HostTopology& host) {
   RONDO_TRY(HwlocTopology topology, load_hwloc(options, {}));
   const bool this_machine = hwloc_topology_is_thissystem(topology.get()) != 0;
   if (this_machine && hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_L1CACHE) <= 0) {
-    // Some kernels export no caches; cpuid may know them.
+    // Some kernels export no caches in /sys; cpuid may report them.
     if (auto thorough = load_hwloc(options, {.x86_backend = true}); thorough.ok()) {
       topology = std::move(thorough).value();
     }

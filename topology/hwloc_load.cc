@@ -7,10 +7,10 @@
 namespace rondo::topology {
 namespace {
 
-// What is to be read: an import, a description, or (neither) this machine.
+// Selects the source: an XML file, a description, or by default this machine.
 Status choose_source(const HwlocTopology& topology, const DiscoverOptions& options) {
   if (!options.xml_path.empty()) {
-    // Read here: hwloc would wait for the writer of a FIFO.
+    // Read here, because hwloc would wait for the writer of a FIFO.
     RONDO_TRY(const std::string text, read_graph_text(options.xml_path));
     const auto with_its_end = static_cast<int>(text.size() + 1);
     if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), with_its_end) != 0) {
@@ -43,7 +43,7 @@ Result<HwlocTopology> load_hwloc(const DiscoverOptions& options, const HwlocPart
       raw, parts.devices ? HWLOC_TYPE_FILTER_KEEP_ALL : HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-  // Ranks of one host may live in different cpusets; the picture must be the same for all.
+  // Ranks of one host may have different cpusets. All must see the same topology.
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   RONDO_CHECK_OK(choose_source(topology, options));
   if (hwloc_topology_load(raw) != 0) {

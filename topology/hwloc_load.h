@@ -1,5 +1,5 @@
-// hwloc's topologies: loaded as DiscoverOptions say, and freed. Only where the library is linked
-// (not with RONDO_PORTABLE).
+// Loads hwloc topologies by DiscoverOptions, and frees them. Only in builds that link hwloc (not
+// with RONDO_PORTABLE).
 #pragma once
 
 #include <hwloc.h>
@@ -19,15 +19,15 @@ struct DestroyHwloc {
 using HwlocTopology = std::unique_ptr<hwloc_topology, DestroyHwloc>;
 
 struct HwlocParts {
-  bool x86_backend = false;  // binds to every CPU in turn to ask cpuid; Linux has the same in files
-  bool devices = false;      // PCI and what the system makes of it
+  bool x86_backend = false;  // binds to every CPU to run cpuid; Linux has the same facts in files
+  bool devices = false;      // PCI and OS devices
 };
-// This machine, an XML file, or a synthetic description. kInvalidArgument: hwloc refuses the
-// latter.
+// Loads this machine, an XML file, or a synthetic description. kInvalidArgument: hwloc refuses the
+// file or the description.
 Result<HwlocTopology> load_hwloc(const DiscoverOptions& options, const HwlocParts& parts);
 
 CpuList cpus_of(hwloc_const_bitmap_t set);
-// "" where the object is null or has none of this name.
+// "" if the object is null or has no info of this name.
 std::string info_of(hwloc_obj_t object, const char* name);
 
 template <class Visit>

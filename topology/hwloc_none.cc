@@ -1,4 +1,4 @@
-// In place of hwloc_discovery.cc and hwloc_graph.cc where the library may need nothing but glibc
+// Replaces hwloc_discovery.cc and hwloc_graph.cc in builds that depend on glibc only
 // (RONDO_PORTABLE).
 #include "topology/discovery.h"
 #include "topology/graph/hwloc_graph.h"
@@ -12,10 +12,11 @@ Status read_by_hwloc(const DiscoverOptions&, HostTopology&) {
 }
 
 Result<ParsedGraph> read_hwloc_graph(const DiscoverOptions& options) {
-  return fail(StatusCode::kSystemError,
-              "{}: this library was built without hwloc (RONDO_PORTABLE), which alone reads its "
-              "files; give NCCL's topology file, which rondo topo --write-xml writes elsewhere",
-              options.xml_path.empty() ? options.synthetic : options.xml_path);
+  return fail(
+      StatusCode::kSystemError,
+      "{}: this library was built without hwloc (RONDO_PORTABLE) and cannot read hwloc's files; "
+      "give a topology file of NCCL, which rondo topo --write-xml of another build writes",
+      options.xml_path.empty() ? options.synthetic : options.xml_path);
 }
 
 }  // namespace rondo::topology

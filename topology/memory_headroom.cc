@@ -12,7 +12,7 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
-constexpr std::int64_t kNoLimitInV1 = std::int64_t{1} << 60;  // what it says without one, about
+constexpr std::int64_t kNoLimitInV1 = std::int64_t{1} << 60;  // v1 without a limit reports more
 
 // "name 123" in memory.stat.
 std::uint64_t value_of(std::string_view text, std::string_view name) {

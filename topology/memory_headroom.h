@@ -1,8 +1,8 @@
-// How much more memory this process's control groups (v1 and v2) let it use before the kernel
-// kills.
+// memory_headroom(): how much more memory this process can use before a limit of its control groups
+// (v1 and v2) makes the kernel kill it.
 //
-// What the kernel could take back first counts as free: the page cache of files and, where a group
-// may swap, swap. Other processes of the groups may use it meanwhile. Cost: two small files a
+// Memory that the kernel would reclaim first counts as free: the page cache and, if the group may
+// swap, free swap. Other processes of the groups may use it meanwhile. Cost: two small files per
 // limited group.
 #pragma once
 
@@ -16,23 +16,23 @@
 
 namespace rondo::topology {
 
-// Bytes; the largest number where there is no limit. `root` stands before /proc and /sys.
+// In bytes; the maximum uint64 value: no limit. `root` is put before /proc and /sys.
 std::uint64_t memory_headroom(const std::string& root = "");
 
-// Readings of it that serve for a second, and for the sixteenth part of what was found. From any
-// thread; no lock, so that a forked child can go on with it.
+// Caches memory_headroom(): a reading is valid for one second and for 1/16 of the bytes that it
+// found. Thread-safe; no lock, so that a forked child can use it.
 class HeadroomReadings {
  public:
   explicit HeadroomReadings(std::string root = "") : root_(std::move(root)) {}
 
-  // nullopt if there is room for `bytes` more, which then count as taken; otherwise the bytes that
-  // are left. `now`: of base/seconds.h.
+  // nullopt: there is room for `bytes` more, which now count as taken. Otherwise returns the bytes
+  // that are left. `now`: now_ns() of base/seconds.h.
   std::optional<std::uint64_t> lacks_room_for(std::uint64_t bytes, std::int64_t now = now_ns());
 
  private:
   const std::string root_;
-  // What may still be taken without reading anew, and until when. What a thread finds of two
-  // readings does no harm: both are of this second.
+  // Bytes that may still be taken without a new reading, and the end of its validity (ns). A thread
+  // may see values of two readings: harmless, because both are at most one second old.
   std::atomic<std::uint64_t> left_{0};
   std::atomic<std::int64_t> until_{0};
 };

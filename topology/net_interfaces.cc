@@ -22,7 +22,7 @@ std::vector<NetInterface> read_net_interfaces(const std::string& root) {
     one.name = name;
     one.loopback = *type == kArpHardwareLoopback;
     one.megabits = std::max<std::int64_t>(0, read_number(base + "/speed").value_or(0));
-    // Virtio's device stands below that of PCI, which knows.
+    // A virtio device is below its PCI device, which has the file.
     auto numa = read_number(base + "/device/numa_node");
     if (!numa) numa = read_number(base + "/device/../numa_node");
     one.numa = static_cast<int>(numa.value_or(-1));

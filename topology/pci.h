@@ -1,4 +1,4 @@
-// The directories of PCI devices in /sys/devices, whose paths tell what each hangs from.
+// The directories of PCI devices in /sys/devices. Their paths show the bridges above each device.
 //
 //   const std::string path = pci_path("0000:01:00.0");
 #pragma once
@@ -7,11 +7,11 @@
 
 namespace rondo::topology {
 
-// The directory of a device by its address, in any case of letters; empty where there is none.
-// `root` stands before /sys (tests).
+// The directory of the device with this address (upper or lower case); empty if there is none.
+// `root` is put before /sys (tests).
 std::string pci_path(std::string address, const std::string& root = "");
 
-// A path without links; empty where there is none. What stands before /sys/devices is left out.
+// The path without symbolic links, from /sys/devices on; empty if there is none.
 std::string real_path(const std::string& path);
 
 }  // namespace rondo::topology

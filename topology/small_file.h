@@ -1,4 +1,4 @@
-// Reading the small text files of /proc and /sys, by base/text_file.h.
+// Reads the small text files of /proc and /sys, by base/text_file.h.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace rondo::topology {
 
-// The whole file, at most `limit` bytes of it; nothing where it cannot be read.
+// The file's text, at most `limit` bytes; nullopt if it cannot be read.
 std::optional<std::string> read_small_file(const std::string& path, std::size_t limit = 4 << 20);
 
-// The file's first number; nothing where there is none ("max\n", an error, no file).
+// The number at the start of the file; nullopt if there is none ("max\n", an error, no file).
 std::optional<std::int64_t> read_number(const std::string& path);
 
-// What a folder holds, by name, without "." and ".."; empty where it cannot be read.
+// The names in a folder, sorted, without "." and ".."; empty if it cannot be read.
 std::vector<std::string> names_in(const std::string& folder);
 
-// The value of the first line "name : value", as /proc/cpuinfo has them; "" where there is none.
+// The value of the first line "name : value" (the format of /proc/cpuinfo); "" if there is none.
 std::string line_value(std::string_view text, std::string_view name);
 
 // Calls visit(line) for each line, without its end, until it returns false.
@@ -31,7 +31,7 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
-// The text up to the next separator, which is taken off `rest` together with the separator.
+// Returns the text up to the next separator, and removes both from `rest`.
 inline std::string_view take_until(std::string_view& rest, char separator) {
   const auto end = rest.find(separator);
   const std::string_view taken = rest.substr(0, end);

@@ -1,5 +1,5 @@
-// What hwloc would say, in short: from /sys/devices/system and /proc, with sysconf as the last
-// resort. Used where hwloc cannot load a topology.
+// Discovery without hwloc, used if hwloc cannot load a topology: reads /sys/devices/system and
+// /proc, with sysconf as the last resort.
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void read_caches_of(const std::string& cpu_folder, HostTopology& host) {
   }
 }
 
-// The first file of the two that exists: the newer name, then the older.
+// The list of the first non-empty file: the newer name, then the older one.
 CpuList read_either(const std::string& newer, const std::string& older) {
   CpuList list = read_list(newer);
   return list.empty() ? read_list(older) : list;

@@ -20,10 +20,11 @@ const NetworkOffer* find(const NetworkOffers& offers, const std::string& name) {
   return it == offers.end() ? nullptr : &*it;
 }
 
-// What this rank has opened, and says of it.
+// The networks that this rank has opened, and its offers for them.
 struct Opened {
   NetworkOffers offers;
-  std::vector<std::unique_ptr<net::Network>> networks;  // by offer; null: not usable, or control
+  // By offer. Null: not usable, or the control network.
+  std::vector<std::unique_ptr<net::Network>> networks;
 
   void add(const NetworkChoice& choice, Result<std::unique_ptr<net::Network>> network) {
     NetworkOffer offer{choice.name, {}, {}, choice.by_plugin_variable};
@@ -70,8 +71,8 @@ Error lack(const AskedNetwork& asked, std::size_t rank, const std::string& why) 
               printable(asked.name), asked.rank, asked.by, rank, printable(why));
 }
 
-// By NCCL_NET_PLUGIN. What cannot be loaded or used is refused before names are compared: the name
-// of such a plugin is not known.
+// The network that NCCL_NET_PLUGIN asks for. A plugin that cannot be loaded or used is refused
+// before names are compared, because its network's name is unknown.
 Result<AskedNetwork> asked_plugin(std::span<const NetworkOffers> by_rank) {
   AskedNetwork asked;
   std::optional<Error> refusal;
@@ -163,7 +164,7 @@ Result<std::string> choose_network(const AskedNetwork& by_name,
     if (common) return offer.name;
   }
   return fail(StatusCode::kInternalError,
-              "the ranks have no network in common");  // TCP is everywhere
+              "the ranks have no network in common");  // every rank has TCP
 }
 
 Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkRequest& request,
@@ -186,12 +187,13 @@ Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkR
       opened.add(choice, open_network(choice.name, wanted));
       continue;
     }
-    // Nothing works without it: an error of this rank, of which all are told.
+    // Nothing works without the control network, so a failure is an error of this rank. All ranks
+    // receive it.
     RONDO_TRY(agreed.control, open_network(choice.name, request));
     RONDO_TRY(auto address, agreed.control->listen());
     opened.offers.push_back({choice.name, {}, std::move(address)});
     opened.networks.emplace_back();
-    if (asked.name.empty()) break;  // every rank has it: rows behind it are for who asks for them
+    if (asked.name.empty()) break;  // every rank has it; the rows after it are used only on request
   }
   RONDO_TRY(const auto told, gather(encode(opened.offers)));
   std::vector<NetworkOffers> by_rank;

@@ -44,7 +44,7 @@ Table& table() {
   return one;
 }
 
-// What NCCL_NET_PLUGIN stands for.
+// The network of NCCL_NET_PLUGIN.
 struct PluginRow {
   std::string name;
   bool asked;
@@ -124,7 +124,7 @@ Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
   if (open) return open(request);
   std::vector<std::string> names;
   for (const NetworkChoice& choice : network_choices()) names.push_back(choice.name);
-  return fail(StatusCode::kInvalidUsage, "there is no network of that name here, but {}",
+  return fail(StatusCode::kInvalidUsage, "no network here has that name; available: {}",
               fmt::join(names, ", "));
 }
 

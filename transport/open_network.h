@@ -1,8 +1,8 @@
-// open_network(): the one place that knows which networks there are.
+// open_network(): the table of all available networks, and the function that opens one of them.
 //
 // A network is a folder beside tcp/ that implements net::Network (transport/net/net.h), and a row
-// of the table in open_network.cc. Which one the ranks of a communicator take, they agree on:
-// transport/network_agreement.h.
+// of the table in open_network.cc. transport/network_agreement.h chooses the network of a
+// communicator.
 #pragma once
 
 #include <array>
@@ -21,43 +21,43 @@
 namespace rondo {
 
 struct NetworkRequest {
-  int rank = 0;                        // of this process, as its peers number it
+  int rank = 0;                        // of this process, as peers number it
   std::array<std::byte, 32> secret{};  // of the communicator: only its holders get a link
-  std::string purpose = "links";       // of several networks with one secret
-  int streams = 0;                     // a link of a data lane; 0: by the environment
-  bool by_default = false;             // nobody asks for it: only where it is worth it
-  topology::NearNics near{};           // ports of this host, by how near they are to the rank
-  std::vector<net::SocketAddress> addresses{};  // as PortOptions has them
+  std::string purpose = "links";       // distinguishes networks with the same secret
+  int streams = 0;                     // streams per link of a data lane; 0: from the environment
+  bool by_default = false;             // no rank asks for it by name: open it only if worthwhile
+  topology::NearNics near{};           // ports of this host, by distance from the rank
+  std::vector<net::SocketAddress> addresses{};  // see PortOptions
 };
-// Those of a network's own port: these, and the environment's.
+// The options of a network's own port, from the request and the environment.
 net::PortOptions port_options(const NetworkRequest& request);
 
 struct NetworkRow {
-  std::string name;  // as NCCL_NET has it
-  // By the environment's variables. Fails where it cannot be used here, and says why.
+  std::string name;  // value of NCCL_NET
+  // Opens it by the environment variables. The error says why it cannot be used here.
   std::function<Result<std::unique_ptr<net::Network>>(const NetworkRequest& request)> open;
 };
 
-// The network of control messages, whatever carries the data: it is everywhere.
+// The network for control messages, whatever network carries the data: available everywhere.
 inline constexpr const char* kControlNetwork = "Socket";
-// The one whose ports NCCL_IB_HCA chooses.
+// NCCL_IB_HCA chooses the ports of this network.
 inline constexpr const char* kRdmaNetwork = "IB";
 
-// One that there may be here.
+// A network that may be available here.
 struct NetworkChoice {
   std::string name;
   bool by_plugin_variable = false;  // NCCL_NET_PLUGIN asks for it
 };
-// In order of preference; those behind the control network only where a rank asks for them. A
-// plugin's is the first; where it cannot be loaded, it has the variable's value for a name. Names
-// are compared without regard to case.
+// All choices, in order of preference. Those after the control network are used only if a rank asks
+// for them. A plugin's network is first; if the plugin cannot be loaded, its name is the variable's
+// value. Names are compared without regard to case.
 std::vector<NetworkChoice> network_choices();
 bool same_network(std::string_view one, std::string_view other);
-// A row before all others, of a network that is no part of the library: a plugin's, a test's.
-// Before communicators are made; one of the same name is replaced.
+// Adds a row before all others, for a network outside the library: of a plugin or a test. Replaces
+// a row of the same name. Call it before communicators are made.
 void add_network(NetworkRow row);
 
-// kInvalidUsage: there is none of that name.
+// kInvalidUsage: no network has that name.
 Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
                                                    const NetworkRequest& request);
 

@@ -1,12 +1,12 @@
-/* librondo_audit.so: programs that load NCCL by a full path, or by an RPATH, get Rondo's library.
+/* librondo_audit.so: redirects programs that load NCCL by a full path or an RPATH to Rondo.
  *
  *   LD_AUDIT=/path/librondo_audit.so program
  *
- * LD_PRELOAD works for programs that load "libnccl.so.2" by this name, but not for a path, as
- * Python wheels use. This shim (see rtld-audit(7)) turns every request for a file called
- * libnccl.so, libnccl.so.2 or libnccl.so.2.x into one for the libnccl.so.2 that lies beside the
- * shim. Programs that ask for NCCL under no such name are not touched. Cost: a string comparison
- * per library that the program loads, nothing per call.
+ * LD_PRELOAD works for programs that load "libnccl.so.2" by this name, but not for those that load
+ * a path, as Python wheels do. This shim (see rtld-audit(7)) replaces every request for a file
+ * named libnccl.so, libnccl.so.2 or libnccl.so.2.x by the libnccl.so.2 in the shim's own folder.
+ * Requests for other names are unchanged. Cost: a string comparison per library that the program
+ * loads, nothing per call.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 
 #define AUDIT_EXPORT __attribute__((visibility("default")))
 
-static char replacement[4096]; /* empty: there is no library beside the shim */
+static char replacement[4096]; /* empty: no library in the shim's folder */
 
 AUDIT_EXPORT unsigned int la_version(unsigned int version) {
   Dl_info self;

@@ -59,24 +59,24 @@ Result<CallRecord> record_of(const AskedCall& wanted) {
   const auto which = kind ? engine_collective(*kind) : std::nullopt;
   if (!which)
     return fail(StatusCode::kInvalidArgument,
-                "'{}' is no collective with a plan; there are all_reduce, all_gather, "
+                "'{}' is not a collective with a plan; choose all_reduce, all_gather, "
                 "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, sendrecv, barrier, "
                 "and alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
                 wanted.collective);
   const auto type = bench::type_by_name(wanted.type);
   if (!type)
-    return fail(StatusCode::kInvalidArgument, "--type '{}' is no element type", wanted.type);
+    return fail(StatusCode::kInvalidArgument, "--type '{}' is not an element type", wanted.type);
   const auto op = bench::op_by_name(wanted.op);
   if (!op || *op == bench::Op::kNone || !bench::supported(*op, *type))
-    return fail(StatusCode::kInvalidArgument, "--op '{}' is no reduction of {}", wanted.op,
+    return fail(StatusCode::kInvalidArgument, "--op '{}' is not a reduction of {}", wanted.op,
                 wanted.type);
   const auto bytes = bench::parse_size(wanted.size);
   if (!bytes)
     return fail(StatusCode::kInvalidArgument, "'{}' is not a size such as 4096, 64K or 1.5M",
                 wanted.size);
   if (wanted.root < 0 || wanted.root >= wanted.ranks)
-    return fail(StatusCode::kInvalidArgument, "--root {} is no rank: there are {}", wanted.root,
-                wanted.ranks);
+    return fail(StatusCode::kInvalidArgument, "--root {} is not a rank: the number of ranks is {}",
+                wanted.root, wanted.ranks);
   CallRecord record;
   record.collective = *which;
   record.type = engine_type(*type);

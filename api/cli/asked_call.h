@@ -1,4 +1,4 @@
-// AskedCall: a collective call as command lines name it (rondo explain, rondo simulate).
+// AskedCall: a collective call given on a command line (rondo explain, rondo simulate).
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct AskedCall {
   int ranks = 2, root = 0;
 };
 
-// Sizes are as in rondo bench's column; sendrecv, a message of each rank to the next one, is a
-// kSend of no root. kInvalidArgument: names what there is.
+// Sizes are those of rondo bench's size column. sendrecv (each rank sends to the next one) is a
+// kSend without root. kInvalidArgument: the message lists the valid names.
 Result<CallRecord> record_of(const AskedCall& asked);
-// How the benchmark counts its bytes.
+// The benchmark's byte counts of the call.
 Result<bench::Layout> layout_of(const AskedCall& asked);
 
 }  // namespace rondo::cli

@@ -14,8 +14,8 @@ namespace rondo::cli {
 
 Result<PlanFacts> facts_of_ranks(const AskedRanks& asked) {
   if (asked.hosts < 1 || asked.hosts > asked.ranks)
-    return fail(StatusCode::kInvalidArgument, "--hosts {} does not suit {} ranks", asked.hosts,
-                asked.ranks);
+    return fail(StatusCode::kInvalidArgument, "--hosts {} is not in 1..{}, the number of ranks",
+                asked.hosts, asked.ranks);
   PlanFacts facts;
   const topology::CacheSizes caches = topology::cache_sizes();
   facts.core_cache_bytes = caches.core_bytes;

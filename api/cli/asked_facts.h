@@ -1,5 +1,5 @@
-// What communicators of host memory would agree on, for commands that start no ranks: rondo
-// explain, rondo simulate, rondo tune.
+// PlanFacts of communicators in host memory, without starting ranks: for rondo explain, rondo
+// simulate and rondo tune.
 #pragma once
 
 #include "collectives/planner/planner.h"
@@ -9,19 +9,19 @@ namespace rondo::cli {
 
 struct AskedRanks {
   int ranks = 2, hosts = 1;
-  int cores = 0;         // of each host; 0: as many as this process may use
-  bool threads = false;  // all of one process
-  // Hosts that are pretended share the cores.
+  int cores = 0;         // per host; 0: those that this process may use
+  bool threads = false;  // ranks are threads of one process
+  // The hosts are simulated on one machine and share its cores.
   bool one_machine = false;
 };
 
-// Ranks stand in blocks on hosts, as launchers place them; caches and slots are this machine's, the
-// costs priors. kInvalidArgument: more hosts than ranks.
+// Each host has one block of consecutive ranks, as launchers place them. Caches and slots are this
+// machine's, costs are priors. kInvalidArgument: more hosts than ranks.
 Result<PlanFacts> facts_of_ranks(const AskedRanks& asked);
-// With what the environment asks for: NCCL_ALGO, NCCL_PROTO, RONDO_REPRODUCIBLE, RONDO_TUNE_FILE.
+// The same, with NCCL_ALGO, NCCL_PROTO, RONDO_REPRODUCIBLE and RONDO_TUNE_FILE applied.
 Result<PlanFacts> facts_of_environment(const AskedRanks& asked);
 
-// As a rank of this machine has them: on its GPU, where there is one.
+// Costs that a rank of this machine uses: those of its GPU if it has one.
 TunedCosts costs_here();
 
 }  // namespace rondo::cli

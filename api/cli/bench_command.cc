@@ -1,4 +1,4 @@
-// rondo bench COLLECTIVE, and the programs COLLECTIVE_perf that are links to rondo.
+// rondo bench COLLECTIVE, also as COLLECTIVE_perf, a link to rondo.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,14 +4,14 @@ namespace rondo::cli {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"run", "start N ranks of a program on this host and look after them", run_command},
+    {"run", "start N ranks of a program on this host and supervise them", run_command},
     {"bench", "measure and check collectives (nccl-tests' flags and table)", bench_command},
-    {"doctor", "what on this machine will bite, and what to do about it", doctor_command},
+    {"doctor", "find problems of this machine, and say what to do", doctor_command},
     {"topo", "what Rondo sees of this host: cores, caches, memory, interfaces", topo_command},
-    {"ps", "which rank of a process is in which call, and whom it waits for", ps_command},
-    {"explain", "what a call would run as, and why", explain_command},
-    {"simulate", "what a collective would take on GPUs that are not here", simulate_command},
-    {"tune", "measure what calls of host memory cost here, for RONDO_TUNE_FILE", tune_command},
+    {"ps", "which call each rank of a process is in, and which rank it waits for", ps_command},
+    {"explain", "which algorithm would run a call, and why", explain_command},
+    {"simulate", "predict the time of a collective on GPUs that are not here", simulate_command},
+    {"tune", "measure the costs of calls on this machine, for RONDO_TUNE_FILE", tune_command},
     {"env", "every environment variable: type, default, current value", env_command},
 };
 

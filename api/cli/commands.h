@@ -1,5 +1,5 @@
-// The table of subcommands. A new one is a file <name>_command.cc with one function, declared here,
-// and a row in commands.cc.
+// The subcommands of rondo. To add one: a file <name>_command.cc with one function, its declaration
+// here, and a row in commands.cc.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace rondo::cli {
 
-// argv[0] is what to call the command in messages ("rondo run"); the rest are its arguments.
-// Returns the exit status.
+// argv[0] is the command's name in messages ("rondo run"); the rest are its arguments. Returns the
+// exit status.
 using CommandFunction = int (*)(int argc, char** argv);
 
 struct Command {
@@ -29,7 +29,7 @@ int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
 int tune_command(int argc, char** argv);
 
-// Exit status of a command line that is not understood.
+// Exit status for a wrong command line.
 inline constexpr int kUsageError = 2;
 
 }  // namespace rondo::cli

@@ -98,15 +98,15 @@ Findings check_environment(const std::vector<std::string>& environment) {
     const env::Variable* variable = env::find(name);
     if (const env::Unused* unused = env::find_unused(name); unused != nullptr && !variable) {
       const std::string text = fmt::format("{}='{}' has no effect: {}", name, value, unused->why);
-      findings.push_back(warning(
-          "environment", text,
-          unused->asks ? "unset it, or do without" : "unset it, or leave it to other programs"));
+      findings.push_back(warning("environment", text,
+                                 unused->asks ? "unset it; Rondo cannot do what it asks for"
+                                              : "unset it, or keep it for other programs"));
     } else if (variable == nullptr) {
-      const std::string_view near = env::nearest(name, 3);  // beyond three edits, another word
+      const std::string_view near = env::nearest(name, 3);  // more than three edits: another word
       findings.push_back(warning(
           "environment", fmt::format("{}='{}' has no effect: Rondo does not know it", name, value),
-          near.empty() ? "`rondo env` lists what has; unset it if nothing else reads it"
-                       : fmt::format("is {} meant? `rondo env` lists all", near)));
+          near.empty() ? "unset it if no other program reads it; `rondo env` lists all variables"
+                       : fmt::format("did you mean {}? `rondo env` lists all variables", near)));
     } else if (!parses(*variable, value)) {
       findings.push_back(
           warning("environment", fmt::format("{}='{}' is not understood", name, value),
@@ -144,7 +144,7 @@ Findings check_processors(const ExamineOptions& options) {
   const std::string governor =
       file_text(options, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (governor.empty())
-    findings.push_back(ok("frequency", "no governor to be seen (virtual machine, or fixed clock)"));
+    findings.push_back(ok("frequency", "no governor (virtual machine, or fixed clock)"));
   else if (governor == "performance")
     findings.push_back(ok("frequency", "governor performance"));
   else
@@ -156,7 +156,7 @@ Findings check_processors(const ExamineOptions& options) {
   const std::string clock =
       file_text(options, "/sys/devices/system/clocksource/clocksource0/current_clocksource");
   if (clock.empty() || clock == "tsc" || clock == "kvm-clock" || clock == "arch_sys_counter")
-    findings.push_back(ok("clock", clock.empty() ? "source not said" : clock));
+    findings.push_back(ok("clock", clock.empty() ? "source unknown" : clock));
   else
     findings.push_back(warning("clock",
                                fmt::format("source {}: every reading is a system call", clock),
@@ -165,7 +165,8 @@ Findings check_processors(const ExamineOptions& options) {
   const double busy = std::atof(load.c_str());
   if (busy > budget.usable)
     findings.push_back(warning(
-        "load", fmt::format("{:.1f} on {} CPUs: others compete with ranks", busy, budget.usable),
+        "load",
+        fmt::format("{:.1f} on {} CPUs: other programs compete with ranks", busy, budget.usable),
         "measure on a quiet machine"));
   else
     findings.push_back(ok("load", fmt::format("{:.1f} on {} CPUs", busy, budget.usable)));
@@ -178,8 +179,8 @@ Findings check_limits() {
   getrlimit(RLIMIT_NOFILE, &limit);
   const std::string open_files = fmt::format("{} per process", limit.rlim_cur);
   if (limit.rlim_cur < 256)
-    findings.push_back(problem("file descriptors", open_files + ": too few for some tens of ranks",
-                               "ulimit -n 4096"));
+    findings.push_back(
+        problem("file descriptors", open_files + ": too few for tens of ranks", "ulimit -n 4096"));
   else if (limit.rlim_cur < 1024)
     findings.push_back(warning("file descriptors", open_files, "ulimit -n 4096 for many ranks"));
   else
@@ -191,7 +192,7 @@ Findings check_kernel() {
   Findings findings;
   utsname kernel{};
   uname(&kernel);
-  // With these arguments a kernel that has the call answers EINVAL.
+  // With these arguments a kernel that has the call returns EINVAL.
   if (syscall(SYS_futex_waitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == ENOSYS)
     findings.push_back(warning("kernel", fmt::format("{} has no futex_waitv", kernel.release),
                                "Linux 5.16 or later lets one thread sleep for several ranks"));
@@ -206,9 +207,10 @@ Findings check_kernel() {
                 "Linux 5.3 or later; without it processes use TCP instead of shared memory"));
   rlimit files{};
   if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
-    findings.push_back(warning(
-        "memory files", fmt::format("ulimit -f allows files of {} bytes", files.rlim_cur),
-        "ulimit -f unlimited, where an init or ncclMemAlloc names it: shared memory is a file"));
+    findings.push_back(warning("memory files",
+                               fmt::format("ulimit -f allows files of {} bytes", files.rlim_cur),
+                               "ulimit -f unlimited, if an init or ncclMemAlloc fails because of "
+                               "it: shared memory is a file"));
   else if (const auto memory = shm::create_memfd("rondo-doctor", 4096); !memory.ok())
     findings.push_back(problem("memory files", memory.error().text,
                                "allow memfd_create in the seccomp profile of the container; until "
@@ -235,10 +237,10 @@ Findings check_memory(const ExamineOptions& options) {
                                "transparent huge pages are off: large buffers miss in the TLB",
                                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"));
   else
-    findings.push_back(ok("huge pages", huge.empty() ? "setting not to be seen" : huge));
+    findings.push_back(ok("huge pages", huge.empty() ? "setting unknown" : huge));
   if (file_text(options, "/proc/sys/vm/overcommit_memory") == "2")
     findings.push_back(warning("overcommit",
-                               "strict accounting: staging that is reserved but not used counts",
+                               "strict accounting: reserved but unused staging memory counts",
                                "sysctl vm.overcommit_memory=0 if allocations fail"));
   else
     findings.push_back(ok("overcommit", "memory is committed when it is touched"));

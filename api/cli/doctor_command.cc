@@ -1,4 +1,4 @@
-// rondo doctor: one line a finding, worst ones with their remedy.
+// rondo doctor: prints one line per finding, and the remedies of warnings and problems.
 #include <fmt/format.h>
 
 #include "api/cli/commands.h"
@@ -26,11 +26,10 @@ int doctor_command(int argc, char** argv) {
   ExamineOptions options;
   bool strict = false;
   CommandLine line(
-      "Looks for what on this machine makes Rondo fail or run slowly, and says what to do.\n"
+      "Checks this machine for problems that make Rondo fail or run slowly, and says what to do.\n"
       "Exits with 1 if there is a problem (with --strict: or a warning), else 0.",
       argc, argv, kUsageError);
-  line.option("--ranks", options.ranks, "how many ranks are meant to run on this host")
-      .within(1, 65536);
+  line.option("--ranks", options.ranks, "number of ranks planned for this host").within(1, 65536);
   line.flag("--strict", strict, "warnings count as problems");
   if (const auto ended = line.parse()) return *ended;
   int problems = 0, warnings = 0;

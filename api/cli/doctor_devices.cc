@@ -1,4 +1,4 @@
-// rondo doctor on GPUs: those that ranks of this library would live on, or why there are none.
+// rondo doctor on GPUs: those that ranks of this library would use, or why there are none.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -13,15 +13,15 @@ namespace {
 constexpr const char* kSubject = "GPUs";
 
 Finding absent(const ExamineOptions& options) {
-  const std::string text = fmt::format("none, ranks live on the host: {}", gpu_absence());
+  const std::string text = fmt::format("none, ranks use host memory: {}", gpu_absence());
   const std::string driver = options.root + "/proc/driver/nvidia/version";
   if (access(driver.c_str(), F_OK) != 0) return {Verdict::kOk, kSubject, text, ""};
   return {Verdict::kWarning, kSubject, text + "; but this machine has NVIDIA's driver",
-          "use a library of the preset cuda, and see what nvidia-smi says"};
+          "use a library built with the preset cuda, and check nvidia-smi"};
 }
 
 Finding device(const GpuApi& api, int number) {
-  char name[128] = "a device that does not say its name";
+  char name[128] = "a device without a name";
   int major = 0, minor = 0;
   std::size_t free_bytes = 0, total_bytes = 0;
   api.device_name(name, sizeof(name), number);
@@ -52,12 +52,13 @@ std::vector<Finding> check_devices(const ExamineOptions& options) {
       api->can_access_peer(&there, a, b);
       api->can_access_peer(&back, b, a);
       if (there != 0 && back != 0) continue;
-      found.push_back({Verdict::kWarning, kSubject,
-                       fmt::format("{} and {} do not use each other's memory: what passes between "
-                                   "them passes through the host's",
-                                   b, a),
-                       "see nvidia-smi topo -m; in virtual machines, whether P2P is passed on"});
-      return found;  // one pair says it
+      found.push_back(
+          {Verdict::kWarning, kSubject,
+           fmt::format("{} and {} cannot access each other's memory: data between them passes "
+                       "through host memory",
+                       b, a),
+           "check nvidia-smi topo -m; in a virtual machine, check that P2P is passed through"});
+      return found;  // one pair is enough
     }
   return found;
 }

@@ -1,4 +1,4 @@
-// rondo doctor on RDMA devices (InfiniBand, RoCE): what keeps ranks from using them.
+// rondo doctor on RDMA devices (InfiniBand, RoCE): what prevents ranks from using them.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -35,7 +35,7 @@ Finding on_locked_memory(std::uint64_t limit, bool wanted) {
   if (limit >= verbs::kLeastLocked) return {Verdict::kOk, "locked memory", text, ""};
   if (!wanted) return {Verdict::kOk, "locked memory", text + "; only RDMA would need more", ""};
   return {Verdict::kProblem, "locked memory",
-          text + ": RDMA cannot register buffers (shared memory and TCP do not care)",
+          text + ": RDMA cannot register buffers (shared memory and TCP are not affected)",
           "ulimit -l unlimited, memlock in /etc/security/limits.conf, or docker run "
           "--ulimit memlock=-1"};
 }
@@ -54,7 +54,7 @@ Findings rdma_findings(const RdmaFacts& facts) {
   if (!facts.offered.ok()) {
     findings.push_back({Verdict::kProblem, kRdmaSubject,
                         "cannot be used: " + facts.offered.error().text,
-                        "without it ranks of several hosts talk over TCP"});
+                        "without it, ranks on several hosts use TCP"});
     return findings;
   }
   std::string last;
@@ -65,8 +65,8 @@ Findings rdma_findings(const RdmaFacts& facts) {
     findings.push_back(
         {Verdict::kProblem, kRdmaSubject,
          fmt::format("the kernel has {}, but libibverbs does not offer it", port.device),
-         "install its provider (ibverbs-providers), and see that /dev/infiniband is "
-         "there (docker run --device /dev/infiniband)"});
+         "install its provider (ibverbs-providers), and check that /dev/infiniband exists (docker "
+         "run --device /dev/infiniband)"});
   }
   return findings;
 }
@@ -96,11 +96,10 @@ Findings check_rdma(const ExamineOptions& options) {
 }
 
 Findings ucx_findings(std::string_view asked, const Result<std::string>& version) {
-  if (version.ok())
-    return {{Verdict::kOk, "UCX", *version + ", used where NCCL_NET=UCX asks for it", ""}};
-  if (!same_network(asked, "UCX")) return {{Verdict::kOk, "UCX", "none, and none is needed", ""}};
+  if (version.ok()) return {{Verdict::kOk, "UCX", *version + ", used with NCCL_NET=UCX", ""}};
+  if (!same_network(asked, "UCX")) return {{Verdict::kOk, "UCX", "none, not needed", ""}};
   return {{Verdict::kProblem, "UCX",
-           "NCCL_NET asks for it, and it cannot be used: " + version.error().text,
+           "NCCL_NET selects it, but it cannot be used: " + version.error().text,
            "or unset NCCL_NET"}};
 }
 

@@ -1,4 +1,4 @@
-// rondo doctor on the tuner plugin: which one ranks on GPUs would ask, or why they would not start.
+// rondo doctor on the tuner plugin: which one ranks on GPUs would use, or why they would not start.
 #include <fmt/core.h>
 
 #include "api/cli/doctor_checks.h"
@@ -13,13 +13,13 @@ std::vector<Finding> check_tuner() {
   const auto found = tuner::find_tuner();
   if (!found.ok())
     return {{Verdict::kProblem, kSubject, found.error().text,
-             "communicators on GPUs are not made with it: correct NCCL_TUNER_PLUGIN, or set it to "
-             "none"}};
+             "communicators on GPUs cannot be created with it: correct NCCL_TUNER_PLUGIN, or set "
+             "it to none"}};
   if (*found == nullptr) return {};
   const bool serves = gpu_api() != nullptr && env::get_string("RONDO_DEVICE") != "host";
   return {{Verdict::kOk, kSubject,
            serves ? (*found)->text()
-                  : fmt::format("{} is not asked: ranks live on the host", (*found)->text()),
+                  : fmt::format("{} is not used: ranks use host memory", (*found)->text()),
            ""}};
 }
 

@@ -1,4 +1,4 @@
-// rondo env: the registry of environment variables with what they are set to here.
+// rondo env: the registry of environment variables, with their values here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -54,7 +54,7 @@ void print_table() {
   for (const env::Unused& row : env::unused()) fmt::print("{:<24} {}\n", row.name, row.why);
 }
 
-// What is set here and does nothing, or was never heard of.
+// Why a variable has no effect here: known but unused, or unknown. "": it has an effect.
 std::string why_without_effect(const std::string& name) {
   if (env::find(name) != nullptr) return "";
   if (const env::Unused* row = env::find_unused(name)) return std::string(row->why);
@@ -88,7 +88,7 @@ void print_json() {
   fmt::print("{}\n", rows.text(2));
 }
 
-// Words of a text in lines of at most 100 columns, all but the first one indented by two.
+// Wraps a text at 100 columns; all lines but the first are indented by two.
 std::string wrapped(std::string_view text) {
   constexpr std::size_t kColumns = 100;
   std::string all;
@@ -108,7 +108,7 @@ std::string wrapped(std::string_view text) {
   return all + '\n';
 }
 
-// What has no effect, one entry a reason, in the order of the table.
+// Variables without effect, one entry per reason, in the order of the table.
 void print_unused(bool asks) {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> reasons;
   for (const env::Unused& row : env::unused()) {
@@ -122,20 +122,19 @@ void print_unused(bool asks) {
     fmt::print("{}", wrapped(fmt::format("- {}: {}", fmt::join(names, ", "), why)));
 }
 
-// docs/operate/environment.md, whole; nothing in it depends on what is set here.
+// The whole of docs/operate/environment.md; does not depend on the variables' values here.
 void print_page() {
   fmt::print("{}", R"(# Environment variables
 
-The registry in `base/env_table.cc` is the source of this page; `rondo env --markdown` writes it.
-CI runs this block, which fails where page and registry differ:
+All variables that Rondo reads, and NCCL's variables that have no effect. `rondo env` prints this
+list with the values that are set where it runs, and names every set `NCCL_*` variable that has no
+effect. `rondo env --json` prints it for programs. The page is generated from `base/env_table.cc`;
+CI runs this block, which fails if page and source differ:
 
 ```bash
 cmake --preset release >/dev/null && cmake --build --preset release --target rondo | tail -n 1
 build/release/bin/rondo env --markdown | diff docs/operate/environment.md -
 ```
-
-`rondo env` prints the same list with the values that are set where it runs, and names every set
-`NCCL_*` variable that has no effect. `rondo env --json` prints it for programs.
 
 A value comes from the first of these places that has one:
 
@@ -144,15 +143,15 @@ A value comes from the first of these places that has one:
 3. `/etc/nccl.conf`;
 4. the default.
 
-Conf files hold lines `NAME=VALUE`; `#` begins a comment. They are read once a process; most
-variables are looked up whenever a communicator is made. A value that cannot be read is logged once
-at WARN, and the default is used. Bytes take a suffix K, M or G (powers of 1024). Seconds may have a
-fraction. A bool is 0 or 1, true or false, yes or no, on or off. A program with more rights than its
-user (setuid) ignores variables of the types file and secret.
-
-Files that are read must be regular files, so no FIFO and no process substitution of the shell: conf
-files of up to 1 MiB, topologies of up to 4 MiB, files of `rondo tune` of up to 16 KiB. A conf file
-that is refused counts as empty, and is named at WARN and by `rondo doctor`.
+- Conf files hold lines `NAME=VALUE`; `#` begins a comment. Each process reads them once. Most
+  variables are looked up whenever a communicator is made.
+- A value that cannot be parsed is logged once at WARN, and the default is used.
+- Bytes take a suffix K, M or G (powers of 1024). Seconds may have a fraction. A bool is 0 or 1,
+  true or false, yes or no, on or off.
+- A program with more rights than its user (setuid) ignores variables of the types file and secret.
+- Files must be regular files, not FIFOs or the shell's process substitutions. Limits: conf files 1
+  MiB, topologies 4 MiB, files of `rondo tune` 16 KiB. A refused conf file counts as empty; a WARN
+  and `rondo doctor` name it.
 
 ## Variables that Rondo reads
 
@@ -166,12 +165,12 @@ that is refused counts as empty, and is named at WARN and by `rondo doctor`.
   fmt::print("{}", R"(
 ## Variables of NCCL's that have no effect
 
-Job scripts set these, so Rondo accepts them. A last `*` stands for any ending. These ask for
-something that Rondo does not do; who sets one is told at WARN (`NCCL_DEBUG=WARN`):
+Job scripts set these, so Rondo accepts them. A final `*` matches any ending. These ask for
+something that Rondo does not do; one that is set is logged at WARN (`NCCL_DEBUG=WARN`):
 
 )");
   print_unused(true);
-  fmt::print("\nThese are hints; who sets one is told at INFO:\n\n");
+  fmt::print("\nThese are hints; one that is set is logged at INFO:\n\n");
   print_unused(false);
 }
 
@@ -185,7 +184,8 @@ int env_command(int argc, char** argv) {
       "Values come from the environment, NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.",
       argc, argv, kUsageError);
   line.flag("--json", json, "as JSON; value is null where a variable is not set");
-  line.flag("--markdown", markdown, "the page docs/operate/environment.md, without values of here");
+  line.flag("--markdown", markdown,
+            "print the page docs/operate/environment.md, without local values");
   if (const auto ended = line.parse()) return *ended;
   if (json) return print_json(), 0;
   if (markdown) return print_page(), 0;

@@ -1,4 +1,4 @@
-// rondo explain: what a call would run as, and why, without starting ranks.
+// rondo explain: which plan a call would use, and why, without starting ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   return facts;
 }
 
-// Blocks of ranks on hosts, dealt over all GPUs.
+// Hosts with blocks of consecutive ranks, spread over all GPUs.
 Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts on_hosts, facts_of(wanted));
   gpu::InternodeQuestion question;
@@ -54,16 +54,16 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   return gpu::explain_across_hosts(question, record, explain(on_hosts, record));
 }
 
-// Collectives with a count per rank have no plan of their own on GPUs.
+// Collectives with a count per rank have no own plan on GPUs.
 std::vector<ExplainRow> rows_of_parts(const CallRecord& record) {
   const bool reduces = record.collective == Collective::kReduceScatterV;
   return {{"call", to_string(record), ""},
-          reduces ? ExplainRow{"runs", "as reduces", "one for each part: ask about reduce"}
+          reduces ? ExplainRow{"runs", "as reduces", "one per part: see `rondo explain reduce`"}
                   : ExplainRow{"runs", "as messages",
-                               "one for each two ranks that have something for each other"}};
+                               "one per pair of ranks with data for each other"}};
 }
 
-// A message of each rank to the next one needs no plan.
+// sendrecv: each rank sends to the next one; needs no plan.
 Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts facts, facts_of(wanted));
   const auto on_gpus = [&] {
@@ -74,7 +74,7 @@ Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const Cal
   const double ns =
       wanted.gpus > 0 ? gpu::predicted_ns(on_gpus(), record) : predicted_ns(facts, record);
   return std::vector<ExplainRow>{
-      {"call", to_string(record), "of each rank to the next one"},
+      {"call", to_string(record), "from each rank to the next one"},
       {"runs", "as messages", ""},
       {"planned for", fmt::format("{:.3g} us", ns / 1e3),
        wanted.gpus == 0 && facts.costs.measured ? "on costs that rondo tune has measured"
@@ -95,12 +95,12 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   if (wanted.machine.empty()) facts.costs = costs_here().device;
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
-  // Without --topo as if the GPUs and their switch could, which is found out at init.
+  // Without --topo multicast is assumed; a communicator finds out at init.
   facts.multicast = facts.may_ll_push && wanted.multicast;
   return gpu::explain_on_devices(facts, record);
 }
 
-// Equal hosts, and the channels of kernels over connections there.
+// A cluster of equal hosts, and its channels for kernels over connections.
 struct AskedCluster {
   model::GpuCluster cluster;
   gpu::ChannelOrders orders;
@@ -111,8 +111,9 @@ Result<AskedCluster> cluster_of(const Wanted& wanted) {
   model::GpuCluster::Shape shape;
   shape.hosts = wanted.hosts;
   if (wanted.ranks_given && wanted.ranks % wanted.hosts != 0)
-    return fail(StatusCode::kInvalidArgument, "--ranks {}: --topo's {} hosts have equally many",
-                wanted.ranks, wanted.hosts);
+    return fail(StatusCode::kInvalidArgument,
+                "--ranks {} is not a multiple of the {} hosts of --topo", wanted.ranks,
+                wanted.hosts);
   if (wanted.ranks_given) shape.gpus = wanted.ranks / wanted.hosts;
   RONDO_TRY(model::GpuCluster cluster, model::GpuCluster::make(std::move(graph), shape));
   const std::vector<const topology::Graph*> graphs(static_cast<std::size_t>(wanted.hosts), &copy);
@@ -120,12 +121,12 @@ Result<AskedCluster> cluster_of(const Wanted& wanted) {
   return AskedCluster{std::move(cluster), std::move(orders)};
 }
 
-// "channel 0: ranks 0 > 1" is a row of its own.
+// "channel 0: ranks 0 > 1" becomes one row.
 void add_channels(const gpu::ChannelOrders& orders, std::vector<ExplainRow>* rows) {
   for (const std::string& line : gpu::describe(orders)) {
     const std::size_t colon = line.find(": ");
     const std::string what = line.substr(0, colon);
-    // How many channels the call takes is another row.
+    // Renamed, because "channels" is the row with the call's number of channels.
     rows->push_back({what == "channels" ? "rings" : what, line.substr(colon + 2), ""});
   }
 }
@@ -142,7 +143,7 @@ Status print(Wanted wanted) {
   std::optional<AskedCluster> asked;
   if (!wanted.machine.empty()) {
     RONDO_TRY(asked, cluster_of(wanted));
-    // Each rank is a process with a GPU of its own there.
+    // With --topo each rank is a process with its own GPU.
     wanted.ranks = wanted.gpus = asked->cluster.ranks();
     wanted.processes = true;
     wanted.rings = static_cast<int>(asked->orders.rings.size());
@@ -173,28 +174,29 @@ Status print(Wanted wanted) {
 int explain_command(int argc, char** argv) {
   Wanted wanted;
   CommandLine line(
-      "Says which algorithm would run a call and why. NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE and "
-      "RONDO_REPRODUCIBLE count.",
+      "Says which algorithm would run a call and why. Respects NCCL_ALGO, NCCL_PROTO, "
+      "NCCL_BUFFSIZE and RONDO_REPRODUCIBLE.",
       argc, argv, kUsageError);
   line.option("collective", wanted.collective, "all_reduce, all_gather, ... as in rondo bench")
       .required();
   line.option("size", wanted.size, "bytes as in rondo bench's column size (4096, 64K, 1.5M)")
       .show_default();
   const CommandOption ranks =
-      line.option("--ranks", wanted.ranks, "how many ranks").within(1, 1 << 16).show_default();
-  line.option("--hosts", wanted.hosts, "on how many hosts").show_default();
-  line.option("--type", wanted.type, "of the elements").show_default();
-  line.option("--op", wanted.op, "of reductions").show_default();
-  line.option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
-  line.option("--cores", wanted.cores, "of each host; as many as this process may use");
+      line.option("--ranks", wanted.ranks, "number of ranks").within(1, 1 << 16).show_default();
+  line.option("--hosts", wanted.hosts, "number of hosts").show_default();
+  line.option("--type", wanted.type, "type of the elements").show_default();
+  line.option("--op", wanted.op, "reduction operation").show_default();
+  line.option("--root", wanted.root, "root of broadcast, reduce, gather, scatter");
+  line.option("--cores", wanted.cores,
+              "cores of each host; default: as many as this process may use");
   line.option("--gpus", wanted.gpus,
               "number of GPUs for the ranks of one process, or of --hosts (see --processes)")
       .within(1, 64);
   line.option("--topo", wanted.machine,
-              "on the GPUs of this machine (dgx-h100, ..., or a topology file), a rank each: "
-              "also what that would take");
-  line.flag("--json", wanted.json, "for programs; with --topo also the rings of the channels");
-  line.flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
+              "on the GPUs of this machine (dgx-h100, ..., or a topology file), one rank per GPU; "
+              "also predicts the time");
+  line.flag("--json", wanted.json, "print JSON; with --topo also the rings of the channels");
+  line.flag("--no-p2p", wanted.no_p2p, "GPUs cannot access each other's memory");
   line.flag("--processes", wanted.processes, "with --gpus: each rank is a process");
   line.flag("--threads", wanted.threads, "all ranks are threads of one process");
   line.flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");

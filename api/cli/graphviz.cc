@@ -21,17 +21,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kNoProgram = 127;
-constexpr std::size_t kMaxBytes = 256 << 20;  // of a picture
-constexpr std::size_t kMaxSaid = 2000;        // of what it complains
+constexpr std::size_t kMaxBytes = 256 << 20;  // per picture
+constexpr std::size_t kMaxSaid = 2000;        // bytes of its error output
 
-// A file in memory, not a pipe: a write to a pipe waits for the reader.
+// A file in memory, because a write to a pipe would wait for the reader.
 Result<Fd> file_of(const std::string& text) {
   Fd file(memfd_create("dot", MFD_CLOEXEC));
-  if (!file) return fail_errno(errno, "no file in memory for graphviz");
+  if (!file) return fail_errno(errno, "cannot create a memory file for graphviz");
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t put = write(file.get(), text.data() + at, text.size() - at);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_errno(errno, "no memory for what graphviz is to draw");
+    if (put < 0) return fail_errno(errno, "not enough memory for the input of graphviz");
     at += static_cast<std::size_t>(put);
   }
   lseek(file.get(), 0, SEEK_SET);
@@ -46,9 +46,9 @@ class Child {
   ~Child() {
     if (pid_ < 0) return;
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);  // at once: it has been killed
+    waitpid(pid_, nullptr, 0);  // does not block: it was killed
   }
-  // Its status, as waitpid() has it; nothing: it is still there at the deadline.
+  // Its waitpid() status; none: it is still running at the deadline.
   std::optional<int> end_by(Clock::time_point deadline) {
     int status = 0;
     const bool ended = poll_until([&] { return waitpid(pid_, &status, WNOHANG) != 0; }, deadline);
@@ -61,7 +61,7 @@ class Child {
   int pid_;
 };
 
-// In the child, after fork: nothing here returns.
+// Runs in the child after fork.
 [[noreturn]] void become(const char* program, const Fd& in, const Fd& out, const Fd& err) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(in.get(), 0);
@@ -71,7 +71,7 @@ class Child {
   _exit(kNoProgram);
 }
 
-// All that comes out of both, until both are closed. False: the deadline, or too much.
+// Reads both until both are closed. False: deadline exceeded, or too much output.
 bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& said,
                Clock::time_point deadline) {
   std::array<pollfd, 2> ends = {{{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
@@ -100,9 +100,9 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   const auto deadline = seconds_from_now(limits.seconds);
   RONDO_TRY(const Fd in, file_of(text));
   int out[2] = {-1, -1}, err[2] = {-1, -1};
-  if (pipe2(out, O_CLOEXEC) != 0) return fail_errno(errno, "no pipe to graphviz");
+  if (pipe2(out, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe to graphviz");
   Fd out_end(out[0]), out_of_child(out[1]);
-  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno(errno, "no pipe to graphviz");
+  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe to graphviz");
   Fd err_end(err[0]), err_of_child(err[1]);
   const int pid = fork();
   if (pid < 0) return fail_errno(errno, "graphviz cannot be started");
@@ -115,13 +115,13 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   const auto status = all ? child.end_by(deadline) : std::nullopt;
   if (!status) {
     return fail(StatusCode::kSystemError,
-                "graphviz ({} -Tsvg) has not drawn it in {:g} s: try --dot", limits.program,
+                "graphviz ({} -Tsvg) did not finish within {:g} s: try --dot", limits.program,
                 limits.seconds);
   }
   if (WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && said.empty()) {
     return fail(StatusCode::kSystemError,
-                "a picture needs graphviz, and its program '{}' is not there: install the package "
-                "graphviz, or take the text by --dot",
+                "a picture needs graphviz, but its program '{}' is not installed: install the "
+                "package graphviz, or print the text with --dot",
                 limits.program);
   }
   if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0 || picture.empty()) {

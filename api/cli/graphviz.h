@@ -1,7 +1,7 @@
-// Pictures by graphviz: its program `dot`, given a text, gives an SVG.
+// draw_svg(): converts a graphviz text to an SVG by graphviz' program `dot`.
 //
-// The program runs as a child of this process. Guarantees: an end within the limit, whatever the
-// child does, and no child left. Cost: a second for a machine of today.
+// The program runs as a child process. Guarantees: it returns within the time limit, whatever the
+// child does, and leaves no child. Cost: about a second for the topology of a current machine.
 //
 //   RONDO_TRY(const std::string svg, draw_svg(topology::describe_dot(graph)));
 #pragma once
@@ -13,12 +13,12 @@
 namespace rondo::cli {
 
 struct GraphvizLimits {
-  const char* program = "dot";  // as the shell finds it (tests: another)
+  const char* program = "dot";  // found by PATH; tests use another
   double seconds = 60;
 };
 
-// kSystemError: no such program (which package has it), it failed (what it said), or it took
-// longer.
+// kSystemError: no such program (names the package), it failed (with its output), or it exceeded
+// the limit.
 Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limits = {});
 
 }  // namespace rondo::cli

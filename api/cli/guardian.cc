@@ -48,7 +48,7 @@ class Guardian {
     sigaddset(&handled, SIGCHLD);
     sigaddset(&handled, caller_died);
     sigprocmask(SIG_BLOCK, &handled, nullptr);
-    setpgid(0, 0);  // the terminal signals the caller alone, which forwards
+    setpgid(0, 0);  // the terminal signals only the caller, which forwards
     signal(SIGTTOU, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, caller_died);
@@ -68,7 +68,8 @@ class Guardian {
           forward(signal);
       }
       reap();
-      if (output_.reader_gone() && !ending_) end_job(128 + SIGPIPE, "nobody reads the output");
+      if (output_.reader_gone() && !ending_)
+        end_job(128 + SIGPIPE, "the output's reader has closed it");
       step_ending();
     }
     end_at_once();
@@ -117,7 +118,7 @@ class Guardian {
     int timeout = -1;
     if (const auto next = terminate_at_ ? terminate_at_ : kill_at_) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
-      // After the last step nothing but a death is awaited: no need to turn.
+      // After KILL only deaths are left to wait for: poll every 100 ms.
       timeout = left.count() > 0 ? static_cast<int>(left.count()) : 100;
     }
     if (poll(polls.data(), polls.size(), timeout) <= 0) return;
@@ -138,7 +139,7 @@ class Guardian {
   }
 
   void forward(int signal) {
-    // A second request to end, while ranks still work on the first one, starts the grace period.
+    // A second request to end, while the ranks still handle the first one, starts the grace period.
     if (signal == SIGINT || signal == SIGTERM) {
       if (end_requested_ && !ending_) end_job(128 + signal, "asked twice");
       end_requested_ = true;
@@ -147,7 +148,7 @@ class Guardian {
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) signal_all(SIGCONT);
   }
 
-  // An empty `why`: without a word.
+  // An empty `why` prints nothing.
   void end_job(int status, std::string_view why) {
     ending_ = true;
     if (!failure_) failure_ = status;
@@ -157,7 +158,7 @@ class Guardian {
     step_ending();
   }
 
-  // TERM and, when the grace period is over, KILL: each at its time.
+  // Sends TERM and, after the grace period, KILL when they are due.
   void step_ending() {
     const auto now = Clock::now();
     if (terminate_at_ && now >= *terminate_at_) {
@@ -180,7 +181,7 @@ class Guardian {
       const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
         return r.alive && r.pid == info.si_pid;
       });
-      // What the rank left in its group ends with it; while it is a zombie its group id is its own.
+      // Kills the rest of the rank's group; while the rank is a zombie, its group id is not reused.
       if (rank != ranks_.end()) kill(-rank->pid, SIGKILL);
       int status = 0;
       waitpid(info.si_pid, &status, 0);
@@ -220,7 +221,7 @@ class Guardian {
     kill_descendants();
   }
 
-  // What the ranks had written. Bounded: by a second without progress, or by a request to end.
+  // Forwards the ranks' remaining output. Ends after a second without progress, or on a signal.
   void drain() {
     auto last_progress = Clock::now();
     while (output_.sources_open() || output_.pending()) {

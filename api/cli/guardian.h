@@ -1,5 +1,5 @@
-// The guardian: the process between the caller of run_job() and the ranks. It starts them, forwards
-// signals and output, ends the job by its rules and leaves no process behind.
+// The guardian: the process between the caller of run_job() and the ranks. It starts the ranks,
+// forwards signals and output, ends the job by the rules of job.h and leaves no process behind.
 #pragma once
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 namespace rondo::cli {
 
-// Those that a job passes on. The caller blocks them (and SIGCHLD and SIGPIPE) before the fork.
+// Signals that a job forwards. The caller blocks them (and SIGCHLD and SIGPIPE) before the fork.
 sigset_t forwarded_signals();
 
 // Runs in the forked child and returns the job's exit status. `caller` is the parent's process id,

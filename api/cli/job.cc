@@ -18,7 +18,7 @@
 namespace rondo::cli {
 namespace {
 
-// Sets dispositions and mask for the time of the job and puts the caller's back.
+// Blocks signals during the job; the destructor restores the caller's mask.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -38,7 +38,7 @@ int status_of(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// The caller's side: hands signals to the guardian until it ends.
+// The caller's side: forwards signals to the guardian until it ends.
 int follow(int guardian) {
   sigset_t wanted = forwarded_signals();
   sigaddset(&wanted, SIGCHLD);
@@ -46,15 +46,15 @@ int follow(int guardian) {
     int status = 0;
     const int ended = waitpid(guardian, &status, WNOHANG);
     if (ended == guardian || (ended < 0 && errno == ECHILD)) {
-      // What is left only if the guardian was killed: its ranks died with it, their children are
-      // ours now.
+      // Finds processes only if the guardian was killed: its ranks died with it, and this process
+      // inherited their children.
       kill_descendants();
       return status_of(status);
     }
     const int signal = sigwaitinfo(&wanted, nullptr);
     if (signal <= 0 || signal == SIGCHLD) continue;
     kill(guardian, signal);
-    if (signal == SIGTSTP) raise(SIGSTOP);  // the shell gets its prompt; `fg` brings SIGCONT
+    if (signal == SIGTSTP) raise(SIGSTOP);  // the shell gets its prompt; `fg` sends SIGCONT
   }
 }
 
@@ -94,7 +94,7 @@ int run_job(const JobOptions& options) {
     const int guardian = fork();
     if (guardian == 0) _exit(guard(options, caller, held.before()));
     if (guardian < 0) {
-      fmt::print(stderr, "rondo run: no process to be had: {}\n", strerror(errno));
+      fmt::print(stderr, "rondo run: cannot start a process: {}\n", strerror(errno));
       result = 1;
     } else {
       result = follow(guardian);

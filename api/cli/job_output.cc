@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;
 constexpr std::size_t kMaxWaiting = 1 << 20;
-constexpr std::size_t kAtomicWrite = 4096;  // PIPE_BUF: a pipe that polls writable takes that much
+constexpr std::size_t kAtomicWrite = 4096;  // PIPE_BUF: a writable pipe accepts that much
 
 }  // namespace
 

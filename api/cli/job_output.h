@@ -1,8 +1,8 @@
-// JobOutput: the ranks' output, line by line, on our own stdout and stderr.
+// JobOutput: forwards the ranks' output, line by line, to our own stdout and stderr.
 //
-// Lines of different ranks never mix; a line without an end is passed on when its writer has closed
-// the pipe, or in pieces beyond 64 KiB. Never blocks: where our reader is slow, lines wait in
-// memory up to 1 MiB a stream, and beyond that the ranks wait in their own write().
+// Lines of different ranks never mix. A line without an end is forwarded when its writer closes the
+// pipe, or in pieces if it exceeds 64 KiB. Never blocks: if our reader is slow, up to 1 MiB per
+// stream waits in memory; beyond that the ranks wait in their own write().
 // Cost: one read and one write per burst of output.
 #pragma once
 
@@ -19,10 +19,10 @@ class JobOutput {
  public:
   explicit JobOutput(bool prefix) : prefix_(prefix) {}
 
-  // The reading end of a rank's pipe; `target` is 1 or 2.
+  // Adds the reading end of a rank's pipe; `target` is 1 (stdout) or 2 (stderr).
   void add(int rank, int target, Fd pipe);
 
-  // What to poll for; then hand the same list back.
+  // ask() adds what to poll for; pass the same list to serve() after poll().
   void ask(std::vector<pollfd>& polls) const;
   void serve(const std::vector<pollfd>& polls);
 

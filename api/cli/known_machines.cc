@@ -34,7 +34,7 @@ Result<topology::Graph> machine_by_name(const std::string& name) {
   }
   if (!std::filesystem::exists(name))
     return fail(StatusCode::kInvalidArgument,
-                "'{}' is neither a file nor a known machine; there are {}", name,
+                "'{}' is neither a file nor a known machine; known machines: {}", name,
                 fmt::join(known_machines(), ", "));
   RONDO_TRY(topology::ParsedGraph parsed, topology::read_graph_file(name));
   return std::move(parsed.graph);

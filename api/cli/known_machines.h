@@ -1,4 +1,4 @@
-// Machines that command lines name without a file: those of tests/topology, and a file's.
+// Machines that command lines can name: those of tests/topology by name, others by a file.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace rondo::cli {
 
 // "dgx-h100", "gb200-nvl72", ...
 std::vector<std::string> known_machines();
-// A known machine, else a file (topology/graph/graph_file.h). kInvalidArgument: neither; names
-// those known.
+// A known machine, else a file (topology/graph/graph_file.h). kInvalidArgument: neither; the
+// message lists the known ones.
 Result<topology::Graph> machine_by_name(const std::string& name);
 
 }  // namespace rondo::cli

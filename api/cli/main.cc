@@ -1,4 +1,4 @@
-// The rondo command. Also answers to nccl-tests' program names: a link all_reduce_perf -> rondo is
+// The rondo command. Also runs under nccl-tests' program names: a link all_reduce_perf -> rondo is
 // `rondo bench all_reduce` with nccl-tests' own columns and defaults.
 #include <fmt/format.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ void print_help(FILE* to) {
   fmt::print(to, "usage: rondo COMMAND [arguments]; rondo COMMAND --help says more\n\n");
   for (const Command& command : commands())
     fmt::print(to, "  {:<8} {}\n", command.name, command.summary);
-  fmt::print(to, "\n  --version  the versions of Rondo and of the NCCL interface it answers to\n");
+  fmt::print(to,
+             "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n");
 }
 
 std::string_view base_name(std::string_view path) {

@@ -1,4 +1,5 @@
-// rondo ps: what the ranks around a process are doing right now, without disturbing them.
+// rondo ps: prints what the ranks of a process's communicators are doing now, without disturbing
+// them.
 #include <fmt/format.h>
 
 #include "api/cli/commands.h"

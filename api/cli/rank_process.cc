@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kCannotStart = 127;
 
-// In the child, after fork: nothing here returns.
+// Runs in the child after fork.
 [[noreturn]] void become_rank(const RankStart& start, int parent, int out, int err) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kCannotStart);  // it died before the line above
+  if (getppid() != parent) _exit(kCannotStart);  // the parent died before the line above
   if (!start.keep_stdin) {
     const int null = open("/dev/null", O_RDONLY);
     if (null > 0) dup2(null, 0), close(null);
@@ -37,7 +37,7 @@ constexpr int kCannotStart = 127;
     argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   signal(SIGPIPE, SIG_DFL);
-  // Without pipes a rank writes to the terminal from a background group: that must not stop it.
+  // Without pipes a rank writes to the terminal from a background group; it must not be stopped.
   if (start.pipes) signal(SIGTTOU, SIG_DFL);
   pthread_sigmask(SIG_SETMASK, &start.signal_mask, nullptr);
   execvp(argv[0], argv.data());
@@ -55,7 +55,7 @@ int parent_of(int pid) {
   close(fd);
   if (got <= 0) return -1;
   line[got] = '\0';
-  const char* after_name = strrchr(line, ')');  // the name may hold anything
+  const char* after_name = strrchr(line, ')');  // the name can contain any characters
   int parent = -1;
   if (after_name == nullptr || sscanf(after_name + 1, " %*c %d", &parent) != 1) return -1;
   return parent;
@@ -90,7 +90,7 @@ RankProcess start_rank(const RankStart& start) {
   const int parent = getpid();
   rank.pid = fork();
   if (rank.pid == 0) become_rank(start, parent, out_end.get(), err_end.get());
-  // Parent and child both set the group: either may come first.
+  // Parent and child both set the group, because either can run first.
   if (rank.pid > 0) setpgid(rank.pid, rank.pid);
   return rank;
 }

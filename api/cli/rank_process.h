@@ -1,4 +1,5 @@
-// RankProcess: one rank of a job, started in its own process group and killed with its parent.
+// start_rank(): starts one rank of a job in its own process group. The rank is killed when its
+// parent dies.
 #pragma once
 
 #include <signal.h>
@@ -14,8 +15,8 @@ struct RankStart {
   const std::vector<std::string>* argv;
   std::vector<std::string> environment;  // "NAME=value", added to ours
   bool keep_stdin = false;
-  bool pipes = true;     // else the rank inherits our stdout and stderr
-  sigset_t signal_mask;  // the program's
+  bool pipes = true;     // false: the rank inherits our stdout and stderr
+  sigset_t signal_mask;  // for the program
 };
 
 struct RankProcess {
@@ -23,13 +24,13 @@ struct RankProcess {
   Fd out, err;  // reading ends; none without pipes
 };
 
-// Does not fail for a program that cannot be executed: that rank says why on its stderr and exits
-// with 127. pid is -1 (errno set) where there is no process or no pipe to be had.
+// If the program cannot be executed, the call succeeds; the rank prints why to its stderr and exits
+// with 127. If no process or pipe can be created, pid is -1 and errno is set.
 RankProcess start_rank(const RankStart& start);
 
-// Kills every process that has this one as its parent, also what their ends hand over to it, until
-// none is left (PR_SET_CHILD_SUBREAPER makes that all descendants). Bounded to two seconds, because
-// a process in an uninterruptible sleep dies later.
+// Kills all children of this process, also those that it inherits when its children end, until none
+// is left (with PR_SET_CHILD_SUBREAPER: all descendants). Takes at most two seconds: a process in
+// an uninterruptible sleep dies later.
 void kill_descendants();
 
 }  // namespace rondo::cli

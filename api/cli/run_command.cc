@@ -24,7 +24,7 @@ int run_command(int argc, char** argv) {
       "failed\n"
       "(128 + signal for a signal).",
       argc, argv, kUsageError);
-  line.option("-n,--ranks", job.ranks, "how many").within(1, 4096).show_default();
+  line.option("-n,--ranks", job.ranks, "number of ranks").within(1, 4096).show_default();
   line.flag("--threads", threads,
             "ranks are threads of one process; the program is a shared object (cc -shared "
             "-fPIC) whose main() is one rank");

@@ -1,5 +1,5 @@
-// rondo simulate: what a collective would take on machines that are not here, or of ranks in host
-// memory that have not been started.
+// rondo simulate: predicts the time of a collective on other machines, or for ranks in host memory,
+// without starting ranks.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -30,14 +30,14 @@ struct SimulateOptions {
   AskedCall call;
   std::string machine = "dgx-h100", algorithms = "planned", first = "1K", last = "8G", csv;
   GpuCluster::Shape shape;
-  AskedRanks host{.ranks = 0};  // of --ranks
+  AskedRanks host{.ranks = 0};  // --ranks; 0: GPUs
   int factor = 2;
 };
 
 struct Sweep {
   std::vector<std::size_t> sizes;
-  bool all = false;  // every way
-  std::string only;  // ways of this name; empty: the planner's
+  bool all = false;  // all algorithms
+  std::string only;  // only algorithms of this name; empty: the planner's choice
 
   bool wants(const std::string& name, bool chosen) const {
     return all || (only.empty() ? chosen : name == only);
@@ -48,8 +48,9 @@ Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   Sweep sweep;
   const auto first = bench::parse_size(wanted.first), last = bench::parse_size(wanted.last);
   if (!first || !last || *first == 0 || *first > *last)
-    return fail(StatusCode::kInvalidArgument, "-b {} -e {}: these are no sizes from less to more",
-                wanted.first, wanted.last);
+    return fail(StatusCode::kInvalidArgument,
+                "-b {} -e {}: give two sizes above 0, the smaller first", wanted.first,
+                wanted.last);
   bench::Options sizes;
   sizes.min_bytes = *first;
   sizes.max_bytes = *last;
@@ -60,7 +61,7 @@ Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   return sweep;
 }
 
-// Where ranks are: what is asked of both.
+// GpuRanks and HostRanks: one interface for both places of ranks.
 class GpuRanks {
  public:
   explicit GpuRanks(GpuCluster cluster) : cluster_(std::move(cluster)) {}
@@ -151,7 +152,7 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
   Lines all;
   for (const std::size_t size : sweep.sizes) {
     wanted.call.size = std::to_string(size);
-    // Sizes with less than an element for each rank are no calls.
+    // Skips the first sizes if they are less than one element per rank.
     auto lines = ranks.lines_of(wanted.call, sweep);
     if (!lines.ok() && size != sweep.sizes.back() && all.empty()) continue;
     if (!lines.ok()) return lines.error();
@@ -181,7 +182,7 @@ Status run_simulation(const SimulateOptions& wanted) {
   return run(GpuRanks(std::move(cluster)), wanted);
 }
 
-// Ranks that a call of more would take minutes.
+// With more ranks the simulation of a call would take minutes.
 constexpr int kMaxHostRanks = 256;
 
 void add_places(CommandLine& line, SimulateOptions& wanted) {
@@ -190,7 +191,7 @@ void add_places(CommandLine& line, SimulateOptions& wanted) {
                   "number of ranks in the memory of one host, in place of GPUs")
           .within(2, kMaxHostRanks);
   line.option("--cores", wanted.host.cores,
-              "which these ranks share; as many as this process may use")
+              "cores that these ranks share; default: as many as this process may use")
       .within(1, 1 << 12)
       .needs(ranks);
   line.flag("--threads", wanted.host.threads, "these ranks are threads of one process")
@@ -206,8 +207,8 @@ void add_places(CommandLine& line, SimulateOptions& wanted) {
       .within(1, 1024)
       .excludes(ranks);
   line.option("--cross-nic", wanted.shape.cross_nic,
-              "as NCCL_CROSS_NIC: 0: a ring leaves a host by the port by which it came; 1: by any; "
-              "2: by any where that is faster")
+              "as NCCL_CROSS_NIC: 0: a ring leaves a host through the port through which it "
+              "entered; 1: through any port; 2: through any port where that is faster")
       .within(0, 2)
       .show_default()
       .excludes(ranks);
@@ -218,9 +219,9 @@ void add_places(CommandLine& line, SimulateOptions& wanted) {
 int simulate_command(int argc, char** argv) {
   SimulateOptions wanted;
   CommandLine line(
-      "Predicts what a collective takes on GPUs that are not here, or by --ranks of ranks in host "
-      "memory, by playing its algorithm in virtual time. Costs are assumed, not measured; those "
-      "of ranks in host memory are measured where RONDO_TUNE_FILE says so.",
+      "Predicts the time of a collective on GPUs that are not here, or with --ranks in host "
+      "memory, by simulating its algorithm. Costs are assumed, not measured, except those of ranks "
+      "in host memory where RONDO_TUNE_FILE is set.",
       argc, argv, kUsageError);
   line.option("collective", wanted.call.collective,
               "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, "
@@ -229,12 +230,12 @@ int simulate_command(int argc, char** argv) {
   add_places(line, wanted);
   line.option("-b,--minbytes", wanted.first, "first size").show_default();
   line.option("-e,--maxbytes", wanted.last, "last size").show_default();
-  line.option("-f,--stepfactor", wanted.factor, "from size to size")
+  line.option("-f,--stepfactor", wanted.factor, "factor between sizes")
       .within(2, 1 << 20)
       .show_default();
-  line.option("-d,--datatype", wanted.call.type, "of the elements").show_default();
-  line.option("-o,--op", wanted.call.op, "of reductions").show_default();
-  line.option("-r,--root", wanted.call.root, "of broadcast, reduce, gather and scatter")
+  line.option("-d,--datatype", wanted.call.type, "type of the elements").show_default();
+  line.option("-o,--op", wanted.call.op, "reduction operation").show_default();
+  line.option("-r,--root", wanted.call.root, "root of broadcast, reduce, gather and scatter")
       .show_default();
   line.option("--algo", wanted.algorithms,
               "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, "

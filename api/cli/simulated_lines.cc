@@ -47,7 +47,7 @@ void mark_fastest(std::vector<SimulatedLine>* of_one_size) {
 
 void print_columns() {
   fmt::print("# marks: > what communicators would run, * the fastest of those listed\n");
-  fmt::print("# planner: what communicators choose by, a closed form\n");
+  fmt::print("# planner: the closed form by which communicators choose\n");
   fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
              "size", "count", "type", "redop", "algo", "proto", "chans", "time", "algbw", "busbw",
              "planner", "busiest wire");

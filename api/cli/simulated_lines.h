@@ -1,4 +1,4 @@
-// The table and the file of rondo simulate: a line for each size and way.
+// SimulatedLine: the table and the CSV file of rondo simulate, one line per size and algorithm.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace rondo::cli {
 struct SimulatedLine {
   std::size_t bytes = 0, count = 0;
   std::string algorithm, protocol, by, busiest;
-  int channels = 0;  // 0: it has none
+  int channels = 0;  // 0: the algorithm has none
   double us = 0, planner_us = 0, algorithm_gbs = 0, bus_gbs = 0, busiest_share = 0;
   bool planned = false, fastest = false;
 };
 
-// Time, how it was found, and bandwidths of the call's bytes.
+// Fills in the time, its source, and the bandwidths of the call's bytes.
 SimulatedLine line_of(const bench::Layout& layout, const model::Prediction& prediction);
 void mark_fastest(std::vector<SimulatedLine>* of_one_size);
 

@@ -24,7 +24,7 @@ constexpr int kCannotStart = 127;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// What this thread's rank has instead of, or beside, the process's environment.
+// Variables of this thread's rank; they override the process's environment.
 thread_local const Variables* of_rank = nullptr;
 
 int free_port() {
@@ -59,8 +59,7 @@ int run_threads(const ThreadJob& job) {
         dlerror()));
   using Main = int (*)(int, char**);
   const auto rank_main = reinterpret_cast<Main>(dlsym(loaded, "main"));
-  if (rank_main == nullptr)
-    return say(fmt::format("'{}' has no main() that others may see", program));
+  if (rank_main == nullptr) return say(fmt::format("'{}' does not export main()", program));
 
   std::uint64_t name = 0;
   if (getrandom(&name, sizeof name, 0) != sizeof name) return say("no random bytes");
@@ -91,7 +90,7 @@ int run_threads(const ThreadJob& job) {
       fmt::print(stderr, "rondo run --threads: rank {} returned {}; ending the others\n", rank,
                  statuses[rank]);
       std::fflush(nullptr);
-      _exit(statuses[rank]);  // the others may wait without limit
+      _exit(statuses[rank]);  // the others could wait without limit
     });
   for (std::thread& thread : threads) thread.join();
   for (const int status : statuses)
@@ -101,7 +100,7 @@ int run_threads(const ThreadJob& job) {
 
 }  // namespace rondo::cli
 
-// Every library of this process asks here: each rank's thread has variables of its own.
+// All libraries of this process call this getenv(): each rank's thread has its own variables.
 extern "C" [[gnu::visibility("default")]] char* getenv(const char* name) noexcept {
   const std::string_view wanted = name;
   if (rondo::cli::of_rank != nullptr)

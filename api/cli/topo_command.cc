@@ -1,5 +1,5 @@
-// rondo topo: what Rondo sees of this host, or of the machine that a file describes; as text, as
-// JSON, as a picture.
+// rondo topo: prints the topology that Rondo finds on this host or in a file: as text, JSON or a
+// picture.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -37,7 +37,7 @@ struct TopoOptions {
   bool draws() const { return dot || !svg.empty(); }
 };
 
-// A machine that hwloc describes: this one's GPUs and ports are not to stand beside it.
+// The machine is described by hwloc: this host's GPUs and ports must not be mixed in.
 bool of_hwloc(const TopoOptions& options) {
   return !options.host.xml_path.empty() || !options.host.synthetic.empty();
 }
@@ -68,7 +68,7 @@ Result<topology::Graph> graph_of(const TopoOptions& options) {
   return std::move(parsed.graph);
 }
 
-// The host's cores and caches, where they are asked of this host or of hwloc's file.
+// Prints the cores and caches of this host or of hwloc's file, then GPUs and ports.
 int print_host(const TopoOptions& options, const topology::Graph& graph) {
   const auto host = topology::discover(options.host);
   if (!host) return refuse(host.error());
@@ -83,7 +83,7 @@ int print_host(const TopoOptions& options, const topology::Graph& graph) {
   return 0;
 }
 
-// The text, or, with --svg, the picture.
+// Prints the text, or with --svg writes the picture.
 int put_picture(const TopoOptions& options, const std::string& dot) {
   if (options.svg.empty()) {
     fmt::print("{}", dot);
@@ -105,8 +105,9 @@ int print_channels(const TopoOptions& options, const topology::Graph& graph) {
   request.ports = options.cross_nic == 0 ? topology::PortUse::kSame : topology::PortUse::kPairs;
   const auto plan = topology::find_channels(graph, request);
   if (!plan.ok())
-    return refuse({plan.code(), graph.gpus().empty() ? "there is no GPU to lay channels over"
-                                                     : plan.error().text});
+    return refuse({plan.code(), graph.gpus().empty()
+                                    ? "this host has no GPU, so there are no channels"
+                                    : plan.error().text});
   if (options.draws()) return put_picture(options, topology::describe_dot(graph, *plan));
   if (options.json) {
     fmt::print("{}\n", json_of(graph, *plan).text(2));
@@ -138,49 +139,53 @@ int print_graph(const TopoOptions& options, const topology::Graph& graph) {
 
 int topo_command(int argc, char** argv) {
   TopoOptions options;
-  CommandLine line("Prints the host's cores, caches, GPUs and network ports, and what joins them.",
-                   argc, argv, kUsageError);
+  CommandLine line(
+      "Prints the host's cores, caches, GPUs and network ports, and the links between them.", argc,
+      argv, kUsageError);
   const CommandOption json = line.flag("--json", options.json, "as JSON");
   const CommandOption matrix = line.flag("--matrix", options.matrix,
-                                         "how every two GPUs and network ports reach each other");
+                                         "print the path between each two GPUs and network ports");
   const CommandOption dot =
-      line.flag("--dot", options.dot, "GPUs, ports and links as a text for graphviz")
+      line.flag("--dot", options.dot, "print GPUs, ports and links as DOT text for graphviz")
           .excludes(matrix);
-  line.option("--svg", options.svg, "draw them into this file by graphviz, which must be there")
+  line.option("--svg", options.svg, "draw them into this SVG file; needs graphviz")
       .excludes(matrix)
       .excludes(dot)
       .excludes(json);
   const CommandOption channels =
       line.flag("--channels", options.channels,
-                "the rings that use the wires between GPUs best, and their GB/s")
+                "print the rings that use the links between GPUs best, and their GB/s")
           .excludes(matrix);
   line.option("--hosts", options.hosts,
-              "number of equal hosts: channels leave and enter each by its network ports")
+              "number of identical hosts; channels leave and enter each through its network ports")
       .within(1, 1 << 20)
       .needs(channels);
   line.option("--cross-nic", options.cross_nic,
-              "0: a channel leaves a host by the port by which it came; 2: by any (default)")
+              "0: a channel leaves a host through the port through which it entered; 2: through "
+              "any port (default)")
       .one_of({0, 2})
       .needs(channels);
   const CommandOption xml =
       line.option("--xml", options.host.xml_path,
-                  "the machine of this hwloc XML file instead (lstopo file.xml)");
+                  "show the machine of this hwloc XML file instead (lstopo file.xml)");
   line.option("--synthetic", options.host.synthetic,
-              "or pretend this machine: 'numa:2 l3:1 core:8 pu:2'");
+              "show a synthetic machine instead: 'numa:2 l3:1 core:8 pu:2'");
   const CommandOption alone =
       line.option("--nccl-xml", options.nccl_xml,
-                  "the machine of this NCCL topology file, and nothing of this one")
+                  "show the machine of this NCCL topology file, and nothing of this host")
           .excludes(xml);
-  line.option("--topo-file", options.topology_file,
-              "what this file of NCCL's or hwloc's says of this host's GPUs and ports counts")
+  line.option(
+          "--topo-file", options.topology_file,
+          "NCCL or hwloc topology file of this host: its GPUs and ports override the detected ones")
       .excludes(alone);
   line.option("--write-xml", options.write_xml,
-              "write the GPUs and ports to this file, as NCCL_TOPO_FILE reads it");
+              "write the GPUs and ports to this file, in the format of NCCL_TOPO_FILE");
   if (const auto ended = line.parse()) return *ended;
   if (of_hwloc(options) && !options.topology_file.empty()) {
-    fmt::print(stderr,
-               "rondo topo: --topo-file is of this host, and --xml or --synthetic (RONDO_TOPO_XML, "
-               "RONDO_TOPO_SYNTHETIC) of another machine: leave out one of them\n");
+    fmt::print(
+        stderr,
+        "rondo topo: --topo-file describes this host, but --xml or --synthetic (RONDO_TOPO_XML, "
+        "RONDO_TOPO_SYNTHETIC) describes another machine: leave out one of them\n");
     return kUsageError;
   }
   const auto graph = graph_of(options);

@@ -1,4 +1,4 @@
-// rondo tune: measures what calls cost on this machine, for RONDO_TUNE_FILE.
+// rondo tune: measures the costs of calls on this machine, for RONDO_TUNE_FILE.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -27,16 +27,16 @@ struct TuneOptions {
   bool table = false, force = false;
   std::string only;      // a collective
   std::string peer;      // the machine that listens
-  int listen_port = -1;  // or this one does
+  int listen_port = -1;  // >= 0: this machine listens
   TuneRankOptions rank{};
 };
 
-// What there is to type on the other machine.
+// Prints the command for the other machine, unless RONDO_SECRET is set.
 Status prepare_to_listen(const TuneAddress& place) {
   if (const char* set = std::getenv("RONDO_SECRET"); set != nullptr && *set != '\0')
     return ok_status();
   const std::string secret = secret_of_job();
-  if (secret.empty()) return fail(StatusCode::kSystemError, "no random bytes for a secret");
+  if (secret.empty()) return fail(StatusCode::kSystemError, "cannot get random bytes for a secret");
   setenv("RONDO_SECRET", secret.c_str(), 1);
   fmt::print(
       "on the other machine, with an address of this one:\n  RONDO_SECRET={} rondo tune "
@@ -55,15 +55,16 @@ Result<std::unique_ptr<TunePeer>> meet_peer(TuneOptions* options) {
     RONDO_TRY(place, parse_tune_address(options->peer));
   }
   RONDO_TRY(auto peer, TunePeer::meet(place, &options->sizes, &options->only));
-  fmt::print("with {}: link, link_byte and relay are of the network between\n", peer->name());
+  fmt::print("peer {}: link, link_byte and relay are measured over the network to it\n",
+             peer->name());
   return peer;
 }
 
-// Whether rates explain calls well enough to be written.
+// Fails if the rates predict too few of the calls well enough to be written.
 Status judge(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
   if (calls == 0 || usable >= kUsableShare || options.force) return ok_status();
   return fail(StatusCode::kSystemError,
-              "less than {:.0f} % of the calls {} are within {} of what any costs say: is the "
+              "less than {:.0f} % of the calls {} are predicted within a factor of {}: is the "
               "machine busy? Nothing is written without --force",
               100 * kUsableShare, what, kUsableFactor);
 }
@@ -106,8 +107,7 @@ Status tune_devices(const TuneOptions& options, TuneFile* file) {
   print_rates(costs, devices);
   print_share(gpu::share_within(samples, costs, kCloseFactor), samples.size());
   if (known.size() < calls.size())
-    fmt::print("{} calls ran otherwise than planned here and were left out\n",
-               calls.size() - known.size());
+    fmt::print("{} calls did not run as planned and were left out\n", calls.size() - known.size());
   if (costs.measured != 0) file->gpu = bench::gpu_name(0);
   file->device = costs;
   return judge(gpu::share_within(samples, costs, kUsableFactor), samples.size(), "on GPUs",
@@ -130,7 +130,7 @@ Status tune(TuneOptions options) {
 
 void add_options(CommandLine& line, TuneOptions& options) {
   line.option("file", options.file, "to write").show_default();
-  line.option("--min-time", options.sizes.seconds, "seconds for each size of each way")
+  line.option("--min-time", options.sizes.seconds, "seconds for each size of each algorithm")
       .within(0.001, 0.1)
       .show_default();
   line.option("--most", options.sizes.max_bytes, "the largest call, in bytes (64K, 8M)")
@@ -138,16 +138,16 @@ void add_options(CommandLine& line, TuneOptions& options) {
       .within(std::uint64_t{1} << 10, std::uint64_t{1} << 30)
       .show_default();
   line.flag("--table", options.table, "print every call: measured, predicted, by priors");
-  line.flag("--force", options.force, "write rates that explain the calls badly, too");
-  line.option("--only", options.only, "measure this collective alone");
+  line.flag("--force", options.force, "write the rates even if they predict the calls badly");
+  line.option("--only", options.only, "measure only this collective");
   const CommandOption listen =
       line.option("--listen", options.listen_port,
-                  "wait at this port for a machine to measure the network with")
+                  "wait at this port for the machine that runs --peer, to measure the network")
           .within(1, 65535);
   line.option("--peer", options.peer,
               "measure the network to the machine that listens at HOST or HOST:PORT")
       .excludes(listen);
-  // As a process of what is measured.
+  // Options of a process that measures (tune_rank.h).
   line.option("--rank", options.rank.collective).hidden();
   line.option("--lanes", options.rank.lanes).within(1, 8).hidden();
   line.option("--devices", options.rank.devices).within(0, 64).hidden();
@@ -158,9 +158,10 @@ void add_options(CommandLine& line, TuneOptions& options) {
 int tune_command(int argc, char** argv) {
   TuneOptions options;
   CommandLine line(
-      "Measures what steps and bytes cost ranks in host memory and on GPUs of this machine, within "
-      "it and over loopback or, with --peer and --listen, the network to another one, in less than "
-      "two minutes, and writes them to a file for RONDO_TUNE_FILE. The machine should be idle.",
+      "Measures the costs of steps and bytes for ranks in host memory and on GPUs: within this "
+      "machine, and over loopback or, with --peer and --listen, over the network to another "
+      "machine. Takes less than two minutes. Writes the costs to a file for RONDO_TUNE_FILE. The "
+      "machine should be idle.",
       argc, argv, kUsageError);
   add_options(line, options);
   if (const auto ended = line.parse()) return *ended;

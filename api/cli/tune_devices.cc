@@ -10,9 +10,8 @@
 namespace rondo::cli {
 namespace {
 
-// The ways to run a call, each measured alone. Calls with a root are left out: a root that is ahead
-// of its peers pays for no step. With these numbers of CTAs the cost of CTAs and the cost of links
-// can be told apart.
+// Algorithms, each measured alone. Calls with a root are left out, because a root that runs ahead
+// of its peers never waits. These numbers of CTAs separate the cost of CTAs from that of links.
 struct DeviceTuneRow {
   const char* collective;
   const char* algorithm;
@@ -74,7 +73,7 @@ Result<std::vector<MeasuredCall>> measure_device_calls(const TuneSizes& sizes,
 }
 
 Result<std::optional<gpu::DeviceSample>> device_sample_of(const MeasuredCall& call) {
-  constexpr double kSame = 1e-3;  // of two predictions of one plan
+  constexpr double kSame = 1e-3;  // maximum relative difference of two predictions of one plan
   const TuneRun& run = call.run;
   AskedCall asked;
   asked.collective = run.collective;

@@ -1,9 +1,10 @@
-// What rondo tune measures of ranks on GPUs: calls, each in a way that is forced, and what the
-// model makes of them.
+// rondo tune on GPUs: measures calls, each with a forced algorithm, and converts them to samples
+// for the cost model.
 //
-// Ranks of one process on one GPU tell launches, the work of CTAs, hops within it and its memory.
-// Where there are several GPUs, ranks of one process and processes, a GPU each, tell links and hops
-// between them as well. Networks between GPUs are not measured. Cost: some seconds a GPU kind.
+// Ranks of one process on one GPU give the costs of launches, CTAs, hops within the GPU and its
+// memory. With several GPUs, ranks with one GPU each, in one process and in several, also give the
+// costs of links and hops between GPUs. Networks between GPUs are not measured. Cost: some seconds
+// per GPU kind.
 #pragma once
 
 #include <optional>
@@ -16,12 +17,12 @@
 
 namespace rondo::cli {
 
-// `only`: of this collective, empty: of all. Nothing where none is measured.
+// `only`: only this collective; empty: all. Empty result: nothing was to be measured.
 Result<std::vector<MeasuredCall>> measure_device_calls(const TuneSizes& sizes,
                                                        std::string_view only, int devices);
 
-// The call as the planner sees it. None where the ranks, by what they said that it would take, ran
-// another plan than is known of them here.
+// The call as the planner sees it. None if the ranks' own prediction shows that they ran another
+// plan than this process computes for them.
 Result<std::optional<gpu::DeviceSample>> device_sample_of(const MeasuredCall& call);
 
 }  // namespace rondo::cli

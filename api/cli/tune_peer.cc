@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::chrono::minutes kMeetTime{10}, kRunTime{2};
 
-// What the two tell each other first.
+// First message of each machine to the other.
 struct Introduction {
-  std::uint32_t layout = kLayoutVersion;  // of one build both are
+  std::uint32_t layout = kLayoutVersion;  // both must be the same build
   std::uint64_t host = topology::host_id();
   std::string name{}, master{}, only{};
   std::uint64_t max_bytes = 0;
@@ -50,7 +50,7 @@ struct Introduction {
     told.max_bytes = in.get<std::uint64_t>();
     told.seconds = in.get<double>();
     if (!in.finished() || !(told.seconds > 0 && told.seconds <= 1))
-      return fail(StatusCode::kRemoteError, "the peer sent what cannot be read");
+      return fail(StatusCode::kRemoteError, "the peer sent a message that cannot be read");
     return told;
   }
 };
@@ -61,7 +61,7 @@ std::string host_name() {
   return text;
 }
 
-// "10.0.0.1" of "10.0.0.1:4000", "::1" of "[::1]:4000".
+// "10.0.0.1:4000" -> "10.0.0.1", "[::1]:4000" -> "::1".
 std::string without_port(const net::SocketAddress& address) {
   std::string text = address.text();
   text.resize(text.rfind(':'));
@@ -75,7 +75,7 @@ Result<std::vector<net::SocketAddress>> addresses_of(const TuneAddress& place) {
       net::SocketAddress::any(family == AF_INET6 ? AF_INET6 : AF_INET, place.port)};
 }
 
-// Both make the same one; RONDO_SECRET is what a stranger lacks.
+// Both machines compute the same id; RONDO_SECRET protects it from others.
 bootstrap::UniqueId id_of(const TuneAddress& place, std::vector<net::SocketAddress> addresses) {
   bootstrap::IdContents contents;
   contents.served_by_rank_zero = true;
@@ -128,10 +128,10 @@ Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TuneAddress& place, TuneS
   if (told[0].host == told[1].host)
     return fail(StatusCode::kInvalidUsage,
                 "the peer is this machine: between its ranks there is no network to measure");
-  // It becomes a word of a command line.
+  // It becomes part of a command line, so only these characters are safe.
   if (told[1].master.find_first_not_of("0123456789abcdef.:") != std::string::npos)
     return fail(StatusCode::kInvalidUsage,
-                "'{}' is no address that both machines have: use one without an interface",
+                "'{}' names an interface of one machine: use an address without an interface",
                 told[1].master);
   peer->master_ = told[1].master;
   peer->name_ = told[place.listens() ? 1 : 0].name;

@@ -1,10 +1,10 @@
-// TunePeer: two machines that measure the network between them together, each by `rondo tune`: one
-// listens (--listen), the other one names it (--peer).
+// TunePeer: two machines measure the network between them, each by `rondo tune`. One listens
+// (--listen), the other one connects to it (--peer).
 //
-// They meet by RONDO_SECRET, which both must have; each then begins the same runs, half of the
-// ranks on either machine, and tells how they ended. Guarantees: who does not hold the secret
-// learns and says nothing; a run that fails ends both with the reason; every wait ends. Cost: a
-// round trip a run.
+// Both need the same RONDO_SECRET. Both then start the same runs, with half of the ranks on each
+// machine, and exchange the outcome of each run. Guarantees: a process without the secret can
+// neither read nor send anything; a run that fails ends both sides with the reason; every wait is
+// bounded. Cost: one round trip per run.
 //
 //   RONDO_TRY(auto peer, TunePeer::meet({.host = "10.0.0.1", .port = 29519}, &sizes, &only));
 #pragma once
@@ -20,7 +20,7 @@
 namespace rondo::cli {
 
 struct TuneAddress {
-  std::string host{};  // empty: this one listens
+  std::string host{};  // empty: this machine listens
   std::uint16_t port = 29519;
   bool listens() const { return host.empty(); }
 };
@@ -29,15 +29,15 @@ Result<TuneAddress> parse_tune_address(const std::string& text);
 
 class TunePeer {
  public:
-  // What is to be measured is as the listening one says: the other one's are set so. Waits for ten
-  // minutes.
+  // `sizes` and `only` of the listening machine apply to both: the other one's are overwritten.
+  // Waits up to ten minutes.
   static Result<std::unique_ptr<TunePeer>> meet(const TuneAddress& place, TuneSizes* sizes,
                                                 std::string* only);
 
-  const std::string& name() const { return name_; }  // the other one's
-  // For the ranks of a run on both machines, as a shell takes them.
+  const std::string& name() const { return name_; }  // of the other machine
+  // Shell assignments for the ranks of a run on both machines.
   std::string variables(int ranks) const;
-  // After a run: its end here, or the other one's error.
+  // After a run: exchanges the outcomes. Returns the one here, or else the other machine's error.
   Status both(const Status& here);
 
  private:

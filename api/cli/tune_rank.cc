@@ -19,11 +19,11 @@ namespace rondo::cli {
 namespace {
 
 constexpr int kBlocks = 9;
-constexpr int kMaxCalls = 1 << 16;  // of a block
+constexpr int kMaxCalls = 1 << 16;  // per block
 constexpr std::uint64_t kSizeFactor = 8;
 constexpr double kMeetSeconds = 60;
 
-// A rank of this process, which the thread's groups drive.
+// A rank of this process; the thread drives all of them by groups.
 struct TuneLane {
   std::unique_ptr<bench::Backend> backend;
   int rank = 0;
@@ -57,7 +57,7 @@ class TuneProcess {
  private:
   int ranks() const { return me_.size * options_.lanes; }
 
-  // One thread's ranks do it together.
+  // Calls function() for all ranks of this thread, in a group if there are several.
   template <class Function>
   Status grouped(const Function& function) {
     const bool group = options_.lanes > 1;
@@ -95,7 +95,7 @@ class TuneProcess {
     });
   }
 
-  // Whether there is a call of that size.
+  // Allocates buffers. False: there is no call of that size.
   Result<bool> prepare(std::uint64_t bytes) {
     for (TuneLane& lane : lanes_) {
       lane.layout = bench::layout_of({kind_, ncclFloat32, lane.rank, ranks(), 0}, bytes);
@@ -108,7 +108,7 @@ class TuneProcess {
     return true;
   }
 
-  // A root's broadcast is in place: it copies nothing.
+  // The root's broadcast is in place, so that it copies nothing.
   bench::Call call_of(TuneLane& lane) const {
     const bool root = kind_ == bench::Kind::kBroadcast && lane.rank == 0;
     return {kind_,
@@ -120,7 +120,7 @@ class TuneProcess {
             0};
   }
 
-  // Microseconds a call, of the lower quartile of blocks: what others do on the machine only adds.
+  // Microseconds per call: the lower quartile of the blocks, because other load only adds time.
   Result<double> measure() {
     int calls = 1;
     RONDO_TRY(double each, agreed(calls));
@@ -148,7 +148,7 @@ class TuneProcess {
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
   }
 
-  // All processes go on alike: by the mean of what each saw of such a block.
+  // Mean over all processes of the time of a block, so that all make the same decision.
   Result<double> agreed(int calls) {
     RONDO_TRY(const double mine, block(calls));
     RONDO_TRY(const std::vector<std::string> all,

@@ -1,8 +1,8 @@
-// One process of what rondo tune measures: its ranks make one kind of call again and again.
+// tune_rank(): one process of a rondo tune measurement: its ranks repeat one kind of call.
 //
-// Times are of blocks of calls, so that reading the clock costs nothing. In host memory calls
-// follow each other; on GPUs each is waited for, as the planner counts them: from the launch until
-// its end was noticed. The first process of each host writes them.
+// Whole blocks of calls are timed, so that clock reads cost nothing. In host memory calls follow
+// each other directly. On GPUs each call is waited for, because the planner counts from the launch
+// until the end is noticed. The first process of each host writes the times.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace rondo::cli {
 
 struct TuneRankOptions {
-  std::string collective;  // by bench's name
-  int lanes = 1;           // ranks of this process, which one thread drives by groups
-  int devices = 0;         // GPUs that ranks live on, dealt out in turn; 0: host memory
+  std::string collective;  // name as in rondo bench
+  int lanes = 1;           // ranks of this process; one thread drives them by groups
+  int devices = 0;         // GPUs, assigned to the ranks round robin; 0: host memory
   std::uint64_t max_bytes = 0;
-  double seconds = 0;  // for each size
-  std::string file;    // where a line "bytes count us predicted" for each size goes
+  double seconds = 0;  // per size
+  std::string file;    // output: a line "bytes count us predicted" per size
 };
 
-// The exit status; errors go to stderr.
+// Returns the exit status; prints errors to stderr.
 int tune_rank(const TuneRankOptions& options);
 
 }  // namespace rondo::cli

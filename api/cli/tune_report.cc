@@ -40,7 +40,7 @@ void print_rates(const gpu::DeviceCosts& costs, int devices) {
     }
   }
   if (!unknown.empty())
-    fmt::print("not measured, so that priors count: {}{}\n", unknown,
+    fmt::print("not measured, priors are used: {}{}\n", unknown,
                devices == 1 ? " (one GPU measures no link)" : "");
 }
 
@@ -61,7 +61,7 @@ void print_calls(const std::vector<MeasuredCall>& calls,
 }
 
 void print_share(double close, std::size_t calls) {
-  fmt::print("{:.0f} % of {} measured calls are predicted within {} of what they took\n",
+  fmt::print("{:.0f} % of {} measured calls are predicted within a factor of {} of their time\n",
              100 * close, calls, kCloseFactor);
 }
 

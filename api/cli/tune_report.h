@@ -1,5 +1,5 @@
-// What rondo tune prints: the rates that it found beside their priors, and every call beside what
-// they predict.
+// Output of rondo tune: the measured rates with their priors, and every measured call with the
+// prediction from these rates.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace rondo::cli {
 
-// Predictions within them are called close, and good enough to choose by.
+// A prediction within kCloseFactor counts as close; within kUsableFactor it can select plans.
 inline constexpr double kCloseFactor = 1.25, kUsableFactor = 1.5;
 
 void print_rates(const HostCosts& costs);
-// Says also what was not measured, and why.
+// Also prints what was not measured, and why.
 void print_rates(const gpu::DeviceCosts& costs, int devices);
 
 void print_calls(const std::vector<MeasuredCall>& calls, const std::vector<CostSample>& samples,

@@ -16,7 +16,7 @@
 namespace rondo::cli {
 namespace {
 
-// Variables of this process that the ranks inherit, for the time of a run.
+// Sets variables of this process, which the ranks inherit, for the duration of a run.
 class InheritedVariables {
  public:
   InheritedVariables() = default;
@@ -48,7 +48,7 @@ class InheritedVariables {
 };
 
 void set_for(const TuneRun& run, InheritedVariables* variables) {
-  std::string function = run.collective;  // as NCCL_ALGO names it
+  std::string function = run.collective;  // its name in NCCL_ALGO
   function.erase(std::remove(function.begin(), function.end(), '_'), function.end());
   variables->set("NCCL_ALGO", function + ":" + run.algorithm);
   variables->set("NCCL_PROTO", run.protocol);
@@ -61,7 +61,7 @@ void set_for(const TuneRun& run, InheritedVariables* variables) {
   variables->set("NCCL_MAX_CTAS", std::to_string(run.ctas));
 }
 
-// A folder for the file that the ranks write.
+// A temporary folder for the file that the ranks write.
 class Scratch {
  public:
   Scratch() : made_(mkdtemp(folder_) != nullptr) {}
@@ -81,7 +81,7 @@ class Scratch {
   bool made_;
 };
 
-// Of a line "bytes count us predicted" of a rank.
+// Parses a rank's line "bytes count us predicted".
 std::optional<MeasuredCall> call_of_line(std::string_view line, const TuneRun& run) {
   MeasuredCall call{run};
   const auto read = [&](auto* number) {
@@ -106,7 +106,7 @@ std::string TuneRun::name() const {
 Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSizes& sizes) {
   const Scratch scratch;
   if (!scratch.made())
-    return fail(StatusCode::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
+    return fail(StatusCode::kSystemError, "cannot create a folder in /tmp: {}", strerror(errno));
   InheritedVariables variables;
   set_for(run, &variables);
   std::string words = run.meeting;
@@ -124,7 +124,7 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
     return fail(StatusCode::kSystemError, "measuring {} ended with status {}", run.name(), status);
   const auto text = topology::read_small_file(scratch.file());
   if (!text)
-    return fail(StatusCode::kSystemError, "'{}': nothing was written there", scratch.file());
+    return fail(StatusCode::kSystemError, "the measured job wrote nothing to '{}'", scratch.file());
   std::vector<MeasuredCall> calls;
   topology::for_each_line(*text, [&](std::string_view line) {
     if (auto call = call_of_line(line, run)) calls.push_back(std::move(*call));

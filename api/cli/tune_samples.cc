@@ -10,8 +10,8 @@
 namespace rondo::cli {
 namespace {
 
-// Ways that one kind of layout has, each alone. Calls with a root over connections are left out: a
-// root that is ahead of its peers pays for no step.
+// Algorithms for each kind of layout, each measured alone. Calls with a root over connections are
+// left out, because a root that runs ahead of its peers never waits.
 struct TuneRow {
   const char* collective;
   const char* algorithm;
@@ -30,7 +30,8 @@ constexpr TuneRow kTuneRows[] = {
 struct TuneLayout {
   int ranks, hosts;
 };
-// Hosts of one rank and of two, which a peer waits for; a rank a core, and more ranks than cores.
+// Two hosts of one rank and of two: first, because a peer waits for them. Then one host with one
+// rank per core, and with more ranks than cores.
 std::vector<TuneLayout> layouts() {
   const int cores = std::clamp(topology::usable_cores(), 2, 8);
   std::vector<TuneLayout> all{{2, 2}, {4, 2}, {2, 1}, {2 * cores, 1}};
@@ -63,7 +64,7 @@ Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std
     }
   if (calls.empty())
     return fail(StatusCode::kInvalidArgument,
-                "--only '{}' is measured by nothing: all_reduce, all_gather, reduce_scatter, "
+                "--only '{}' is not measured: choose all_reduce, all_gather, reduce_scatter, "
                 "broadcast or reduce",
                 only);
   return calls;

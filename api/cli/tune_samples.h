@@ -1,8 +1,8 @@
-// What rondo tune measures of ranks in host memory: calls, each by an algorithm that is forced, and
-// what the model makes of them.
+// rondo tune in host memory: measures calls, each with a forced algorithm, and converts them to
+// samples for the cost model.
 //
-// Ranks are processes on this host, on pretended ones (NCCL_HOSTID) that talk over loopback, or on
-// this and a peer's. Cost: seconds.
+// Ranks are processes on this host, on simulated hosts (NCCL_HOSTID, over loopback), or on this
+// host and a peer. Cost: seconds.
 #pragma once
 
 #include <string_view>
@@ -15,8 +15,8 @@
 
 namespace rondo::cli {
 
-// `only`: of this collective, empty: of all. `peer`: with which to measure what is between hosts,
-// null: loopback; it does the same.
+// `only`: only this collective; empty: all. `peer`: the other host for calls between hosts, which
+// must make the same call; null: loopback.
 Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std::string_view only,
                                                      TunePeer* peer);
 

@@ -1,4 +1,4 @@
-/* hello_allreduce: the smallest program. Every rank gives its number, all get the sum.
+/* hello_allreduce: the smallest program. Every rank contributes its number; all receive the sum.
  *
  *   rondo run -n 4 -- hello_allreduce          (torchrun, mpirun and srun start it as well)
  */
@@ -9,7 +9,7 @@
 
 #define COUNT 4
 
-/* 1 if the call succeeded; otherwise says what failed and why. */
+/* Returns 1 if the call succeeded; otherwise prints what failed and why, and returns 0. */
 static int ok(ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return 1;
   fprintf(stderr, "%s: %s: %s\n", call, ncclGetErrorString(result), ncclGetLastError(NULL));
@@ -17,11 +17,11 @@ static int ok(ncclResult_t result, const char* call) {
 }
 
 int main(void) {
-  /* Who am I? RANK and WORLD_SIZE, or what mpirun and srun call them. */
+  /* Reads RANK and WORLD_SIZE, or the variables that mpirun and srun set instead. */
   rondo_launch_t me;
   if (rondo_launch_read(&me) < 0) return 1;
 
-  /* Rank 0 makes the ticket by which the ranks meet; the others get it from rank 0. */
+  /* Rank 0 creates the id of the communicator and sends it to the other ranks. */
   ncclUniqueId id;
   if (me.rank == 0 && !ok(ncclGetUniqueId(&id), "ncclGetUniqueId")) return 1;
   if (rondo_launch_broadcast(&me, &id, sizeof id, 60.0) != 0) return 1;

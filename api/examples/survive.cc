@@ -1,4 +1,4 @@
-// survive: all-reduces on a stream; when a rank dies, the others go on without it.
+// survive: all-reduces on a stream; when a rank dies, the others continue without it.
 //
 //   rondo run -n 4 --keep-going -- survive         the last rank kills itself at step 10
 #include <csignal>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kSteps = 20;
 
-// Leaves the ranks out that have ended, and gives the communicator of the others. Without any that
-// have ended there is nobody to leave out: a call that was wrong would be wrong again.
+// Returns a communicator without the ranks that have ended. nullptr: shrinking failed, or no rank
+// has ended: then the call itself was wrong, and a repeated call would fail again.
 ncclComm_t without_the_ended(ncclComm_t comm) {
   int size = 0, ended = 0;
   if (ncclCommCount(comm, &size) != ncclSuccess) return nullptr;
@@ -57,7 +57,7 @@ int main() {
     if (result == ncclSuccess) continue;
     std::fprintf(stderr, "rank %d, step %d: %s\n", me.rank, step, ncclGetLastError(comm));
     if ((comm = without_the_ended(comm)) == nullptr) return 1;
-    --step;  // its values are lost; it runs again on the smaller communicator
+    --step;  // its values are lost; repeat it on the smaller communicator
   }
   std::printf("rank %d: a sum of %g ranks after %d steps\n", me.rank, values[0], kSteps);
   rondoStreamDestroy(stream);

@@ -1,6 +1,6 @@
 """Build hook: compiles librondo with CMake and puts it into the wheel.
 
-The library needs nothing but glibc, so one wheel (py3-none) serves every Python and every torch.
+The library needs only glibc, so one wheel (py3-none) serves every Python and every torch.
 CMAKE_ARGS holds more options for CMake.
 """
 
@@ -24,7 +24,7 @@ def build() -> pathlib.Path:
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
     options = ["-DRONDO_PORTABLE=ON", "-DCMAKE_UNITY_BUILD=ON"]
     options += os.environ.get("CMAKE_ARGS", "").split()
-    # Compilations are shared with the other builds of this tree where ccache is used.
+    # ccache then shares compilations with the other builds of this tree.
     environment = {"CCACHE_BASEDIR": str(TOP), "CCACHE_NOHASHDIR": "1", **os.environ}
     for command in (
         ["cmake", "-S", TOP, "-B", folder, "-G", "Ninja", *options],

@@ -1,17 +1,17 @@
-"""Rondo beside NVIDIA's NCCL on the same device, in turns, in one run.
+"""Compares Rondo with NVIDIA's NCCL on the same device, in turns, in one run.
 
   beside.py --contestant build/cuda/bin/nccl_contestant --ours build/cuda/lib/libnccl.so.2
             [--theirs PATH] [--ranks 1,2] [--sizes 4,65536] [--collectives all_reduce]
             [--rounds 3] [--seconds 100] [--json FILE]
 
---theirs is by default the library that PyTorch brings. The contestant runs on either library in
-turn, once a round, and prints what a call took; a line of the table is the medians over rounds and
-their ratio (above 1: Rondo is faster). Several ranks on one device are refused by NCCL up to 2.29:
-then each rank gets an NCCL_HOSTID of its own, and its traffic goes through sockets; from 2.30 on
-NCCL_MULTI_RANK_GPU_ENABLE=1 allows them. What NCCL cannot run is listed with what it said, and
-what did not fit into --seconds. The JSON is written anew after every run, with "complete": false
-until the last: a comparison that is cut short keeps what it has. Ends with 1 where Rondo failed, or
-hung for --limit seconds.
+--theirs is by default the library that PyTorch brings. The contestant runs on each library in turn,
+once per round, and prints the time of a call; a line of the table has the medians over rounds and
+their ratio (above 1: Rondo is faster). NCCL up to 2.29 refuses several ranks on one device; there
+each rank gets its own NCCL_HOSTID, and its traffic uses sockets. From 2.30 on
+NCCL_MULTI_RANK_GPU_ENABLE=1 allows them. The table also lists what NCCL cannot run, with its error,
+and what did not fit into --seconds. The JSON is rewritten after every run, with "complete": false
+until the last, so an interrupted comparison keeps its results. Ends with 1 if Rondo failed, or hung
+for --limit seconds.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def of_pytorch() -> str | None:
 
 
 def version_of(library: str) -> int:
-    """Asked in another process: a library stays loaded, and this process needs none."""
+    """Asked in another process, because a loaded library stays loaded."""
     code = "import ctypes, sys; v = ctypes.c_int(); ctypes.CDLL(sys.argv[1]).ncclGetVersion("
     done = subprocess.run(
         [sys.executable, "-c", code + "ctypes.byref(v)); print(v.value)", library],
@@ -62,10 +62,10 @@ class Contestant:
         self.name, self.library, self.options = name, library, options
         self.version = version_of(library)
         self.failed: dict[tuple[str, int], str] = {}
-        self.hung: set[int] = set()  # numbers of ranks with which it did not end
+        self.hung: set[int] = set()  # numbers of ranks with which it hung
 
     def run(self, collective: str, ranks: int, seconds: float) -> list[dict]:
-        """The lines of one run; none, and the reason kept, where it failed or did before."""
+        """The lines of one run; empty, with the reason recorded, if it failed now or before."""
         if (collective, ranks) in self.failed or ranks in self.hung:
             return []
         sizes = [size for size in self.options.sizes if size >= 4 * ranks]
@@ -124,12 +124,12 @@ def print_table(rows: list[dict]) -> None:
 
 
 class Results:
-    """What was measured so far, and what could not be."""
+    """The measurements so far, and what could not be measured."""
 
     def __init__(self, options: argparse.Namespace, contestants: list[Contestant]) -> None:
         self.options, self.contestants = options, contestants
         self.lines: list[dict] = []
-        self.late: list[tuple[str, str, int]] = []  # for which a whole run had no time left
+        self.late: list[tuple[str, str, int]] = []  # runs for which no time was left
 
     def not_run(self) -> list[str]:
         found = [
@@ -143,7 +143,7 @@ class Results:
         return found
 
     def write(self, complete: bool) -> None:
-        """At once or not at all, whenever this process is killed."""
+        """Writes the file atomically, even if this process is killed."""
         if not self.options.json:
             return
         what = {one.name: {"path": one.library, "version": one.version} for one in self.contestants}

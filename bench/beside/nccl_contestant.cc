@@ -1,14 +1,13 @@
-// One contestant of bench/beside/beside.py: the same calls, on the library with NCCL's interface
-// that
-// --library names, by ranks that are processes (on as many devices as there are, else together on
-// them). Prints one line of JSON for every size and form:
+// One contestant of bench/beside/beside.py: the same calls on any library with NCCL's interface
+// (--library). Ranks are processes, each on its own device if there are enough, else they share
+// devices. Prints one line of JSON for every size and form:
 //
 //   {"version": 22809, "collective": "all_reduce", "ranks": 2, "bytes": 4, "form": "stream",
 //   "us": 9.1}
 //
-// `us` is the median over rounds of what one call took by CUDA events on rank 0: of calls one
-// behind the other on a stream, or of a graph of such calls. Bytes are those of nccl-tests' column
-// size. All-reduces are checked against the sum; a wrong one ends the run.
+// `us` is the time of one call by CUDA events on rank 0, the median over rounds: calls in sequence
+// on a stream, or a graph of such calls. Bytes are those of nccl-tests' size column. All-reduces
+// are checked against the sum; a wrong one ends the run.
 #include <cuda_runtime_api.h>
 #include <fmt/core.h>
 #include <signal.h>
@@ -104,7 +103,7 @@ class Rank {
     }
   }
 
-  // As messages: older libraries have no ncclAlltoAll.
+  // By messages: older libraries have no ncclAlltoAll.
   void all_to_all(std::size_t part) {
     nccl_.must(nccl_.group_start(), "ncclGroupStart");
     for (int peer = 0; peer < options_.ranks; ++peer) {
@@ -120,8 +119,8 @@ class Rank {
     std::vector<float> values(count);
     for (std::size_t i = 0; i < count; ++i)
       values[i] = static_cast<float>(i % 7) + static_cast<float>(rank_);
-    // Not by cudaMemcpy: from pageable memory it returns before its last bytes are on the device,
-    // and nothing orders it before this stream.
+    // Not cudaMemcpy: from pageable memory it returns before its last bytes are on the device, and
+    // this stream does not wait for it.
     MUST(cudaMemcpyAsync(in_, values.data(), bytes, cudaMemcpyHostToDevice, stream_));
     call(bytes);
     MUST(cudaMemcpyAsync(values.data(), out_, bytes, cudaMemcpyDeviceToHost, stream_));
@@ -147,7 +146,7 @@ class Rank {
     return made;
   }
 
-  // Microseconds a call, where work(n) puts n calls on the stream.
+  // Microseconds per call; work(n) enqueues n calls on the stream.
   template <class Work>
   double time(Work work) {
     std::vector<double> rounds;
@@ -192,7 +191,7 @@ int start_ranks(const Options& options) {
   std::vector<pid_t> children;
   for (int rank = 0; rank < options.ranks; ++rank)
     if (const pid_t child = fork(); child == 0) {
-      // NVIDIA's library takes ranks of one device for ranks of several hosts then.
+      // NVIDIA's library then treats ranks of one device as ranks of several hosts.
       if (options.separate_hosts) setenv("NCCL_HOSTID", fmt::format("beside-{}", rank).c_str(), 1);
       Rank(options, rank, pipes).run();
       std::exit(0);

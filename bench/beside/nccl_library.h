@@ -1,8 +1,8 @@
 // NcclLibrary: a library with NCCL's interface, opened by its path at run time, so that one program
-// can be run on Rondo's and on NVIDIA's.
+// can run on Rondo's and on NVIDIA's.
 //
-// Guarantees: what the path names is what is called, whatever is preloaded (RTLD_LOCAL, dlsym on
-// its handle). Every failure ends the process with one sentence on stderr.
+// Guarantees: calls reach the library at this path, whatever is preloaded (RTLD_LOCAL, dlsym on its
+// handle). Every failure ends the process with one sentence on stderr.
 //
 //   const NcclLibrary nccl(path);
 //   nccl.must(nccl.get_version(&version), "ncclGetVersion");

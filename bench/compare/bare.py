@@ -1,4 +1,4 @@
-"""What two hosts carry without a library: one TCP stream (iperf3), and UCX's own measure."""
+"""What two hosts reach without a library: one TCP stream (iperf3), and UCX's own benchmark."""
 import json
 import os
 import subprocess
@@ -6,11 +6,11 @@ import time
 
 from groups import ContestantFailed
 
-UCX = {**os.environ, "UCX_TLS": "tcp"}  # else it finds that the hosts are one, and takes its memory
+UCX = {**os.environ, "UCX_TLS": "tcp"}  # otherwise it detects one host, and uses shared memory
 
 
 class Server:
-    """A program on host 1 while a client on host 0 is asked, until it answers."""
+    """A program on host 1; a client on host 0 is retried until the program answers."""
 
     def __init__(self, hosts, *command):
         self.hosts, self.command = hosts, command

@@ -1,4 +1,4 @@
-"""The driver of bench/compare.sh: starts the contestants, lets them take turns, reports."""
+"""The driver of bench/compare.sh: starts the contestants, runs them in turns, reports."""
 import argparse
 import json
 import os
@@ -18,7 +18,7 @@ FEW_SIZES = [64, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
 QUICK_SIZES = [4, 16 << 10, 1 << 20]
 OTHERS = ["reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
           "barrier"]
-MOVED = 0.20  # of the line exchange: a round in which it moved more is dropped
+MOVED = 0.20  # a share; a round is dropped if the line exchange changed more than this
 
 
 def parse():
@@ -71,7 +71,7 @@ def contestants_of(options, operation):
 
 
 def measure_one(groups, name, operation, size, budget, pace):
-    """Seconds a call; None where the time limit cut it, or where an MPI gave no answer."""
+    """Seconds per call; None if the time limit cut it, or if an MPI gave no answer."""
     if not pace.wants(operation, size, name):
         return None
     group = groups[name]
@@ -92,7 +92,8 @@ def measure_one(groups, name, operation, size, budget, pace):
 
 
 def measure_round(groups, names, line, operation, size, turn, budget, pace):
-    """One round: every contestant once, between two looks at the line exchange; None where cut."""
+    """One round: every contestant once, between two measurements of the line exchange; None if
+    cut."""
     before = line.measure("all_reduce", 4, 0.002)
     names = names[turn % len(names):] + names[:turn % len(names)]
     times = {name: measure_one(groups, name, operation, size, budget, pace) for name in names}
@@ -132,7 +133,7 @@ def measure_ranks(ranks, options, results, dropped, pace):
 
 
 def earlier(options):
-    """Results, facts and counts of rounds that lie in --out, where this run adds to them."""
+    """Results, facts and counts of earlier rounds in --out, to which this run adds."""
     path = f"{options.out}/results.json"
     if not options.append or not os.path.exists(path):
         return {}, {}, {}, []
@@ -142,7 +143,7 @@ def earlier(options):
     for row in old["results"]:
         key = (row["ranks"], row["operation"], row["bytes"])
         if row["ranks"] in options.ranks and row["operation"] in options.operations:
-            continue  # measured anew
+            continue  # measured again
         results[key] = {name: [v and v * 1e-6 for v in values]
                         for name, values in row["microseconds"].items()}
     counts = {True: old["run"]["rounds_kept"], False: old["run"]["rounds_dropped"]}
@@ -170,7 +171,7 @@ def main():
     try:
         for place, ranks in enumerate(options.ranks):
             seconds = None
-            if options.minutes:  # the rest, in equal shares; one more for the facts
+            if options.minutes:  # equal shares of the rest, and 0.3 of a share for the facts
                 rest = options.minutes * 60 - (time.monotonic() - began)
                 seconds = rest / (len(options.ranks) - place + (0.3 if not options.no_facts else 0))
             pace = Pace(seconds, options.rounds, MPIS)
@@ -184,7 +185,7 @@ def main():
     run = describe_run(options)
     run["rounds_kept"], run["rounds_dropped"] = dropped.get(True, 0), dropped.get(False, 0)
     run["cuts"], run["minutes"] = cuts, options.minutes
-    if results:  # even if a contestant failed, the others' times are known
+    if results:  # also if a contestant failed: the others' times are known
         report.write(run, results, extra, options.out)
     return 1 if failed else 0
 

@@ -1,4 +1,4 @@
-"""What else the targets speak of: groups of calls, init, shared memory, the library's size."""
+"""Other figures of the targets: groups of calls, init, shared memory, the library's size."""
 import os
 import subprocess
 
@@ -7,7 +7,7 @@ from groups import Group
 
 
 def shared_bytes(pids):
-    """Bytes that the communicators' memory files of these processes take, each file once."""
+    """Bytes of the communicators' memory files of these processes; each file counts once."""
     files = {}
     for pid in pids:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -22,7 +22,8 @@ def shared_bytes(pids):
 
 
 def init_seconds(name, ranks, build, times):
-    """From the first ncclCommInitRank entered to the last left; median of several jobs."""
+    """From the first rank entering ncclCommInitRank to the last leaving it; median of several
+    jobs."""
     spans = []
     for _ in range(times):
         group = Group(name, ranks, build)
@@ -44,7 +45,7 @@ def grouped_ratio(build, rounds):
 
 
 def memory(build):
-    """Shared bytes a rank: one communicator of 8 ranks after large calls, and 33 of them."""
+    """Shared bytes per rank: one communicator of 8 ranks after large calls, and 33 of them."""
     group = Group("rondo", 8, build)
     for operation in ("all_reduce", "all_gather", "broadcast", "reduce"):
         group.measure(operation, 16 << 20, 0.01)

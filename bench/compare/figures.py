@@ -3,7 +3,8 @@ import math
 
 
 def median(values):
-    """Of those that are there: None stands for a round from which a contestant was cut."""
+    """The median of the values that are not None. None is a round from which a contestant was
+    cut."""
     ordered = sorted(value for value in values if value is not None)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
@@ -18,7 +19,7 @@ def interval(values):
     n = len(ordered)
     best = 0
     for k in range(n // 2):
-        # Chance that fewer than k + 1 of n values lie on one given side of the median.
+        # Probability that fewer than k + 1 of n values are on one given side of the median.
         tail = sum(math.comb(n, i) for i in range(k + 1)) / 2 ** n
         if 2 * tail <= 0.05:
             best = k
@@ -30,12 +31,12 @@ def geometric_mean(values):
 
 
 def paired(cell, first, second):
-    """first / second of every round that has both."""
+    """first / second for every round that has both."""
     return [a / b for a, b in zip(cell[first], cell[second]) if a and b]
 
 
 def fastest(cell, names):
-    """Of the contestants `names`, the one with the lowest median; None where none was measured."""
+    """The one of the contestants `names` with the lowest median; None if none was measured."""
     there = [name for name in names if any(cell.get(name, []))]
     return min(there, key=lambda name: median([v for v in cell[name] if v]), default=None)
 

@@ -1,4 +1,4 @@
-"""Gloo's side of bench/net_compare.sh, by torch.distributed; the lines are loop.h's."""
+"""Gloo's side of bench/net_compare.sh, through torch.distributed; the protocol is loop.h's."""
 import os
 import sys
 import time
@@ -16,7 +16,7 @@ def measure(rank, size, line):
     options = dist.AllreduceOptions()
     group = dist.group.WORLD._get_backend(torch.device("cpu"))
 
-    def call():  # out of place, as the others
+    def call():  # out of place, like the others
         received.copy_(sent)
         group.allreduce([received], options).wait()
 

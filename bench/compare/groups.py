@@ -1,7 +1,7 @@
-"""The contestants: groups of ranks that sleep on pipes until they are asked to measure something.
+"""The contestants: groups of ranks that sleep on pipes until they get a request to measure.
 
-Every group is started once per number of ranks and asked in turn, so that contestants are measured
-within milliseconds of each other. See loop.h for the lines that are exchanged.
+Every group is started once per number of ranks. They are measured in turn, within milliseconds of
+each other. See loop.h for the lines that are exchanged.
 """
 import os
 import select
@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 120.0  # seconds for any answer
+PATIENCE = 120.0  # seconds to wait for any answer
 
 OWN_LOOPS = ["two_copy", "two_copy_nt", "one_copy", "one_copy_nt"]
 DIRECT_LOOPS = ["direct", "direct_nt"]
@@ -35,7 +35,8 @@ class NoAnswer(ContestantFailed):
 
 
 def command_of(name, ranks, folder, build):
-    """What starts a contestant. All its ranks are children of one launcher, in one session."""
+    """The command that starts a contestant. All its ranks are children of one launcher, in one
+    session."""
     release = f"{build}/release/bin"
     if name in OPENMPI_SETTINGS:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -58,13 +59,13 @@ class Group:
         self.name, self.ranks, self.build = name, ranks, build
         self.folder = tempfile.mkdtemp(prefix=f"rondo-compare-{name}-")
         self.patience = PATIENCE
-        self.estimates = {}  # (operation, bytes) -> seconds a call
+        self.estimates = {}  # (operation, bytes) -> seconds per call
         pipes = []
         for r in range(ranks):
             for way in ("in", "out"):
                 path = f"{self.folder}/{way}.{r}"
                 os.mkfifo(path)
-                # For reading and writing: neither side ever waits for the other to open.
+                # Opened for reading and writing, so that neither side waits for the other's open.
                 pipes.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         self.inputs, self.outputs = pipes[0::2], pipes[1::2]
         self.log = open(f"{self.folder}/log", "w+", encoding="utf-8")
@@ -110,7 +111,8 @@ class Group:
         return [[float(word) for word in text.split()[1:]] for text in texts]
 
     def measure(self, operation, size, budget, prefix="", calls=None):
-        """Median over the blocks of the slowest rank, in seconds a call; about `budget` seconds."""
+        """Median over the blocks of the slowest rank, in seconds per call; takes about `budget`
+        seconds."""
         key = (prefix, operation, size)
         if key not in self.estimates:
             self.estimates[key] = self.first_estimate(f"{prefix}{operation} {size}", budget)
@@ -123,8 +125,8 @@ class Group:
         return self.estimates[key]
 
     def first_estimate(self, what, budget):
-        """Seconds a call, from ever more calls: a root's first ones may cost it nothing, until its
-        peers' buffers are full."""
+        """Seconds per call, from increasing numbers of calls: a root's first calls can be free
+        until its peers' buffers are full."""
         calls = 1
         seconds = self.median(f"{what} 3 1 2")
         while seconds * 3 * calls < budget / 4 and calls < 4096:
@@ -137,7 +139,7 @@ class Group:
         return slowest[len(slowest) // 2]
 
     def pids(self):
-        """Of all processes of the group: those of its session."""
+        """The processes of the group: those of its session."""
         found = []
         for entry in os.listdir("/proc"):
             try:

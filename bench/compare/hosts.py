@@ -1,7 +1,7 @@
-"""Hosts of a comparison: network namespaces joined by a bridge, and what starts ranks on them.
+"""Hosts of a comparison: network namespaces joined by a bridge, and commands that start ranks.
 
-They need root and the command ip. The wire is the kernel's memory: figures are of the path through
-the sockets of this machine, for ratios between contestants, never of a network's speed.
+They need root and the command ip. The wire is kernel memory: the figures measure the socket path of
+this machine, for ratios between contestants, never a network's speed.
 """
 import os
 import subprocess
@@ -15,7 +15,7 @@ def ip(*words):
 
 
 class Hosts:
-    """`count` namespaces; with it as a context they are gone afterwards."""
+    """`count` namespaces; as a context manager it removes them at the end."""
 
     def __init__(self, count):
         self.names = [f"rondo-net-{os.getpid()}-{h}" for h in range(count)]
@@ -57,7 +57,7 @@ def host_of(rank, ranks, hosts):
 
 
 def start_each(hosts, ranks, folder, command, port):
-    """A line of the shell that starts a rank of `command` on its host, and ends with all."""
+    """A shell line that starts each rank of `command` on its host, and ends with all."""
     lines = ["trap 'kill 0' EXIT"]
     for rank in range(ranks):
         host = host_of(rank, ranks, len(hosts.names))
@@ -71,7 +71,7 @@ def start_each(hosts, ranks, folder, command, port):
 
 
 def open_mpi(hosts, ranks, folder, program):
-    """mpirun that reaches its hosts by an agent instead of ssh."""
+    """mpirun with an agent instead of ssh to reach its hosts."""
     agent = f"{folder}/agent"
     with open(agent, "w", encoding="utf-8") as file:
         names = " ".join(f"{hosts.address(h)}) exec ip netns exec {name} sh -c \"$*\" ;;"

@@ -1,11 +1,12 @@
-// The measuring loop that all contestants of bench/compare.sh share.
+// The measuring loop of all contestants of bench/compare.sh.
 //
-// A contestant is a group of ranks that sleep on a pipe each until the driver (compare.py) sends
-// all of them the same line, "<operation> <bytes> <blocks> <calls> <warm>": the rank makes `warm`
-// calls, then `blocks` times `calls` calls, timed by the block, checks the result and answers with
-// one line: "ok" and seconds per call of every block, or "error <why>". So contestants take turns
-// within milliseconds and nobody spins while another is measured. Buffers are made anew for every
-// line, touched and warmed up. `bytes` is the larger buffer of a rank, as nccl-tests count.
+// A contestant is a group of ranks. Each rank sleeps on a pipe until the driver (compare.py) sends
+// all of them the same line, "<operation> <bytes> <blocks> <calls> <warm>". The rank makes `warm`
+// calls, then `blocks` times `calls` calls, timed per block. It checks the result and answers with
+// one line: "ok" and the seconds per call of every block, or "error <why>". So contestants
+// alternate within milliseconds, and no rank spins while another contestant is measured. Every line
+// allocates, touches and warms up new buffers. `bytes` is the larger buffer of a rank, as in
+// nccl-tests.
 #pragma once
 
 #include <malloc.h>
@@ -37,8 +38,8 @@ inline constexpr const char* kOperations[] = {"all_reduce", "reduce",         "b
                                               "all_gather", "reduce_scatter", "all_to_all",
                                               "gather",     "scatter",        "barrier"};
 
-// One call, the same every time: f32, sum, root 0. `count`: elements of a block (of all_reduce,
-// reduce and broadcast: of the buffer).
+// One call, always f32, sum and root 0. `count`: elements of a block (all_reduce, reduce and
+// broadcast: of the buffer).
 struct Task {
   Operation operation;
   float* send;
@@ -46,7 +47,7 @@ struct Task {
   std::size_t count;
 };
 
-// The two pipes of a rank, below the group's folder.
+// The two pipes of a rank, in the group's folder.
 class Pipes {
  public:
   Pipes(const std::string& folder, int rank)
@@ -72,7 +73,7 @@ class Pipes {
 };
 
 struct Shape {
-  std::size_t count, send, receive;  // elements: of a block, of the two buffers
+  std::size_t count, send, receive;  // elements of a block and of the two buffers
 };
 
 inline Shape shape_of(Operation operation, std::size_t bytes, int ranks) {
@@ -99,7 +100,7 @@ inline float sent(int rank, std::size_t block) {
   return static_cast<float>(rank + 1) + 16.0f * static_cast<float>(block);
 }
 
-// What element `at` of the result must be; negative: anything.
+// Right value of element `at` of the result; negative: any value.
 inline float expected(const Task& task, int rank, int ranks, std::size_t at) {
   const int whole = ranks * (ranks + 1) / 2;
   const auto sum = static_cast<float>(whole);
@@ -111,7 +112,7 @@ inline float expected(const Task& task, int rank, int ranks, std::size_t at) {
     case Operation::kReduce:
       return rank == 0 ? sum : -1;
     case Operation::kBroadcast:
-      return rank == 0 ? -1 : sent(0, 0);  // the root sends what it has
+      return rank == 0 ? -1 : sent(0, 0);  // the root's receive buffer is unused
     case Operation::kAllGather:
       return sent(block, 0);
     case Operation::kReduceScatter:
@@ -175,7 +176,8 @@ std::string measure(Library& library, int rank, int ranks, const std::string& li
   return answer;
 }
 
-// Large blocks come from mmap each, whatever was freed before: equally aligned for everybody.
+// Every large block is a new mmap, whatever was freed before: the same alignment for all
+// contestants.
 inline float* allocate_plain(std::size_t bytes) {
   [[maybe_unused]] static const int fixed = mallopt(M_MMAP_THRESHOLD, 64 << 10);
   auto* memory = static_cast<float*>(std::malloc(bytes));

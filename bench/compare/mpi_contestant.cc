@@ -1,4 +1,4 @@
-// The MPI side of bench/compare.sh; compiled once against each MPI. Argument: the group's folder.
+// The MPI side of bench/compare.sh; compiled once for each MPI. Argument: the group's folder.
 #include <mpi.h>
 
 #include "bench/compare/loop.h"
@@ -24,7 +24,7 @@ struct Mpi {
         MPI_Reduce(t.send, t.receive, n, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
         break;
       case Operation::kBroadcast:
-        // One buffer: the root sends the one that the others receive into.
+        // MPI_Bcast has one buffer: the root's send buffer, the others' receive buffer.
         MPI_Bcast(rank == 0 ? t.send : t.receive, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
         break;
       case Operation::kAllGather:

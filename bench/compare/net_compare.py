@@ -1,7 +1,7 @@
-"""The driver of bench/net_compare.sh: all-reduce of ranks on several hosts, contestants in turn.
+"""The driver of bench/net_compare.sh: all-reduce of ranks on several hosts, contestants in turns.
 
-Two hosts of one rank also send one way, and a message to and fro, beside what the bare network
-does: iperf3 and tcp_contestant, or ucx_perftest where Rondo talks by UCX.
+Two hosts of one rank also send one way, and a message back and forth, compared with the bare
+network: iperf3 and tcp_contestant, or ucx_perftest if Rondo uses UCX.
 """
 import argparse
 import os
@@ -74,7 +74,7 @@ class HostsGroup(Group):
 
 
 class Pair:
-    """Rondo of two hosts of one rank beside the bare network; by a turn each."""
+    """Rondo on two hosts of one rank compared with the bare network, in turns."""
 
     def __init__(self, options, hosts, rondo):
         self.options, self.hosts, self.rondo, self.turns = options, hosts, rondo, []
@@ -151,7 +151,7 @@ def table(count, ranks, cells, beside):
     for size, cell in cells.items():
         median = {name: statistics.median(values) for name, values in cell.items()}
         line = f"{size:>10}" + "".join(f"{median[name] * 1e6:>12.1f}" for name in names)
-        for name in names[1:]:  # turn by turn, so that what slows all slows none
+        for name in names[1:]:  # ratios per turn: common slowdowns cancel out
             ratio = statistics.median(a / b for a, b in zip(cell[name], cell[first]))
             line += f"{ratio:>18.2f}"
         lines.append(line + f"{2 * size * (count - 1) / count / median[first] / 1e9:>14.2f}")

@@ -1,13 +1,13 @@
-// What the machine itself allows: all-reduce loops without a library, over memory that the ranks
-// (processes made by fork) share. They check nothing and can do nothing else.
+// All-reduce loops without a library: the speed that the machine itself allows. The ranks are
+// forked processes with shared memory. The loops have no checks and no other features.
 //
 //   own_loops FOLDER RANKS LOOP, where LOOP is
-//   line          every rank writes a cache line and waits for the others' (whatever the size)
-//   two_copy      copy in, reduce one's slice from all into shared memory, copy the result out
-//   one_copy      copy in, reduce everything from one's own input and the others' copies
-//   direct        the buffers themselves are shared: reduce one's slice, write it to all outputs
-//   ..._nt        the same with non-temporal stores where data leaves for the caller's buffers
-// two_copy and one_copy are pipelined in chunks that stay in the cache, two in turn.
+//   line          each rank writes a cache line and waits for those of the others (for any size)
+//   two_copy      copy in, reduce own slice of all inputs into shared memory, copy the result out
+//   one_copy      copy in, reduce everything from own input and the others' copies
+//   direct        the buffers are shared memory: reduce own slice, write it to all outputs
+//   ..._nt        the same with non-temporal stores to the caller's buffers
+// two_copy and one_copy are pipelined in chunks that stay in the cache, two alternating.
 #define HWY_COMPILE_ONLY_STATIC
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -27,7 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using compare::Task;
 constexpr int kMaxRanks = 64;
 constexpr std::size_t kChunk = 32 << 10;                 // elements
-constexpr std::size_t kShared = std::size_t{160} << 20;  // bytes of shared buffers a rank
+constexpr std::size_t kShared = std::size_t{160} << 20;  // bytes of shared buffers per rank
 
 struct alignas(64) Line {
   std::atomic<std::uint64_t> step;
@@ -35,8 +35,8 @@ struct alignas(64) Line {
 
 struct Shared {
   Line lines[kMaxRanks];
-  float* buffers;  // kShared bytes a rank
-  float* staging;  // two chunks a rank
+  float* buffers;  // kShared bytes per rank
+  float* staging;  // two chunks per rank
   float* results;  // two chunks
 };
 
@@ -78,8 +78,8 @@ struct Loops {
   std::string loop;
   bool stream = false, crowded = false;
   std::uint64_t step = 0;
-  std::size_t round = 0;  // of all calls: halves of the staging are used in turn
-  std::size_t taken = 0;  // bytes of own shared buffers
+  std::size_t round = 0;  // over all calls: selects the half of the staging
+  std::size_t taken = 0;  // allocated bytes of own shared buffers
 
   float* allocate(std::size_t bytes) {
     if (loop != "direct") return compare::allocate_plain(bytes);
@@ -93,7 +93,7 @@ struct Loops {
     taken = 0;
   }
   float* area(int r) const { return shared->buffers + kShared / sizeof(float) * r; }
-  // The same buffer of another rank: all ranks allocate alike.
+  // The same buffer of rank r: all ranks allocate in the same order.
   float* of(int r, float* mine) const { return area(r) + (mine - area(rank)); }
 
   void meet() {

@@ -1,18 +1,18 @@
-"""What of a comparison fits into a given time: which slow contestants are cut, and how often all
-others take turns.
+"""Fits a comparison into a given time: which slow contestants are cut, and the number of rounds of
+the others.
 
 MPI on more ranks than cores takes seconds for a call of megabytes where others take milliseconds.
-Within a time limit every contestant is measured once wherever its smaller sizes let that be hoped;
-then the costliest measurements are left out of later rounds, the fastest MPI of a size last of all,
-until some rounds fit. One that gave no answer is not asked for that or more bytes again, time limit
-or not. What was cut is told: report.py prints it below the tables.
+Within a time limit every contestant is measured once, if its smaller sizes show that it can finish.
+Then the costliest measurements are left out of later rounds, the fastest MPI of a size last of all,
+until some rounds fit. A contestant that gave no answer is not asked for that or more bytes again,
+with or without a time limit. report.py prints below the tables what was cut.
 """
 import time
 
 FEWEST_ROUNDS = 5
 CALLS_OF_A_FIRST_TIME = 9  # an estimate and one measurement: groups.py
 SHORTEST_PATIENCE = 15.0
-LARGEST_SHARE = 0.02       # of the time for a number of ranks that one first measurement may take
+LARGEST_SHARE = 0.02       # maximum of one first measurement, of the time for its number of ranks
 
 
 class Pace:
@@ -21,14 +21,14 @@ class Pace:
         self.began = time.monotonic()
         self.turns = 0
         self.costs = {}  # (operation, size, name) -> wall seconds of the newest measurement
-        self.calls = {}  # the same -> seconds a call
+        self.calls = {}  # the same -> seconds per call
         self.cuts = {}   # the same -> rounds in which it was measured
 
     def left(self):
         return self.seconds - (time.monotonic() - self.began)
 
     def wants(self, operation, size, name):
-        """Whether this contestant is measured now."""
+        """True if this contestant is measured now."""
         key = (operation, size, name)
         if key not in self.cuts and not self.hopeless(*key):
             return True
@@ -36,7 +36,8 @@ class Pace:
         return False
 
     def hopeless(self, operation, size, name):
-        """By the largest smaller size: no answer, or it would take too much of the time."""
+        """Judged by the largest smaller size: it gave no answer, or would take too much of the
+        time."""
         smaller = [s for op, s, who in self.calls if (op, who) == (operation, name) and s < size]
         if self.turns > 0 or name not in self.may_cut or not smaller:
             return False
@@ -49,7 +50,8 @@ class Pace:
         return call * CALLS_OF_A_FIRST_TIME > LARGEST_SHARE * self.seconds
 
     def patience(self, name, usual):
-        """Seconds to wait for an answer: no more than three hopeless first times would take."""
+        """Seconds to wait for an answer: at most what three hopeless first measurements would
+        take."""
         if self.seconds is None or name not in self.may_cut:
             return usual
         return min(usual, max(3 * LARGEST_SHARE * self.seconds, SHORTEST_PATIENCE))
@@ -64,7 +66,7 @@ class Pace:
         self.calls[operation, size, name] = call
 
     def go_on(self):
-        """After a round: whether another one fits, perhaps without what is cut now."""
+        """After a round: whether another one fits, perhaps without what is now cut."""
         self.turns += 1
         if self.seconds is None or self.turns >= self.rounds:
             return self.turns < self.rounds

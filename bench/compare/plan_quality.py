@@ -1,8 +1,8 @@
-"""The driver of bench/plan_quality.sh: algorithms take turns, the planner's choice is judged.
+"""The driver of bench/plan_quality.sh: measures algorithms in turns, and judges the planner's.
 
-In every round all algorithms of a call are measured within milliseconds of each other; what counts
-is the median over the rounds of the ratio to the fastest one of that round's medians. A choice is
-set beside those of the thresholds that the planner had before it had costs (THRESHOLDS).
+In every round all algorithms of a call are measured within milliseconds of each other. The figure
+is the median over the rounds of the ratio to the fastest algorithm by that round's medians. A
+choice is compared with the thresholds that the planner used before it had costs (THRESHOLDS).
 """
 import argparse
 import json
@@ -26,13 +26,13 @@ HOSTS = {"all_reduce": ["recursive", "tree", "ring", "hierarchical"],
          "reduce_scatter": ["ring", "hierarchical"]}
 SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
 CLOSE, FAR = 1.10, 1.25
-NEAR = (0.75, 1.25)  # of predicted by measured
-# A root that stays runs ahead of the others, and calls in a row tell its rate, not what one takes.
+NEAR = (0.75, 1.25)  # predicted / measured
+# A fixed root runs ahead of the others, so a loop of calls would measure a rate, not one call.
 PREFIX = {"reduce": "in_turns ", "broadcast": "in_turns "}
 
 
 def thresholds(operation, ranks, hosts, size):
-    """What the planner took before: bytes of the larger buffer."""
+    """The planner's earlier choice, by bytes of the larger buffer."""
     if hosts > 1:
         by_memory = operation in ("all_reduce", "all_gather", "reduce")
         if size >= 2 << 20 and ranks > hosts and by_memory:
@@ -50,7 +50,7 @@ def thresholds(operation, ranks, hosts, size):
 
 
 class Forced(Group):
-    """Ranks that may use one algorithm alone."""
+    """Ranks that are restricted to one algorithm."""
 
     def __init__(self, algorithm, ranks, hosts, build):
         self.algorithm, self.hosts = algorithm, hosts
@@ -66,7 +66,7 @@ class Forced(Group):
 
 
 def choice_of(options, operation, ranks, hosts, size):
-    """The planner's, where pretended hosts share this machine's cores."""
+    """The planner's, if pretended hosts share this machine's cores."""
     cores = len(os.sched_getaffinity(0))
     if hosts > 1:
         cores = max(cores // hosts, 1)
@@ -106,13 +106,13 @@ def judge(options, operation, ranks, hosts, groups):
 
 
 def micros(text):
-    """Of what rondo explain prints, such as '12.3 us'."""
+    """Parses times of rondo explain, such as '12.3 us'."""
     number, unit = text.split()[:2]
     return float(number) * {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}[unit]
 
 
 def predictions_of(rows):
-    """Times of the choices, predicted by measured, where these ranks stand."""
+    """Times of the choices, predicted against measured, for this placement of ranks."""
     lines = []
     for ranks, hosts in sorted({(row["ranks"], row["hosts"]) for row in rows}):
         of_call = [micros(row["predicted"]) / row["chosen_us"] for row in rows

@@ -62,8 +62,7 @@ def draw(results, path):
 
 
 def ways_of(rows):
-    """Points (bytes, microseconds) by way: by protocol too where an algorithm has several at once.
-    """
+    """Points (bytes, microseconds) by algorithm, and by protocol if an algorithm has several."""
     apart = len({(row["algorithm"], row["size"]) for row in rows}) < len(rows)
     ways = {}
     for row in rows:

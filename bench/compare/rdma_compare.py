@@ -1,8 +1,8 @@
-"""The driver of bench/rdma_compare.sh, in the guest: Rondo by verbs beside perftest.
+"""The driver of bench/rdma_compare.sh, in the guest: Rondo over verbs compared with perftest.
 
-Two hosts of one rank send one way (slots of a link, a broadcast), and a message to and fro, over
-one rail and over two; ib_write_bw and ib_write_lat do so over one. They take turns. Processors and
-adapters are emulated, so the figures are ratios, never speeds.
+Two hosts of one rank send one way (slots of a link, a broadcast), and a message back and forth,
+over one rail and over two; ib_write_bw and ib_write_lat do so over one. They take turns. Processors
+and adapters are emulated, so the figures are ratios, never speeds.
 """
 import argparse
 import os
@@ -39,10 +39,10 @@ class RailsGroup(Group):
 
 
 def run_perftest(program, size, messages):
-    """Seconds that a client on rxe0 takes, with a server on rxe1; by this clock, since perftest's
-    own counts ticks of a processor that is emulated."""
+    """Seconds that a client on rxe0 takes, with a server on rxe1. Measured by this clock, since
+    perftest counts ticks of an emulated processor."""
     words = ["-F", "-x", "1", "-s", str(size), "-n", str(messages)]
-    for patience in range(1, 8):  # a server has one client, which may have come too early
+    for patience in range(1, 8):  # a server takes one client, which may have started too early
         server = subprocess.Popen([program, "-d", "rxe1", *words], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)
         try:
@@ -53,7 +53,7 @@ def run_perftest(program, size, messages):
             if client.returncode == 0:
                 return time.monotonic() - began
             said = (client.stderr or client.stdout)[-400:]
-        except subprocess.TimeoutExpired:  # it has lost a packet, and retries without limit
+        except subprocess.TimeoutExpired:  # it lost a packet, and retries without limit
             said = "no end within 60 s"
         finally:
             server.kill()
@@ -62,13 +62,14 @@ def run_perftest(program, size, messages):
 
 
 def perftest(program, size, messages):
-    """Seconds a message: what more of them take, so that starts and ends do not count."""
+    """Seconds per message: the difference between two counts, so that starts and ends do not
+    count."""
     few = run_perftest(program, size, messages // 4)
     return (run_perftest(program, size, messages) - few) / (messages - messages // 4)
 
 
 def slots_of_link(build):
-    """Bytes a second of slots that the link from rxe0 to rxe1 carries, nobody copying them."""
+    """Bytes per second of slots over the link from rxe0 to rxe1, without copies."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = [subprocess.Popen(
             [f"{build}/bin/net_slot_stream", folder, str(rank), "2", "256", "60", "one_way"],
@@ -83,7 +84,7 @@ def slots_of_link(build):
 def turn(groups, budget, build):
     seen = {"ib_write_bw": PIECE / perftest("ib_write_bw", PIECE, 1600),
             "slots": slots_of_link(build),
-            "ib_write_lat": perftest("ib_write_lat", SMALL, 12000) / 2}  # a message to and fro
+            "ib_write_lat": perftest("ib_write_lat", SMALL, 12000) / 2}  # half a round trip
     for name, group in groups.items():
         seen[name] = STREAM / group.measure("broadcast", STREAM, budget)
         seen[f"8 B, {name}"] = group.measure("all_reduce", SMALL, budget / 2, prefix="to_and_fro ")

@@ -49,7 +49,7 @@ def tables(results):
         for (n, op, size), cell in sorted(results.items()):
             if (n, op) == (ranks, operation):
                 rows.append([size_text(size), *columns(cell)])
-        if operation != "all_reduce":  # nothing to compare the last columns with
+        if operation != "all_reduce":  # the last columns have no reference
             rows = [row[:8] + row[10:12] for row in rows]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths)) for row in rows]
@@ -57,7 +57,7 @@ def tables(results):
 
 
 def cut_lines(run, results):
-    """What a time limit left out, a line for each contestant and operation."""
+    """What a time limit left out, one line per contestant and operation."""
     lines = {}
     for ranks, operation, size, name, rounds in run.get("cuts", []):
         lines.setdefault((ranks, operation, name), {})[size] = rounds

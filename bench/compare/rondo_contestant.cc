@@ -1,13 +1,14 @@
-// Rondo's side of bench/compare.sh, through nccl.h as any program would use it.
+// Rondo's side of bench/compare.sh; uses nccl.h as any program would.
 //
 //   rondo_contestant FOLDER [--threads N] [--alloc]
 // Ranks are processes (RANK and WORLD_SIZE) or the N threads of one; --alloc takes buffers from
-// ncclMemAlloc. Lines of its own, beside loop.h's: "join" (answers when ncclCommInitRank was
-// entered and left), "grouped ..." (as loop.h's, each block's calls in one group), "to_and_fro
-// all_reduce ..." (of two ranks: a call is a message one way, the next one comes back), "in_turns
-// broadcast ..." (or reduce: the next call's root is the next rank, so that no root runs ahead),
-// "children <count>" (splits off that many communicators of all ranks and uses each) and "idle
-// <ms>" (what it costs where nothing moves).
+// ncclMemAlloc. Commands besides those of loop.h:
+//   join                       answers with the times at ncclCommInitRank's entry and return
+//   grouped ...                as in loop.h, the calls of each block in one group
+//   to_and_fro all_reduce ...  two ranks: each call is one message, the direction alternates
+//   in_turns broadcast ...     (or reduce) each call has the next root, so that no root runs ahead
+//   children <count>           splits off `count` communicators of all ranks, uses each once
+//   idle <ms>                  cost when nothing moves
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -75,7 +76,7 @@ struct Rondo {
         return ncclAllReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, comm, nullptr);
       case Operation::kReduce:
         return ncclReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, root(), comm, nullptr);
-      case Operation::kBroadcast:  // rank 0 is the first root: what it had, every later one has
+      case Operation::kBroadcast:  // rank 0 is the first root; later roots have its data
         return ncclBcast(rank == 0 ? t.send : t.receive, t.count, ncclFloat32, root(), comm,
                          nullptr);
       case Operation::kAllGather:
@@ -97,8 +98,8 @@ struct Rondo {
 
   ncclComm_t comm = nullptr;
   int rank = 0, ranks = 1;
-  long descriptors = 0;  // of this process, once it had joined
-  unsigned turn = 0;     // of messages, of roots
+  long descriptors = 0;  // of this process, after joining
+  unsigned turn = 0;     // number of messages or roots so far
   std::vector<float> came;
   bool alloc = false, grouped = false, to_and_fro = false, in_turns = false;
 };
@@ -108,7 +109,7 @@ long descriptors() {
   return std::distance(Entries("/proc/self/fd"), Entries());
 }
 
-// Seconds of a CPU that this process has taken.
+// CPU seconds of this process.
 double taken() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -121,7 +122,7 @@ std::string join(Rondo& rondo, int ranks, const ncclUniqueId& id) {
   must(ncclCommInitRank(&rondo.comm, ranks, id, rondo.rank));
   const double left = now();
   rondo.descriptors = descriptors();
-  rondo::bench::bind_to_cpu(rondo.rank);  // once the library has seen how many there are
+  rondo::bench::bind_to_cpu(rondo.rank);  // after the library counted the CPUs
   char text[64];
   std::snprintf(text, sizeof text, "ok %.9f %.9f", entered, left);
   return text;
@@ -138,8 +139,8 @@ std::string make_children(Rondo& rondo, int count) {
   return "ok";
 }
 
-// Answers with shares of a core: between calls, and (rank 0) in a call that the other ranks enter
-// `milliseconds` later; and with the descriptors that calls have cost.
+// Answers with the used shares of a core: between calls, and (rank 0) in a call that the other
+// ranks enter `milliseconds` later; then the number of descriptors that the calls opened.
 std::string idle(Rondo& rondo, int milliseconds) {
   float value = 1;
   const auto call = [&] { must(rondo.call({compare::Operation::kAllReduce, &value, &value, 1})); };

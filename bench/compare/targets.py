@@ -1,4 +1,4 @@
-"""The speeds that Rondo means to reach, and whether this run reached them."""
+"""Rondo's speed targets, and whether this run reached them."""
 from figures import fastest, geometric_mean, interval, median, paired, size_text
 from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS
 

@@ -1,9 +1,9 @@
-// A bare TCP ping-pong: what a message between two hosts costs without any library. A call is one
-// way: the message goes to and fro, and both ranks spin on their sockets.
+// A bare TCP ping-pong: the cost of a message between two hosts without any library. A call is one
+// message; the direction alternates. Both ranks spin on their sockets.
 //
 //   tcp_contestant FOLDER      RANK 0 and 1, MASTER_ADDR and MASTER_PORT in the environment
 //
-// It answers loop.h's all_reduce: each rank adds what came to what it has.
+// It answers loop.h's all_reduce: each rank adds the received message to its own data.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -9,12 +9,12 @@
 namespace rondo {
 namespace {
 
-// 0: not known, or not asked for.
+// 0: unknown, or not set.
 std::uint64_t smaller_known(std::uint64_t one, std::uint64_t other) {
   return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
 }
 
-// Ranks per core, maximum over the sets of cores; 1: each rank has a core of its own.
+// Maximum number of ranks per core over all sets of cores; 1: each rank has its own core.
 double max_ranks_of_a_core(std::span<const InitRecord> records) {
   const auto cores_of = [](const InitRecord& record) {
     return std::pair(record.machine, record.cpu_set);

@@ -1,5 +1,5 @@
-// What the ranks of a communicator agree on for its plans, from the records of all and nothing
-// else, so that all ranks compute the same. Cost: linear but for a search among the sets of cores a
+// Facts for plans that are equal on all ranks of a communicator. They are computed only from the
+// records of all ranks, so every rank gets the same result. Cost: linear, plus one map look-up per
 // rank.
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace rondo {
 
-// All but connection_slot_bytes, which is agreed on before ranks of a host meet (host_meeting.h).
+// Sets all facts except connection_slot_bytes, which meet_on_hosts() sets (host_meeting.h).
 void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape, PlanFacts* facts);
 
-// What NCCL_BUFFSIZE asks for on any rank, the least where they differ; 0: nobody asks.
+// The smallest NCCL_BUFFSIZE of all ranks that set it; 0: no rank sets it.
 std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records);
 
-// An error on all ranks where some ranks live on the host and others on CUDA devices.
+// An error if some ranks are on the host and others on CUDA devices.
 Status check_same_kind(std::span<const InitRecord> records);
 
-// Of each rate on GPUs the slowest rank's.
+// For each rate on GPUs, the slowest rank's value.
 gpu::DeviceCosts agree_on_device_costs(std::span<const InitRecord> records);
 
 }  // namespace rondo

@@ -1,11 +1,11 @@
-// CallOrder: calls of one communicator run in the order in which they were made, whatever thread or
-// stream carries them out.
+// CallOrder: runs the calls of one communicator in the order in which they were issued, whatever
+// thread or stream runs them.
 //
-// A call takes a ticket where it is made and waits for its turn where it runs. Guarantees: turns
-// come in ticket order; a ticket that was taken must be finished, also after an error: a Turn does
-// that wherever it ends. No wake-up is lost: a thread that sleeps has counted itself before its
-// last look at the turn, with a fence for all threads in between (tests/explorer shows that it is
-// needed). Cost: one atomic addition while nothing else is queued; a waiting thread sleeps.
+// A call takes a ticket when it is issued and waits for its turn before it runs. Guarantees: turns
+// are in ticket order. Every ticket must be finished, also after an error; the destructor of Turn
+// does this. No wake-up is lost: before a thread sleeps, it counts itself, makes a fence for all
+// threads, and then checks the turn once more (tests/explorer shows that the fence is needed).
+// Cost: one atomic addition if no other call is queued; a waiting thread sleeps.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace rondo {
 
-// An Atomics policy (base/atomics.h, base/doorbell.h) with what a handshake needs whose frequent
-// side has no barrier (base/asymmetric_fence.h).
+// Atomics policy (base/atomics.h, base/doorbell.h) with the asymmetric fence, which needs no
+// barrier on the frequent path (base/asymmetric_fence.h).
 struct TurnAtomics : DoorbellAtomics {
   template <class T>
   static void store_before_loads(T& word, T value) {
@@ -36,7 +36,7 @@ class BasicCallOrder {
   struct Words {
     std::uint64_t turn = 0;
     std::uint32_t sleepers = 0;
-    std::uint32_t bell = 0;  // rings after a turn ended that somebody sleeps for
+    std::uint32_t bell = 0;  // rung at the end of a turn if a thread sleeps
   };
 
   std::uint64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
@@ -50,7 +50,7 @@ class BasicCallOrder {
     if (A::load_seq_cst(words_.sleepers) != 0) ring<A>(words_.bell);
   }
 
-  // Whether all calls made so far have run.
+  // True if all calls issued so far have finished.
   bool idle() const {
     return A::load_acquire(words_.turn) == next_.load(std::memory_order_acquire);
   }
@@ -60,7 +60,7 @@ class BasicCallOrder {
  private:
   static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
 
-  // The bell is read before the turn: a ring after that ends the sleep at once.
+  // Reads the bell before the turn, so that a later ring ends the sleep at once.
   void sleep_until(std::uint64_t ticket) {
     A::add_seq_cst(words_.sleepers, 1);
     A::heavy_fence();
@@ -78,7 +78,7 @@ class BasicCallOrder {
 
 using CallOrder = BasicCallOrder<>;
 
-// A ticket and its turn. Where its call never runs, its end waits until the turn has come.
+// A ticket and its turn. If its call never runs, the destructor waits for the turn and finishes it.
 class Turn {
  public:
   Turn() = default;

@@ -1,9 +1,10 @@
-// child_request(): how some ranks of a communicator make another one, without a message.
+// child_request(): the request with which some ranks of a communicator create a child, without any
+// message between them.
 //
-// They meet where their first member has listened since the parent was made, under a secret that
-// derives from the parent's, from the kind and number of the child and from its members.
-// Guarantees: only who holds the parent's secret can compute it. Needs nothing of a parent that is
-// broken. The caller fills in the options.
+// The members join at the listener that their first member opened when the parent was created. The
+// child's secret is derived from the parent's secret, the kind and number of the child, and its
+// members. Guarantees: only ranks with the parent's secret can compute it. Works after a fault of
+// the parent. The caller sets the options.
 //
 //   RONDO_TRY(CreateRequest child, child_request(parent, members, "split", number));
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace rondo {
 
-// members: ranks of the parent, in the child's order, this rank among them.
+// members: ranks of the parent in the child's order; this rank must be one of them.
 Result<CreateRequest> child_request(const CommunicatorState& parent,
                                     const std::vector<int>& members, std::string_view kind,
                                     std::uint64_t number = 0);

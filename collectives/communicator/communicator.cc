@@ -17,7 +17,7 @@
 #include "transport/open_network.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 at -O3 takes a vector that has just grown for one that has no room.
+// GCC 12 at -O3 warns wrongly about a vector that has just grown.
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
@@ -80,7 +80,7 @@ double Communicator::network_gbs() const {
   if (members.shape.hosts() < 2 || !members.placement) return 0;
   const int host = members.shape.host_of(members.rank);
   const topology::Graph& graph = *members.placement->graphs[static_cast<std::size_t>(host)];
-  // NCCL_IB_HCA is about RDMA. Other networks may use ports that it leaves out.
+  // NCCL_IB_HCA applies to RDMA only. Other networks may use ports that it excludes.
   if (same_network(state_->network, kRdmaNetwork))
     return gpu::network_gbs(graph, admitted_nics(*members.placement, host));
   return gpu::network_gbs(graph, graph.nics());
@@ -261,8 +261,8 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
   if (std::find(members.begin(), members.end(), rank()) == members.end())
     return fail(StatusCode::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
-  // Survivors may have tried different lists before they agreed on this one: only shrinks to these
-  // very members are counted.
+  // Survivors may have tried different lists before this one, so shrinks are counted per list of
+  // members.
   const std::uint64_t number = ++state_->shrinks[members];
   return make_child(*state_, members, "shrink", number, options, std::move(aborted));
 }
@@ -275,7 +275,7 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool 
   RONDO_CHECK_OK(state_->enter());
   const OneSidedCalls::Offer mine = state_->one_sided.offer_of(memory, bytes);
   state_->leave();
-  const bool keys = state_->one_sided.withdraws_by_network();  // else nobody has any
+  const bool keys = state_->one_sided.withdraws_by_network();  // else no rank has keys
   RONDO_TRY(
       const auto all,
       exchange(kWhat,
@@ -293,7 +293,7 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool 
   const Status added = state_->faults.or_fault(add);
   state_->leave();
   RONDO_CHECK_OK(added);
-  // Links to a rank open only while it is here.
+  // Keeps every rank in this call until its peers have opened their links to it.
   const std::byte met{};
   if (keys) RONDO_CHECK_OK(exchange(kWhat, {&met, 1}));
   return number;

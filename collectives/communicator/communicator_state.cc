@@ -21,7 +21,8 @@ CommunicatorState& state_of(void* owner) { return *static_cast<CommunicatorState
 CommunicatorState::CommunicatorState() = default;
 CommunicatorState::~CommunicatorState() {
   if (device == nullptr) return;
-  // Healthy work of other communicators ends within this time; what waits for longer, comes later.
+  // Normal work of other communicators ends within this time. Memory that is still in use is freed
+  // later.
   constexpr double kGraceSeconds = 0.25;
   device.reset();
   gpu::free_deferred(kGraceSeconds);
@@ -92,8 +93,8 @@ Status CommunicatorState::enter() {
   if (forked())
     return fail(StatusCode::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
-  // The C API lets calls in one by one (CallOrder); this look catches other callers' mistake
-  // most of the time, without an atomic exchange in every call.
+  // The C API makes one call at a time (CallOrder). This check finds most errors of other callers
+  // without the cost of an atomic exchange per call.
   if (inside_.load(std::memory_order_relaxed))
     return fail(StatusCode::kInvalidUsage,
                 "another thread is inside a call of this communicator: one thread at a time");
@@ -117,9 +118,9 @@ void CommunicatorState::end_calls(const char* what) {
     }).ok();
     faults.wake_peers();
   }
-  // A thread that is inside a call leaves at its next check: at most 100 ms from now, after its
-  // current copy. If it never runs again (it was cancelled, or this signal handler or fiber
-  // interrupted it), it must not delay the end of the communicator.
+  // A thread inside a call leaves at its next check, at most 100 ms after its current copy. If the
+  // thread never runs again (cancelled, or interrupted by this signal handler or fiber), it must
+  // not delay the end of the communicator.
   constexpr double kMaxSeconds = 10;
   heavy_fence();
   const auto is_within = [this] {
@@ -131,7 +132,7 @@ void CommunicatorState::end_calls(const char* what) {
                members.rank, what);
     return;
   }
-  // Of a fault that came before, it is that one: others shall not hear two reasons.
+  // Sends the first fault, which may be an earlier one, so that other hosts get only one reason.
   if (const auto kept = faults.fault(); kept && !inside_.load(std::memory_order_seq_cst))
     faults.tell_other_hosts(*kept);
 }

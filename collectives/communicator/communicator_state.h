@@ -1,5 +1,5 @@
-// CommunicatorState: everything a Communicator keeps, behind its interface: the parts that do a
-// rank's calls and look after them, and what its making and its children need.
+// CommunicatorState: all state of a Communicator. It holds the parts that run and supervise a
+// rank's calls, and the data for creating it and its children.
 #pragma once
 
 #include <pthread.h>
@@ -32,33 +32,33 @@ class CommunicatorState : public RankContext {
   CommOptions options;
   std::uint32_t made_in = 0;  // fork_generation() at init
   std::shared_ptr<bootstrap::Listener> listener;
-  std::string network;                        // between its hosts; empty: there is one host
-  std::vector<net::SocketAddress> addresses;  // where this rank listens for ranks of other hosts
-  bootstrap::Secret secret;  // of all its ranks, fresh each time one is made; never travels
-  // Which children there were. Ranks that lost track of each other in a fault may have called
-  // split differently often: only calls for these very survivors count.
+  std::string network;                        // between its hosts; "": there is one host
+  std::vector<net::SocketAddress> addresses;  // this rank's, for ranks of other hosts
+  bootstrap::Secret secret;  // shared by its ranks, new for each communicator, never sent
+  // Numbers of children so far; a child's secret depends on its number. After a fault, ranks may
+  // have counted different numbers of splits, so shrinks are counted per list of survivors.
   std::uint64_t splits = 0;
   std::map<std::vector<int>, std::uint64_t> shrinks;
-  std::uint64_t meetings = 0;  // of all its ranks on GPUs (collectives/communicator/meet_again.h)
+  std::uint64_t meetings = 0;                      // number of meet_again() calls so far
   std::atomic<std::uint64_t> committed_bytes = 0;  // of staging memory
 
   Supervisor supervisor{*this};
   Withdrawal withdrawal{*this};
   OneSidedCalls one_sided{*this, supervisor, withdrawal};
   HostEngine engine{*this, one_sided};
-  std::unique_ptr<gpu::GpuRank> device;  // where the rank lives on a CUDA device, else null
+  std::unique_ptr<gpu::GpuRank> device;  // null for a rank on the host
 
-  // Once the host view has its peers: what its executors ask of the parts above.
+  // Sets the host view's callbacks to the parts above. The view must have its peers.
   void connect_host_view();
 
-  // A list of calls on the host as one group, once nobody else uses the host engine. beside: the
-  // program computes meanwhile.
+  // Runs calls on the host as one group. No other thread may use the host engine. beside: the
+  // program computes at the same time.
   Status run_calls(std::span<const Call> calls, bool beside = false);
-  // Entering and leaving a list of calls.
+  // Called before and after a list of calls. enter() fails after a fault.
   Status enter();
   void leave() { inside_.store(false, std::memory_order_release); }
-  bool forked() const;  // the handle is the parent's
-  // abort() and revoke(): tells the peers, and waits until the call in progress has left.
+  bool forked() const;  // true in a forked child
+  // For abort() and revoke(): reports to the peers and waits until the call in progress has left.
   void end_calls(const char* what);
 
  private:

@@ -19,7 +19,7 @@ bool Completion::finish(Status result, int source) {
   return true;
 }
 
-// Longer than a message between two running ranks takes, shorter than anybody notices.
+// Polls longer than a message between two running ranks takes, but not noticeably long.
 bool Completion::finished_soon() const {
   constexpr int kTurns = 100;
   for (int turn = 0; turn < kTurns; ++turn) {

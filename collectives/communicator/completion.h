@@ -1,9 +1,9 @@
-// Completion: the end of one piece of work that somebody else carries out, seen from any thread.
+// Completion: the result of one asynchronous operation, for any thread.
 //
-// Guarantees: the first finish() counts, later ones change nothing; a thread that has seen
-// finished() sees what was written before finish(). Watchers are called once, by the thread that
-// finishes, or at once where it is finished already. Cost: finished() is one load; a lock only to
-// wait and to finish.
+// Guarantees: only the first finish() has an effect. After finished() returns true, the thread sees
+// all writes before finish(). The watcher is called once: by the thread that finishes, or by
+// watch() if the operation has already finished. Cost: finished() is one load; only finish(),
+// watch() and a wait that sleeps take a lock.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@ namespace rondo {
 
 class Completion {
  public:
-  // help: makes progress on the work; a waiting thread calls it until sleeping is cheaper.
+  // help: makes progress on the work; a waiting thread calls it before it sleeps.
   explicit Completion(std::function<void()> help = {}) : help_(std::move(help)) {}
 
-  // True for the call that counted.
+  // True if this call was the first.
   bool finish(Status result, int source = -1);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
-  // False when the deadline came first.
+  // False if the deadline passes first.
   bool wait_until(std::chrono::steady_clock::time_point deadline) const;
 
-  // Once finished.
+  // Valid once finished.
   const Status& result() const { return result_; }
-  int source() const { return source_; }  // of a receive: the rank whose message it was
+  int source() const { return source_; }  // sending rank of a receive, else -1
 
   void watch(std::function<void()> watcher);
 

@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
 
-// Once a process, on stderr: stdout is the program's own.
+// Once per process, on stderr: stdout belongs to the program.
 void say_who_serves(const CommunicatorState& state, bool on_gpus) {
   const bool wanted = log::wanted(log::Level::kVersion) && !log::wanted(log::Level::kWarn);
   static std::atomic<bool> said{false};
@@ -65,7 +65,7 @@ class Creation {
     state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
     if (request_.options.device >= 0) gpu::free_deferred();
     RONDO_CHECK_OK(join());
-    // A rank that fails now tells all others, so that none waits for it until its deadline.
+    // A rank that fails now reports it to all others, so that no rank waits until its deadline.
     const Status met = guarded("joining the other ranks", [this] { return steps_after_join(); });
     if (!met.ok()) return refused_by_all_ ? met.error() : session_->give_up(met.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
@@ -90,7 +90,7 @@ class Creation {
     if (members.placement && !members.placement->refusal.empty())
       return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
-    prepare_host_view();  // what is bound watches it from a thread
+    prepare_host_view();  // a thread of the GPU binding watches it
     if (request_.on_fault) state_->faults.listen(request_.on_fault);
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device(
@@ -209,14 +209,15 @@ class Creation {
     HostAtomics::store_release(line.pid, static_cast<std::int32_t>(getpid()));
   }
 
-  // What every rank concludes by itself: nobody has to be told.
+  // For an error that every rank detects by itself: it is not sent to the others.
   Status refuse_with_all(const Error& error) {
     refused_by_all_ = true;
     return error;
   }
 
-  // Where there are other hosts: links to their ranks, authenticated by the communicator's secret,
-  // over the network that all agree on. What somebody asks for must be there on one host, too.
+  // Opens links to the ranks of other hosts over a network that all ranks agree on, authenticated
+  // by the communicator's secret. A network that a rank requests must be available also on one
+  // host.
   Status open_links() {
     const int hosts = state_->facts.hosts;
     std::vector<std::string> names;
@@ -236,7 +237,7 @@ class Creation {
     RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
     if (agreed.refusal) return refuse_with_all(*agreed.refusal);
     if (hosts == 1) return ok_status();
-    RONDO_INFO(kInit, "rank {}: hosts talk by {}", request_.rank, agreed.name);
+    RONDO_INFO(kInit, "rank {}: hosts communicate by {}", request_.rank, agreed.name);
     state_->network = agreed.name;
     RemoteLinksOptions options;
     options.rank = request_.rank;

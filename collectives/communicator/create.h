@@ -1,8 +1,8 @@
-// Making a communicator: its ranks join, tell each other who they are, meet on their hosts, agree
-// on plans, and those on GPUs find what will do their calls.
+// Creates a communicator: its ranks join, exchange their records, connect on their hosts, agree on
+// plans, and bind to their GPUs if they have any.
 //
-// By all ranks at once. Guarantees: a rank that fails tells all others, so that none waits for it
-// until its deadline; every wait ends with the request's init timeout or when it is aborted.
+// Collective. Guarantees: a rank that fails reports it to all others, so that no rank waits until
+// its deadline. Every wait ends at the request's init timeout or when the request is aborted.
 #pragma once
 
 #include <memory>

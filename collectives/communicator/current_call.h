@@ -1,4 +1,4 @@
-// CurrentCall: the call that a rank is in, as faults and peers are told of it.
+// CurrentCall: the call that a rank is executing, for fault messages and reports to peers.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ struct CurrentCall {
   explicit CurrentCall(const host::HostRank& host) : host(host) {}
 
   const host::HostRank& host;
-  CallRecord record;      // kNone: in none
-  int waiting_parts = 1;  // of the call, which run at once
+  CallRecord record;      // kNone: not in a call
+  int waiting_parts = 1;  // parts of the call that run concurrently and may each wait
 
   std::string text() const {
     if (is_message(record)) return to_string(record);

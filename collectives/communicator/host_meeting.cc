@@ -14,10 +14,10 @@ namespace {
 using Blob = std::vector<std::byte>;
 using shm::HostMeeting;
 
-// What a rank tells all others after an attempt. Nothing: it has met.
+// A rank's message to all others after an attempt. Empty: it has joined.
 struct Report {
   HostMeeting::Outcome outcome = HostMeeting::kJoined;
-  std::string socket;  // where it can be met from now on
+  std::string socket;  // its new Unix socket
   std::string why;
 
   Blob encode() const {
@@ -70,7 +70,7 @@ class HostRounds {
   }
 
  private:
-  // A host of its own for each such process.
+  // Makes each process without a Unix socket a host of its own.
   void set_apart_who_cannot_share() {
     const auto neighbour = [&](const InitRecord& record) {
       return record.facts.host == own_.host && record.facts.process != own_.process;
@@ -78,9 +78,10 @@ class HostRounds {
     const auto& records = request_.records;
     if (own_.socket.empty() && !request_.host_listener.why_not.empty() && speaks() &&
         std::any_of(records.begin(), records.end(), neighbour))
-      RONDO_INFO(kInit,
-                 "rank {} shares no memory with its host's other processes, but uses TCP: {}",
-                 state_.members.rank, request_.host_listener.why_not);
+      RONDO_INFO(
+          kInit,
+          "rank {} cannot share memory with the other processes of its host and uses TCP: {}",
+          state_.members.rank, request_.host_listener.why_not);
     for (InitRecord& record : request_.records)
       if (record.facts.socket.empty()) record.facts.host = record.facts.process[0];
     state_.facts.connection_slot_bytes =
@@ -123,15 +124,15 @@ class HostRounds {
     slot_->group = met.group;
     if (met.outcome == HostMeeting::kJoined) return Report{};
     if (met.outcome == HostMeeting::kRefused)
-      RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}",
+      RONDO_INFO(kInit, "rank {} cannot share memory with rank {} and uses TCP: {}",
                  state_.members.rank, members_[0].rank, met.why);
     RONDO_TRY(request_.host_listener.listener,
-              shm::open_unix_listener());  // nobody waits at the old one
+              shm::open_unix_listener());  // no rank connects to the old one
     return Report{met.outcome, request_.host_listener.listener.name, std::move(met.why)};
   }
 
-  // The groups of those who have not met: who was refused goes, the others meet again. A leader
-  // that was refused stays alone, so groups get smaller each time. True: all have met.
+  // Changes groups that have not met: refused processes leave, the others try again. A refused
+  // leader becomes a host of its own, so groups get smaller each time. True: all have met.
   Result<bool> reshape(const std::vector<Report>& reports) {
     std::map<std::uint64_t, std::vector<std::size_t>> groups;
     for (std::size_t r = 0; r < reports.size(); ++r)

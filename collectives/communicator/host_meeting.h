@@ -1,11 +1,11 @@
-// Who shares memory: the ranks of a host meet, and those who cannot go by TCP.
+// meet_on_hosts(): finds out which ranks share memory. Ranks that cannot share it use TCP.
 //
-// That a rank may share memory with others is what its record claims: the same host, a Unix socket.
-// Ranks believe it once they have met and passed a memory file. Where a sandbox (seccomp, gVisor),
-// another user, or a clone that only looks like the same host keeps some apart, these become hosts
-// of their own, by as many rounds as that takes, and each process that was kept apart says why in
-// one line of the log. Guarantees: all ranks see the same hosts at the end; errors are those that
-// every rank gets. Cost: a round of all ranks, a meeting on each host.
+// A rank's record only claims that it can share memory: it names a host and a Unix socket. The
+// claim is confirmed when the ranks have connected and passed a memory file. A sandbox (seccomp,
+// gVisor), another user, or a clone that looks like the same host can prevent this. Such processes
+// are then treated as separate hosts, after as many rounds as needed, and each logs the reason in
+// one line. Guarantees: all ranks see the same hosts at the end, and every rank gets the same
+// error. Cost: an exchange among all ranks, and one meeting on each host, per round.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@
 
 namespace rondo {
 
-// Where processes of the host come to this rank; without a name: none shall, for this reason.
+// Unix socket on which other processes of the host connect to this rank. If listener.name is empty,
+// the rank shares no memory; why_not is the reason ("": NCCL_SHM_DISABLE).
 struct HostListener {
   shm::UnixListener listener;
   std::string why_not;
@@ -25,11 +26,11 @@ struct HostListener {
 Result<HostListener> open_host_listener();
 
 struct HostMeetingRequest {
-  CommunicatorState& state;  // knows its secret; gets what it says of hosts and ranks
+  CommunicatorState& state;  // has the secret; receives hosts and ranks
   bootstrap::Session& session;
-  std::vector<InitRecord>& records;  // their hosts, then as they are in truth
-  HostListener& host_listener;       // of this rank
-  std::uint64_t buffer_bytes;        // NCCL_BUFFSIZE of all; 0: not set
+  std::vector<InitRecord>& records;  // in: claimed hosts; out: confirmed hosts
+  HostListener& host_listener;       // this rank's
+  std::uint64_t buffer_bytes;        // asked_buffer_bytes(); 0: not set
   net::Deadline deadline;
 };
 Status meet_on_hosts(const HostMeetingRequest& request);

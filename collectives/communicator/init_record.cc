@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// The rates that were measured follow a word that says which.
+// A word of flags, then the rates that were measured.
 void put(ByteWriter& writer, const gpu::DeviceCosts& costs) {
   writer.put(costs.measured);
   for (const gpu::DeviceRateInfo& info : gpu::kDeviceRateTable)
@@ -106,8 +106,8 @@ Result<bootstrap::Secret> secret_of_ranks(const bootstrap::Secret& joined,
   for (const InitRecord& record : records) {
     if (record.secret_name != name)
       return fail(StatusCode::kInvalidUsage,
-                  "rank {} holds another secret than this rank: give all ranks the same unique id "
-                  "(or NCCL_COMM_ID) and the same RONDO_SECRET",
+                  "rank {} has a different secret than this rank: give all ranks the same unique "
+                  "id (or NCCL_COMM_ID) and the same RONDO_SECRET",
                   record.facts.rank);
     nonces.put(record.nonce);
   }

@@ -1,7 +1,7 @@
-// InitRecord: what each rank tells all others when a communicator is made.
+// InitRecord: the message of each rank to all others when a communicator is created.
 //
-// decode() believes nothing that a rank could not have sent: it fails, naming that rank, on what is
-// cut short, oversized or impossible. Another build is told from a broken record by its version.
+// decode() fails for a record that is truncated, oversized or impossible; the error names the rank.
+// A record of another build of Rondo gets an error of its own, by its layout version.
 #pragma once
 
 #include <cstdint>
@@ -25,28 +25,28 @@ struct RankFacts {
   std::uint64_t host = 0;  // ranks with equal values may share memory
   int pid = 0;
   std::string hostname;
-  std::string socket;           // of its UnixListener
-  bootstrap::UniqueId address;  // of its Listener: where the children that it leads meet
+  std::string socket;           // name of its UnixListener; "": it has none
+  bootstrap::UniqueId address;  // its Listener, where children that it leads join
 };
 
-// One rank's record of the first round: facts about it and what it would like to be agreed.
+// One rank's record of the first exchange: facts about the rank, and its settings.
 struct InitRecord {
   RankFacts facts;
-  std::uint64_t machine = 0;  // facts.host as it was told: ranks with equal ones may share cores
+  std::uint64_t machine = 0;  // facts.host as sent: ranks with equal values may share cores
   AlgorithmFilter algorithms;
   ProtocolFilter protocols;
   bool reproducible = false;
-  std::uint64_t cpu_set = 0;       // ranks with equal ones may run on the same cores
-  std::int32_t cores = 1;          // of that set, as far as the quota goes
+  std::uint64_t cpu_set = 0;       // ranks with equal values may run on the same cores
+  std::int32_t cores = 1;          // usable cores of that set, limited by the CPU quota
   std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
-  std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of its L2 and L3; 0: unknown
-  HostCosts costs;                                 // travel where they were measured,
-  gpu::DeviceCosts device_costs;                   // each by itself
-  std::string network;                             // that NCCL_NET or netName asks for; "": none
-  std::int32_t device = -1;  // the CUDA device that the rank lives on, or -1: the host
-  std::string bus_id;        // of that device; empty: none, or not known
-  // Random, of every rank: the communicator's secret derives from all, so that it is never again
-  // the same; and a name of the secret that this rank joined with.
+  std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of L2 and L3; 0: unknown
+  HostCosts costs;                                 // sent only if measured
+  gpu::DeviceCosts device_costs;                   // each rate sent only if measured
+  std::string network;                             // of NCCL_NET or netName; "": none
+  std::int32_t device = -1;                        // the rank's CUDA device; -1: the host
+  std::string bus_id;                              // of that device; "": none, or unknown
+  // nonce: random. The communicator's secret is derived from the nonces of all ranks, so it never
+  // repeats. secret_name: name_of() the secret that this rank joined with.
   bootstrap::Digest nonce{}, secret_name{};
 
   std::vector<std::byte> encode() const;
@@ -54,9 +54,9 @@ struct InitRecord {
 };
 
 // The secret of the communicator whose ranks joined with `joined` and sent these records.
-// kInvalidUsage where one of them joined with another.
+// kInvalidUsage if a rank joined with another secret.
 Result<bootstrap::Secret> secret_of_ranks(const bootstrap::Secret& joined,
                                           std::span<const InitRecord> records);
-bootstrap::Digest name_of(const bootstrap::Secret& secret);  // tells nothing about it
+bootstrap::Digest name_of(const bootstrap::Secret& secret);  // does not reveal the secret
 
 }  // namespace rondo

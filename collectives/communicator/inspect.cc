@@ -22,7 +22,7 @@
 namespace rondo {
 namespace {
 
-// Paths of all memory files of communicators that the process has open, each file once.
+// Paths of the open memory files of the process's communicators, each file once.
 Result<std::vector<std::string>> segments_of(int pid) {
   const std::string folder = fmt::format("/proc/{}/fd", pid);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
@@ -78,7 +78,7 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
     const PeerPort port = segment.port(r);
     const int pid = HostAtomics::load_acquire(port.identity->pid);
     if (pid == 0) {
-      view.ranks.push_back({-1, 0, "not there yet"});
+      view.ranks.push_back({-1, 0, "not joined yet"});
       continue;
     }
     view.size = port.identity->size;
@@ -115,7 +115,7 @@ int process_with_ranks(int pid) {
 }
 
 Result<std::vector<CommunicatorView>> inspect_process(int pid) {
-  if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is no process number", pid);
+  if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is not a process id", pid);
   RONDO_TRY(const std::vector<std::string> paths, segments_of(pid));
   std::vector<CommunicatorView> views;
   for (const std::string& path : paths) {
@@ -124,11 +124,12 @@ Result<std::vector<CommunicatorView>> inspect_process(int pid) {
       views.push_back(view_of(*segment));
     } else if (segment.code() == StatusCode::kInvalidUsage) {
       return segment.error();  // another build
-    }                          // else it was closed a moment ago
+    }                          // else it has just been closed
   }
   if (views.empty())
     return fail(StatusCode::kInvalidUsage,
-                "process {} ({}) has no communicator of Rondo: not its program, or between two",
+                "process {} ({}) has no Rondo communicator: it does not use Rondo, or is between "
+                "two communicators",
                 pid, command_of(pid));
   return views;
 }

@@ -1,5 +1,5 @@
-// What the ranks of another process are doing, seen from outside: its communicators' shared memory
-// is read through /proc, nothing is written and nobody is stopped.
+// Shows what the ranks of another process are doing. Reads the shared memory of its communicators
+// through /proc. Guarantees: writes nothing and stops no process.
 #pragma once
 
 #include <string>
@@ -16,20 +16,20 @@ struct RankView {
 };
 
 struct CommunicatorView {
-  std::string name;  // as the program named it; may be empty
+  std::string name;  // given by the program; may be empty
   int size = 0;
-  std::vector<RankView> ranks;  // of this host
+  std::vector<RankView> ranks;  // only ranks of this host
 };
 
-// Every communicator that the process has, in the order of its descriptors. Errors say what to do:
-// there is no such process, it is another user's, it has no communicator.
+// All communicators of the process, in the order of its file descriptors. Errors: the process does
+// not exist, belongs to another user, or has no communicator.
 Result<std::vector<CommunicatorView>> inspect_process(int pid);
 
-// The process itself, or else the first of its descendants that has a communicator: a question
-// about `rondo run` means its ranks. The process itself where none has.
+// The process itself if it has a communicator, else its first descendant that has one, so that the
+// pid of `rondo run` finds its ranks. The process itself if none has.
 int process_with_ranks(int pid);
 
-// The first words of the process's command line, or "".
+// The process's command line, cut to 80 characters; "" if unknown.
 std::string command_of(int pid);
 
 }  // namespace rondo

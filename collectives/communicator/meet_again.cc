@@ -26,7 +26,7 @@ class MeetingAgain {
     auto told = gather(mine);
     state_.leave();
     if (told.ok()) return told;
-    // The rank that gave up first has a fault, or soon sees what the others see.
+    // Another rank gave up first: waits until its fault arrives here.
     constexpr double kSeconds = 1;
     if (told.code() == StatusCode::kRemoteError)
       poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));

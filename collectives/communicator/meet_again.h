@@ -1,11 +1,11 @@
-// meet_again(): all ranks of a communicator on GPUs meet on the host once more and tell each other
-// some bytes: windows, colours of a split, notes of a grow.
+// meet_again(): exchanges a few bytes between all ranks of a communicator on GPUs: windows, colors
+// of a split, tickets of a grow.
 //
-// Their host engine does what streams ask for, when streams come to it, so that what the host asks
-// for at once goes past it: a session of its own, where the communicator's first rank listens.
-// Collective. Guarantees: ends with the communicator's timeout, its fault or its end, or with the
-// death of a rank of this host; what fails is the communicator's fault. Cost: a session
-// (bootstrap/session.h), a millisecond or so.
+// The host engine of such ranks serves calls in stream order and cannot run a call of the host at
+// once. This exchange therefore uses a new session at the listener of the communicator's first
+// rank. Collective. Guarantees: ends at the communicator's timeout, fault or end, or if a rank on
+// this host dies. A failure becomes the communicator's fault. Cost: one session
+// (bootstrap/session.h), about a millisecond.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace rondo {
 
-// what: the function of the API that this is for, the same on every rank.
+// what: the API function that calls this, the same on every rank.
 Result<std::vector<std::vector<std::byte>>> meet_again(CommunicatorState& state,
                                                        std::string_view what,
                                                        std::span<const std::byte> mine);

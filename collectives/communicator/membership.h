@@ -1,8 +1,8 @@
-// Membership: the ranks of a communicator, which of them live on this host, and in which processes.
+// Membership: the ranks of a communicator, which of them are on this host, and in which processes.
 //
-// Filled while the communicator is made, and constant from then on: safe to read from any thread.
-// Ranks are numbered as in the communicator (global) or among those of this host, ascending
-// (local). Cost: a search among the ranks of a host for a local number.
+// Set while the communicator is created and constant afterwards, so any thread may read it. Global
+// numbers are ranks of the communicator; local numbers count the ranks of this host, ascending.
+// Cost: a binary search over this host's ranks for a local number.
 #pragma once
 
 #include <memory>
@@ -22,16 +22,16 @@ struct Membership {
   std::vector<RankFacts> ranks;           // by rank
   std::vector<int> local_ranks;           // ranks of this host, ascending
   std::shared_ptr<shm::HostGroup> group;  // processes of this host, by local rank
-  HostShape shape;                        // its ranks are in ring order
+  HostShape shape;                        // shape.ranks is in ring order
   std::shared_ptr<const RankPlacement>
-      placement;  // null where no rank has a GPU and there is one host
+      placement;  // null if no rank has a GPU and there is one host
 
-  int local_of(int global) const;             // -1 where it is on another host
-  int global_of(const WaitSite& site) const;  // whom a wait is for, or -1
+  int local_of(int global) const;             // -1: on another host
+  int global_of(const WaitSite& site) const;  // rank that the wait is for, or -1
   std::string name_of(int global) const;      // "rank 3 (pid 77 on node1)"
   const RankFacts& own() const { return ranks[static_cast<std::size_t>(rank)]; }
   const shm::PeerProcess& process_of(int local) const;
-  topology::NearNics near_nics() const;  // of this rank; of a host whose graph is not known: none
+  topology::NearNics near_nics() const;  // of this rank; none if the graph is unknown
 };
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// RankContext: what all parts of a communicator's rank share: who its ranks are, the host view, the
-// call in progress, what has ended it, and the way to ranks of other hosts.
+// RankContext: state shared by all parts of a communicator's rank: its members, the host view, the
+// call in progress, the fault, and the links to ranks of other hosts.
 #pragma once
 
 #include <atomic>
@@ -28,16 +28,16 @@ struct RankContext {
   std::unique_ptr<Connections> connections;
   PlanFacts facts;
   std::atomic<double> timeout_seconds{600};
-  bool waits_for_ever = false;  // calls of streams on GPUs, where no limit is set
+  bool waits_for_ever = false;  // a rank on a GPU whose kernels have no limit
 
-  // That a call on the host may wait without progress.
+  // Maximum time that a call on the host waits without progress.
   double wait_limit_seconds() const {
     constexpr double kForEver = 365.0 * 24 * 3600;
     return waits_for_ever ? kForEver : timeout_seconds.load(std::memory_order_relaxed);
   }
 };
 
-// What does something for a rank, as all its parts name what they share.
+// Base class of a rank's parts: gives them the same names for the shared state.
 class RankPart {
  protected:
   explicit RankPart(RankContext& context)

@@ -20,7 +20,7 @@ namespace {
 
 using SharedGraph = std::shared_ptr<const topology::Graph>;
 
-// Of all graphs together, so that gatherings stay far below what a session carries.
+// Limit of all graphs together, far below the limit of a session.
 constexpr std::uint64_t kMaxBytes = 16u << 20;
 
 int numa_node_here() {
@@ -28,7 +28,7 @@ int numa_node_here() {
   return ::getcpu(nullptr, &node) == 0 ? static_cast<int>(node) : -1;
 }
 
-// Of a host whose graph is not known.
+// Stands for an unknown graph.
 SharedGraph no_graph() { return std::make_shared<const topology::Graph>(); }
 
 class Finding {
@@ -58,7 +58,7 @@ class Finding {
     }
     if (all_on_gpus()) placement->refusal = difference_of_tuners(records);
     for (const int leader : leaders_) {
-      // What cannot be read is the network's to refuse.
+      // An invalid filter is ignored here; the network reports it.
       auto filter = topology::NicFilter::parse(records[static_cast<std::size_t>(leader)].hca);
       placement->nic_filters.push_back(filter.ok() ? std::move(*filter) : topology::NicFilter());
     }
@@ -76,7 +76,7 @@ class Finding {
   int own_host() const { return shape_.host_of(request_.rank); }
   bool leads() const { return leaders_[static_cast<std::size_t>(own_host())] == request_.rank; }
 
-  // Where some are not, all ranks are refused when they are bound.
+  // If only some ranks are on GPUs, check_same_kind() fails on all ranks later.
   bool all_on_gpus() const {
     return std::all_of(request_.records.begin(), request_.records.end(),
                        [](const InitRecord& record) { return record.device >= 0; });
@@ -94,7 +94,7 @@ class Finding {
     }
     auto found = topology::read_host_graph(options);
     if (!found.ok()) {
-      RONDO_WARN("how the devices of this host are wired is not known: {}", found.error().text);
+      RONDO_WARN("the topology of this host's devices is unknown: {}", found.error().text);
       return no_graph();
     }
     if (!found->wrong.empty()) RONDO_WARN("{}", found->wrong);
@@ -134,7 +134,7 @@ class Finding {
     if (!written.ok()) RONDO_WARN("NCCL_TOPO_DUMP_FILE: {}", written.error().text);
   }
 
-  // A ring is as fast as its slowest link, so one such GPU slows all ranks down.
+  // A ring is as fast as its slowest link, so one such GPU slows down all ranks.
   void warn_of_slow_links(const RankPlacement& placement) const {
     std::vector<int> ranks;
     std::vector<topology::GpuLinks> links;
@@ -168,7 +168,7 @@ class Finding {
   const PlacementRequest& request_;
   const HostShape& shape_;
   std::vector<int> leaders_;  // by host
-  SharedGraph own_;           // of a leader
+  SharedGraph own_;           // leaders only
 };
 
 }  // namespace
@@ -193,7 +193,7 @@ Result<PlacementRecord> PlacementRecord::decode(ByteSpan blob, int rank) {
   record.tuner = in.get_string();
   if (!in.finished() || record.numa < -1 || record.hca.size() > kMaxHcaBytes ||
       record.tuner.size() > kMaxTunerBytes)
-    return fail(StatusCode::kRemoteError, "rank {} sent a place that cannot be read", rank);
+    return fail(StatusCode::kRemoteError, "rank {} sent a placement that cannot be read", rank);
   return record;
 }
 

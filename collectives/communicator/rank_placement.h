@@ -1,10 +1,10 @@
-// RankPlacement: where the ranks of a communicator are, and the graphs of their hosts.
+// RankPlacement: locations of a communicator's ranks, and the topology graphs of their hosts.
 //
-// Found where ranks have GPUs or there are several hosts; other communicators pay nothing for it.
-// Each host's graph is found by its leader (its first rank), whose environment therefore counts:
-// NCCL_TOPO_FILE, NVML, /sys, NCCL_IB_HCA. Guarantees: all ranks know the same; nothing that is
-// hidden, dead or damaged on a host keeps a communicator from starting: what is known is the graph.
-// Cost: two gatherings of all ranks; hosts with equal graphs (equal digests) send one between them.
+// Exists only if ranks have GPUs or there are several hosts; other communicators have no cost. The
+// leader of each host (its first rank) reads the graph, from its own environment: NCCL_TOPO_FILE,
+// NVML, /sys, NCCL_IB_HCA. Guarantees: all ranks have the same placement. Hidden, failed or damaged
+// devices do not stop the creation: the graph then has only the known parts. Cost: two all-gathers;
+// hosts with equal graphs (equal digests) send only one.
 #pragma once
 
 #include <memory>
@@ -24,12 +24,13 @@ namespace rondo {
 
 struct RankPlacement {
   std::vector<topology::DeviceLocation> locations;  // by rank
-  // By host, as HostShape numbers them. One without devices where it was too much to send.
+  // By host, as HostShape numbers them. A graph that was too large to send has no devices.
   std::vector<std::shared_ptr<const topology::Graph>> graphs;
-  std::shared_ptr<const topology::Graph> own;  // this rank's host's
-  // By host: the ports that its network may use; none: all of them on all hosts.
+  std::shared_ptr<const topology::Graph> own;  // the graph of this rank's host
+  // By host: the ports that its network may use. Empty: all ports on all hosts.
   std::vector<topology::NicFilter> nic_filters{};
-  // Why the communicator cannot be, as every rank concludes by itself: tuner plugins that differ.
+  // Why the communicator cannot be created (different tuner plugins), the same on every rank; "":
+  // it can.
   std::string refusal{};
 };
 
@@ -38,33 +39,33 @@ struct PlacementRequest {
   const HostShape& shape;
   std::span<const InitRecord> records;
   bootstrap::Session& session;
-  std::shared_ptr<const topology::Graph> known;  // of this host, from the parent; null: to be read
+  std::shared_ptr<const topology::Graph> known;  // this host's, from the parent; null: read it
   std::string tuner{};                           // name and version of the tuner plugin; "": none
 };
-// Null where no rank has a GPU and there is one host.
+// Null if no rank has a GPU and there is one host.
 Result<std::shared_ptr<const RankPlacement>> find_placement(const PlacementRequest& request);
 
-// Nodes of a host's graph: the ports that the filter of its network admits.
+// The nodes of a host's graph that are ports admitted by its NIC filter.
 std::vector<int> admitted_nics(const RankPlacement& placement, int host);
 
-// What a rank tells all others once its host's leader knows the graph.
+// A rank's message to all others after the leaders have read their graphs.
 struct PlacementRecord {
-  std::int32_t numa = -1;    // of its cores
-  std::uint64_t digest = 0;  // of leaders: of the host's graph, and how many bytes that is
+  std::int32_t numa = -1;    // NUMA node of its cores; -1: unknown
+  std::uint64_t digest = 0;  // leaders only: of the graph; then its size in bytes
   std::uint32_t graph_bytes = 0;
-  std::string hca{};    // of leaders: NCCL_IB_HCA
-  std::string tuner{};  // of each rank: PlacementRequest's
+  std::string hca{};    // leaders only: NCCL_IB_HCA
+  std::string tuner{};  // PlacementRequest::tuner
   static constexpr std::size_t kMaxHcaBytes = 4096, kMaxTunerBytes = 128;
   Bytes encode() const;
   static Result<PlacementRecord> decode(ByteSpan blob, int rank);
 };
 
-// Whose graph counts for each host: the first leader with its digest, who sends it; -1: nobody, as
-// they would be too much in all. `leaders`: by host.
+// For each host, the rank that sends its graph: the first leader with the same digest. -1: not
+// sent, because all graphs together would be too large. `leaders`: by host.
 std::vector<int> graph_senders(std::span<const int> leaders,
                                std::span<const PlacementRecord> records);
 
-// Which rank has another tuner plugin than rank 0, or none; "": they all have the same.
+// Message that names the first rank whose tuner plugin differs from rank 0's; "": all are the same.
 std::string difference_of_tuners(std::span<const PlacementRecord> records);
 
 }  // namespace rondo

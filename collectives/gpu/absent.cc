@@ -1,5 +1,5 @@
-// A build without CUDA has no engine for GPUs: base/gpu_none.cc gives every rank the host, so that
-// nothing is bound, tuned or enqueued.
+// A build without CUDA has no GPU engine: base/gpu_none.cc puts every rank on the host, so nothing
+// is bound, tuned or enqueued.
 #include "collectives/gpu/binding.h"
 #include "collectives/gpu/enqueue_together.h"
 #include "collectives/gpu/launch/connected_launches.h"
@@ -24,7 +24,7 @@ Status enqueue_together(std::span<const RankWork> works) {
 }
 
 Result<int> resident_connected_ctas(const GpuApi&, int device) {
-  return fail(StatusCode::kInternalError, "CUDA device {} is asked for in a build without CUDA",
+  return fail(StatusCode::kInternalError, "CUDA device {} is requested in a build without CUDA",
               device);
 }
 

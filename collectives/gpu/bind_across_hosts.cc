@@ -22,10 +22,10 @@ namespace {
 using Blob = std::vector<std::byte>;
 using SharedMemory = std::shared_ptr<InternodeMemory>;
 
-constexpr std::uint64_t kNoStaging = 64 << 10;  // of a segment that only brings handles
+constexpr std::uint64_t kNoStaging = 64 << 10;  // of a segment that only exchanges handles
 constexpr std::int64_t kLeastMessageBytes = 64 << 10;
 
-// Where the ranks of one process find what one of them has made; the key is theirs in common.
+// Memory that one rank of a process made for all of its ranks. Key: their common group.
 SharedByKey<const void*, InternodeMemory>& memory_of_process() {
   static auto& all = *new SharedByKey<const void*, InternodeMemory>;
   return all;
@@ -85,7 +85,7 @@ class AcrossHosts {
     std::vector<GpuFacts> on_host;
     for (const int rank : state_.members.local_ranks)
       on_host.push_back(gpus[static_cast<std::size_t>(rank)]);
-    // What cannot be asked is not reached.
+    // A device that cannot be queried counts as not reachable.
     const auto row = reach_of_device(device_, on_host, state_.members.placement->own.get());
     RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
     records.reproducible = state_.facts.reproducible;
@@ -95,7 +95,7 @@ class AcrossHosts {
     return ok_status();
   }
 
-  // Every step is taken by all ranks, or by none.
+  // Each step is taken by all ranks or by none.
   Status make_kernels() {
     SharedMemory memory;
     Status mine = ok_status();
@@ -120,7 +120,7 @@ class AcrossHosts {
     return ok_status();
   }
 
-  // Whether no rank failed; else the first one's reason is kept.
+  // True if no rank failed; else keeps the reason of the first rank that did.
   Result<bool> all_did(const Status& mine, const char* what) {
     Blob blob;
     if (!mine.ok()) {
@@ -149,7 +149,7 @@ class AcrossHosts {
     return first == rank_;
   }
 
-  // Memory of this host's ranks, between all of its processes.
+  // Memory of this host's ranks, shared by all of their processes.
   Status share(SharedMemory* made) {
     const DeviceScope scope(device_);
     RONDO_CHECK_OK(scope.entered());
@@ -189,7 +189,7 @@ class AcrossHosts {
     return ok_status();
   }
 
-  // Where the ranks of this process live; their devices may use each other's memory from then on.
+  // Sets the devices of this process's ranks and enables peer access between them.
   Status find_devices(std::vector<int>* devices) const {
     std::vector<int> here;
     for (const int r : state_.members.local_ranks)
@@ -237,7 +237,7 @@ class AcrossHosts {
   const AcrossHostsRequest& request_;
   CommunicatorState& state_;
   const int rank_, size_, device_;
-  // The least that a rank wants, for steps of the hosts and for slots of messages.
+  // Minimum of the ranks' requests, for steps of the hosts and for message slots.
   std::uint64_t staging_bytes_ = ~std::uint64_t{0}, message_bytes_ = staging_bytes_;
   Internode span_;
 };

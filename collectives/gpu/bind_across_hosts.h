@@ -1,11 +1,11 @@
-// Binding a rank to a GPU of a communicator that spans several hosts: a HostProxy and, where all
-// ranks can, InternodeKernels for calls that have rings.
+// Binds a rank to a GPU of a communicator that spans several hosts: creates its HostProxy and, if
+// all ranks support it, InternodeKernels for calls that run over rings.
 //
-// So do ranks of one host whose GPUs are shared by processes out of each other's reach: they have
-// no kernels. By all ranks at once. Where any of them cannot have kernels, none has, and the log
-// says why; that is no error. Guarantees: every wait ends with the deadline; an error of one is
-// told to all by the caller. Cost: five exchanges, and what shared_connections.h and host_proxy.h
-// say.
+// Also for ranks of one host, if processes share GPUs and cannot reach each other; these have no
+// kernels. Collective. If one rank cannot have kernels, no rank has them, and the log says why;
+// this is not an error. Guarantees: every wait ends with the deadline; the caller reports one
+// rank's error to all ranks. Cost: two exchanges, six with kernels, and the costs that
+// shared_connections.h and host_proxy.h give.
 #pragma once
 
 #include "base/result.h"
@@ -17,12 +17,12 @@
 namespace rondo::gpu {
 
 struct AcrossHostsRequest {
-  CommunicatorState& state;  // knows its ranks and facts
+  CommunicatorState& state;  // has its ranks and facts
   bootstrap::Session& session;
   const CreateRequest& create;
   const shm::UnixListener& listener;  // this rank's
-  std::vector<int> devices;           // by rank, as its own process counts them
-  DeviceCosts costs;                  // of the slowest rank, each
+  std::vector<int> devices;           // by rank, as numbered in its own process
+  DeviceCosts costs;                  // each of the slowest rank
   net::Deadline deadline;
 };
 Status bind_across_hosts(const AcrossHostsRequest& request);

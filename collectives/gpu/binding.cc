@@ -33,7 +33,7 @@ class Binding {
   Status run() {
     std::vector<int> devices;
     for (const InitRecord& record : records_) devices.push_back(record.device);
-    if (devices.front() < 0) return ok_status();  // then no rank is on a device
+    if (devices.front() < 0) return ok_status();  // no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
     TeamOptions options = team_options(std::move(devices));
@@ -44,10 +44,10 @@ class Binding {
  private:
   DeviceRank& rank() const { return DeviceRank::of(state_); }
 
-  // The team of the ranks of this process, which the first rank to come makes.
+  // The team of this process's ranks; the first rank to arrive makes it.
   Status take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
     static auto& teams = *new SharedByKey<const void*, DeviceTeam>;
-    const void* group = state_.members.group.get();  // theirs in common
+    const void* group = state_.members.group.get();  // the same for all of them
     RONDO_TRY(auto team,
               teams.get(group, [&] { return DeviceTeam::make(options, std::move(processes)); }));
     rank().set_team(std::move(team));
@@ -71,7 +71,7 @@ class Binding {
                        create_.options.max_ctas, rank);
   }
 
-  // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
+  // Ranks of several processes agree on which rank reaches which. One rank per process joins it to
   // the others.
   Status bind_among_processes(std::vector<int> devices) {
     if (state_.facts.hosts > 1) return bind_through_host(std::move(devices));
@@ -124,7 +124,8 @@ class Binding {
     RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
     if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
     rank().join_team();
-    // The rank that made the team may end its communicator at once: not before the others have it.
+    // The rank that made the team may destroy its communicator at once, so it waits until the other
+    // ranks have the team.
     if (std::set(known.processes.begin(), known.processes.end()).size() < known.processes.size()) {
       RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     }
@@ -137,7 +138,8 @@ class Binding {
     const int gpu = groups.gpu_of[create_.rank];
     RONDO_TRY(auto on_gpu, make_part(groups.members[gpu], "ranks of a GPU", 1));
     RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
-    // Whom leaders wait for may itself wait for ranks of its GPU, which shall be blamed first.
+    // A leader that others wait for may itself wait for ranks of its GPU; those must be blamed
+    // first.
     constexpr double kLonger = 2;
     std::shared_ptr<Communicator> of_leaders;
     if (groups.leads(create_.rank)) {
@@ -169,7 +171,7 @@ class Binding {
     return Communicator::create(part);
   }
 
-  // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach.
+  // Ranks on GPUs of several hosts, or ranks that share GPUs and cannot reach each other.
   Status bind_through_host(std::vector<int> devices) {
     return bind_across_hosts({state_,
                               session_,

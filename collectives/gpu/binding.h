@@ -1,10 +1,11 @@
-// Binding: where a communicator is made, its ranks on CUDA devices find what will do their calls.
+// Binding: chooses, while a communicator is created, what executes the calls of its ranks on CUDA
+// devices.
 //
-// All ranks of one process: their DeviceTeam. Several processes of a host: they agree on who
-// reaches whom (reachability.h), and a ProcessTeam joins the processes' DeviceTeams. Several
-// hosts, or nobody in reach: the host does their calls (host_proxy.h). By all ranks at once.
-// Guarantees: all see the same records and so refuse alike; nothing to do for ranks on the host.
-// Cost: none, or some rounds of the session and what is made.
+// All ranks in one process: their DeviceTeam. Several processes of a host: they agree on which rank
+// reaches which (reachability.h), and a ProcessTeam joins the processes' DeviceTeams. Several
+// hosts, or ranks that cannot reach each other: the host does their calls (host_proxy.h).
+// Collective. Guarantees: all ranks see the same records, so all or none of them refuse; ranks on
+// the host need nothing. Cost: none, or some rounds of the session and what is made.
 #pragma once
 
 #include <chrono>

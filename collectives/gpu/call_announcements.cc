@@ -20,7 +20,7 @@ void CallAnnouncements::publish_led(std::uint64_t sequence) {
 Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
                                    Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  if (capturing) return ok_status();  // kernels say what they replay
+  if (capturing) return ok_status();  // kernels report what they replay
   RONDO_TRY(const std::uint64_t sequence, next());
   cuda::CallDescriptor made{};
   made.record = record;
@@ -46,8 +46,8 @@ void CallAnnouncements::publish(std::uint64_t sequence) {
   HostAtomics::store_release(context_.segment->process(context_.facts.process).announced, sequence);
 }
 
-// Whether nobody needs the descriptor in whose place this call's will lie: not the leader's kernel,
-// nor a process that has still to compare it with its own.
+// True if the descriptor that this call overwrites is no longer needed: neither by the leader's
+// kernel nor by a process that still has to compare it with its own.
 bool CallAnnouncements::has_room(std::uint64_t sequence) const {
   if (HostAtomics::load_acquire(context_.segment->words().consumed) <
       led_[sequence % kPlainDescriptors])
@@ -70,7 +70,7 @@ Result<std::uint64_t> CallAnnouncements::next() const {
   return sequence;
 }
 
-// A plain call's descriptor takes its turn in the ring; captured ones stay, equal ones are shared.
+// A plain call's descriptor takes its turn in the ring. A captured one stays; equal calls share it.
 Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescriptor& made) {
   std::uint32_t index = static_cast<std::uint32_t>(made.sequence % kPlainDescriptors);
   if (made.sequence == 0) {

@@ -37,7 +37,7 @@ std::vector<Buffers> CallRun::spare_buffers() {
   return buffers;
 }
 
-// A rank's calls of one group: one handle is one stream.
+// Within a rank's group, equal stream handles name the same stream.
 bool CallRun::on_the_same_streams(const JointCall& call) const {
   const std::vector<int>& here = devices_.here();
   return std::all_of(here.begin(), here.end(), [&](int rank) {
@@ -68,12 +68,12 @@ bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
     case Strategy::kDirect:
     case Strategy::kBarrier:
       return planned.by_driver == first.by_driver && !overlaps(call, true);
-    default:  // launched one after the other
+    default:  // launched one after another
       return true;
   }
 }
 
-// of_all: a launch touches all ranks' memory, not only that of its device's own ones.
+// of_all: a launch touches the memory of all ranks, not only of its own device's ranks.
 bool CallRun::overlaps(const JointCall& call, bool of_all) const {
   const std::vector<int>& here = devices_.here();
   return std::any_of(joint_.begin(), joint_.end(), [&](const JointCall* other) {
@@ -94,7 +94,7 @@ bool CallRun::overlap(const Sides& some, const Sides& others) {
   return false;
 }
 
-// Sides that a rank does not use have no address here.
+// A buffer that a rank does not use has a null address here.
 CallRun::Sides CallRun::sides_of(const JointCall& joint, int rank) const {
   const Call& call = joint.posted[rank].call;
   const std::uint64_t width = size_of(call.record.type), block = call.record.count * width;

@@ -1,20 +1,20 @@
-// CallRun: consecutive collectives of one group that run as one launch on every device: its kernel
-// works through a list.
+// CallRun: fuses consecutive collectives of one group into one launch per device. The kernel works
+// through a list of calls.
 //
-// Every process decides for itself what it fuses, also by what no other knows: its streams, graphs,
-// where its buffers lie. That is sound because peers cannot tell. What a call does on a channel
-// (slots, rounds, counters, barriers) follows from its own plan and from the calls before it; it is
-// counted and told of by call, not by launch (launch_words.h), and announced by call. So ranks that
-// fuse, ranks that do not and ranks that cut their lists elsewhere play the same calls together, in
-// replays, too. There is no deadlock: a channel plays calls in their order, and a launch begins
-// once the ones before it are over; so the earliest call that is not over anywhere is played, or
-// about to be, on all channels of all ranks.
+// Each process decides alone what it fuses, by its own streams, graphs and buffer addresses. This
+// is safe because peers cannot observe it. What a call does on a channel (slots, rounds, counters,
+// barriers) follows from its own plan and the calls before it; progress is counted, reported
+// (launch_words.h) and announced per call, not per launch. So ranks that fuse, ranks that do not,
+// and ranks that split their lists elsewhere run the same calls together, also in replays. There is
+// no deadlock: a channel runs calls in order, and a launch begins once earlier launches have
+// finished, so the earliest unfinished call is running, or about to run, on all channels of all
+// ranks.
 // A call that is first tried in place (in_place_calls.h) is launched alone.
-// Within a launch nothing orders one CTA's calls behind another CTA's. So a run takes only calls
-// that touch nothing that another one of it writes, of the same ranks' memory; what overlaps is
-// launched behind it.
-// Cost: comparisons of a call's buffers with those of all calls of the run. A run as long as one
-// before allocates nothing.
+// Within a launch, nothing orders the calls of one CTA after those of another. So a run takes a
+// call only if it touches no memory that another call of the run writes on the same rank, and the
+// reverse. An overlapping call is launched after the run.
+// Cost: compares a call's buffers with those of all calls of the run. A run that is not longer than
+// an earlier one allocates nothing.
 #pragma once
 
 #include <array>
@@ -31,26 +31,26 @@ namespace rondo::gpu {
 class CallRun {
  public:
   explicit CallRun(const TeamDevices& devices) : CallRun(devices, devices.ranks()) {}
-  // ranks: of the communicator, where `devices` know those of this process alone.
+  // ranks: size of the communicator, if `devices` knows only this process's ranks.
   CallRun(const TeamDevices& devices, int ranks) : devices_(devices), ranks_(ranks) {}
 
-  // Whether the call may be in one launch with those that are there; else it begins another run.
+  // Whether the call can join the launch; if not, it begins another run.
   bool takes(const JointCall& call, const PlannedCall& planned) const;
   void add(const JointCall& call, PlannedCall planned);
   void clear();
-  // For the buffers of a call that is planned next: memory of one that is over, if there is any.
+  // Memory for the buffers of the next call to plan, from a finished call if there is one.
   std::vector<Buffers> spare_buffers();
 
-  // Fewer than a rank may run ahead of others that announce calls.
+  // At most the number of announced calls that a rank may be ahead of others.
   static constexpr std::size_t kMaxCalls = 64;
 
   bool empty() const { return calls_.empty(); }
   std::span<const PlannedCall> calls() const { return calls_; }
-  const JointCall& first() const { return *joint_.front(); }  // streams are the same for all
-  int max_ctas() const { return max_ctas_; }                  // that all ranks of all calls allow
+  const JointCall& first() const { return *joint_.front(); }  // all calls have the same streams
+  int max_ctas() const { return max_ctas_; }                  // allowed by all ranks of all calls
 
  private:
-  // Memory that a rank's part of a call touches; none where begin is end.
+  // Memory that a rank's part of a call touches; empty if begin equals end.
   struct Side {
     std::uintptr_t begin, end;
     bool written;

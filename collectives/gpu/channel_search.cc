@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-// What joins a GPU to others, unless nobody knows.
+// True if a link of the GPU is known from more than priors or CUDA.
 bool has_known_link(const topology::Graph& graph, int gpu) {
   return std::any_of(graph.links().begin(), graph.links().end(), [&](const auto& link) {
     return (link.from == gpu || link.to == gpu) && link.source > topology::Source::kPrior &&
@@ -18,7 +18,7 @@ bool has_known_link(const topology::Graph& graph, int gpu) {
   });
 }
 
-// Those that the host's network may use; where it may use none that is known, all.
+// Ports that the host's network may use; all ports if no known one is allowed.
 std::vector<int> nics_of(const RankPlacement& placement, int host) {
   std::vector<int> nics = admitted_nics(placement, host);
   if (!nics.empty()) return nics;
@@ -26,7 +26,7 @@ std::vector<int> nics_of(const RankPlacement& placement, int host) {
   return {all.begin(), all.end()};
 }
 
-// By host; none where a rank's GPU is not known.
+// By host; empty if a rank's GPU or link, or a host's port, is not known.
 std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
   std::vector<topology::ClusterHost> hosts;
   const HostShape& shape = request.shape;
@@ -96,7 +96,7 @@ ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape
                           int rank) {
   std::int64_t cross_nic = env::get_int("NCCL_CROSS_NIC");
   if (cross_nic < 0 || cross_nic > 2) {
-    RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: it counts as 2", cross_nic);
+    RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: using 2", cross_nic);
     cross_nic = 2;
   }
   ChannelOrders orders = find_orders({placement, shape, max_ctas, static_cast<int>(cross_nic)});

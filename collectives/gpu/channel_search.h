@@ -1,9 +1,9 @@
-// Which orders of the ranks the channels of their kernels have (channels/channel_orders.h).
+// Finds the order of the ranks on each channel of their kernels (channels/channel_orders.h).
 //
-// Found by the search over the graphs of the ranks' hosts (topology/channels), which all ranks know
-// (placement.h): a pure function of these and of the limits given. Empty where nothing better is
-// known than rank after rank: a GPU without a known link or with several ranks, a host without a
-// port. Cost: the search's.
+// Searches the topology graphs of the ranks' hosts (topology/channels), which all ranks know
+// (rank_placement.h). The result is a pure function of the graphs and the given limits. It is empty
+// (rank after rank) where nothing better is known: a GPU without a known link or with several
+// ranks, a host without a port. Cost: the search.
 #pragma once
 
 #include <span>
@@ -17,22 +17,22 @@
 namespace rondo::gpu {
 
 struct OrdersRequest {
-  const RankPlacement* placement = nullptr;  // null: not known
+  const RankPlacement* placement = nullptr;  // null: unknown
   const HostShape& shape;
-  int max_channels = 1;  // that the ranks may have
+  int max_channels = 1;  // limit for the ranks
   int cross_nic = 2;     // NCCL_CROSS_NIC
 };
 ChannelOrders find_orders(const OrdersRequest& request);
-// What kernels take of a plan of channels; graphs: by host.
+// The orders of a channel plan in the form that kernels use. graphs: by host.
 ChannelOrders orders_of(const topology::ClusterPlan& plan,
                         std::span<const topology::Graph* const> graphs);
-// By the environment: rank 0 logs what was found, NCCL_GRAPH_DUMP_FILE_RANK writes it.
-// max_ctas: of a rank. rank: -1: the first rank finds it for all ranks, and does both.
+// Takes its settings from the environment. Rank 0 logs the result; NCCL_GRAPH_DUMP_FILE_RANK writes
+// it to a file. max_ctas: per rank. rank: -1: the first rank searches for all ranks, and does both.
 ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape, int max_ctas,
                           int rank);
 
-// The ports of this rank's host, those by which rings leave or enter it at this rank first: what
-// its network takes. `near`: without regard to rings.
+// Ports of this rank's host in the order of its network's preference: first those by which rings
+// leave or enter the host at this rank. `near`: the order without regard to rings.
 topology::NearNics near_by_orders(const ChannelOrders& orders, const HostShape& shape, int rank,
                                   topology::NearNics near);
 

@@ -13,14 +13,14 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000006;  // changes with any struct above
+constexpr std::uint64_t kLayout = 0x726f6e646f000006;  // changes with any struct of the segment
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;
   cuda::DeviceWords words;
 };
 
-// Descriptors for captured calls: many where ranks are few.
+// Descriptors per rank: the fewer ranks, the more descriptors for captured calls.
 std::uint32_t depth_for(int ranks) {
   return kPlainDescriptors +
          std::clamp<std::uint32_t>(65536u / static_cast<std::uint32_t>(ranks), 1024, 16384);

@@ -1,10 +1,10 @@
-// ControlSegment: the memory file that processes on one GPU share: flags for stream memory
-// operations, call slots, descriptors of calls, announcements of messages, requests for memory.
+// ControlSegment: the shared memory file of the processes on one GPU: flags for stream memory
+// operations, call slots, call descriptors, message announcements, memory requests.
 //
-// Every process maps it and registers the mapping with CUDA, so that its streams and kernels reach
-// it. Words have a single writer each; flags reset themselves, so plain calls and replays of graphs
-// mix. Cost: pinned memory, 1 MiB a rank up to 4 ranks, 4 to 5 MiB in all from there on, most of it
-// for descriptors of captured calls.
+// Every process maps it and registers the mapping with CUDA, so its streams and kernels can access
+// it. Each word has a single writer. Flags reset themselves, so plain calls and graph replays can
+// be mixed. Cost: pinned memory, 1 MiB per rank up to 4 ranks, 4 to 5 MiB in total for more ranks;
+// most of it is for descriptors of captured calls.
 #pragma once
 
 #include <algorithm>
@@ -21,28 +21,30 @@
 
 namespace rondo::gpu {
 
-// Flags that count the steps of one call and are 0 between calls: waited for as "at least".
-inline constexpr std::uint32_t kReleased = 0x7fffffff;  // all waits are over: abort
-// Flags of message slots, waited for by bits.
+// Flags that count the steps of one call and are 0 between calls. Streams wait for "at least".
+inline constexpr std::uint32_t kReleased = 0x7fffffff;  // ends all waits: abort
+// Flags of message slots. Streams wait for bits.
 inline constexpr std::uint32_t kEmpty = 1, kFull = 2, kReleasedSlot = 7;
 
 inline constexpr std::uint32_t kPlainDescriptors = kCallsAhead;
 inline constexpr int kMessageSlots = 2;
-inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
+inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared, per pair
 
-// Between a process and the leader's. `ready`: steps that the process has given; the leader's own
-// line: 1 while its stream is in a call. `done`: steps that the leader has done for it.
+// Words between a process and the leader's. `ready`: steps that the process has prepared; in the
+// leader's own entry: 1 while its stream is in a call. `done`: steps that the leader has done for
+// it.
 struct ProcessLines {
   alignas(64) std::uint32_t ready;
   alignas(64) std::uint32_t done;
-  alignas(64) std::uint32_t left;                // 1: it has left the team
+  alignas(64) std::uint32_t left;                // 1: the process has left the team
   alignas(64) std::uint64_t announced;           // newest call that its host has announced
-  alignas(64) std::uint64_t suspended, resumed;  // how often its memory went, and is back
-  // 1: it has registered memory; 1 + its calls so far when it saw that all have (in_place_calls.h).
+  alignas(64) std::uint64_t suspended, resumed;  // number of times its memory was dropped, restored
+  // registered: 1: it has registered memory. agreed: 1 + its number of calls when it saw that all
+  // processes have (in_place_calls.h).
   alignas(64) std::uint64_t registered, agreed;
 };
 
-// Messages of one rank to another: slots, and the piece (from 1) that each side waits to move.
+// Messages from one rank to another: slots, and the piece (from 1) that each side waits to move.
 struct alignas(64) MessagePair {
   std::uint32_t slot[kMessageSlots];
   std::uint32_t sending, receiving;
@@ -50,18 +52,18 @@ struct alignas(64) MessagePair {
 
 // A message as one side announced it. `number` is written last.
 struct alignas(32) MessageNote {
-  std::uint64_t number;  // from 1, of the pair
+  std::uint64_t number;  // from 1, per pair
   CallRecord record;
 };
 
-// What a process asks another one for, and the answer (memory_exchange.h); or what a rank gives for
-// connections (shared_connections.h).
+// A process's memory request to another one and the answer (memory_exchange.h), or the memory that
+// a rank offers for connections (shared_connections.h).
 struct alignas(64) MemoryNote {
-  // Staging of the leader's; slots for messages; a rank's memory for connections; the other one is
-  // to map a block, or to unmap it.
+  // Requests for: the leader's staging; slots for messages; a rank's memory for connections; that
+  // the other process maps a block, or unmaps it.
   enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kConnections, kMap, kUnmap };
   template <class Outcome>
-  void put(const Outcome& outcome) {  // as much of an error's text as there is room for
+  void put(const Outcome& outcome) {  // truncates an error's text to fit
     status = static_cast<std::uint32_t>(outcome.code());
     if (!outcome.ok()) text[outcome.error().text.copy(text, sizeof(text) - 1)] = '\0';
   }
@@ -76,7 +78,7 @@ class ControlSegment {
  public:
   struct Shape {
     int ranks, processes;
-    std::uint64_t staging_bytes;  // a rank; the leader's choice
+    std::uint64_t staging_bytes;  // per rank; chosen by the leader
   };
   static Result<std::unique_ptr<ControlSegment>> create(const Shape& shape);
   static Result<std::unique_ptr<ControlSegment>> open(int fd, int ranks, int processes);
@@ -84,8 +86,8 @@ class ControlSegment {
   ControlSegment& operator=(const ControlSegment&) = delete;
 
   int fd() const { return fd_.get(); }
-  // The ranks of the communicator that are its own, ascending, where it has others, too, which have
-  // no place here. Before anything of a rank is asked for; by every process.
+  // The communicator's ranks that this segment serves, ascending, if it does not serve all. Every
+  // process calls it before it accesses anything of a rank.
   void set_members(std::vector<int> ranks) { members_ = std::move(ranks); }
   int rank_at(int place) const {
     return members_.empty() ? place : members_[static_cast<std::size_t>(place)];
@@ -94,7 +96,7 @@ class ControlSegment {
   int ranks() const { return ranks_; }
   int processes() const { return processes_; }
   std::uint64_t staging_bytes() const;
-  std::uint32_t depth() const { return depth_; }  // descriptors a rank; the plain ones are first
+  std::uint32_t depth() const { return depth_; }  // descriptors per rank; the plain ones are first
 
   cuda::DeviceWords& words() const;
   ProcessLines& process(int p) const { return at<ProcessLines>(processes_at_)[p]; }
@@ -110,18 +112,18 @@ class ControlSegment {
     const std::size_t pair = static_cast<std::size_t>(from) * ranks_ + to;
     return at<MessageNote>(notes_at_)[(pair * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
-  // Of one process to another. One a pair: an answer that comes too late harms no other question.
+  // From one process to another. One per pair, so a late answer cannot harm another request.
   MemoryNote& question(int asker, int asked) const {
     return at<MemoryNote>(questions_at_)[asker * processes_ + asked];
   }
-  // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
-  // map it (shared_connections.h).
+  // offer(): memory for connections that the process of rank r offers. refused(): whether the
+  // process of `rank` could not map the memory of rank `offered` (shared_connections.h).
   MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[place_of(r)]; }
   std::uint8_t& refused(int rank, int offered) const {
     return at<std::uint8_t>(refused_at_)[place_of(rank) * ranks_ + place_of(offered)];
   }
 
-  // The address of something in the segment for streams and kernels of this process.
+  // Address of an object of the segment for streams and kernels of this process.
   template <class T>
   T* on_device(T& what) const {
     return reinterpret_cast<T*>(device_ + (reinterpret_cast<std::byte*>(&what) - memory_.get()));

@@ -5,7 +5,8 @@
 namespace rondo::gpu {
 namespace {
 
-// Words of a device's memory: how often its CTAs have met, and what the others told them.
+// Words of a device's memory: how many barriers each of its CTAs has passed, then the words that
+// the other devices write.
 constexpr int kToldAt = cuda::kBarrierCtas;
 constexpr int kWords = kToldAt + cuda::kBarrierCtas * cuda::kMaxBarrierDevices;
 

@@ -1,8 +1,8 @@
-// DeviceBarriers: what kernels of devices that reach each other share besides the callers' buffers:
-// counters by which they meet (kernels/cuda/device_barrier.h).
+// DeviceBarriers: counters by which kernels of devices that reach each other synchronize
+// (kernels/cuda/device_barrier.h).
 //
-// Made once, with the communicator. Guarantees: zeroed and in place when make() returns; no kernel
-// that uses it outlives it (own_memory.h). Cost: one allocation of 5 KiB a device.
+// Made once per communicator. Guarantees: zeroed when make() returns; the memory outlives all
+// kernels that use it (own_memory.h). Cost: one allocation of 5 KiB per device.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace rondo::gpu {
 
 class DeviceBarriers {
  public:
-  // Different devices, at most kMaxBarrierDevices, whose access to each other is enabled; places
-  // are their indexes.
+  // Different devices with access to each other enabled, at most kMaxBarrierDevices. A place is an
+  // index into them.
   static Result<std::unique_ptr<DeviceBarriers>> make(std::vector<int> devices);
   DeviceBarriers(const DeviceBarriers&) = delete;
   DeviceBarriers& operator=(const DeviceBarriers&) = delete;
 
   int devices() const { return static_cast<int>(devices_.size()); }
-  cuda::DeviceBarrier barrier(int place) const;  // words and placement; the rest is the call's
+  cuda::DeviceBarrier barrier(int place) const;  // words and placement; the call sets the rest
 
  private:
   explicit DeviceBarriers(std::vector<int> devices);

@@ -16,10 +16,10 @@
 namespace rondo::gpu {
 namespace {
 
-// How often a rank that waits for others looks at faults, aborts and deadlines.
+// Interval at which a rank that waits for others checks faults, aborts and deadlines.
 constexpr std::chrono::microseconds kLook{2000};
 
-// What the team of processes that share the device asks of the rank.
+// The rank's side of the team of processes that share the device.
 class TeamHooks final : public ProcessHooks {
  public:
   TeamHooks(DeviceRank& rank, CommunicatorState& state) : rank_(rank), state_(state) {
@@ -140,8 +140,6 @@ Status DeviceRank::post(std::span<const Call> calls) {
   return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
 }
 
-// After the rank's collectives are on their streams: a wait for a signal must not stand before the
-// kernel of another rank's call.
 Status DeviceRank::post_one_sided(std::span<const Call> calls) {
   if (calls.empty()) return ok_status();
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
@@ -163,13 +161,13 @@ Status DeviceRank::fault_of_post(const Status& posted, const Mismatch& mismatch)
   return posted;
 }
 
-// Why the communicator, or the one that it is a part of, has ended, if so.
+// The reason why the communicator, or the one that it is a part of, has ended, if it has.
 Status DeviceRank::may_go_on() {
   if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
   return served_standing_ ? served_standing_() : ok_status();
 }
 
-// Ranks of this process. A rank that has left makes no more calls, so this is checked first.
+// Only ranks of this process. A rank that has left makes no more calls, so this is checked first.
 std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
   detector.tick(now_ns());
   for (int r = 0; r < state_.host.size; ++r)
@@ -211,7 +209,7 @@ Status DeviceRank::wait_until_enqueued() {
   return engine_->join();
 }
 
-// Of collectives in which each rank knows the places of all buffers by its own.
+// Only for collectives in which each rank can derive the addresses of all buffers from its own.
 void DeviceRank::look_for_windows(Call* call) const {
   const Collective which = call->record.collective;
   const bool is_symmetric = which == Collective::kAllReduce || which == Collective::kAllGather ||
@@ -233,7 +231,7 @@ Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_
   if (window_rank_) return window;
   std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {
-    // Signals carry no data: that ranks want different amounts of memory does not matter.
+    // Signals carry no data, so it does not matter that ranks want different amounts of memory.
     RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes()));
     RONDO_CHECK_OK(made->start());
   }

@@ -1,9 +1,9 @@
-// DeviceRank: a communicator's rank on a CUDA device: what does its calls, as the ranks agreed when
-// the communicator was made (binding.h), and its windows.
+// DeviceRank: a communicator's rank on a CUDA device: the engine of its calls, on which the ranks
+// agreed when the communicator was created (binding.h), and its windows.
 //
-// Calls are posted, then waited for on the host until they are on their streams. Guarantees: that
-// wait ends with the communicator's timeout, its fault or its end; a fault stops kernels that wait.
-// Cost: what the engine says (gpu_engine.h).
+// Calls are posted; then the host waits until they are on their streams. Guarantees: that wait ends
+// with the communicator's timeout, fault or end; a fault stops kernels that wait. Cost: that of the
+// engine (gpu_engine.h).
 #pragma once
 
 #include <array>
@@ -36,28 +36,28 @@ class ProcessHooks;
 
 class DeviceRank : public GpuRank {
  public:
-  // Of a state that bind_to_device() has given one.
+  // The rank of a state to which bind_to_device() has given one.
   static DeviceRank& of(const CommunicatorState& state);
 
-  // standing: CreateRequest's.
+  // standing: see CreateRequest.
   DeviceRank(CommunicatorState& state, std::function<Status()> standing);
   ~DeviceRank() override;
   DeviceRank(const DeviceRank&) = delete;
   DeviceRank& operator=(const DeviceRank&) = delete;
 
-  // While the communicator is made.
+  // Only while the communicator is created.
   void set_team(std::shared_ptr<DeviceTeam> team);
   void set_hosted(std::shared_ptr<HostProxy> hosted);
-  // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
-  // of all GPUs, null where this is none of them.
+  // For processes that share GPUs, if there are several GPUs: the ranks of this rank's GPU; the
+  // first ranks of all GPUs, null if this rank is not one of them.
   void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
-  // The tuner lives as long as the rank. ways: what it prefers; null: nothing.
+  // The tuner lives as long as the rank. ways: its preferences; null: none.
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
   const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
-  void join_team();  // in the team of processes that share the device
+  void join_team();  // joins the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
-  HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
+  HostProxy* hosted() const { return hosted_.get(); }  // null: the host does not do its calls
   double predicted_ns(const CallRecord& record) const override {
     return engine_->predicted_ns(record);
   }
@@ -69,22 +69,22 @@ class DeviceRank : public GpuRank {
 
   EnqueueFlag& enqueue_flag() { return enqueues_; }
   Status post(std::span<const Call> calls);
-  // After the rank's collectives are on their streams: a wait for a signal must not stand before
-  // the kernel of another rank's call.
+  // Call once the rank's collectives are on their streams: a wait for a signal must not be enqueued
+  // before the kernel of another rank's call.
   Status post_one_sided(std::span<const Call> calls);
   Status wait_until_enqueued();
 
-  Status standing();  // why the rank goes on no longer, if so; for other threads
+  Status standing();  // why the rank has ended, if it has; any thread
   bool adopt_kernel_fault() override;
 
   Result<int> open_window(Communicator& self, void* memory, std::size_t bytes,
                           bool symmetric) override;
-  // Notes in which symmetric windows the call's buffers are.
+  // Sets in which symmetric windows the call's buffers are.
   void look_for_windows(Call* call) const;
   void close_window(int window) override;
-  // The call, with the place in the peer's window that it puts into (device_windows.h).
+  // Sets the address in the peer's window that the call puts to (device_windows.h).
   Status find_window_of(Call* call) const;
-  // What a put of the network names the call's bytes by; null where it must be given copies.
+  // Address by which a put over the network names the call's bytes; null: the network needs copies.
   const void* name_to_network(const Call& call) const;
   std::size_t window_bytes(int window, int peer) const override;
   void register_memory(const void* memory, std::size_t bytes) override;
@@ -95,7 +95,7 @@ class DeviceRank : public GpuRank {
 
  private:
   void stop(const Fault& fault);
-  net::Deadline deadline();  // of the communicator's timeout, while it stands
+  net::Deadline deadline();  // the communicator's timeout, while it has not ended
   Status fault_of_post(const Status& posted, const Mismatch& mismatch);
   Status may_go_on();
   std::optional<Fault> look_at_missing(FailureDetector& detector);
@@ -105,14 +105,14 @@ class DeviceRank : public GpuRank {
   std::function<Status()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;
-  std::shared_ptr<GpuEngine> engine_;    // of the team, or hosted_
-  std::unique_ptr<tuner::Tuner> tuner_;  // null: there is no plugin, or nothing that it could tune
+  std::shared_ptr<GpuEngine> engine_;    // the team's, or hosted_
+  std::unique_ptr<tuner::Tuner> tuner_;  // null: no plugin, or nothing to tune
   std::shared_ptr<Communicator> on_gpu_, of_leaders_;
-  std::unique_ptr<DeviceWindows> windows_;  // once there is one
+  std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   mutable std::mutex mutex_;
-  // What does puts and signals, once there is a window; or hosted_. With the mutex.
+  // Executes puts and signals, once there is a window; may be hosted_. Guarded by mutex_.
   std::shared_ptr<HostProxy> window_rank_;
-  std::unique_ptr<ProcessHooks> hooks_;  // last: it goes before what it uses
+  std::unique_ptr<ProcessHooks> hooks_;  // last: destroyed before what it uses
 };
 
 }  // namespace rondo::gpu

@@ -56,8 +56,9 @@ void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
   context_.connections.set_tuned(std::move(ways));
 }
 
-// Kernels that wait for other processes end by themselves, or are ended; those of one process only
-// wait for its streams. What has not ended then, leaves its memory behind (own_memory.h).
+// Kernels that wait for other processes end by themselves or are stopped; kernels of one process
+// wait only for its streams. If kernels still run after that, their memory is not freed
+// (own_memory.h).
 DeviceTeam::~DeviceTeam() {
   constexpr double kPatientSeconds = 10, kToldSeconds = 2;
   const RelaxedCapture relaxed;
@@ -128,7 +129,7 @@ Status DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatc
   return result;
 }
 
-// Collectives first; all messages in one launch, or one for those of each kind.
+// Collectives first; then all messages, in one launch or in one per kind.
 Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   RankState& state = ranks_[rank];
   const auto posted = [&](const Call& call) -> PostedCall {
@@ -139,7 +140,7 @@ Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* m
   for (const Call& call : calls)
     if (collectives.ok() && !is_point_to_point(call))
       collectives = post_collective(rank, posted(call), mismatch);
-  // Also where a later one went wrong: other ranks may have begun these.
+  // Also after an error of a later call: other ranks may have begun these.
   const Status flushed = launches_.flush(rank);
   RONDO_CHECK_OK(collectives);
   RONDO_CHECK_OK(flushed);
@@ -155,7 +156,7 @@ Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* m
     RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
   }
   if (!matched.empty()) RONDO_CHECK_OK(launch_messages(rank, matched));
-  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream here
+  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream
   RONDO_TRY(state.launching, state.messages->launch(state.streams.all().front(), mismatch));
   return ok_status();
 }
@@ -249,7 +250,7 @@ std::vector<int> DeviceTeam::missing(int rank) {
   return posted_.missing(rank);
 }
 
-// Every collective launched before is before the newest one, so one wait a stream is enough.
+// Every earlier collective is ordered before the newest, so one wait per stream is enough.
 Status DeviceTeam::join_streams(int rank) {
   std::lock_guard lock(mutex_);
   RankState& state = ranks_[rank];

@@ -1,17 +1,17 @@
-// DeviceTeam: the ranks of a communicator that live on CUDA devices of one process.
+// DeviceTeam: the ranks of a communicator on CUDA devices of one process.
 //
-// They meet on the host: each posts its call, and the last arriver launches for all of them: one
-// kernel without waits, on its own stream, which has waited for the others'; or, over connections,
-// one kernel for each device, on a stream of one of its ranks (team_launches.h). Then every rank's
-// stream waits for the kernel that served it. So no stream ever holds a wait for work that is not
-// yet enqueued, however streams share hardware queues. Collectives run in the order in which they
-// were launched, whatever their streams, graphs' replays included (stream_order.h); messages in the
+// The ranks meet on the host: each posts its call, and the last to arrive launches for all. It
+// launches one kernel without waits on its own stream, which first waits for the others' streams;
+// or, over connections, one kernel per device, on a stream of one of the device's ranks
+// (team_launches.h). Then every rank's stream waits for the kernel that served it. So no stream
+// ever waits for work that is not yet enqueued, even if streams share hardware queues. Collectives
+// run in launch order, on all streams and in graph replays (stream_order.h); messages run in the
 // order of their own ranks' calls (rank_order.h).
 //
-// A rank: post() everything of one group, then posted work has been launched when launched() says
-// so, then join_streams(). Ranks of one thread post for all before any waits. Threads may post at
-// once; the team's mutex is held for the launches.
-// Cost: an event record and a wait per rank and call on top of the launch; none where all ranks use
+// A rank calls post() with its group, then launched() until it returns true, then join_streams(). A
+// thread with several ranks posts for all of them before it waits for any. Thread-safe; the team's
+// mutex is held for the launches.
+// Cost: an event record and a wait per rank and call on top of the launch; none if all ranks use
 // one stream.
 #pragma once
 
@@ -38,8 +38,8 @@ namespace rondo::gpu {
 
 class DeviceTeam {
  public:
-  // Peers' memory is opened to each other, all kernels are loaded, connections are made.
-  // processes: where there are others, what joins this one to them.
+  // Enables access to peers' memory, loads all kernels, makes connections. processes: joins this
+  // process to the others, if there are any.
   static Result<std::shared_ptr<DeviceTeam>> make(const TeamOptions& options,
                                                   std::shared_ptr<ProcessTeam> processes = nullptr);
   ~DeviceTeam();
@@ -48,46 +48,47 @@ class DeviceTeam {
 
   int device_of(int rank) const { return context_.options.devices[rank]; }
 
-  ProcessTeam* processes() const { return context_.processes.get(); }  // null: all ranks are here
+  ProcessTeam* processes() const { return context_.processes.get(); }  // null: one process
 
-  // By the devices' planner; 0 where it allows nothing. Any thread.
+  // By the devices' planner; 0 if it allows nothing. Any thread.
   double predicted_ns(const CallRecord& record) const {
     return gpu::predicted_ns(context_.connections.facts(), record);
   }
 
   const DevicePlanFacts& plan_facts() const { return context_.connections.facts(); }
-  // By each rank, before its first call: the first one's counts, which all ranks' are equal to.
+  // Each rank calls it before its first call. The first one's value counts; all are equal.
   void set_tuned(std::shared_ptr<const TunedWays> ways);
 
   bool has_multicast() const { return context_.connections.facts().multicast; }
 
-  // Posts the calls of one group of `rank`, in order. The rank's device must be current, but where
-  // all ranks are here and no stream is a default one. Launches what becomes complete by it.
+  // Posts the calls of one group of `rank`, in order, and launches what they complete. The rank's
+  // device must be current, unless all ranks are in this process and no stream is a default stream.
   Status post(int rank, std::span<const Call> calls, Mismatch* mismatch);
 
-  // Whether all that the rank has posted is launched; waits for it.
+  // Whether everything that the rank has posted is launched; waits for it.
   bool launched(int rank, std::chrono::microseconds at_most);
-  // An error that ended the team, if any: then nothing more will be launched.
+  // The error that ended the team, if any: nothing is launched after it.
   Status failure();
-  // An error of what was launched for this rank after its post() had returned.
+  // An error of this rank's launches that occurred after its post() had returned.
   Status late_failure(int rank);
   void fail_all(const Status& why);
 
-  // Makes the streams of the rank's last post() wait for what was launched.
+  // Makes the streams of the rank's last post() wait for the launches.
   Status join_streams(int rank);
 
-  // Of which composed calls consist (composed_calls.h).
+  // Sets the communicators of which composed calls consist (composed_calls.h).
   void set_parts(int rank, const RankParts& parts);
 
-  // The ranks that have not made the call that this rank waits for.
+  // Ranks that have not made the call that this rank waits for.
   std::vector<int> missing(int rank);
 
-  // Gives device memory back once all ranks here have said so; takes it again.
+  // suspend() frees device memory once all ranks of this process have called it; resume() takes it
+  // again.
   Status suspend(int rank, const net::Deadline& deadline);
   Status resume(int rank, const net::Deadline& deadline);
   GpuMemoryUse memory(int rank);
 
-  // Kernels over connections: every wait in them ends, now and ever after.
+  // Ends every wait in kernels over connections, now and later.
   void stop_kernels();
   // Why a kernel of this rank gave up, if one did.
   std::optional<Fault> kernel_fault(int rank) const;
@@ -95,11 +96,11 @@ class DeviceTeam {
  private:
   struct RankState {
     RankStreams streams;                        // of the post in progress
-    bool collects = false;                      // it has collectives
-    RankOrder order;                            // of messages
+    bool collects = false;                      // the post has collectives
+    RankOrder order;                            // order of messages
     std::unique_ptr<OutsideMessages> messages;  // null: there are no other processes
-    bool launching = false;                     // its messages are, on a thread of their own
-    Status launched = {};                       // what came of that
+    bool launching = false;                     // a thread launches its messages
+    Status launched = {};                       // that thread's result
   };
 
   DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
@@ -121,7 +122,7 @@ class DeviceTeam {
   TeamLaunches launches_;
   GraphMessages graph_messages_;
   std::vector<RankState> ranks_;
-  std::atomic<bool> stopped_{false};  // the kernels
+  std::atomic<bool> stopped_{false};  // stop_kernels() was called
 };
 
 }  // namespace rondo::gpu

@@ -17,17 +17,17 @@
 
 namespace rondo::gpu {
 
-// What a rank tells the others of its window; as it travels.
+// A rank's data about its window, as exchanged.
 struct DeviceWindows::Offer {
-  std::uint64_t pointer = 0;               // in its own process; 0: no device memory
+  std::uint64_t pointer = 0;               // in its own process; 0: not device memory
   std::uint64_t bytes = 0;                 // of the window
   std::uint64_t symmetric = 0;             // 1: collectives may use it
-  PlainHandle handle;                      // of the allocation in which it lies
+  PlainHandle handle;                      // of the allocation that contains the window
   PlainHandle object;                      // rank 0's: of multicast memory for all
   std::int64_t object_file = -1;           // and its descriptor in rank 0's process
-  char socket[shm::kMaxSocketName + 1]{};  // where files are handed out
+  char socket[shm::kMaxSocketName + 1]{};  // socket that sends files
   WindowKeys keys;                         // of the network between hosts,
-  char why_not[240]{};                     // or why it does not write there
+  char why_not[240]{};                     // or why the network does not write there
 };
 
 struct DeviceWindows::Offers {
@@ -59,7 +59,7 @@ net::Deadline DeviceWindows::deadline() const {
   });
 }
 
-// No peer writes there any more; where the rank has ended already, its RemotePuts see to it.
+// Afterwards no peer writes there. If the rank has already ended, its RemotePuts ensure this.
 void DeviceWindows::withdraw(Window* window) {
   const int number = std::exchange(window->by_network, -1);
   window->named = nullptr;
@@ -70,7 +70,7 @@ void DeviceWindows::withdraw(Window* window) {
   };
   const Status gone = DeviceRank::of(state_).hosted()->errands().run(
       step, net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds)),
-      "taking back what the network has of a window");
+      "deregistering a window from the network");
   if (!gone.ok()) RONDO_WARN("rank {}: {}", state_.members.rank, gone.error().text);
 }
 
@@ -78,11 +78,11 @@ bool DeviceWindows::is_by_network() const {
   return DeviceRank::of(state_).hosted() != nullptr && state_.one_sided.remote_puts().usable();
 }
 
-// On the thread that has the links.
+// On the thread that owns the links.
 Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* mine,
                                        Window* window) const {
   RemotePuts& puts = state_.one_sided.remote_puts();
-  std::string why_not = fmt::format("{} has no writes of one side", state_.network);
+  std::string why_not = fmt::format("{} has no one-sided writes", state_.network);
   const auto step = [&]() -> Result<bool> {
     const RelaxedCapture relaxed;
     const DeviceScope scope(state_.options.device);
@@ -103,7 +103,7 @@ Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* m
                                                           "registering a window with the network");
   why_not.copy(mine->why_not, sizeof(mine->why_not) - 1);
   if (mine->keys.memory_bytes == 0 && is_by_network())
-    RONDO_INFO(kNet, "rank {}: the network does not write into its window of {} bytes: {}",
+    RONDO_INFO(kNet, "rank {}: the network cannot write into its window of {} bytes: {}",
                state_.members.rank, bytes, why_not);
   return told;
 }
@@ -137,7 +137,7 @@ const std::byte* DeviceWindows::name_to_network(const void* memory, std::size_t 
 Result<DeviceWindows::Target> DeviceWindows::place(int window, int peer) const {
   const Window& found = windows_[window];
   if (found.at.empty())
-    return fail(StatusCode::kInvalidArgument, "PutSignal : the window is not registered any more");
+    return fail(StatusCode::kInvalidArgument, "PutSignal : the window is no longer registered");
   if (found.at[peer] != nullptr) return Target{found.at[peer]};
   if (found.written[peer]) return Target{nullptr, found.by_network};
   return fail(StatusCode::kInvalidUsage,
@@ -166,7 +166,7 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Me
   return offer;
 }
 
-// All whom it concerns meet at once; one file serves all who come.
+// All ranks involved meet at once; one file serves all of them.
 Status DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
                                        Offers* offers) const {
   const std::vector<Offer>& all = offers->all;
@@ -206,8 +206,7 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
   }
   if (!is_neighbour(peer)) {
     window->why_not[peer] = fmt::format(
-        "it is on another host, and the network does not write there ({}): ncclSend and ncclRecv "
-        "carry the bytes",
+        "it is on another host, and the network cannot write there ({}): use ncclSend and ncclRecv",
         offer.why_not);
     return;
   }
@@ -224,7 +223,8 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
   window->at[peer] = memory->get() + (offer.pointer - handle.plain.base);
 }
 
-// By kernels of its device: of ranks of one process, too, whose memory may have an access list.
+// Access by kernels of its device; checked also for ranks of one process, whose memory may have its
+// own access list.
 Result<bool> DeviceWindows::all_may_touch(Communicator& self, const Window& window) const {
   bool may = true;
   for (std::size_t r = 0; r < window.at.size() && may; ++r) {
@@ -251,7 +251,7 @@ const std::vector<std::byte*>* DeviceWindows::symmetric_at(const void* buffer,
   return nullptr;
 }
 
-// Memory that can be mapped by address, and a switch that is asked for.
+// Needs memory that can be mapped by address, and that multicast memory was requested.
 std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle& own,
                                                               MemoryHandle* object) const {
   const DeviceTeam* const team = DeviceRank::of(state_).team();
@@ -263,7 +263,7 @@ std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle
     *object = std::move(*handle);
     return made;
   }
-  RONDO_WARN("a window goes without multicast memory (NVLS): {}", handle.error().text);
+  RONDO_WARN("a window has no multicast memory (NVLS): {}", handle.error().text);
   return nullptr;
 }
 
@@ -273,7 +273,7 @@ std::unique_ptr<MulticastMemory> DeviceWindows::multicast_of_own() const {
   return std::make_unique<MulticastMemory>(std::move(devices));
 }
 
-// One address serves all ranks where their windows lie alike in allocations of one size.
+// One multicast address serves all ranks only at equal offsets of allocations of equal size.
 bool DeviceWindows::may_bind(const Offers& offers) {
   const Offer& first = offers.all[0];
   return first.object.kind == PlainHandle::kFile &&
@@ -289,7 +289,7 @@ Status DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window*
     if (rank == 0) return window->multicast->add();
     window->multicast = multicast_of_own();
     MemoryHandle object = offers.object.clone();
-    if (!is_neighbour(0)) {  // its process is this one
+    if (!is_neighbour(0)) {  // rank 0 is in this process
       object.plain = offers.all[0].object;
       object.file = Fd::duplicate_of(static_cast<int>(offers.all[0].object_file));
     }
@@ -319,7 +319,7 @@ Result<bool> DeviceWindows::all_could(Communicator& self, const Status& own) con
     Answer said{};
     std::memcpy(&said, told[r].data(), sizeof(said));
     if (said.failed == 0) continue;
-    RONDO_WARN("a window goes without multicast memory (NVLS), since rank {} could not join: {}", r,
+    RONDO_WARN("a window has no multicast memory (NVLS), since rank {} could not join: {}", r,
                said.text);
     return false;
   }
@@ -369,9 +369,9 @@ Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, 
   RONDO_CHECK_OK(why);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r].pointer == 0)
-      return fail(StatusCode::kInvalidArgument,
-                  "CommWindowRegister : rank {}'s window is no memory that its CUDA device reaches",
-                  r);
+      return fail(
+          StatusCode::kInvalidArgument,
+          "CommWindowRegister : rank {}'s window is not memory that its CUDA device can access", r);
   RONDO_CHECK_OK(exchange_handles(own, listener, &offers));
   made.at.resize(all.size());
   made.why_not.resize(all.size());

@@ -39,7 +39,7 @@ Status DroppableMemory::bring_back() {
   return ok_status();
 }
 
-// Not with the mutex: who is asked may be asking this process at the same time.
+// Without the mutex: the process that is asked may be asking this one at the same time.
 Status DroppableMemory::bring_back_mapped(const Ask& handle_of) {
   std::unique_lock lock(mutex_);
   const std::vector<Mapped> all = mapped_;

@@ -12,7 +12,7 @@
 namespace rondo::gpu {
 namespace {
 
-// The call as its device sees it; buffers are checked here, before anything is enqueued.
+// The call with the addresses that its device uses. Checks the buffers.
 Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses& addresses) {
   const CommOptions& options = state.options;
   const int rank = state.members.rank;
@@ -44,15 +44,16 @@ Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses
   return resolved;
 }
 
-// A collective of one rank, in place: nobody need come after it, on whatever stream.
+// An in-place collective of one rank changes nothing, so no stream has to wait for it.
 bool leaves_all_as_it_is(const Call& call) {
   const Collective which = call.record.collective;
   const bool scales = reduces(which) && call.record.op == RedOp::kPreMulSum;
   return which <= Collective::kBarrier && !scales && call.send == call.receive;
 }
 
-// The rank's device is current, where something depends on it: each call of a default stream, of an
-// engine that says so, and of a thread that has no context yet. Elsewhere CUDA goes by the streams.
+// Makes the rank's device current if something depends on it: a call on a default stream, a
+// one-sided call, an engine that requires it, or a thread without a context. Otherwise CUDA uses
+// the streams' devices.
 class RankScope {
  public:
   explicit RankScope(const RankWork& work) {
@@ -76,7 +77,6 @@ Status enqueue_together(std::span<const RankWork> works) {
   if (works.empty()) return ok_status();
   const DeviceScope outermost;
   RONDO_CHECK_OK(outermost.entered());
-  // Everything is checked before anything is posted.
   std::vector<std::vector<Call>> resolved, one_sided;
   for (const RankWork& work : works) {
     CommunicatorState& state = work.state;

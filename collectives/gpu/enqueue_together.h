@@ -1,8 +1,8 @@
-// Groups of calls of ranks on CUDA devices: addresses are checked, calls posted by every rank, then
-// waited for on the host until they are on their streams.
+// Enqueues groups of calls of ranks on CUDA devices: checks addresses, posts every rank's calls,
+// then waits on the host until they are on their streams.
 //
-// Guarantees: everything is checked before anything is posted; ranks of one thread post for all
-// before any waits; puts and signals come behind all collectives and messages. Cost: see
+// Guarantees: everything is checked before anything is posted; a thread with several ranks posts
+// for all before it waits for any; puts and signals follow all collectives and messages. Cost: see
 // device_rank.h.
 #pragma once
 

@@ -14,20 +14,20 @@ namespace {
 
 using cuda::Protocol;
 
-// Why the hosts do a call, in the order in which internode_plan.cc asks.
+// Why the hosts do a call. Checks in the order of internode_plan.cc.
 std::string why_hosts(const InternodeQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
   if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
     return "NCCL_PROTO leaves out simple";
   if (record.collective < Collective::kAllReduce || record.collective > Collective::kScatter)
-    return "it has no ring, no tree and no messages";
+    return "the collective has no ring, tree or message algorithm";
   if (bytes_across_hosts(question.facts, record) < question.from_bytes)
-    return fmt::format("less than {} move (RONDO_GPU_RELAY, unmeasured)",
+    return fmt::format("it moves less than {} (RONDO_GPU_RELAY, unmeasured)",
                        bytes_text(question.from_bytes));
-  return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE wants tree order";
+  return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE requires tree order";
 }
 
-// Whether what the choice stands on was measured. Of networks nothing is.
+// Whether the costs behind the choice were measured. Those of networks never are.
 ExplainRow costs_row(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
                      const char* table) {
   const std::uint32_t used = rates_of(facts, record, plan);
@@ -98,7 +98,7 @@ std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
       if (row.what != "call") rows.push_back(row);
     return rows;
   }
-  rows.push_back({"runs", "as kernels", "each rank's proxy carries slots from host to host"});
+  rows.push_back({"runs", "as kernels", "each rank's proxy sends slots between hosts"});
   add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));

@@ -13,10 +13,11 @@
 namespace rondo::gpu {
 namespace {
 
-// One thread a rank moves what leaves the host: more channels than it has use for only cost memory
-// and connections. Where more leave a host by ports of their own, as many. Slots are large enough
-// for a message of their own, and enough that a port is busy while the first ones come back: at 14
-// us a hop each way, 8 of 128 KiB let 37 GB/s pass, more than a port of 200 Gbit/s (4: 19).
+// One thread per rank moves what leaves the host; more channels than it can use only cost memory
+// and connections. If more rings leave a host by ports of their own, there are two channels per
+// ring. A slot is large enough for a message of its own. There are enough slots to keep a port busy
+// until the first ones return: at 14 us per hop each way, 8 of 128 KiB allow 37 GB/s, more than a
+// port of 200 Gbit/s (4 allow 19).
 constexpr int kChannels = 4;
 constexpr int kSlots = 8;
 constexpr std::uint64_t kSlotBytes = 128 << 10;
@@ -34,7 +35,7 @@ void number_places(const InternodeRecords& records, Internode* found) {
     found->processes.push_back(static_cast<int>(of_host.size()));
 }
 
-// The first rank that is in the way, and the first one before it that is so with it.
+// The first rank that prevents kernels, and the first rank before it that it conflicts with.
 std::string obstacle(const InternodeRecords& records) {
   std::map<GpuId, int> of_gpu;
   std::map<ProcessId, int> of_process;
@@ -55,7 +56,7 @@ std::string obstacle(const InternodeRecords& records) {
   return {};
 }
 
-// A row has a byte for each rank of its rank's host; another length says that it reaches none.
+// A row has one byte for each rank of its rank's host. A row of another length reaches no rank.
 P2pReach reach_of(const InternodeRecords& records, const Internode& found) {
   P2pReach near(static_cast<int>(records.reach.size()), found.host_of);
   std::vector<std::vector<int>> ranks(found.processes.size());  // by host
@@ -142,7 +143,7 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
   const Collective which = record.collective;
   if (which < Collective::kAllReduce || which > Collective::kScatter) return std::nullopt;
   if (record.count == 0 || bytes_across_hosts(facts, record) < from_bytes) return std::nullopt;
-  // What kernels may not do, the hosts do, or refuse.
+  // What kernels cannot do, the hosts do or refuse.
   const auto plan = newest == nullptr ? make_device_plan(facts, record) : newest->of(facts, record);
   if (!plan.ok()) return std::nullopt;
   const bool known =

@@ -1,7 +1,7 @@
-// What a host can tell of kernels over connections, from the words that they keep in host memory.
+// Reads the state of kernels over connections from the words that they keep in host memory.
 //
-// Ranks of other processes included, where they share those words. Only looks; what it means is
-// failure_detector.h's business. Cost: some loads a rank and channel.
+// Also for ranks of other processes, if they share those words. Read-only; failure_detector.h
+// interprets the result. Cost: some loads per rank and channel.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace rondo::gpu {
 
-// Channel 0 tells which call the newest launch plays; others may begin before it.
+// Channel 0 reports the call of the newest launch; other channels may begin it earlier.
 Progress progress_of(const DeviceConnections& connections, int rank);
 bool is_in_launch(const DeviceConnections& connections, int rank);
 // Why a kernel of this rank gave up, if one did.

@@ -12,7 +12,7 @@
 namespace rondo::gpu {
 namespace {
 
-// Ranks whose data one copy kernel moves: its items and targets are bounded.
+// Number of ranks whose data one copy kernel moves; its items and targets are limited.
 int sources_at_once(Collective which, int ranks) {
   switch (which) {
     case Collective::kAllGather:
@@ -51,7 +51,7 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     auto described = describe(call, context_.local[i], buffers[i]);
     if (!described.ok()) {
-      RONDO_CHECK_OK(context_.standing.check());  // says better why
+      RONDO_CHECK_OK(context_.standing.check());  // has the better reason
       return described.error();
     }
     described->sequence = sequence;
@@ -105,7 +105,7 @@ Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int ran
   return made;
 }
 
-// A factor that lies in this process's device memory, to where the leader's kernel reads it.
+// Copies a factor from this process's device memory to where the leader's kernel reads it.
 Status LeaderCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
   DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
   RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
@@ -136,7 +136,7 @@ Status LeaderCalls::follow(const Enqueued& call) {
   return enqueue_staged_steps(mine.ready, mine.done, steps, Enqueuer{*this, call});
 }
 
-// Between the user's buffers and staging: a step's input or its output.
+// Copies a step's input from the user's buffers to staging, or its output back.
 Status LeaderCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
@@ -162,7 +162,7 @@ Status LeaderCalls::lead(const Enqueued& call) {
                                     GpuWait::kGreaterOrEqual));
     RONDO_CHECK_OK(launch_step(call, j));
     for (int p = 1; p < context_.segment->processes(); ++p) {
-      // Before DONE: the process may begin its next call at once.
+      // Reset before DONE: after DONE the process may begin its next call at once.
       if (j + 1 == steps)
         RONDO_CHECK_OK(context_.write(call.stream, context_.segment->process(p).ready, 0));
       RONDO_CHECK_OK(context_.write(call.stream, context_.segment->process(p).done, j + 1));
@@ -177,7 +177,7 @@ Status LeaderCalls::launch_step(const Enqueued& call, std::uint64_t number) {
   const bool reduction = reduces(record.collective);
   const bool moves = record.count > 0 && record.collective != Collective::kBarrier;
   const int at_once = reduction || !moves ? n : sources_at_once(record.collective, n);
-  // Where no rank is staged, the first step does the whole call: launched for all of it.
+  // If no rank is staged, the first step does the whole call, so the launch is sized for all of it.
   const int kinds = reduction ? (record.collective == Collective::kReduceScatter ? n : 1) : at_once;
   const std::uint64_t bytes = record.count * size_of(record.type);
   const auto launch_kernel = [&](const LeaderKernel& kernel) -> Status {

@@ -1,14 +1,15 @@
-// LeaderCalls: collectives of processes that share GPUs, led by the process of rank 0.
+// LeaderCalls: collectives of processes that share GPUs, launched by the leader, the process of
+// rank 0.
 //
 // A led call, on every process's own stream:
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
 //   leader   wait for all READY, resolve and direct kernel, all DONE
-// READY and DONE are words in the ControlSegment, written and awaited by stream memory operations:
-// no kernel waits, no stream waits for what its own process has not enqueued, and no host
-// waits for another's but where a rank is kCallsAhead ahead or memory is first shared. Buffers that
-// the leader has mapped (ncclMemAlloc'd, registered) are worked on in place; others are staged, in
-// steps that fit, double-buffered. Flags count the steps of one call and are reset by the rank that
-// awaits them, so plain calls and replays of captured ones mix.
+// READY and DONE are words in the ControlSegment, written and awaited by stream memory operations.
+// No kernel waits, and no stream waits for work that its own process has not enqueued. A host waits
+// for another one only if a rank is kCallsAhead ahead or memory is first shared. Buffers that the
+// leader has mapped (ncclMemAlloc'd, registered) are used in place; others are staged, in steps
+// that fit, double-buffered. Flags count the steps of one call, and the rank that awaits them
+// resets them, so plain calls and graph replays can be mixed.
 // Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
 // launches; staged bytes are copied twice more.
 #pragma once
@@ -26,9 +27,9 @@ namespace rondo::gpu {
 class LeaderCalls {
  public:
   LeaderCalls(ProcessContext& context, CallAnnouncements& announcements);
-  Status open();  // on the leader: its kernels
+  Status open();  // loads the leader's kernels
 
-  // Enqueues this process's part; buffers[i] is the i-th local rank's. One caller at a time.
+  // Enqueues this process's part; buffers[i] are the i-th local rank's. One caller at a time.
   Status enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
                  bool capturing, Mismatch* mismatch);
 
@@ -51,8 +52,8 @@ class LeaderCalls {
   ProcessContext& context_;
   CallAnnouncements& announcements_;
   const cuda::StagingShape shape_;
-  std::byte* staging_ = nullptr;  // this process's address, once made
-  OwnMemory arguments_;           // leader: of the kernel to come
+  std::byte* staging_ = nullptr;  // this process's address; null: not yet made
+  OwnMemory arguments_;           // on the leader: those of the next kernel
 };
 
 }  // namespace rondo::gpu

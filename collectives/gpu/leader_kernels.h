@@ -1,7 +1,7 @@
-// Which kernels do a step of a led call: each serves some of the ranks as sources.
+// Splits a step of a led call into kernels, each of which serves some of the ranks as sources.
 //
-// The last kernel of the last step alone says that nobody needs the call's descriptors any more
-// (ResolveArgs::last): ranks overwrite theirs from then on.
+// Only the last kernel of the last step reports that the call's descriptors are no longer needed
+// (ResolveArgs::last). Ranks overwrite their descriptors from then on.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct LeaderKernel {
   bool last;  // of the whole call
 };
 
-// In order, until one fails.
+// Calls `launch` in order, until one fails.
 template <class Launch>
 Status for_each_leader_kernel(std::uint64_t step, std::uint64_t steps, int ranks, int at_once,
                               const Launch& launch) {

@@ -1,8 +1,8 @@
-// LeaderMemory: the memory by which the leader's process does calls for others: staging, on its
-// device.
+// LeaderMemory: the staging memory, on the leader's device, through which the leader's process does
+// calls for others.
 //
-// It comes by a question to the leader (memory_exchange.h). Guarantees: every question ends with
-// its deadline. Cost: a round trip between processes, once.
+// Other processes request it from the leader (memory_exchange.h). Guarantees: every request ends
+// with its deadline. Cost: a round trip between processes, once.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ class LeaderMemory {
  public:
   static constexpr std::uint64_t kScalarBytes = 256;
 
-  // devices: of this process; its first is where the staging is mapped.
+  // devices: of this process; the leader's staging is on its first.
   LeaderMemory(ControlSegment& segment, MemoryExchange& exchange, DroppableMemory& droppable,
                std::vector<int> devices, int process);
 
-  // This process's address of the staging; makes and maps it at its first use.
+  // This process's address of the staging; the first use makes and maps it.
   Result<std::byte*> staging(const net::Deadline& deadline);
 
-  // Behind all staging: a rank's factor of PreMulSum.
+  // Offset behind all staging: a rank's factor of PreMulSum.
   std::uint64_t scalar_at(int rank) const {
     return segment_.staging_bytes() * static_cast<std::uint64_t>(segment_.ranks()) +
            kScalarBytes * static_cast<std::uint64_t>(rank);
@@ -48,7 +48,7 @@ class LeaderMemory {
   std::mutex mutex_;
   std::byte* staging_ = nullptr;
   OwnMemory own_staging_;          // the leader's
-  ImportedMemory mapped_staging_;  // in other processes than the leader's
+  ImportedMemory mapped_staging_;  // in other processes
 };
 
 }  // namespace rondo::gpu

@@ -30,7 +30,7 @@ Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& q
   const Status sent = send_files(socket.get(), {&with}, deadline);
   auto heard = sent.ok() ? receive_handles(socket.get(), {&note.handle}, deadline)
                          : Result<std::vector<MemoryHandle>>(sent.error());
-  if (!heard.ok()) socket.reset();  // an answer to this question would pass for one to the next
+  if (!heard.ok()) socket.reset();  // a late answer would be taken for that to the next question
   if (heard.code() == StatusCode::kRemoteError)
     return fail(StatusCode::kRemoteError,
                 "rank {} ended; its process keeps memory through which ranks on GPUs share data",
@@ -50,7 +50,7 @@ void MemoryExchange::serve(int process, const Answer& answer) {
   net::Socket& socket = sockets_[process].theirs;
   MemoryNote& note = segment_.question(process, process_);
   const auto question = receive_handles(socket.get(), {&note.handle}, deadline);
-  if (!question.ok()) return socket.reset();  // its process left, perhaps without a word
+  if (!question.ok()) return socket.reset();  // its process left, perhaps without notice
   const auto result = answer(note, question->front());
   note.put(result);
   const MemoryHandle none;

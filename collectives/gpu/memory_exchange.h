@@ -1,10 +1,10 @@
-// MemoryExchange: questions between processes of a host for each other's memory, and the answers.
+// MemoryExchange: requests between processes of a host for each other's memory, and the answers.
 //
-// A process asks the owner of the memory; that process's watch thread answers, so an answer never
-// depends on what its program does. Plain parts lie in the control segment, files travel over Unix
-// sockets. Guarantees: a process asks one question at a time and may be asked meanwhile; every
-// question ends with its deadline; who did not answer one is asked no more. Cost: a round trip
-// between processes, once a block.
+// A process asks the owner of the memory. The owner's watch thread answers, so an answer never
+// depends on what the owner's program does. Plain data goes through the control segment, files
+// through Unix sockets. Guarantees: a process has one request at a time and can be asked meanwhile;
+// every request ends with its deadline; a process that did not answer is not asked again. Cost: a
+// round trip between processes, once per block.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class MemoryExchange {
   struct Question {
     MemoryNote::Kind kind;
     std::uint32_t what = 0;     // kSlots: sender * ranks + receiver
-    std::uint64_t address = 0;  // kUnmap: as the answer to kMap said
+    std::uint64_t address = 0;  // kUnmap: as the answer to kMap gave it
   };
   struct Reply {
     MemoryHandle handle;
@@ -35,8 +35,8 @@ class MemoryExchange {
   Result<Reply> ask(int process, const Question& question, const MemoryHandle& with,
                     const net::Deadline& deadline);
 
-  // By the watch thread: where questions come from (-1: from there none), and one that has come.
-  // The answer may set the note's address.
+  // For the watch thread. fd(): where requests of a process arrive (-1: nowhere). serve(): answers
+  // one; `answer` may set the note's address.
   using Answer = std::function<Result<MemoryHandle>(MemoryNote& asked, const MemoryHandle& with)>;
   int fd(int process) const { return sockets_[process].theirs.get(); }
   void serve(int process, const Answer& answer);

@@ -1,4 +1,4 @@
-// GpuMemoryUse: what a rank on a GPU holds for its communicator, in bytes.
+// GpuMemoryUse: memory that a rank on a GPU holds for its communicator, in bytes.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 namespace rondo::gpu {
 
 struct GpuMemoryUse {
-  std::uint64_t device = 0;     // of its device, unless it was dropped
-  std::uint64_t droppable = 0;  // of that, what a suspension gives back
-  std::uint64_t pinned = 0;     // of the host
+  std::uint64_t device = 0;     // on its device, dropped memory included
+  std::uint64_t droppable = 0;  // part of it that a suspension frees
+  std::uint64_t pinned = 0;     // on the host
   bool dropped = false;
 
   std::uint64_t on_device() const { return dropped ? device - droppable : device; }

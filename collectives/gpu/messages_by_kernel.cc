@@ -14,7 +14,7 @@ std::uint64_t bytes_before(const MessageSlots::Slots& slots) {
   return kCountersBytes + (slots.over_network ? MessageSlots::kUsedBytes : 0);
 }
 
-// The slots of all channels, behind the words that begin at `words`, or in device memory.
+// Slots of all channels: behind the words that begin at `words`, or in device memory.
 std::byte* slots_of(const MessageSlots::Slots& slots, std::byte* words) {
   return slots.direct.block ? slots.direct.at.get() : words + bytes_before(slots);
 }

@@ -1,9 +1,9 @@
-// MessagesByKernel: messages of ranks with GPUs of their own to ranks of other processes and hosts:
-// all that one device's ranks send and receive in a group is one kernel (kernels/cuda/messages.h),
-// or a few where it is very much (message_launches.h).
+// MessagesByKernel: messages of ranks with GPUs of their own to ranks of other processes and hosts.
+// Everything that one device's ranks send and receive in a group is one kernel
+// (kernels/cuda/messages.h), or a few if it is very much (message_launches.h).
 //
-// Guarantees: a call waits for no work of the device, also with the first message of a pair. Cost:
-// one launch a group; for the first message of a pair its memory (message_slots.h).
+// Guarantees: a call waits for no work of the device, not even for the first message of a pair.
+// Cost: one launch per group; for the first message of a pair its memory (message_slots.h).
 #pragma once
 
 #include <functional>
@@ -23,21 +23,21 @@ class MessagesByKernel {
  public:
   struct Options {
     DeviceConnections* connections;  // with words for messages
-    int max_ctas;                    // of a launch
+    int max_ctas;                    // per launch
     std::function<bool(int rank)> is_here;
-    // Made with the first message of the pair. sends: whether those of the sender are asked for.
+    // Called with the first message of a pair. sends: the sender's slots are requested.
     std::function<Result<MessageSlots::Slots>(const ProcessMessage&, bool sends)> slots_for;
-    // They are over the network: `end` is what its proxy sees of a channel, whose slots lie in
-    // `block` or, where that is null, on the host. May be empty.
+    // Called if the messages go over the network. `end`: a channel as its proxy sees it; its slots
+    // are in `block` or, if that is null, on the host. May be empty.
     std::function<void(int from, int to, int channel, const Connection& end,
                        const DirectBlock& block)>
         carry = {};
   };
   explicit MessagesByKernel(Options options) : options_(std::move(options)) {}
 
-  // Messages of ranks of one device. One caller at a time prepares; ranks may enqueue at once.
+  // Messages of ranks of one device. One caller at a time in prepare(); ranks may enqueue at once.
   using Launches = std::vector<MessageLaunch>;
-  // peer: whom an error is about, if it is about one.
+  // peer: the rank that an error is about, if any.
   Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer = nullptr);
   Status enqueue(const Launches& launches, GpuStream stream) const;
 
@@ -48,7 +48,7 @@ class MessagesByKernel {
              const MessageShape& shape) const;
 
   const Options options_;
-  std::map<std::pair<int, int>, MessageShape> shapes_;  // of pairs whose channels are known
+  std::map<std::pair<int, int>, MessageShape> shapes_;  // of pairs with known channels
 };
 
 }  // namespace rondo::gpu

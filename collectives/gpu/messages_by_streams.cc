@@ -38,8 +38,8 @@ Result<MessagesByStreams::Pieces> MessagesByStreams::prepare(
 }
 
 Status MessagesByStreams::enqueue(const Pieces& pairs, GpuStream stream) const {
-  // Sends are a pair's slots ahead of receives: what fits waits for nobody, and two ranks that send
-  // each other more than that go on in turns.
+  // Sends are a pair's slots ahead of receives: a message that fits never waits, and two ranks that
+  // send each other more take turns.
   const auto enqueue = [&](bool sends, std::size_t piece) -> Status {
     for (const PairPieces& pair : pairs)
       if (pair.sends == sends && piece < pair.pieces.size())
@@ -67,7 +67,7 @@ Status MessagesByStreams::enqueue_piece(const PairPieces& pair, std::size_t piec
   RONDO_CHECK_OK(context_.write(stream, stage, static_cast<std::uint32_t>(piece) + 1));
   RONDO_CHECK_OK(
       context_.await(stream, words.slot[slot], pair.sends ? kEmpty : kFull, GpuWait::kAnd));
-  RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
+  RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece waits for no rank
   DirectLaunches copies(context_.api, context_.facts.max_ctas, stream);
   if (user.by_driver) copies.copy_by_driver();
   RONDO_CHECK_OK(pair.sends ? copies.copy(user.at, staged, user.bytes)

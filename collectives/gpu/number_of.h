@@ -1,5 +1,5 @@
-// number_of(seen, one): the place of `one` among all that differ, in the order in which they came.
-// A new one is added. Costs a search among these.
+// number_of(seen, one): index of `one` among all different values, in order of first appearance. A
+// new value is added. Cost: a search among them.
 //
 //   number_of(hosts, records.hosts[r])   // 0, 0, 1, 1 where ranks 2 and 3 are on another host
 #pragma once
@@ -9,7 +9,7 @@
 namespace rondo::gpu {
 
 template <class T>
-using Numbers = std::map<T, int>;  // of all that came
+using Numbers = std::map<T, int>;  // index by value
 
 template <class T>
 int number_of(Numbers<T>& seen, const T& one) {

@@ -24,8 +24,8 @@ void OutsideMessages::add(const PostedCall& posted) {
   posts_.push_back(posted);
 }
 
-// Ranks of one device must not depend on each other in them, where their streams may share a
-// hardware queue.
+// Ranks of one device must not depend on each other here, since their streams may share a hardware
+// queue.
 Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* mismatch) {
   if (messages_.empty()) return false;
   const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.is_alone();
@@ -46,12 +46,12 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
   return false;
 }
 
-// The launches return when the peers have done their part, which may need what other ranks of this
-// process have still to post, even those of this thread: so they do not hold the team's mutex, and
-// this post returns before them.
+// The launches return when the peers have done their part. That may need calls that other ranks of
+// this process, even of this thread, have not posted yet. So the launches run without the team's
+// mutex, and this post returns before them.
 Status OutsideMessages::launch_on_a_thread(const LaunchPosition& site, Mismatch* mismatch) {
   RONDO_TRY(auto prepared, team_.processes->messages().prepare(messages_, mismatch));
-  wait_for_launcher();  // was over when its post was waited for
+  wait_for_launcher();  // has finished: its post was waited for
   const auto launch = [this, site, prepared = std::move(prepared)] {
     const DeviceScope scope(team_.devices.of(rank_).device);
     Status result = scope.entered();

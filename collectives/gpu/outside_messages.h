@@ -1,8 +1,9 @@
 // OutsideMessages: a rank's messages from and to ranks of other processes, on its own stream.
 //
-// They meet nobody, and wait for no other rank of this process: who waits for a peer there would
-// keep back what that peer's peers need from here. Their order is the rank's alone. With the team's
-// mutex. Cost: as process_messages.h says, and a thread a group where launches block.
+// They wait for no other rank of this process: a rank that waits for an outside peer would
+// otherwise hold back what that peer's peers need from here. Their order is only that of the rank's
+// own calls. Guarded by the team's mutex. Cost: that of process_messages.h, and a thread per group
+// if launches block.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@ namespace rondo::gpu {
 
 class OutsideMessages {
  public:
-  // over: called without the mutex when a launch is over that went on after launch() had returned.
+  // over: called without the mutex when a launch that continued after launch() has finished.
   OutsideMessages(TeamContext& team, int rank, RankOrder& order,
                   std::function<void(const Status&)> over)
       : team_(team), rank_(rank), order_(order), over_(std::move(over)) {}
@@ -29,7 +30,8 @@ class OutsideMessages {
 
   void begin_group();
   void add(const PostedCall& call);
-  // Those that were added, on this stream. True: it goes on; over() comes.
+  // Launches the added messages on this stream. True: it continues, and over() is called at its
+  // end.
   Result<bool> launch(const RankStreams::Use& on, Mismatch* mismatch);
 
  private:

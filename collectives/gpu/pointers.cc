@@ -30,7 +30,7 @@ Result<GpuPointer> BufferAddresses::ask(const void* pointer) {
     if (at - reinterpret_cast<std::uintptr_t>(whole.base) < whole.bytes) return whole;
   GpuPointer info;
   RONDO_CHECK_OK(check(gpu_api()->pointer_info(&info, pointer), "cudaPointerGetAttributes"));
-  // Where pinned memory is seen depends on which device is current.
+  // The device address of pinned memory depends on the current device.
   if (info.kind == GpuMemory::kHost && !DeviceScope::is_in(device_)) {
     const DeviceScope scope(device_);
     RONDO_CHECK_OK(scope.entered());

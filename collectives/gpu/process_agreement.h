@@ -1,9 +1,9 @@
-// ProcessAgreement: what the processes of a host make together of a step that each has taken by
-// itself, so that all go on or none does.
+// ProcessAgreement: combines the results of a step that each process of a host has done by itself,
+// so that all processes continue or none does.
 //
-// By all processes at once, over the sockets between them and the leader's (process 0). What went
-// wrong in one stands in its note on the segment. Guarantees: all hear the same; every wait ends
-// with the deadline. Cost: two messages a process.
+// Collective over the processes, by the sockets between them and the leader (process 0). A process
+// writes its error into its note on the segment. Guarantees: all processes get the same result;
+// every wait ends with the deadline. Cost: two messages per process.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@
 
 namespace rondo::gpu {
 
-// What processes are while they meet.
+// The processes of a host, while they meet.
 struct ProcessPeers {
   ControlSegment* segment = nullptr;
-  std::span<const ProcessSockets> sockets;  // by process: to the leader at least
-  int process = 0;                          // 0 leads
+  std::span<const ProcessSockets> sockets;  // by process; at least the leader's
+  int process = 0;                          // 0 is the leader
   std::vector<int> process_of;              // by rank; -1: on another host
   net::Deadline deadline;
 
@@ -32,17 +32,17 @@ struct ProcessPeers {
   MemoryNote& note() const { return segment->offer(first_rank()); }  // of this process
 };
 
-// The highest of all.
+// The maximum over all processes.
 Result<int> highest_of_all(const ProcessPeers& peers, int own);
 
-// Of a process that could not: its first rank, and why.
+// Failure of a process: its first rank, and why.
 struct Refusal {
   int rank = 0;
   Error why;
 };
-// The lowest rank's; nothing where all could. An error: somebody did not answer.
+// The lowest rank's refusal; nullopt if all succeeded. Error: a process did not answer.
 Result<std::optional<Refusal>> refusal_of_any(const ProcessPeers& peers, const Status& own);
-// What stands on the segment by now.
+// The lowest rank's refusal that is on the segment by now.
 std::optional<Refusal> refusal_noted(const ControlSegment& segment);
 
 }  // namespace rondo::gpu

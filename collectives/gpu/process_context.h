@@ -1,5 +1,5 @@
-// ProcessContext: what the parts of a ProcessTeam share: where its ranks live, the segment on which
-// processes write, the leader's memory, connections, and the words and events of streams.
+// ProcessContext: the state that the parts of a ProcessTeam share: where its ranks are, the segment
+// shared by the processes, the leader's memory, connections, and the words and events of streams.
 #pragma once
 
 #include <memory>
@@ -23,15 +23,15 @@ namespace rondo::gpu {
 struct ProcessFacts {
   int device = 0;  // of its first rank
   int max_ctas = 1;
-  int process = 0;           // this process; 0 leads
+  int process = 0;           // this process; 0 is the leader
   std::vector<int> devices;  // by rank; -1: in another process
   Reachability around;
 };
 
-// What kernels of several processes share.
+// Memory that kernels of several processes share.
 struct TeamMemory {
-  std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
-  std::unique_ptr<MulticastMemory> multicast;      // null: there is none
+  std::unique_ptr<DeviceConnections> connections;  // null: no call runs over connections
+  std::unique_ptr<MulticastMemory> multicast;      // null: none
 };
 
 struct ProcessContext {
@@ -39,24 +39,25 @@ struct ProcessContext {
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
   Status open(std::vector<ProcessSockets> sockets);
-  void forget();  // in a forked child: it is the parent's
+  void forget();  // in a forked child: everything is the parent's
 
   int ranks() const { return static_cast<int>(facts.around.process_of.size()); }
   bool leads() const { return facts.process == 0; }
   bool is_local(int rank) const { return facts.around.process_of[rank] == facts.process; }
 
-  // Where connections with words for messages have been made: no GPU is used by two processes.
+  // True if connections with words for messages exist: then no GPU is used by two processes.
   bool messages_are_kernels() const {
     return shared.connections != nullptr && shared.connections->layout().messages();
   }
 
-  // On a stream: stores a word of the segment; waits for one.
+  // On a stream: write() stores a word of the segment, await() waits for it.
   Status write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
   Status await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
-  // Another process's question for memory, by the watch thread.
+  // Answers another process's memory request. On the watch thread.
   void answer(int process);
   Result<MemoryHandle> memory_for(MemoryNote& asked, const MemoryHandle& with);
-  // Notes the end of a rank's newest call; whether all such ends have come, by then.
+  // finish(): marks the end of a rank's newest call. is_over(): whether all marked ends are
+  // reached.
   Status finish(int rank, GpuStream stream, bool capturing) const;
   bool is_over() const;
 
@@ -70,7 +71,7 @@ struct ProcessContext {
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;
   TeamMemory shared;
-  std::vector<StreamEvent> finished;  // by local rank: after its newest call
+  std::vector<StreamEvent> finished;  // [local rank]: after its newest call
   TeamStanding standing;
   UnfinishedWork work;
 };

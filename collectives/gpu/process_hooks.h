@@ -1,5 +1,5 @@
-// What a team of processes needs of a rank's communicator: whether it goes on, and where faults go.
-// Called from the team's watch thread and from callers; safe from any thread.
+// ProcessHooks: a rank's communicator as a team of processes uses it: whether it has ended, and
+// where faults are reported. Called by the team's watch thread and by callers; thread-safe.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace rondo::gpu {
 class ProcessHooks {
  public:
   virtual ~ProcessHooks() = default;
-  virtual Status standing() = 0;  // an error once it was ended or has a fault, a peer's included
+  virtual Status standing() = 0;  // an error once it has ended or has a fault, also a peer's
   virtual void raise(Fault fault) = 0;
-  virtual double limit_seconds() = 0;   // of what a host waits for
-  virtual double device_seconds() = 0;  // of what a device waits for, if RONDO_TIMEOUT is set; or 0
+  virtual double limit_seconds() = 0;   // limit of a host's waits
+  virtual double device_seconds() = 0;  // limit of a device's waits; 0: RONDO_TIMEOUT is not set
   virtual std::string name_of(int rank) = 0;
-  virtual bool has_ended(int rank) = 0;  // its process
+  virtual bool has_ended(int rank) = 0;  // whether its process has ended
 };
 
 }  // namespace rondo::gpu

@@ -8,7 +8,7 @@
 
 namespace rondo::gpu {
 
-// One stream of a process takes part in such a call: of a rank on the processes' device.
+// A process takes part with one stream: that of a rank on the processes' device.
 LaunchPosition ProcessLaunches::site_of(const JointCall& call) const {
   const std::vector<int>& here = team_.devices.here();
   const int rank = *std::find_if(here.begin(), here.end(), [&](int r) {
@@ -61,12 +61,13 @@ Status ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
                                                    : by_streams(call, mismatch);
 }
 
-// A kernel a device: all that its ranks send, and what they receive from other processes.
+// One kernel per device: everything that its ranks send, and what they receive from other
+// processes.
 Status ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
   ProcessMessages& all = team_.processes->messages();
   const TeamDevices& devices = team_.devices;
   const bool reach = team_.kernels_reach(calls_here(call));
-  bool crosses = false;  // between devices of this process
+  bool crosses = false;  // a message goes between devices of this process
   std::vector<std::vector<ProcessMessage>> messages(static_cast<std::size_t>(devices.size()));
   std::vector<std::vector<ProcessMessage>> by_driver(messages.size());
   for (const ProcessMessage& message : messages_of(call)) {
@@ -98,7 +99,7 @@ Status ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
   return launch.end();
 }
 
-// All of this process's on one stream: so that none waits behind another.
+// All messages of this process on one stream, so that none waits behind another.
 Status ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.processes->device());
   RONDO_CHECK_OK(scope.entered());

@@ -1,7 +1,7 @@
-// ProcessLaunches: what the ranks of a process do in calls where other processes have ranks too and
-// that need no connections: led calls, and collectives that are messages.
+// ProcessLaunches: a process's part in calls with ranks of other processes that need no
+// connections: led calls, and collectives done as messages.
 //
-// With the team's mutex. Guarantees and cost: as leader_calls.h and process_messages.h say.
+// Guarded by the team's mutex. Guarantees and cost: see leader_calls.h and process_messages.h.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@
 namespace rondo::gpu {
 namespace {
 
-// The guest gets the other end of a new socket, and the segment from the leader.
+// Sends the guest the other end of a new socket, and the segment if this is the leader.
 Result<net::Socket> welcome(const net::Socket& guest, const ControlSegment* segment,
                             const net::Deadline& deadline) {
   int ends[2];

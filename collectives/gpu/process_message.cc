@@ -18,7 +18,7 @@ std::optional<ProcessMessage> message_between(int from, int to, const CallRecord
   if (receiver != nullptr)
     message.receive = static_cast<std::byte*>(receiver->receive) +
                       (scatters ? 0 : static_cast<std::uint64_t>(from) * block);
-  if (message.send == message.receive) return std::nullopt;  // elsewhere, or in place
+  if (message.send == message.receive) return std::nullopt;  // both in other processes, or in place
   return message;
 }
 

@@ -1,4 +1,4 @@
-// ProcessMessage: a message between a rank of this process and one of another.
+// ProcessMessage: a message between a rank of this process and a rank of another one.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@ namespace rondo::gpu {
 struct ProcessMessage {
   int from = 0, to = 0;
   CallRecord record;
-  const void* send = nullptr;  // where this process sends,
-  void* receive = nullptr;     // or else receives; both: between ranks of one device (by kernels)
-  bool in_collective = false;  // has been announced
-  bool by_driver = false;      // the stream's device may not touch the buffer (by streams)
+  const void* send = nullptr;  // set if this process sends
+  void* receive = nullptr;     // set if it receives; both: between ranks of one device (by kernels)
+  bool in_collective = false;  // it has been announced
+  bool by_driver = false;      // the stream's device cannot access the buffer (by streams)
 
   std::uint64_t bytes() const { return record.count * size_of(record.type); }
   bool is_within() const { return send != nullptr && receive != nullptr; }
 };
 
-// What rank `from` gives rank `to` in a gather, scatter or all-to-all, if anything. sender,
-// receiver: their calls; null where the rank is elsewhere.
+// The message of rank `from` to rank `to` in a gather, scatter or all-to-all, if any. sender,
+// receiver: their calls; null: the rank is in another process.
 std::optional<ProcessMessage> message_between(int from, int to, const CallRecord& record,
                                               const Call* sender, const Call* receiver);
 
-// The sends and receives of a rank's group. What it sends itself it receives in the same group:
-// these are one, with both buffers, in their order.
+// The sends and receives of a rank's group. A message of the rank to itself is sent and received in
+// the same group; these two become one message with both buffers, in their order.
 Result<std::vector<ProcessMessage>> messages_of_group(int rank, std::span<const Call> calls,
                                                       Mismatch* mismatch);
 

@@ -49,7 +49,7 @@ MessagesByKernel& ProcessMessages::by_kernel() {
   return *by_kernel_;
 }
 
-// Tells the other side what this message is, and compares where it has told already.
+// Publishes this side's record of the message, and compares with the other side's if published.
 Status ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* mismatch) {
   const int side = context_.is_local(message.from) ? 0 : 1;
   const int own = side == 0 ? message.from : message.to;

@@ -1,8 +1,9 @@
-// ProcessMessages: sends and receives between processes with GPUs of one host, by slots of the pair
-// of ranks (message_slots.h): a kernel where each process has GPUs of its own
+// ProcessMessages: sends and receives between processes of a host with GPUs, through slots of the
+// pair of ranks (message_slots.h). A kernel moves them if each process has GPUs of its own
 // (messages_by_kernel.h), else streams that wait (messages_by_streams.h).
 //
-// Guarantees: a message whose sizes differ is an error of the later rank. Cost: as those say.
+// Guarantees: if the two sizes of a message differ, the later rank gets an error. Cost: see these
+// headers.
 #pragma once
 
 #include <memory>
@@ -18,22 +19,22 @@
 
 namespace rondo::gpu {
 
-// Made with the first message of the pair. A peer that cannot give slots any more will not take
-// or send anything either, and is named.
+// Slots of a pair, made with its first message. A peer that cannot give slots any more will not
+// send or receive either; the error names it.
 Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message);
 
 class ProcessMessages {
  public:
   explicit ProcessMessages(ProcessContext& context);
 
-  // Whether they are kernels: then all messages of a call are of ranks of one device, the stream's.
+  // True: kernels. Then all messages of a call are of ranks of one device, the stream's.
   bool are_kernels() const { return context_.messages_are_kernels(); }
 
   Status run(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
              Mismatch* mismatch);
-  // The same in two steps: one caller at a time prepares; ranks may enqueue at once.
+  // The same in two steps: one caller at a time in prepare(); ranks may enqueue at once.
   struct Prepared {
-    int rank = 0;  // of this process, after whose newest call the pieces come
+    int rank = 0;  // of this process; the pieces count as its newest call
     MessagesByKernel::Launches launches = {};
     MessagesByStreams::Pieces pieces = {};
   };
@@ -45,8 +46,8 @@ class ProcessMessages {
   MessagesByKernel& by_kernel();
 
   ProcessContext& context_;
-  std::vector<std::uint64_t> pair_messages_;   // by pair, ever
-  std::optional<MessagesByKernel> by_kernel_;  // once there is one
+  std::vector<std::uint64_t> pair_messages_;   // [pair]: messages so far
+  std::optional<MessagesByKernel> by_kernel_;  // set at the first use
   MessagesByStreams by_streams_{context_};
 };
 

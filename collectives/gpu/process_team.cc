@@ -9,8 +9,8 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr double kTeamPatientSeconds = 10;  // for streams to end when the team does
-constexpr double kTeamToldSeconds = 2;      // the same, once they are told to
+constexpr double kTeamPatientSeconds = 10;  // for streams to end when the team ends
+constexpr double kTeamToldSeconds = 2;      // the same, after the team is released
 
 }  // namespace
 
@@ -40,14 +40,14 @@ Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
 
 void ProcessTeam::end(ProcessTeam* team) {
   const bool is_here = team->made_in_ == fork_generation();
-  // Streams that wait for something else first need the watch, which lets them go on.
+  // Streams that still wait need the watch, which releases them.
   if (is_here && !team->let_streams_end())
     free_when_idle([team] { delete team; });
   else
     delete team;
 }
 
-// Whether all calls of this process are over.
+// Whether all calls of this process have finished.
 bool ProcessTeam::let_streams_end() {
   const RelaxedCapture relaxed;
   const auto are_over = [this](double seconds) {

@@ -1,12 +1,13 @@
-// ProcessTeam: the ranks of a communicator that live on GPUs in several processes of a host.
+// ProcessTeam: the ranks of a communicator on GPUs in several processes of a host.
 //
-// Where no GPU is used by two processes, collectives run over connections, small ones by LL push:
-// the DeviceTeam of every process launches kernels for its own ranks, and this team announces calls
-// (call_announcements.h), keeps the connections and watches the kernels (process_watch.h); gather,
+// If no two processes use the same GPU, collectives run over connections, small ones by LL push:
+// the DeviceTeam of each process launches kernels for its own ranks. This team announces calls
+// (call_announcements.h), owns the connections and watches the kernels (process_watch.h). Gather,
 // scatter and all-to-all are messages (process_messages.h).
-// Large ones on registered buffers are first tried in place (in_place_calls.h).
-// All other calls, and all calls of processes that share a GPU, are led by the process of rank 0,
-// which every GPU must reach by P2P then (leader_calls.h). Guarantees and cost: as these say.
+// Large collectives on registered buffers are first tried in place (in_place_calls.h).
+// All other calls, and all calls of processes that share a GPU, are led by the process of rank 0;
+// then every GPU must reach that process's by P2P (leader_calls.h). Guarantees and cost: see these
+// headers.
 #pragma once
 
 #include <memory>
@@ -33,16 +34,17 @@ class ProcessTeam {
 
   const std::vector<int>& local_ranks() const { return context_.local; }
   bool is_local(int rank) const { return context_.is_local(rank); }
-  // For the planner; and what is planned, null where nothing runs over it.
+  // facts(): for the planner. connections(), multicast(): null if nothing runs over them.
   const DevicePlanFacts& facts() const { return context_.facts.around.plan; }
   DeviceConnections* connections() const { return context_.shared.connections.get(); }
   const MulticastMemory* multicast() const { return context_.shared.multicast.get(); }
-  int device() const { return context_.facts.device; }  // on whose streams led calls are enqueued
+  int device() const { return context_.facts.device; }  // led calls are enqueued on its streams
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
-  // Of the host, for messages to a rank of this process.
+  // Host memory for messages to a rank of this process.
   std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
-  // Of everything that this process has enqueued, but for kernels of its own (StreamOrder).
+  // Whether everything that this process has enqueued has finished, except its own kernels
+  // (StreamOrder).
   bool is_over() const { return context_.is_over(); }
   Suspension& suspension() { return *context_.suspension; }
 
@@ -51,7 +53,7 @@ class ProcessTeam {
   LeaderCalls& leader_calls() { return leader_calls_; }
   InPlaceCalls& in_place() { return in_place_; }
   ProcessMessages& messages() { return messages_; }
-  void look_soon() { watch_.look_soon(); }  // something ended
+  void look_soon() { watch_.look_soon(); }  // call after something has ended
 
  private:
   // The shared_ptr's deleter.

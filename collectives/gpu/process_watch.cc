@@ -19,10 +19,10 @@ namespace rondo::gpu {
 namespace {
 
 constexpr int kTickMilliseconds = 20;
-constexpr int kReleaseMilliseconds = 1;  // streams set flags anew until they have drained
+constexpr int kReleaseMilliseconds = 1;  // streams set flags again until they have drained
 constexpr std::int64_t kQuietWithinHostNs =
-    100'000'000;  // all is read in shared memory, a tick apart
-// A kernel may be kept from seeing for a while that the last words of a rank that left have come.
+    100'000'000;  // all words are in shared memory, read once per tick
+// A kernel may see only after some time that the last words of a rank that left have arrived.
 constexpr std::int64_t kOnTheWayWithinHostNs = 2'000'000'000;
 
 std::uint32_t word(const std::uint32_t& from) { return HostAtomics::load_acquire(from); }
@@ -135,7 +135,7 @@ void ProcessWatch::tell_progress() {
   detector_.report_wait(context_.local[0], wait_on_streams());
 }
 
-// Changes whenever any flag that this process could wait for has moved.
+// Changes whenever a flag changes that this process could wait for.
 std::uint64_t ProcessWatch::traffic() const {
   std::uint64_t mixed = HostAtomics::load_acquire(context_.segment->words().heartbeat);
   const auto mix = [&](std::uint32_t value) { mixed = (mixed ^ value) * 0x9e3779b97f4a7c15ULL; };
@@ -155,7 +155,7 @@ std::uint64_t ProcessWatch::traffic() const {
   return mixed;
 }
 
-// Of kernels of messages of this process: for whom, and for which slot (from 1), where one waits.
+// For message kernels of this process: the peer and the slot (from 1) that one waits for; 0: none.
 template <class Each>
 void ProcessWatch::for_each_message_wait(const Each& each) const {
   if (!context_.messages_are_kernels()) return;
@@ -167,8 +167,8 @@ void ProcessWatch::for_each_message_wait(const Each& each) const {
           each(peer, word(connections.message_wait(rank, peer, direction, channel)));
 }
 
-// The leader takes READY back before it says DONE. Where it ended in between, nothing of this
-// process tells that its stream waits; but the leader's own line says that it never left the call.
+// The leader resets READY before it sets DONE. If it dies in between, no flag of this process shows
+// that its stream waits, but the leader's own line shows that it never left the call.
 bool ProcessWatch::is_cut_off() const {
   const ProcessLines& mine = context_.segment->process(context_.facts.process);
   return !context_.leads() && word(mine.ready) == 0 && word(mine.done) == 0 &&
@@ -182,7 +182,7 @@ bool ProcessWatch::is_in_call() const {
 
 std::vector<int> ProcessWatch::awaited_in_call() const {
   if (is_cut_off()) return {0};
-  // Where the leader is there, the process with the minimum of steps delays all others.
+  // If the leader has arrived, the processes with the fewest steps delay all others.
   std::vector<int> found;
   if (context_.leads() || word(context_.segment->process(0).ready) != 0) {
     std::uint32_t fewest = kReleased, most = 0;
@@ -222,7 +222,7 @@ std::vector<int> ProcessWatch::awaited_in_messages() const {
 std::optional<Wait> ProcessWatch::wait_on_streams() const {
   std::vector<int> awaited = awaited_in_messages();
   const std::vector<int> in_calls = awaited_in_call();
-  const bool in_call = is_in_call();  // last: what is read of a call that ends meanwhile is nothing
+  const bool in_call = is_in_call();  // read last: waits of a call that ends meanwhile do not count
   if (!in_call && awaited.empty()) return std::nullopt;
   if (in_call) awaited.insert(awaited.end(), in_calls.begin(), in_calls.end());
   std::sort(awaited.begin(), awaited.end());
@@ -245,7 +245,7 @@ std::string ProcessWatch::call_in_words() const {
   return fmt::format("call {}, {}", sequence, call);
 }
 
-// Streams of this process go on, whatever they wait for; kernels do nothing any more.
+// Streams of this process continue, whatever they wait for; kernels do nothing more.
 void ProcessWatch::release_flags() {
   HostAtomics::store_release(context_.segment->words().aborted, std::uint32_t{1});
   if (const auto& of = context_.shared.connections) of->stop_kernels();

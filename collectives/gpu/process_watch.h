@@ -1,11 +1,12 @@
-// ProcessWatch: the thread that looks after a team of processes: it tells a FailureDetector who has
-// died or left, how far kernels are and what streams wait for, and looks for faults and abort.
+// ProcessWatch: the thread that watches a team of processes. It reports to a FailureDetector which
+// ranks have died or left, the progress of kernels and what streams wait for, and it checks for
+// faults and aborts.
 //
-// Where that ends the team it releases every flag that this process's streams await, and ends its
-// kernels. It also answers those who ask for memory (memory_exchange.h), and makes no CUDA call but
-// for that. Guarantees: what nobody can end any more ends within moments of the death
-// of who could; a communicator's timeout for devices ends the rest. Cost: a thread that looks every
-// 20 ms.
+// If that ends the team, it releases every flag that this process's streams wait for and stops its
+// kernels. It also answers memory requests (memory_exchange.h), and makes CUDA calls only for
+// these. Guarantees: if the only process that could complete a wait dies, the wait ends after 100
+// ms without progress; a communicator's timeout for devices ends all other waits. Cost: a thread
+// that checks every 20 ms.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ class ProcessWatch {
                InPlaceCalls& in_place);
 
   Status start();
-  void look_soon();  // something ended
+  void look_soon();  // call after something has ended
   void stop();
   void forget();  // in a forked child: the thread is the parent's
 
@@ -45,7 +46,7 @@ class ProcessWatch {
   void for_each_message_wait(const Each& each) const;
   bool is_in_call() const;
   bool is_cut_off() const;
-  std::vector<int> awaited_in_call() const;  // ranks that have not come, or not gone on
+  std::vector<int> awaited_in_call() const;  // ranks that have not arrived, or made no progress
   std::vector<int> awaited_in_messages() const;
   std::optional<Wait> wait_on_streams() const;
   const cuda::CallDescriptor& descriptor_of(int rank) const;  // of the call that it is in

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kSmallestSlot = 128;
 
-// Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
+// Why only the host joins the ranks: if processes share a GPU, all must reach rank 0's GPU.
 std::string find_ranks_apart(const Reachability& found) {
   if (found.one_owner || found.leader_reaches) return "";
   for (int a = 0; a < found.near.ranks(); ++a)
@@ -65,7 +65,7 @@ Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   RONDO_CHECK_OK(
       check(api.attribute(&minor, GpuAttribute::kMinor, device), "cuDeviceGetAttribute"));
   const int capability = 10 * major + minor;
-  // LL128 without being asked only where every path is known to keep lines whole.
+  // LL128 is a default only if every path is known to keep lines whole.
   const auto usual = [&](bool whole) {
     return static_cast<std::uint8_t>(kUsualProtocols |
                                      (whole ? bit_of(cuda::Protocol::kLL128) : 0));
@@ -178,7 +178,8 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   found.near = P2pReach(ranks);
   for (int a = 0; a < ranks; ++a) {
     if (records.reach[a].size() != n)
-      return fail(StatusCode::kRemoteError, "rank {} did not say whose memory its GPU reaches", a);
+      return fail(StatusCode::kRemoteError,
+                  "rank {} did not report which ranks' memory its GPU can access", a);
     for (int b = 0; b < ranks; ++b)
       if (records.reach[a][b] == std::byte{0}) found.near.separate(a, b);
   }

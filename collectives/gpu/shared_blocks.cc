@@ -9,15 +9,15 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr auto kBriefly = std::chrono::seconds(5);  // for an answer that is at hand
+constexpr auto kBriefly = std::chrono::seconds(5);  // for an answer that is available at once
 
-// Where `pointer` of the block at `base` is seen whose begin is seen `at`; 0: nowhere.
+// Address of `pointer` where the block at `base` starts at `at`; 0: no access.
 std::uint64_t place(std::uint64_t at, const std::byte* base, const void* pointer) {
   if (at == 0) return 0;
   return at + static_cast<std::uint64_t>(static_cast<const std::byte*>(pointer) - base);
 }
 
-// The process is gone, or this rank has given up: then it is not the memory's fault.
+// The process has ended, or this rank has given up: the memory is not the reason.
 bool is_no_answer(StatusCode status) {
   return status == StatusCode::kTimeout || status == StatusCode::kRemoteError ||
          status == StatusCode::kInvalidUsage;
@@ -98,7 +98,7 @@ void SharedBlocks::block_ends(std::uint64_t number) {
   const RelaxedCapture relaxed;
   std::erase_if(seen_, [&](const auto& block) {
     if (std::get<0>(block.first) != number) return false;
-    if (block.second.at != 0)  // a process that is gone has unmapped
+    if (block.second.at != 0)  // a process that has ended has unmapped it
       (void)exchange_.ask(std::get<2>(block.first), {MemoryNote::kUnmap, 0, block.second.at}, {},
                           net::Deadline::of(kBriefly));
     return true;

@@ -61,7 +61,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   if (plan.max_channels > 0) {
     RONDO_TRY(memory.connections, share_connections({peers, request.devices, request.around.shape,
                                                      &facts.around.near, facts.around.orders}));
-    // Some may not have been able to map another one's memory.
+    // A process may have failed to map another one's memory.
     plan.may_ll_push = memory.connections->layout().ll_push();
     if (!memory.connections->layout().meets()) plan.shared_bytes = 0;
   }

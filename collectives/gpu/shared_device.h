@@ -1,6 +1,6 @@
-// Making a ProcessTeam: ranks of several processes of a host, who know by then where all of them
-// live (reachability.h), come together. One rank of each process brings it together with the
-// leader's (rank 0's) process; what they share is made and mapped.
+// Makes the ProcessTeam of ranks in several processes of a host, which already know all ranks'
+// devices (reachability.h). One rank of each process connects it to the leader's (rank 0's)
+// process; what they share is made and mapped.
 //
 // Cost: a connection and some messages between each process and the leader's.
 #pragma once
@@ -21,7 +21,7 @@ struct SharedDeviceRequest {
   std::vector<int> devices;  // by rank; -1: in another process
   net::Deadline deadline;
   const shm::UnixListener* listener = nullptr;  // this rank's
-  auth::Digest secret{};                        // of the processes' meeting
+  auth::Digest secret{};                        // for the processes' meeting
   // By rank:
   std::vector<ProcessId> processes;
   std::vector<std::string> sockets;  // names of their listeners

@@ -11,7 +11,7 @@
 namespace rondo::gpu {
 namespace {
 
-// `holds` until the deadline, or until its caller gives up; what: "timed out while ...".
+// Waits for `holds` until the deadline or until the caller gives up; what: "timed out while ...".
 template <class Holds>
 Status wait_while_standing(Holds&& holds, const net::Deadline& deadline, const std::string& what) {
   bool gave_up = false;
@@ -60,13 +60,13 @@ bool Suspension::all_are_suspended(int rank) const {
 Status Suspension::bring_back(const net::Deadline& deadline) {
   const RelaxedCapture relaxed;
   const int processes = others_ ? others_->segment.processes() : 0;
-  // What others still write lands in what they have mapped: in memory that is gone, or in what
-  // could not be dropped.
+  // What others still write goes to what they have mapped: freed memory, or memory that could not
+  // be dropped.
   for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, false, p, deadline));
   RONDO_CHECK_OK(memory_.bring_back());
   if (!others_) return ok_status();
   HostAtomics::store_release(others_->segment.process(others_->process).resumed, round_);
-  // Counters in host memory are zeroed by the side that raises them: old ones would pass for new.
+  // Counters in host memory are zeroed by the side that raises them; old ones would pass for new.
   for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, true, p, deadline));
   return memory_.bring_back_mapped(
       [&](int process, const MemoryExchange::Question& question) -> Result<MemoryHandle> {

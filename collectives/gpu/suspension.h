@@ -1,11 +1,12 @@
-// Suspension: ncclCommSuspend and ncclCommResume for the ranks of one process, whose memory goes
-// when the last of them is suspended, and is back when the first one resumes.
+// Suspension: ncclCommSuspend and ncclCommResume for the ranks of one process. Their memory is
+// freed when the last of them suspends, and restored when the first one resumes.
 //
-// By all ranks of a communicator, after their calls: what kernels of others still write then goes
-// to memory that nobody reads. A round: processes say on their segment that they are suspended;
-// once all have, each takes memory again and says so, and asks the others for what it maps of
-// theirs. Guarantees: every wait ends with the caller's deadline; a resume() that failed, for want
-// of memory, may be tried again. Cost: DroppableMemory's, and a question a block of others.
+// Collective over the communicator, after its calls: what kernels of others still write afterwards
+// goes to memory that no rank reads. A round: each process marks on the segment that it is
+// suspended. Once all have, each allocates its memory again, marks that, and asks the others for
+// what it maps of theirs. Guarantees: every wait ends with the caller's deadline; a resume() that
+// failed for lack of memory can be tried again. Cost: that of DroppableMemory, and a request per
+// block of others.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ class ControlSegment;
 
 class Suspension {
  public:
-  // What there is where other processes have ranks, too.
+  // Only if other processes also have ranks.
   struct Others {
     ControlSegment& segment;
     MemoryExchange& exchange;
@@ -39,7 +40,7 @@ class Suspension {
 
   DroppableMemory& memory() { return memory_; }
 
-  // is_over: whether all that the process has enqueued is.
+  // is_over: whether everything that the process has enqueued has finished.
   Status suspend(int rank, const std::function<bool()>& is_over, const net::Deadline& deadline);
   Status resume(int rank, const net::Deadline& deadline);
 
@@ -47,15 +48,15 @@ class Suspension {
 
  private:
   Status wait_for(std::uint64_t round, bool resumed, int process, const net::Deadline& deadline);
-  bool all_are_suspended(int rank) const;  // as often as this one
+  bool all_are_suspended(int rank) const;  // as often as this rank
   Status bring_back(const net::Deadline& deadline);
 
   const std::vector<int> local_;
   const std::optional<Others> others_;
   DroppableMemory memory_;
   mutable std::mutex mutex_;
-  std::map<int, std::uint64_t> rounds_;  // that a rank has begun
-  std::uint64_t round_ = 0;              // that all ranks here have begun
+  std::map<int, std::uint64_t> rounds_;  // by rank: rounds that it has begun
+  std::uint64_t round_ = 0;              // rounds that all ranks of this process have begun
   std::atomic<bool> dropped_{false};
 };
 

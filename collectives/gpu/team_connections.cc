@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-// One rank a device: then there is shared memory for it beside whatever else runs.
+// Only with one rank per device: then there is enough shared memory beside other work.
 Result<bool> may_copy_in_bulk(const TeamDevices& devices) {
   if (!env::get_bool("RONDO_GPU_BULK") || devices.size() != devices.ranks()) return false;
   for (const TeamDevices::Device& device : devices) {
@@ -62,7 +62,7 @@ Status TeamConnections::make(const TeamOptions& options, const TeamDevices& devi
   if (options.orders) records.orders = options.orders();
   RONDO_TRY(const Reachability found, agree_on_reachability(records));
   facts_ = found.plan;
-  if (facts_.max_channels == 0) return ok_status();  // calls that need connections will say so
+  if (facts_.max_channels == 0) return ok_status();  // calls that need connections will fail
   RONDO_TRY(own_,
             DeviceConnections::make(devices.by_rank(), found.near, found.shape, found.orders));
   connections_ = own_.get();

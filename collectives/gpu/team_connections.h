@@ -1,9 +1,10 @@
 // TeamConnections: what kernels of several ranks share besides the callers' buffers: connections,
-// counters at which devices meet, multicast memory; and the facts that say which calls may use it.
+// counters by which devices synchronize, multicast memory; and the facts that say which calls may
+// use these.
 //
-// Of ranks that are all of this process: made here. Else the processes have made it together, and
-// this refers to theirs. Unchanged once open, but for what a tuner plugin prefers. Cost:
-// DeviceConnections', DeviceBarriers' and MulticastMemory's.
+// Made here if all ranks are in this process; else the processes have made it together, and this
+// refers to theirs. Unchanged once open, except for a tuner plugin's preferences. Cost: that of
+// DeviceConnections, DeviceBarriers and MulticastMemory.
 #pragma once
 
 #include <memory>
@@ -22,16 +23,16 @@ struct TeamOptions;
 
 class TeamConnections {
  public:
-  // processes: null where all ranks are of this one.
+  // processes: null if all ranks are in this process.
   Status open(const TeamOptions& options, const TeamDevices& devices, ProcessTeam* processes);
 
   const DevicePlanFacts& facts() const { return facts_; }
-  // Once: later ones are the same.
+  // Only the first call counts; later ones pass the same.
   void set_tuned(std::shared_ptr<const TunedWays> ways);
-  DeviceConnections* connections() const { return connections_; }     // null: none are needed
-  const DeviceBarriers* barriers() const { return barriers_.get(); }  // null: none can be
-  const MulticastMemory* multicast() const { return multicast_; }     // null: none can be
-  // What is made here, of it.
+  DeviceConnections* connections() const { return connections_; }     // null: not needed
+  const DeviceBarriers* barriers() const { return barriers_.get(); }  // null: not possible
+  const MulticastMemory* multicast() const { return multicast_; }     // null: not possible
+  // Lists what was made here.
   void list_in(DroppableMemory& droppable);
 
  private:
@@ -39,7 +40,7 @@ class TeamConnections {
   Status make_barriers(const TeamDevices& devices);
 
   DevicePlanFacts facts_;
-  std::shared_ptr<const TunedWays> tuned_;  // which facts_ refers to
+  std::shared_ptr<const TunedWays> tuned_;  // facts_ refers to it
   std::unique_ptr<DeviceConnections> own_;
   DeviceConnections* connections_ = nullptr;
   std::unique_ptr<DeviceBarriers> barriers_;

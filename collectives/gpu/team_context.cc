@@ -34,12 +34,11 @@ bool TeamContext::kernels_reach(std::span<const PostedCall> calls) const {
 }
 
 Status unlike_captures() {
-  return fail(
-      StatusCode::kInvalidUsage,
-      "Ranks of one process take part in one call from different graphs, or some while "
-      "capturing and some not: capture all of them into one graph, or each GPU's into one "
-      "of its own if the call has a kernel on each (messages have, between ranks that have a "
-      "GPU each whose kernels reach both buffers)");
+  return fail(StatusCode::kInvalidUsage,
+              "Ranks of one process make one call from different graphs, or only some of them "
+              "while capturing: capture all of them into one graph, or each GPU's into a graph of "
+              "its own if the call runs a kernel on each GPU (messages do, between ranks with a "
+              "GPU each whose kernels can access both buffers)");
 }
 
 Status TeamContext::note(GpuEvent ready) {

@@ -1,4 +1,4 @@
-// TeamContext: what the parts of a DeviceTeam share.
+// TeamContext: the state that the parts of a DeviceTeam share.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace rondo::gpu {
 
-// What the ranks of a team agreed on.
+// Options that the ranks of a team agreed on.
 struct TeamOptions {
-  std::vector<int> devices;  // [r]: where rank r lives; -1: in another process
+  std::vector<int> devices;  // [r]: device of rank r; -1: in another process
   bool reproducible = false;
   AlgorithmFilter algorithms;
-  DeviceCosts costs;                         // of the slowest rank, each
-  int min_ctas = 1, max_ctas = kNoCtaLimit;  // of a rank, over connections
-  double kernel_seconds = 0;                 // that a kernel may wait without progress; 0: no limit
-  std::shared_ptr<const topology::Graph> graph;  // of the host; null: not known
-  // Of the channels, where all ranks are of this process; empty: rank after rank. While the team is
-  // made.
+  DeviceCosts costs;                         // each of the slowest rank
+  int min_ctas = 1, max_ctas = kNoCtaLimit;  // per rank, over connections
+  double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
+  std::shared_ptr<const topology::Graph> graph;  // of the host; null: unknown
+  // Orders of the channels, if all ranks are in this process; empty: rank after rank. Called while
+  // the team is made.
   std::function<ChannelOrders()> orders = {};
 };
 
@@ -44,41 +44,42 @@ struct TeamContext {
   TeamContext& operator=(const TeamContext&) = delete;
 
   const TeamOptions options;
-  const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are of this process
+  const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are in this process
   TeamDevices devices;
   const bool implicit_order = LaunchTurn::is_wanted();
   StreamOrder order;
-  std::optional<Suspension> own_suspension;  // where all ranks are of this process
+  std::optional<Suspension> own_suspension;  // only if all ranks are in this process
   TeamConnections connections;
-  std::vector<StreamEvent> parts_over;  // by place: after its part of what touches all ranks
+  std::vector<StreamEvent> parts_over;  // [place]: after its part of what touches all ranks
 
   Suspension& suspension() { return processes ? processes->suspension() : *own_suspension; }
 
-  bool is_alone() const { return devices.here().size() == 1; }  // a rank here
+  bool is_alone() const { return devices.here().size() == 1; }  // only one rank is in this process
 
-  // Where a launch of this rank goes: its stream, or the device's own one where another thread may
-  // be the one that launches and the stream's handle would mean another stream on it.
+  // site_of(): a launch of this rank, on its stream. site_for_any_thread(): on the device's own
+  // stream, if the handle would name another stream on the thread that launches.
   LaunchPosition site_of(int rank, const RankStreams::Use& use) const {
     return {devices.place_of(rank), use.stream, use.capture, use.ready, false};
   }
   LaunchPosition site_for_any_thread(int rank, const RankStreams::Use& use) const;
 
-  // Streams of the rank that posts now, where nobody has noted yet where they stand: it posts last,
-  // so what it completes is launched before it goes on, as a rule on these very streams.
+  // Streams of the rank that posts now whose position has no event yet. This rank posts last, so
+  // what it completes is launched before it continues, usually on these very streams.
   std::vector<RankStreams::Use> unnoted;
   int posting = 0;  // that rank
-  // Whether threads that launch have the stream's device current: until one had not.
+  // True until a thread that launches did not have the stream's device current.
   bool is_current = true;
-  // Before another stream waits for it.
+  // Records the event if it is of `unnoted`. Call before another stream waits for it.
   Status note(GpuEvent ready);
 
-  // Whether kernels of every device here may touch the buffers of all these calls. Costs a driver
-  // call a buffer and device, where the memory has an access list of its own.
+  // Whether kernels of every device of this process can access the buffers of all these calls.
+  // Cost: a driver call per buffer and device, for memory with its own access list.
   bool kernels_reach(std::span<const PostedCall> calls) const;
 
-  // Before a launch: its stream waits for where those of the calls stood, and for launches before.
+  // Before a launch: its stream waits for the streams of these calls and for earlier launches.
   Status begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls);
-  // The same for messages of ranks of these devices (bits: placement); RankOrder follows.
+  // The same for messages of ranks of these devices (bits: placement). RankOrder orders what
+  // follows.
   Status begin_messages(const LaunchPosition& site, std::span<const PostedCall> calls,
                         std::uint64_t placement);
 

@@ -1,8 +1,8 @@
-// TeamDevices: where the ranks of a communicator live, and the CUDA devices of this process among
-// that: opened to each other's memory, with all kernels loaded.
+// TeamDevices: the devices of a communicator's ranks. Those of this process have access to each
+// other's memory enabled and all kernels loaded.
 //
-// Unchanged once open. RankPlacement number the devices of this process, in the order of their
-// first ranks. Cost: loading every kernel, some milliseconds a device.
+// Unchanged once open. Places number the devices of this process, in the order of their first
+// ranks. Cost: loading every kernel, some milliseconds per device.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ class TeamDevices {
  public:
   struct Device {
     int device = -1;
-    std::vector<int> ranks;  // that live there
-    int max_ctas = 1;        // of a direct launch
+    std::vector<int> ranks;  // on this device
+    int max_ctas = 1;        // per direct launch
   };
 
-  // by_rank: -1 in another process. graph: of the host, by which NCCL_P2P_LEVEL counts; or null.
+  // by_rank: -1: in another process. graph: of the host, for NCCL_P2P_LEVEL; may be null.
   TeamDevices(std::vector<int> by_rank, std::shared_ptr<const topology::Graph> graph);
   Status open();
 
@@ -43,7 +43,7 @@ class TeamDevices {
   std::vector<int> numbers() const;      // CUDA's, by place
   std::vector<int> first_ranks() const;  // by place
 
-  // Whether each of them reaches the memory of all others.
+  // Whether each device reaches the memory of all others.
   bool all_reach() const { return all_reach_; }
 
  private:

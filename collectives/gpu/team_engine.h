@@ -1,4 +1,4 @@
-// TeamEngine: a rank of a DeviceTeam.
+// TeamEngine: the GpuEngine of one rank of a DeviceTeam. Forwards to the team, at no other cost.
 #pragma once
 
 #include <memory>

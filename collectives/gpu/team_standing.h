@@ -1,7 +1,8 @@
-// TeamStanding: whether a team of processes goes on: the communicators of its ranks here, while
-// they live, and whether it has been released: then nothing waits any more and nothing is launched.
+// TeamStanding: whether a team of processes may continue: the communicators of its ranks in this
+// process, while they live, and whether the team has been released. A released team waits for
+// nothing and launches nothing.
 //
-// Safe from any thread. Cost: a mutex, and what the hooks say.
+// Thread-safe. Cost: a mutex, and that of the hooks.
 #pragma once
 
 #include <atomic>
@@ -19,15 +20,15 @@ class TeamStanding {
   void join(ProcessHooks* hooks);
   void leave(ProcessHooks* hooks);
 
-  Status check();            // an error once a communicator was ended or has a fault
-  net::Deadline deadline();  // of a communicator's timeout, and while all stand
-  double device_seconds();   // that a device may wait; 0: no limit
+  Status check();            // an error once a communicator has ended or has a fault
+  net::Deadline deadline();  // a communicator's timeout, while check() is ok
+  double device_seconds();   // limit of a device's waits; 0: none
 
   bool is_released() const { return released_; }
   void release() { released_ = true; }
-  // A fault of the first communicator, and the release of the team.
+  // Raises the fault at the first communicator and releases the team.
   void blame(Fault fault);
-  bool has_ended(int rank);  // its process
+  bool has_ended(int rank);  // whether its process has ended
   std::string name_of(int rank);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 tuner::About about(const CommunicatorState& state) {
   const Membership& members = state.members;
-  // Alike on all ranks, and tells nothing of their secret.
+  // Equal on all ranks, and reveals nothing of their secret.
   const auto digest = state.secret.derive("tuner plugin").bytes();
   tuner::About about;
   std::memcpy(&about.communicator, digest.data(), sizeof(about.communicator));
@@ -23,7 +23,7 @@ tuner::About about(const CommunicatorState& state) {
   return about;
 }
 
-// All ranks see all digests, so all are here, or none is.
+// All ranks see all digests, so all of them call this, or none does.
 Result<std::string> refusal(const TunedWays& own, int other, const Membership& members,
                             bootstrap::Session& session) {
   RONDO_TRY(const auto all, session.all_gather(own.encode()));

@@ -1,11 +1,10 @@
 // Tuning: the ranks of a communicator on GPUs ask their tuner plugin, once, and compare its
 // answers.
 //
-// By all ranks at once, after all are bound (binding.h). Guarantees: all plan by the same answers
+// Collective, after all ranks are bound (binding.h). Guarantees: all ranks plan by the same answers
 // from then on, or all are refused, with the first call on which two ranks' plugins differ. So a
-// plugin whose answers change from call to call can make no two ranks choose differently. Cost:
-// what ask_tuner() says, and an exchange of 8 bytes a rank; of some hundred more where answers
-// differ.
+// plugin whose answers change from call to call cannot make two ranks choose differently. Cost:
+// that of ask_tuner(), and an exchange of 8 bytes per rank, of some hundred more if answers differ.
 #pragma once
 
 #include <string>
@@ -17,7 +16,8 @@
 
 namespace rondo::gpu {
 
-// Why all ranks are refused, as each concludes by itself; "": they agree. An error is this rank's.
+// Why all ranks are refused, which each finds by itself; "": they agree. An error is only this
+// rank's.
 Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin);
 

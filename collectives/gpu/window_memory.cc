@@ -19,7 +19,7 @@ Status flush_writes(int device) {
   return check(gpu_api()->flush_direct_writes(), "cuFlushGPUDirectRDMAWrites");
 }
 
-// Whole pages of the host, of a file of the whole allocation: those that hold the window.
+// Whole host pages that hold the window, in a dmabuf file of the whole allocation.
 Result<WindowSide> by_file(std::byte* begin, std::size_t bytes, Fd* file) {
   const auto page = static_cast<std::uintptr_t>(getpagesize());
   const auto down = [&](std::uintptr_t at) { return at / page * page; };
@@ -81,8 +81,8 @@ WindowMemory WindowMemory::of(void* pointer, std::size_t bytes, int device,
   }
   if (info.kind != GpuMemory::kDevice) {
     window.why_not =
-        "it is managed or pageable memory, which moves while adapters write it: "
-        "allocate it with ncclMemAlloc, cudaMalloc or cudaHostAlloc";
+        "it is managed or pageable memory, which can move while NICs write to it: allocate it with "
+        "ncclMemAlloc, cudaMalloc or cudaHostAlloc";
     return window;
   }
   const auto rules = GpuDirectRules::from_environment();
@@ -91,7 +91,7 @@ WindowMemory WindowMemory::of(void* pointer, std::size_t bytes, int device,
     return window;
   }
   GpuDirectFacts facts = gpu_direct_facts(device, network, near);
-  facts.reads_back = false;  // nobody but the program knows when: it has seen a word
+  facts.reads_back = false;  // only the program knows when: it has seen a word
   const GpuDirectVerdict receives = gpu_direct(*rules, facts, false);
   const GpuDirectVerdict sends = gpu_direct(*rules, facts, true);
   const bool written = !receives.kinds.empty(), sent = !sends.kinds.empty();

@@ -1,10 +1,10 @@
-// WindowMemory: how a window of a rank on a GPU is named to a network that writes into it by
-// itself, and that may read from it what the rank puts elsewhere.
+// WindowMemory: how a network addresses a window of a rank on a GPU, to write into it one-sided and
+// to read what the rank puts elsewhere.
 //
-// Pinned memory is the host's, to any network. Memory of the GPU is for adapters that reach it
-// (GPUDirect, decided as for slots: transport/proxy/gpu_direct.h): by a dmabuf file of its
-// allocation, else by its address. Guarantees: `ways` are to be tried in order; files are open as
-// long as this lives; where there is no way, `why_not` says why. Cost: some driver calls a window.
+// Pinned memory is host memory to any network. GPU memory needs adapters that reach it (GPUDirect,
+// decided as for slots: transport/proxy/gpu_direct.h): by a dmabuf file of its allocation, else by
+// its address. Guarantees: `ways` are in the order to try them; files are open as long as this
+// object lives; if there is no way, `why_not` has the reason. Cost: some driver calls per window.
 //
 //   const WindowMemory named = WindowMemory::of(pointer, bytes, device, network, near);
 //   for (const WindowSide& side : named.ways) ... register side.memory ...
@@ -20,14 +20,14 @@
 namespace rondo::gpu {
 
 struct WindowMemory {
-  // pointer: as the program has it, of a window that the device reaches; the device is current.
+  // pointer: the program's, of a window that the device reaches; the device must be current.
   static WindowMemory of(void* pointer, std::size_t bytes, int device, const net::Network& network,
                          const topology::NearNics& near);
 
   std::vector<WindowSide> ways;
   std::string why_not;
   std::vector<Fd> files;  // dmabuf
-  // What a put that is to leave from it by itself says in place of the GPU's address.
+  // Address that a one-sided put from the window gives in place of the GPU's address.
   std::byte* named = nullptr;
 };
 

@@ -10,7 +10,8 @@
 
 namespace rondo {
 
-// Two texts of this rank at once: two fibers of this thread, inside those that already run on it.
+// Runs two algorithms of this rank at once: two fibers of this thread, inside the fibers that
+// already run on it.
 void ConnectedCalls::run_two(const std::function<void()>& first,
                              const std::function<void()>& second) {
   const Waiter::Supervisor before = host_.waiter.supervisor();
@@ -71,7 +72,7 @@ Status ConnectedCalls::run_connected(const host::HostCall& call, const Plan& pla
   return remote_.flush();
 }
 
-// Inputs are scaled inside the host already where the operation is PreMulSum.
+// With PreMulSum, inputs are already scaled inside the host, so hosts exchange plain sums.
 Status ConnectedCalls::run_hierarchical(const host::HostCall& call, const Plan& plan) {
   host::HostCall between = call;
   if (between.op == RedOp::kPreMulSum) between.op = RedOp::kSum;

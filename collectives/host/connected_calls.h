@@ -1,6 +1,6 @@
-// ConnectedCalls: collectives along connections, within hosts and between them: what a rank lends
-// to kernels/host/run_connected and run_hierarchical. Cost: connections are made at their first
-// use.
+// ConnectedCalls: runs collectives along connections, within hosts and between them. It provides a
+// rank's connections and scratch memory to kernels/host/run_connected and run_hierarchical. Cost:
+// connections are made at first use.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class ConnectedCalls : RankPart {
   host::ConnectedCall lend_connections(const host::HostCall& call);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);
 
-  std::vector<std::byte> scratch_;  // a slot, for PreMulSum along connections
+  std::vector<std::byte> scratch_;  // one slot, for PreMulSum along connections
 };
 
 }  // namespace rondo

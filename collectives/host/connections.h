@@ -13,14 +13,14 @@
 
 namespace rondo {
 
-// Lanes of a pair of ranks: the channels of collectives, and point to point.
+// Lanes of a pair of ranks: lanes for collectives come first, then point-to-point messages.
 inline constexpr int kPointToPointLane = 2;
-inline constexpr int kPutLane = 3;  // puts that cannot be written in place
+inline constexpr int kPutLane = 3;  // puts that cannot be written directly
 
 class Connections {
  public:
-  // local_rank, and for every rank of the communicator its local rank on this host or -1.
-  // `links` leads to ranks on other hosts; null where there are none.
+  // local_rank: this rank's. locals: for every rank of the communicator its local rank on this
+  // host, or -1. links: to ranks on other hosts; null if there are none.
   Connections(std::shared_ptr<shm::HostSegment> segment, int local_rank, std::vector<int> locals,
               RemoteLinks* links)
       : segment_(std::move(segment)),

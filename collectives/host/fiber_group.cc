@@ -12,8 +12,8 @@ namespace {
 
 namespace context = boost::context;
 constexpr std::size_t kStackBytes = 256 << 10;
-constexpr int kBusyRounds = 4;  // rounds in which nobody got anywhere, before yielding the core
-constexpr int kYieldingRounds = 200;  // and before sleeping
+constexpr int kBusyRounds = 4;        // rounds without progress before yielding the core
+constexpr int kYieldingRounds = 200;  // rounds without progress before sleeping
 
 thread_local FiberGroup* current_group = nullptr;
 
@@ -32,7 +32,7 @@ struct FiberGroup::State {
   FiberIdentity thread;
   FiberSwitch thread_switch;
   bool progress = false;
-  std::vector<FutexWait> bells;  // room for all: a scheduler that throws would unwind its fibers
+  std::vector<FutexWait> bells;  // reserved: an exception here would unwind the fibers
 };
 
 FiberGroup* FiberGroup::current() { return current_group; }
@@ -102,8 +102,8 @@ void FiberGroup::run(std::span<const Task> tasks) {
 }
 
 void FiberGroup::sleep_on_bells() {
-  // The fibers' conditions are not checked between setting `parked` and sleeping, so the sleep is
-  // short: it only keeps a stalled group from burning its core.
+  // The sleep is short because the fibers' conditions are not checked between setting `parked` and
+  // sleeping. It only keeps a stalled group from using its core.
   constexpr std::int64_t kShortSleep = 200'000;  // ns
   state_.bells.clear();
   for (const Task& task : state_.tasks) {

@@ -1,9 +1,9 @@
-// FiberGroup: runs several ranks' work on one thread, switching wherever a rank waits.
+// FiberGroup: runs the work of several ranks on one thread and switches fibers when a rank waits.
 //
-// Needed where one thread drives several ranks of a group (ncclCommInitAll's style): each must make
-// progress while another waits for it. Guarantees: round robin; when every fiber waits, the thread
-// yields the core and then sleeps on all their doorbells, at most 0.2 ms at a time.
-// Cost: about 50 ns a switch (Boost.Context); stacks are pooled per thread.
+// Needed if one thread drives several ranks of a group (ncclCommInitAll's style): each must make
+// progress while another waits for it. Guarantees: round robin; if every fiber waits, the thread
+// yields the core, then sleeps on all their doorbells, at most 0.2 ms at a time. Cost: about 50 ns
+// per switch (Boost.Context); stacks are pooled per thread.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ class FiberGroup {
     std::uint8_t* parked;  // the rank's doorbell
     std::uint32_t* bell;
   };
-  // Runs all tasks to their ends. Tasks must not throw.
+  // Runs all tasks to completion. Tasks must not throw.
   static void run(std::span<const Task> tasks);
 
   // The group whose fiber is running on this thread, or null.
   static FiberGroup* current();
-  // Lets the other fibers run; returns when it is this one's turn again. `fresh`: a wait begins,
-  // so the fiber has got somewhere since it was last suspended.
+  // Lets the other fibers run; returns at this fiber's next turn. `fresh`: a new wait begins, so
+  // the fiber has made progress since it was last suspended.
   void suspend(bool fresh);
 
  private:

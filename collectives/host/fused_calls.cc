@@ -17,8 +17,6 @@ std::uint64_t digest_of(std::span<const host::Segment> segments) {
 
 }  // namespace
 
-// Fills `segments` with the collectives at the head of `calls` that run as one (messages between
-// them run later anyway) and returns how many calls that covers; 1 where the first runs alone.
 std::size_t FusedCalls::collect(std::span<const Call> calls) {
   segments_.clear();
   if (calls.size() < 2 || !is_fusable(facts_, calls[0].record)) return 1;
@@ -44,7 +42,7 @@ Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   as_group.fused = true;
   const Result<Plan> made = make_plan(as_group, shape);
   if (!made.ok() || made->strategy != Strategy::kDirect) {
-    // NCCL_ALGO asks for an algorithm along connections, or for none: the calls run one by one.
+    // NCCL_ALGO requests an algorithm along connections, or excludes all: the calls run one by one.
     for (const host::Segment& segment : segments_) {
       Call single = first;
       single.record.count = segment.count;

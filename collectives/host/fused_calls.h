@@ -1,7 +1,7 @@
-// FusedCalls: small collectives of a group, run as one.
+// FusedCalls: runs small collectives of a group as one.
 //
-// Guarantees: all ranks fuse the same calls, or the ranks that did not are told of as different
-// calls. Cost: no allocation once a group of that length was run.
+// Guarantees: all ranks fuse the same calls; a rank that does not is reported as making different
+// calls. Cost: no allocation after the first group of the same length.
 #pragma once
 
 #include <functional>
@@ -17,21 +17,21 @@ namespace rondo {
 
 class FusedCalls : RankPart {
  public:
-  // last_plan: told what a fused call ran as.
+  // last_plan: set to the plan of a fused call.
   FusedCalls(RankContext& context, Communicator::Choice& last_plan)
       : RankPart(context), last_plan_(last_plan) {}
 
-  // Keeps the collectives at the head of `calls` that run as one (messages between them run later
-  // anyway); how many calls that covers, 1 where the first runs alone.
+  // Keeps the collectives at the head of `calls` that run as one; messages between them run later
+  // in any case. Returns the number of calls covered; 1 if the first call runs alone.
   std::size_t collect(std::span<const Call> calls);
   std::size_t collected() const { return segments_.size(); }
-  // Runs what was collected, or one by one where the plan wants no fused call.
+  // Runs the collected calls as one, or one by one if the plan allows no fused call.
   using RunAlone = std::function<Status(const Call&)>;
   Status run(const Call& first, const RunAlone& run_alone);
 
  private:
   Communicator::Choice& last_plan_;
-  std::vector<host::Segment> segments_;  // of the fused call in progress
+  std::vector<host::Segment> segments_;  // segments of the fused call in progress
 };
 
 }  // namespace rondo

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// A call of a communicator of one rank: a copy, scaled for PreMulSum.
+// A call of a communicator with one rank: a copy, scaled for PreMulSum.
 void run_alone(const Call& call) {
   const CallRecord& record = call.record;
   const std::size_t bytes = record.count * size_of(record.type);
@@ -32,7 +32,7 @@ host::Carrier carrier_of(Protocol protocol) {
   }
 }
 
-// Whether input and output are one buffer (or one is a part of the other, in NCCL's in-place rule).
+// True if input and output are one buffer, or one is part of the other by NCCL's in-place rule.
 bool in_place(const Call& call, int rank) {
   if (call.send == call.receive) return true;
   const std::size_t offset =
@@ -49,7 +49,7 @@ void HostEngine::set_budget(const Waiter::Budget& alone) {
   host_.waiter.set_budget(alone);
 }
 
-// On a stream's thread the core belongs to what the program computes meanwhile: sleep soon.
+// On a stream's thread the program may use the core for its own computation: sleep soon.
 void HostEngine::choose_budget(bool beside) {
   constexpr Waiter::Budget kBesideTheProgram{200, 1};
   if (beside == beside_the_program_) return;
@@ -68,7 +68,7 @@ Status HostEngine::run_group(std::span<const Call> calls) {
       one_sided = true;
       ++i;
     } else if (const std::size_t fused = fused_.collect(calls.subspan(i)); fused > 1) {
-      messages |= fused_.collected() < fused;  // those in between, perhaps
+      messages |= fused_.collected() < fused;  // possibly between the fused calls
       one_sided |= fused_.collected() < fused;
       RONDO_CHECK_OK(
           fused_.run(calls[i], [this](const Call& call) { return run_collective(call); }));
@@ -82,7 +82,8 @@ Status HostEngine::run_group(std::span<const Call> calls) {
   return one_sided ? one_sided_.run(calls) : ok_status();
 }
 
-// A call without data moves nothing and waits for nobody, but peers may have made it with some.
+// A call without data moves nothing and waits for no rank. It is announced because peers may have
+// made it with data.
 Status HostEngine::announce_empty(const CallRecord& record) {
   call_.record = record;
   host::Announcer announcer(host_, record);
@@ -101,7 +102,8 @@ Status HostEngine::run_collective(const Call& call) {
   if (!(call.record == planned_for_)) {
     const Result<Plan> made = make_plan(facts_, call.record);
     if (!made.ok()) {
-      // The same on every rank that makes this call; who makes another must not wait in vain.
+      // Planning fails on every rank that makes this call. Announced so that a rank that makes
+      // another call does not wait in vain.
       (void)announce_empty(call.record);
       return made.error();
     }
@@ -121,7 +123,7 @@ Status HostEngine::run_collective(const Call& call) {
   host_call.op = call.record.op;
   host_call.root = call.record.root;
   host_call.scalar = call.scalar.data();
-  std::int32_t token = 1, tokens = 0;  // a barrier between hosts: each sum has all ranks' tokens
+  std::int32_t token = 1, tokens = 0;  // a barrier between hosts is a sum of tokens
   if (call.record.collective == Collective::kBarrier && facts_.hosts > 1) {
     host_call.input = &token;
     host_call.output = &tokens;
@@ -149,15 +151,15 @@ Status HostEngine::run_collective(const Call& call) {
   return result;
 }
 
-// A v-collective: messages, or reductions one after another, which are calls of their own behind
-// the announcement of the whole.
+// A v-collective runs as messages, or as reductions one after another; these are announced as
+// separate calls after the whole.
 Status HostEngine::run_parts(const Call& whole) {
   if (whole.record.collective != Collective::kReduceScatterV)
     return messages_.run_announced(*whole.parts, whole.record);
   if (members_.size > 1) RONDO_CHECK_OK(announce_empty(whole.record));
   for (const Call& part : *whole.parts) {
     Call reduction = part;
-    reduction.scalar = whole.scalar;  // PreMulSum's may have come late
+    reduction.scalar = whole.scalar;  // PreMulSum's scalar may have been read late
     RONDO_CHECK_OK(run_collective(reduction));
   }
   return ok_status();

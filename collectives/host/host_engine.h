@@ -1,9 +1,9 @@
-// HostEngine: does a rank's calls in host memory: plans a collective, then runs it directly within
-// the host, along connections, as messages, or fused with its neighbours of the group.
+// HostEngine: runs a rank's calls in host memory. It plans a collective, then runs it directly
+// within the host, along connections, as messages, or fused with adjacent calls of its group.
 //
-// Guarantees: returns when the call's bytes and credits have left this rank, or with the rank's
-// fault. One thread at a time, inside the communicator's entrance. Cost: an uncontended call adds a
-// plan lookup to its algorithm.
+// Guarantees: returns when the call's data and credits have left this rank, or with the rank's
+// fault. Called by one thread at a time, inside the communicator's entrance. Cost: an uncontended
+// call adds a plan lookup to its algorithm.
 #pragma once
 
 #include <span>
@@ -28,12 +28,12 @@ class HostEngine : RankPart {
         connected_(context),
         fused_(context, last_plan_) {}
 
-  // Collectives first, then all sends and receives at once, then puts and signals.
+  // Order: collectives, then all sends and receives at once, then puts and signals.
   Status run_group(std::span<const Call> calls);
   Status run_collective(const Call& call);
   const Communicator::Choice& last_plan() const { return last_plan_; }
 
-  // How long waits spin: less where the program computes beside them.
+  // How long waits spin: shorter if the program computes at the same time.
   void set_budget(const Waiter::Budget& alone);
   void choose_budget(bool beside);
 
@@ -46,7 +46,7 @@ class HostEngine : RankPart {
   MessageCalls messages_;
   ConnectedCalls connected_;
   FusedCalls fused_;
-  CallRecord planned_for_;  // the newest call that was planned: programs repeat their calls
+  CallRecord planned_for_;  // the newest planned call: programs repeat their calls
   Plan plan_;
   Waiter::Budget alone_budget_;
   bool beside_the_program_ = false;

@@ -24,7 +24,7 @@ Result<std::unique_ptr<HostStream>> HostStream::open() {
 HostStream::~HostStream() {
   if (!thread_.joinable()) return;
   if (made_in_ != fork_generation()) {
-    thread_.detach();  // it exists in the parent alone
+    thread_.detach();  // the thread exists only in the parent
     return;
   }
   {
@@ -86,7 +86,7 @@ void HostStream::serve() {
     queue_.pop_front();
     lock.unlock();
     Status result = guarded("the work of a stream", work);
-    work = nullptr;  // what it captured may end with it, outside the lock
+    work = nullptr;  // captured objects are destroyed here, outside the lock
     if (!result.ok() && error_to_record_.ok()) error_to_record_ = copy_of(result.error());
     lock.lock();
     ++finished_;

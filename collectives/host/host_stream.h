@@ -1,9 +1,10 @@
-// HostStream: a queue of work and the thread that does it in order. What a CUDA stream is to a GPU.
+// HostStream: a queue of work and the thread that runs it in order. The host's equivalent of a CUDA
+// stream.
 //
-// Guarantees: work runs in the order of submit(); synchronize() returns when all that was submitted
-// before it is done, with the first error since the last synchronize(); destruction drains the
-// queue. Cost: a mutex and perhaps a wake-up per submit; nothing of it is in a communicator's
-// inline path. A forked child has no thread: submit() then fails.
+// Guarantees: work runs in the order of submit(); synchronize() returns when all work submitted
+// before it has finished, with the first error since the last synchronize(); the destructor
+// finishes the queue. Cost: a mutex and possibly a wake-up per submit; a communicator's inline path
+// uses none of it. A forked child has no thread: submit() then fails.
 #pragma once
 
 #include <condition_variable>
@@ -27,13 +28,13 @@ class HostStream {
   HostStream& operator=(const HostStream&) = delete;
 
   Status submit(std::function<Status()> work);
-  // Finishes `completion` once all that was submitted before is done, with the first error since
-  // the last record().
+  // Finishes `completion` when all work submitted before it has finished, with the first error
+  // since the last record().
   Status record(std::shared_ptr<Completion> completion);
   Status synchronize();
-  Status first_error() const;  // what synchronize() would return, kept
-  bool idle() const;           // everything submitted is done
-  // Whether the caller is the thread of some stream: then the program computes beside it.
+  Status first_error() const;  // what synchronize() would return; does not clear it
+  bool idle() const;           // all submitted work has finished
+  // True if the caller is the thread of any stream: the program then computes at the same time.
   static bool serves_here();
   bool on_this_thread() const { return thread_.is_this_thread(); }
 
@@ -46,7 +47,7 @@ class HostStream {
   std::deque<std::function<Status()>> queue_;
   std::uint64_t submitted_ = 0, finished_ = 0;
   Status first_error_;
-  Status error_to_record_;  // of the serving thread alone
+  Status error_to_record_;  // used only by the serving thread
   bool closing_ = false;
   std::uint32_t made_in_;
   Thread thread_;

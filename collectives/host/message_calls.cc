@@ -10,7 +10,7 @@ namespace {
 
 std::size_t bytes_of(const Call& call) { return call.record.count * size_of(call.record.type); }
 
-// Messages of a rank to itself: the k-th send meets the k-th receive.
+// Messages of a rank to itself: the k-th send matches the k-th receive.
 Status run_self(std::span<const Call> calls, int rank) {
   const auto to_self = [&](const Call& call) {
     return is_point_to_point(call) && call.peer == rank;
@@ -65,7 +65,6 @@ Status MessageCalls::run(std::span<const Call> calls, const CallRecord* whole) {
   return ok ? remote_.flush() : faults_.why_it_ended();
 }
 
-// Collectives without a text over connections, as messages between the ranks.
 Status MessageCalls::run_collective(const Call& call) {
   const CallRecord& record = call.record;
   const std::size_t block = record.count * size_of(record.type);
@@ -105,8 +104,6 @@ Status MessageCalls::run_collective(const Call& call) {
   return run_announced(messages, record);
 }
 
-// Messages that make up a collective: announced as such, so that ranks that call something else are
-// found, and named by it in every fault.
 Status MessageCalls::run_announced(std::span<const Call> messages, const CallRecord& whole) {
   if (members_.size == 1) return run(messages, &whole);
   call_.record = whole;

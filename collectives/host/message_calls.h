@@ -1,9 +1,9 @@
-// MessageCalls: sends and receives of a rank, and the collectives that are made of them.
+// MessageCalls: sends and receives of a rank, and the collectives that consist of them.
 //
-// Those to itself are paired up, the k-th send with the k-th receive; all others move at once.
-// Guarantees: messages that make up a collective are announced as such, so that ranks that call
-// something else are found, and every fault names the collective. Cost: no allocation once a group
-// of that length was run.
+// A rank's messages to itself are paired, the k-th send with the k-th receive; all others move at
+// the same time. Guarantees: messages of a collective are announced as that collective, so ranks
+// that call something else are found, and every fault names the collective. Cost: no allocation
+// after the first group of the same length.
 #pragma once
 
 #include <span>
@@ -19,14 +19,14 @@ class MessageCalls : RankPart {
  public:
   explicit MessageCalls(RankContext& context) : RankPart(context) {}
 
-  // The sends and receives among `calls`. whole: the collective that they make up, if they do.
+  // Runs the sends and receives among `calls`. whole: the collective that they form, or null.
   Status run(std::span<const Call> calls, const CallRecord* whole = nullptr);
   Status run_announced(std::span<const Call> messages, const CallRecord& whole);
-  // A collective without a text over connections.
+  // A collective that has no algorithm along connections.
   Status run_collective(const Call& call);
 
  private:
-  std::vector<host::Message> messages_;  // of the group in progress
+  std::vector<host::Message> messages_;  // messages of the group in progress
 };
 
 }  // namespace rondo

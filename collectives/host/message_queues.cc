@@ -48,7 +48,7 @@ void MessageQueues::finish_arrival(Arrival* arrival) {
   if (!arrival->claimed) return;
   const Receive& receive = *arrival->claimed;
   if (receive.request == nullptr) {
-    // Cancelled: the message has come for nobody.
+    // Cancelled: the message is dropped.
   } else if (fits(receive, arrival->from, arrival->bytes)) {
     if (arrival->bytes > 0) std::memcpy(receive.out, arrival->data.data(), arrival->bytes);
     receive.request->finish(ok_status(), arrival->from.peer);
@@ -74,8 +74,9 @@ std::string MessageQueues::what_has_come(int from) const {
       list += fmt::format("{}{} bytes with tag {} from rank {}", list.empty() ? "" : ", ",
                           arrival.bytes, arrival.from.tag, arrival.from.peer);
   }
-  if (count == 0) return "nothing else has come from it";
-  return fmt::format("what has come: {}{}", list, count > kListedMessages ? ", ..." : "");
+  if (count == 0) return "no other message from it has arrived";
+  return fmt::format("messages that have arrived: {}{}", list,
+                     count > kListedMessages ? ", ..." : "");
 }
 
 void MessageQueues::cancel(const Completion* request, double waited) {
@@ -106,7 +107,7 @@ bool MessageQueues::cancel_receive(const Completion* request, double waited) {
   return true;
 }
 
-// Where the request is of a message that is under way between this rank and that one.
+// Cancels the request of a message in progress between this rank and `rank`.
 bool MessageQueues::cancel_with(int rank, const Completion* request, double waited) {
   Peer& peer = peers[static_cast<std::size_t>(rank)];
   const auto is_it = [&](const auto& each) { return each.request.get() == request; };
@@ -120,7 +121,7 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
     if (both != unexpected.end())
       why = fmt::format(
           "which itself sends {} bytes with tag {} to rank {}: each waits for the other to "
-          "receive; let one of them receive first, or use isend",
+          "receive; make one of them receive first, or use isend",
           both->bytes, both->from.tag, members_.rank);
     it->second.request->finish(fail(
         StatusCode::kTimeout, "rank {} waited {:.3g} s to send {} bytes with tag {} to {}, {}",
@@ -139,12 +140,12 @@ bool MessageQueues::cancel_with(int rank, const Completion* request, double wait
   const bool coming = peer.incoming && is_it(*peer.incoming);
   const bool leaving = std::any_of(peer.out.begin(), peer.out.end(), is_it);
   if (!coming && !leaving) return false;
-  const std::string broken = fmt::format("rank {} waited {:.3g} s in a message with {}",
+  const std::string broken = fmt::format("rank {} waited {:.3g} s to finish a message with {}",
                                          members_.rank, waited, members_.name_of(rank));
   if (!coming) return fail_peer(rank, broken), true;
   peer.incoming->request->finish(fail(StatusCode::kTimeout, "{}", broken));
   peer.incoming->request = nullptr;
-  peer.incoming->out = nullptr;  // the rest is dropped
+  peer.incoming->out = nullptr;  // the remaining data is dropped
   return true;
 }
 
@@ -169,9 +170,9 @@ void MessageQueues::end_all(const Error& error) {
   posted.clear();
   unexpected.clear();
   (void)guarded("messages", [&] {
-    faults_.raise(faults_.make(error.code, members_.rank,
-                               fmt::format("{} had to end its messages: {}",
-                                           members_.name_of(members_.rank), error.text)));
+    faults_.raise(faults_.make(
+        error.code, members_.rank,
+        fmt::format("{} cancelled its messages: {}", members_.name_of(members_.rank), error.text)));
     return ok_status();
   }).ok();
 }
@@ -235,7 +236,8 @@ bool MessageQueues::has_left(int rank) const {
   return !host_.peers[local].same_process && has_ended(members_.process_of(local));
 }
 
-// Twice in a row: what it had sent before has been taken by then.
+// A rank counts as gone only if two checks in a row see it: by then all that it sent has been
+// received.
 void MessageQueues::look_for_ended() {
   const std::int64_t now = now_ns();
   if (aborted || now - last_look_ns < kLookPeriod) return;

@@ -1,9 +1,9 @@
-// MessageQueues: the messages with tags of one rank that are under way: what it sends, what came
-// before its receive, which receives wait; and how they end without their message: cancelled,
-// aborted, their peer gone.
+// MessageQueues: the tagged messages of one rank that are in progress: its sends, messages that
+// arrived before their receive, and waiting receives. Also ends requests without their message:
+// cancelled, aborted, or the peer is gone.
 //
-// Called with the owner's lock (tagged_messages.h). Guarantees: every request that leaves a queue
-// has been finished, once. Cost: a search through the queues, for a match or an end.
+// Called with the owner's lock held (tagged_messages.h). Guarantees: every request that leaves a
+// queue has been finished exactly once. Cost: a search through the queues per match or end.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ class MessageQueues : RankPart {
     int tag = 0;
     DataType type = DataType::kUint8;
   };
-  // The first slot of a message says which of these it is; so do all others.
+  // Every slot of a message carries its kind.
   enum Kind : std::uint8_t {
     kEager = 1,   // root: tag; the bytes follow
-    kOffer = 2,   // root: tag, count: bytes; its id is in the slot
+    kOffer = 2,   // root: tag; count: bytes; the slot holds its id
     kGrant = 3,   // root: id of an offer; the receiver is ready
-    kRefuse = 4,  // the same; the receiver expects as many bytes as the slot says
+    kRefuse = 4,  // root: id of an offer; the slot holds the expected bytes
     kData = 5,    // root: id of an offer; the bytes follow
   };
   struct Receive {
@@ -51,58 +51,58 @@ class MessageQueues : RankPart {
     Envelope to;
     std::uint32_t id = 0;
     std::size_t bytes = 0;
-    const std::byte* next = nullptr;  // what is still to be put into slots
+    const std::byte* next = nullptr;  // data not yet put into slots
     std::size_t left = 0;
-    std::vector<std::byte> own;  // where the caller's buffer has been given back
-    Request request;             // null: nobody asks
+    std::vector<std::byte> own;  // a copy, if the caller's buffer has been returned
+    Request request;             // null: no caller waits for it
   };
-  // A message that came before its receive.
+  // A message that arrived before its receive.
   struct Arrival {
     Envelope from;
-    std::uint32_t id = 0;  // of an offer; 0: data holds the bytes
+    std::uint32_t id = 0;  // id of an offer; 0: data holds the bytes
     std::size_t bytes = 0;
     std::vector<std::byte> data;
     bool complete = false;
-    std::optional<Receive> claimed;  // by a receive that came before the last byte
+    std::optional<Receive> claimed;  // by a receive posted before the last byte arrived
   };
-  // The message whose slots are coming.
+  // The message whose slots are arriving.
   struct Incoming {
     std::byte* out = nullptr;  // null: its bytes are dropped
     std::size_t left = 0;
-    Request request;             // of the receive that it completes
-    Arrival* arrival = nullptr;  // or where it is kept
+    Request request;             // request of the receive that it completes
+    Arrival* arrival = nullptr;  // where it is kept if no receive waits
   };
   struct Peer {
     Connection* to = nullptr;
     Connection* from = nullptr;
     std::deque<Sending> out;
     std::optional<Incoming> incoming;
-    std::map<std::uint32_t, Sending> offered;  // without an answer yet
-    std::map<std::uint32_t, Receive> granted;  // their data is to come
-    std::uint64_t eager_bytes = 0;             // its own
+    std::map<std::uint32_t, Sending> offered;  // offers not answered yet
+    std::map<std::uint32_t, Receive> granted;  // granted receives whose data has not arrived
+    std::uint64_t eager_bytes = 0;             // eager limit of the peer
     bool looks_ended = false;
-    bool refused = false;              // what it sent made no sense
-    std::optional<std::string> ended;  // how
+    bool refused = false;              // it sent an invalid message
+    std::optional<std::string> ended;  // how it ended
   };
 
   explicit MessageQueues(RankContext& rank)
       : RankPart(rank), peers(static_cast<std::size_t>(members_.size)) {}
 
-  // The first receive that waits for such a message, which it leaves; and the first message that
-  // came before such a receive, or null.
+  // match: takes the first posted receive for such a message. find_arrival: the first message that
+  // arrived before such a receive, or null.
   std::optional<Receive> match(const Envelope& from);
   Arrival* find_arrival(const Envelope& wanted);
-  // Whether the length is right; otherwise the receive has failed.
+  // True if the length matches; otherwise the receive fails.
   bool fits(const Receive& receive, const Envelope& from, std::size_t bytes);
   void finish_arrival(Arrival* arrival);
   void drop(const Arrival* arrival);
 
-  // As TaggedMessages says.
+  // See TaggedMessages.
   void cancel(const Completion* request, double waited_seconds);
-  void end_all(const Error& error);  // needs no memory
+  void end_all(const Error& error);  // allocates nothing
   void fail_all(const Error& error);
   void fail_peer(int rank, const std::string& how);
-  // Fails what needs ranks that have left, at most every 50 ms.
+  // Fails requests that need ranks that are gone, checking at most every 50 ms.
   void look_for_ended();
 
   bool any_unsent() const;
@@ -110,12 +110,12 @@ class MessageQueues : RankPart {
 
   std::vector<Peer> peers;
   std::list<Receive> posted;
-  std::list<Arrival> unexpected;  // in the order of their first bytes
+  std::list<Arrival> unexpected;  // in the order of first arrival
   std::optional<Error> aborted;
   std::int64_t last_look_ns = 0;
 
  private:
-  // True if the request was there.
+  // True if the request was found.
   bool cancel_receive(const Completion* request, double waited_seconds);
   bool cancel_with(int rank, const Completion* request, double waited_seconds);
   bool has_left(int rank) const;

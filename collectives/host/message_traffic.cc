@@ -58,7 +58,7 @@ Status MessageTraffic::send(Sending sending) {
   return ok_status();
 }
 
-// Round and round: 0 is none, and what an old offer still has is left out.
+// Ids wrap around. Skips 0 (none) and ids of offers that are still unanswered.
 std::uint32_t MessageTraffic::next_id(const Peer& peer) {
   while (last_offer == UINT32_MAX || peer.offered.count(last_offer + 1) > 0)
     last_offer = last_offer == UINT32_MAX ? 0 : last_offer + 1;
@@ -71,7 +71,7 @@ void MessageTraffic::enqueue(int to, Sending sending) {
   push(to);
   if (remote_.links() != nullptr) remote_.links()->progress();
   if (peer.out.empty()) return;
-  // What found no slot is copied, so that the sender goes on.
+  // Data without a free slot is copied, so that the sender can continue.
   Sending& last = peer.out.back();
   if (last.kind != kEager || last.request == nullptr) return;
   last.own.assign(last.next, last.next + last.left);
@@ -110,7 +110,7 @@ bool MessageTraffic::push(int to) {
   return moved;
 }
 
-// The answer to an offer: its data, or the error that both sides get.
+// Handles the answer to an offer: sends the data, or the error that both sides get.
 void MessageTraffic::answer(int from, std::uint32_t id, const std::uint64_t* refused) {
   Peer& peer = queues_.peers[from];
   const auto found = peer.offered.find(id);
@@ -151,9 +151,9 @@ void MessageTraffic::begin(int from, const CallRecord& record, const std::byte* 
   if (record.flags == kData) return begin_data(from, record);
   Peer& peer = queues_.peers[from];
   if (record.flags == kEager && record.count > peer.eager_bytes)
-    return refuse(from, fmt::format("a message of {} bytes unasked, while its RONDO_EAGER_BYTES "
-                                    "is {}",
-                                    record.count, peer.eager_bytes));
+    return refuse(from,
+                  fmt::format("an eager message of {} bytes, although its RONDO_EAGER_BYTES is {}",
+                              record.count, peer.eager_bytes));
   const Envelope envelope{from, record.root, record.type};
   std::optional<Receive> receive = queues_.match(envelope);
   if (receive && record.flags == kEager) {
@@ -185,7 +185,7 @@ void MessageTraffic::begin_data(int from, const CallRecord& record) {
     if (granted.mapped().bytes != record.count) {
       const std::uint64_t wanted = granted.mapped().bytes;
       peer.granted.insert(std::move(granted));
-      return refuse(from, fmt::format("{} bytes where {} were asked for", record.count, wanted));
+      return refuse(from, fmt::format("{} bytes, but {} were requested", record.count, wanted));
     }
     incoming.out = granted.mapped().out;
     incoming.request = granted.mapped().request;
@@ -193,7 +193,7 @@ void MessageTraffic::begin_data(int from, const CallRecord& record) {
   peer.incoming = std::move(incoming);
 }
 
-// Its slots make no sense any more.
+// The peer's later slots cannot be interpreted any more.
 void MessageTraffic::refuse(int from, const std::string& what) {
   queues_.peers[from].refused = true;
   queues_.fail_peer(from, fmt::format("{} sent {}", members_.name_of(from), what));

@@ -17,11 +17,11 @@ namespace {
 using host::ReceiveEnd;
 using host::SendEnd;
 
-constexpr std::size_t kStreamFrom = 16 << 20;  // leaves the cache anyway
+constexpr std::size_t kStreamFrom = 16 << 20;  // larger copies leave the cache in any case
 
 }  // namespace
 
-// Where the peer's window can be written from here, or null.
+// Address at which this process can write the peer's window, or null.
 std::byte* OneSidedCalls::reachable(const Window& window, int peer) const {
   const Window::Side& side = window.sides[peer];
   if (peer == members_.rank) return reinterpret_cast<std::byte*>(side.pointer);
@@ -31,12 +31,12 @@ std::byte* OneSidedCalls::reachable(const Window& window, int peer) const {
   if (port.same_process) return reinterpret_cast<std::byte*>(side.pointer);
   if (side.place == 0 || port.arena == nullptr) return nullptr;
   if (std::byte* at = host::reach(port, side.place)) return at;
-  // Where it cannot be mapped, the bytes travel in slots.
+  // If it cannot be mapped, the data travels in slots.
   const auto& neighbour = members_.process_of(local).neighbour;
   return neighbour->reach(side.place).ok() ? host::reach(port, side.place) : nullptr;
 }
 
-// Its place in the arena, if peers may have all of it.
+// Its place in the arena if peers can reach all of it; else 0.
 std::uint64_t OneSidedCalls::place_of(const void* memory, std::size_t bytes) const {
   const std::uint64_t place = host::place_of(host_.arena, memory);
   if (place == 0 || bytes == 0) return 0;
@@ -52,7 +52,8 @@ std::uint64_t OneSidedCalls::withdrawals() const {
                                             : HostAtomics::load_acquire(*host_.arena.withdrawals);
 }
 
-// False, and a fault, where another communicator has cut one off: puts into it were not seen.
+// Raises a fault and returns false if another communicator cut off a window: puts into it were
+// lost.
 bool OneSidedCalls::windows_are_whole() {
   if (withdrawals_ == withdrawals()) return true;
   withdrawals_ = withdrawals();
@@ -63,8 +64,8 @@ bool OneSidedCalls::windows_are_whole() {
       continue;
     faults_.raise(
         faults_.make(StatusCode::kRemoteError, members_.rank,
-                     fmt::format("rank {}: a window was taken out of its peers' reach, because a "
-                                 "rank of another communicator stands still in it",
+                     fmt::format("rank {}: a window was made inaccessible to its peers, because a "
+                                 "rank of another communicator still uses it and makes no progress",
                                  members_.rank)));
     return false;
   }
@@ -77,8 +78,8 @@ OneSidedCalls::Offer OneSidedCalls::offer_of(void* memory, std::size_t bytes) {
   const WindowKeys keys = remote_puts_.offer({&side, 1}, &why_not);
   if (!why_not.empty())
     RONDO_WARN(
-        "rank {}: the network does not write into its window of {} bytes, so that puts from other "
-        "hosts move only while this rank is in a one-sided call: {}",
+        "rank {}: the network cannot write into its window of {} bytes, so puts from other hosts "
+        "progress only while this rank is in a one-sided call: {}",
         members_.rank, bytes, why_not);
   return {{reinterpret_cast<std::uintptr_t>(memory), bytes, place_of(memory, bytes)}, keys};
 }
@@ -92,7 +93,7 @@ Result<int> OneSidedCalls::add_window(std::span<const Offer> offers) {
   }
   if (windows_.empty()) withdrawals_ = withdrawals();
   windows_.push_back({true, std::move(sides)});
-  call_.record.collective = Collective::kPut;  // as faults name it
+  call_.record.collective = Collective::kPut;  // name of the call in faults
   const Status opened = remote_puts_.open(keys);
   call_.record = CallRecord{};
   RONDO_CHECK_OK(opened);
@@ -118,8 +119,8 @@ void OneSidedCalls::withdraw(int number) {
   const Window::Side& own = window.sides[members_.rank];
   const Status cut = withdrawal_.cut_off(reinterpret_cast<const void*>(own.pointer), own.bytes);
   if (!cut.ok())
-    RONDO_WARN("rank {}: a peer that stands still may yet write a window: {}", members_.rank,
-               cut.error().text);
+    RONDO_WARN("rank {}: a peer that makes no progress may still write to a window: {}",
+               members_.rank, cut.error().text);
 }
 
 OneSidedCalls::Peer& OneSidedCalls::peer_at(int rank) {
@@ -127,7 +128,7 @@ OneSidedCalls::Peer& OneSidedCalls::peer_at(int rank) {
   return peers_[static_cast<std::size_t>(rank)];
 }
 
-// Stores what has come along lanes. True if something has.
+// Stores data that arrived through lanes. True if there was any.
 bool OneSidedCalls::take_puts() {
   bool moved = false;
   for (int p = 0; p < static_cast<int>(peers_.size()) && !faults_.is_raised(); ++p)
@@ -141,22 +142,24 @@ bool OneSidedCalls::take_puts_of(int p) {
   bool moved = false;
   for (; end.ready(); end.pop(), moved = true) {
     if (!peer.receiving) {
-      if (end.bytes() != sizeof(PutHeader)) return refuse_put(p, "sends what is no put");
+      if (end.bytes() != sizeof(PutHeader))
+        return refuse_put(p, "sends a put without a valid header");
       std::memcpy(&peer.now, end.slot(), sizeof(PutHeader));
-      if (peer.now.signal >= kSignals) return refuse_put(p, "raises a signal that is none");
+      if (peer.now.signal >= kSignals) return refuse_put(p, "raises a signal that does not exist");
       if (peer.now.window != kNoWindow) {
         const bool known = peer.now.window < windows_.size();
         if (!known || !windows_[peer.now.window].alive)
           return refuse_put(p, "puts into a window that is not registered here");
         const std::uint64_t there = windows_[peer.now.window].sides[members_.rank].bytes;
         if (peer.now.offset > there || peer.now.bytes > there - peer.now.offset)
-          return refuse_put(p, "puts beyond the window");
+          return refuse_put(p, "puts beyond the end of the window");
       }
       peer.received = 0;
       peer.receiving = true;
     } else {
       const std::uint64_t bytes = end.bytes();
-      if (bytes > peer.now.bytes - peer.received) return refuse_put(p, "sends more than it said");
+      if (bytes > peer.now.bytes - peer.received)
+        return refuse_put(p, "sends more bytes than it announced");
       const Window::Side& own = windows_[peer.now.window].sides[members_.rank];
       auto* to = reinterpret_cast<std::byte*>(own.pointer) + peer.now.offset + peer.received;
       std::memcpy(to, end.slot(), bytes);
@@ -170,13 +173,13 @@ bool OneSidedCalls::take_puts_of(int p) {
 }
 
 bool OneSidedCalls::refuse_put(int peer, const char* what) {
-  faults_.raise(
-      faults_.make(StatusCode::kInvalidUsage, peer,
-                   fmt::format("{} {} of rank {}", members_.name_of(peer), what, members_.rank)));
+  faults_.raise(faults_.make(
+      StatusCode::kInvalidUsage, peer,
+      fmt::format("{} {}; rank {} refuses it", members_.name_of(peer), what, members_.rank)));
   return true;
 }
 
-// Both ways at once: a put may need its target, who is putting itself, to take it.
+// Opens both directions: if the target also puts to this rank, each must take the other's data.
 Status OneSidedCalls::open_lane(int peer) {
   Peer& end = peer_at(peer);
   if (end.outgoing == nullptr) {
@@ -206,7 +209,7 @@ bool OneSidedCalls::send_slot(Connection& connection, const void* from, std::siz
   return true;
 }
 
-// Not where an earlier one may still be on its way in slots.
+// False if an earlier put may still be in flight in slots.
 bool OneSidedCalls::by_network(const Peer& peer, const Call& call) const {
   return members_.local_of(call.peer) < 0 && !peer.by_lane &&
          remote_puts_.reaches(call.window, call.peer);
@@ -222,7 +225,7 @@ Status OneSidedCalls::put(const Call& call) {
   const bool direct = peer.outgoing == nullptr && (local >= 0) && (bytes == 0 || target != nullptr);
   if (direct) {
     if (bytes > 0) {
-      // A peer with a fault may have given its window back: see kernels/host/touch.h.
+      // A peer with a fault may have freed its window: see kernels/host/touch.h.
       const host::Touch touch(host_, call.peer != members_.rank);
       if (call.peer != members_.rank && HostAtomics::load_seq_cst(*host_.peers[local].faulted) != 0)
         return faults_.why_it_ended();

@@ -1,14 +1,16 @@
-// OneSidedCalls: puts and signals of a rank: its windows, its signals, and puts under way.
+// OneSidedCalls: puts and signals of a rank: its windows, its signals, and puts in progress.
 //
-// A put writes straight into the peer's window where this process can reach it: a rank of the same
-// process, or window memory of ncclMemAlloc on the same host. Otherwise its bytes travel in slots
-// of a lane of their own and their target stores them whenever it is inside a one-sided call
-// itself. Between hosts the network writes them where it can, and the target does nothing
-// (RemotePuts). Signals come in two words a (source, index): one in memory that others write, one
-// for what came by the lane; they only grow, and waiting takes from them. Puts and signals of one
-// rank arrive in order: once one has gone by the lane, all later ones to that rank do; but between
-// hosts signals alone go by it until there is a window. Cost: a direct put is a copy, a store and a
-// look at the peer's doorbell; one by the network ends when the peer's memory has it.
+// A put writes directly into the peer's window if this process can reach it: a rank of the same
+// process, or window memory of ncclMemAlloc on the same host. Otherwise its data travels in slots
+// of a separate lane, and the target stores it when the target is inside a one-sided call. Between
+// hosts the network writes it if it can; the target does nothing (RemotePuts).
+//
+// Each (source, index) has two signal words: one in memory that others write, and one for signals
+// that arrived through the lane. They only increase; waits count what they consumed. Puts and
+// signals between two ranks arrive in order: after one used the lane, all later ones to that rank
+// use it; but between hosts, signals alone use the lane until there is a window. Cost: a direct put
+// is a copy, a store and a check of the peer's doorbell; a put by the network completes when the
+// data is in the peer's memory.
 #pragma once
 
 #include <array>
@@ -26,18 +28,18 @@
 
 namespace rondo {
 
-// Memory that all ranks have registered together; the same number on every rank.
+// Memory that all ranks registered together; its number is the same on every rank.
 struct Window {
   struct Side {
-    std::uint64_t pointer;  // in its own process
+    std::uint64_t pointer;  // address in its own process
     std::uint64_t bytes;
-    std::uint64_t place;  // in its process's arena, or 0
+    std::uint64_t place;  // place in its process's arena, or 0
   };
   bool alive = true;
   std::vector<Side> sides;  // by rank
 };
 
-// The first slot of a put along the lane; `bytes` of data follow.
+// First slot of a put through the lane; `bytes` of data follow.
 struct PutHeader {
   std::uint64_t window;  // kNoWindow: a signal alone
   std::uint64_t offset;
@@ -54,10 +56,10 @@ class OneSidedCalls : RankPart {
         withdrawal_(withdrawal),
         remote_puts_(context) {}
 
-  // The one-sided calls of a group: what is sent first, so that no order of calls can deadlock.
+  // Runs the one-sided calls of a group. Sends first, so that no order of calls can deadlock.
   Status run(std::span<const Call> calls);
 
-  // Memory of this rank as its window's side; then all sides, the same window on all ranks.
+  // offer_of: this rank's side of a window. add_window: all sides; the same window on all ranks.
   struct Offer {
     Window::Side side;
     WindowKeys keys;
@@ -65,23 +67,23 @@ class OneSidedCalls : RankPart {
   Offer offer_of(void* memory, std::size_t bytes);
   Result<int> add_window(std::span<const Offer> offers);
   std::size_t window_bytes(int window, int peer) const;
-  // Whether withdrawing a window is not to be beside calls of this rank: its network moves then.
+  // True if withdrawing a window must not run beside this rank's calls: it drives the network.
   bool withdraws_by_network() const { return remote_puts_.usable(); }
   RemotePuts& remote_puts() { return remote_puts_; }
-  // No peer puts into it any more; after a fault one may stand still in the middle of a put.
+  // No peer puts into it any more; after a fault, a peer may be stopped in the middle of a put.
   void withdraw(int window);
   void withdraw_all();
 
  private:
   struct Peer {
-    std::array<std::uint64_t, kSignals> arrived{};  // by the lane
-    std::array<std::uint64_t, kSignals> taken{};    // by waits, of both kinds
-    Connection* outgoing = nullptr;                 // the lane, once it was used
+    std::array<std::uint64_t, kSignals> arrived{};  // signals received through the lane
+    std::array<std::uint64_t, kSignals> taken{};    // signals consumed by waits, of both words
+    Connection* outgoing = nullptr;                 // the lane, after its first use
     Connection* incoming = nullptr;
-    PutHeader now{};  // being received
+    PutHeader now{};  // the put being received
     std::uint64_t received = 0;
     bool receiving = false;
-    bool by_lane = false;  // a put with bytes has gone by it
+    bool by_lane = false;  // a put with data used the lane
   };
 
   Peer& peer_at(int rank);
@@ -106,7 +108,7 @@ class OneSidedCalls : RankPart {
   RemotePuts remote_puts_;
   std::vector<Peer> peers_;  // by rank; empty before the first one-sided call
   std::vector<Window> windows_;
-  std::uint64_t withdrawals_ = 0;  // of memory of this process, when windows were last whole
+  std::uint64_t withdrawals_ = 0;  // value when windows were last whole
 };
 
 }  // namespace rondo

@@ -7,7 +7,7 @@ namespace rondo {
 namespace {
 
 constexpr std::size_t kStageBytes = 256 << 10;
-constexpr std::size_t kPartBytes = 4 << 20;  // of what needs no staging: so that it moves visibly
+constexpr std::size_t kPartBytes = 4 << 20;  // unstaged puts, in parts to show progress
 
 Result<std::uint32_t> pack(const net::Network& network, net::MemoryKey key,
                            std::span<std::byte> into) {
@@ -19,8 +19,8 @@ Result<std::uint32_t> pack(const net::Network& network, net::MemoryKey key,
   return static_cast<std::uint32_t>(packed.size());
 }
 
-// The peer may wait for this rank meanwhile: that is no cycle, since links and puts need no more
-// than that both live.
+// The peer may wait for this rank at the same time. That is no deadlock: links and puts only need
+// both processes to be alive.
 WaitSite site_of(int peer, net::Request request) {
   return {.peer = -1, .step = request.number, .global_rank = peer, .of_network = true};
 }
@@ -76,8 +76,8 @@ WindowKeys RemotePuts::offer(std::span<const WindowSide> ways, std::string* why_
   return {};
 }
 
-// The first rank to which the link is not open yet; -1: none. It begins to open all at once. As
-// soon as this end has one open, the peer can end its part without this rank's help.
+// The first rank whose link is not open yet; -1: none. Starts opening all links at once. After this
+// end has opened a link, the peer can finish opening it without this rank.
 Result<int> RemotePuts::first_unopened() const {
   int first = -1;
   for (int r = members_.size - 1; r >= 0; --r) {
@@ -166,7 +166,7 @@ bool RemotePuts::reaches(int number, int peer) const {
   return p < window.peers.size() && window.peers[p] != 0;
 }
 
-// Of memory of this rank that holds the bytes; 0: of none.
+// Key of this rank's memory that holds the bytes; 0: none.
 net::MemoryKey RemotePuts::key_with(std::span<const std::byte> bytes) const {
   const auto holds = [&](std::span<std::byte> all) {
     return bytes.data() >= all.data() && bytes.data() + bytes.size() <= all.data() + all.size();

@@ -1,16 +1,17 @@
-// RemotePuts: puts and signals that the network itself writes into memory of ranks on other hosts,
-// while those compute, sleep or wait for something else (net::Link::iput).
+// RemotePuts: puts and signals that the network writes into memory of ranks on other hosts, while
+// those ranks compute, sleep or wait (net::Link::iput).
 //
-// Where the network has puts, registering a window registers it with the network, tells all ranks
-// its key, and opens a link to each rank of another host: opening one takes both ends. A put goes
-// from the caller's buffer where that lies in memory of this rank that the network has, else
-// through staging. Windows of ranks on GPUs may be memory of theirs
-// (collectives/gpu/window_memory.h), and what such a rank puts is then there already, or lent.
-// Behind its last byte it writes how many signals of that number this rank has raised, into a word
-// at the peer that nobody else writes. Guarantees: the puts and signals of a rank to another take
-// effect in order; every wait is supervised, and ends with a fault where the link does. A window
-// whose memory the network refuses is reached by none of this, and by slots instead: reaches().
-// Cost: a put from a window is a post and the network's time; staging copies, 1 MiB at once.
+// If the network supports puts, registering a window registers it with the network, sends its key
+// to all ranks, and opens a link to each rank of another host; both ends must take part in opening
+// a link. A put reads the caller's buffer directly if it is in memory of this rank that the network
+// has registered, else through staging. Windows of ranks on GPUs may be GPU memory
+// (collectives/gpu/window_memory.h); what such a rank puts is then already registered, or lent.
+//
+// After the last byte, a put writes this rank's number of raised signals of this index into a word
+// at the peer that no other rank writes. Guarantees: puts and signals between two ranks take effect
+// in order; every wait is supervised, and ends with a fault if the link ends. A window whose memory
+// the network refuses is reached only through slots: see reaches(). Cost: a put from a window is a
+// post and the network's time; staging copies, at most 1 MiB at a time.
 #pragma once
 
 #include <array>
@@ -26,18 +27,18 @@
 
 namespace rondo {
 
-// How the network may be told of this rank's side of a window.
+// One way to register this rank's side of a window with the network.
 struct WindowSide {
-  net::Memory memory;       // holds the window,
-  std::uint64_t begin = 0;  // which begins here in it
-  bool sent = true;         // puts may leave from it,
-  bool written = true;      // and peers may write into it
+  net::Memory memory;       // memory that holds the window
+  std::uint64_t begin = 0;  // offset of the window in it
+  bool sent = true;         // puts may read from it
+  bool written = true;      // peers may write into it
 };
 
-// What a rank tells all others of its side of a window; as it travels. No bytes: there is no key.
+// Keys of a rank's side of a window, as sent to all ranks. 0 bytes: no key.
 struct WindowKeys {
   std::uint32_t memory_bytes = 0, signals_bytes = 0;
-  std::uint64_t begin = 0;  // of the window, in the memory of the key
+  std::uint64_t begin = 0;  // offset of the window in the memory of the key
   std::array<std::byte, net::Network::kMaxPackedKey> memory{}, signals{};
 };
 
@@ -48,49 +49,49 @@ class RemotePuts : RankPart {
   RemotePuts(const RemotePuts&) = delete;
   RemotePuts& operator=(const RemotePuts&) = delete;
 
-  // Whether ranks are on other hosts, and the network between them has puts.
+  // True if some ranks are on other hosts and the network between them supports puts.
   bool usable() const;
-  // Registers this rank's side of the next window, in the first of these ways that the network
-  // takes; `why_not`: what each came to, where it takes none.
+  // Registers this rank's side of the next window in the first of these ways that the network
+  // accepts. `why_not`: if it accepts none, the reason for each.
   WindowKeys offer(std::span<const WindowSide> ways, std::string* why_not);
-  // The keys of all ranks, of the window that was offered last; collective.
+  // Takes the keys of all ranks for the window that was offered last; collective.
   Status open(std::span<const WindowKeys> all);
-  // The same for a caller that must not wait: false while links are still opening; call it again.
+  // The same without waiting: false while links are still opening; call it again.
   Result<bool> try_open(std::span<const WindowKeys> all);
   int newest() const { return static_cast<int>(windows_.size()) - 1; }
   void close(int window);
-  // Memory of this rank's that puts may leave from, and that lives until it is taken back.
+  // Registers memory of this rank that puts may read. It must stay valid until take_back().
   Status lend(std::span<std::byte> memory);
   void take_back();
-  // Whether puts leave from there, without staging.
+  // True if puts read these bytes without staging.
   bool sends_from(std::span<const std::byte> bytes) const { return key_with(bytes) != 0; }
 
-  // Whether the network writes there; window -1: signals alone.
+  // True if the network can write to that window of the peer; window -1: signals only.
   bool reaches(int window, int peer) const;
-  // Status once the caller's buffer has left for the peer; flush() waits until it is there.
+  // put() returns when the caller's buffer has been sent; flush() when the data is at the peer.
   Status put(const Call& call);
   Status flush(int peer);
   Status flush();
-  // Signals of this number that this peer has raised by the network.
+  // Number of signals with this index that the peer raised by the network.
   std::uint64_t raised_by(int peer, int signal) const;
-  // After a wait for signals: a GPU sees what came before them.
+  // After a wait for signals: makes earlier data visible to a GPU.
   Status flush_windows() const;
 
  private:
   struct Peer {
-    net::Link* link = nullptr;  // null: it is not reached
-    net::RemoteKey words = 0;   // its signals
+    net::Link* link = nullptr;  // null: not reachable
+    net::RemoteKey words = 0;   // key of the peer's signal words
     std::array<std::uint64_t, kSignals> raised{};
     net::Request last{};
-    CallRecord record;     // of it
-    bool pending = false;  // it is not known to be done
+    CallRecord record;     // record of the last put
+    bool pending = false;  // the last put is not known to be complete
   };
   struct Window {
-    std::span<std::byte> sent;          // of this rank, from where puts may leave
-    net::MemoryKey key = 0;             // 0: the network refused it, or it is closed
-    std::function<Status()> flush;      // of what peers have written; empty: it needs none
+    std::span<std::byte> sent;          // memory of this rank that puts may read
+    net::MemoryKey key = 0;             // 0: refused by the network, or closed
+    std::function<Status()> flush;      // makes peers' writes visible; empty: not needed
     std::vector<net::RemoteKey> peers;  // by rank; 0: not reached
-    std::vector<std::uint64_t> begins;  // by rank: of its window in that memory
+    std::vector<std::uint64_t> begins;  // by rank: offset of its window in that memory
   };
   struct Stage {
     std::span<std::byte> bytes;
@@ -108,10 +109,10 @@ class RemotePuts : RankPart {
   Status post(int peer, const net::Put& put);
 
   std::vector<Peer> peers_;     // by rank; empty before the first window
-  std::deque<Window> windows_;  // they stay where they are
+  std::deque<Window> windows_;  // addresses must not change
   std::span<std::byte> lent_{};
   net::MemoryKey lent_key_ = 0;
-  std::vector<std::uint64_t> words_;  // that peers write: by rank and signal
+  std::vector<std::uint64_t> words_;  // written by peers; by rank and signal
   net::MemoryKey words_key_ = 0;
   std::vector<std::byte> staging_;
   net::MemoryKey staging_key_ = 0;

@@ -12,11 +12,11 @@
 namespace rondo {
 namespace {
 
-// Without traffic, before the thread sleeps on its sockets. It yields from the first turn on: turns
-// that only spin win nothing at 8 bytes and cost 15 % where four ranks share two cores.
+// Turns without traffic before the thread sleeps on its sockets. It yields from the first turn:
+// turns that only spin gain nothing at 8 bytes and cost 15 % if four ranks share two cores.
 constexpr int kBusyTurns = 200;
-// Sockets wake the thread, ranks of its own host do not: so it sleeps briefly, and longer only
-// where it has waited for long.
+// Sockets wake the thread, ranks of its own host do not. So it sleeps briefly, and longer only in
+// long waits.
 constexpr std::chrono::milliseconds kShortSleep{1};
 constexpr int kNapsOfALength = 16, kLongestNap = 10;
 
@@ -55,8 +55,8 @@ bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
     return false;
   const Status error = links_->error_of(site.global_rank);
   if (error.ok()) return false;
-  // A rank that left because of a fault says so on a connection of its own, which may come later
-  // than the end of those with data.
+  // A rank that left because of a fault reports it on a separate connection; the report may arrive
+  // after the data connections end.
   if (error_since_ns_ < 0) error_since_ns_ = waited_ns;
   if (waited_ns - error_since_ns_ < kLastWords) return false;
   const bool is_gone = error.code() != StatusCode::kSystemError;
@@ -68,16 +68,16 @@ bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
 }
 
 void RemoteRanks::tell(const Fault& fault) {
-  if (fault.rank != members_.rank) return;  // its finder tells everybody
+  if (fault.rank != members_.rank) return;  // the rank that found it sends it
   std::vector<std::byte> message = encode_fault(fault);
   message.insert(message.begin(), std::byte{kFaultMessage});
   for (int r = 0; r < members_.size; ++r)
     if (members_.local_of(r) < 0 && !links_->send_control(r, message).ok())
-      RONDO_INFO(kNet, "cannot tell rank {} of a fault", r);
+      RONDO_INFO(kNet, "cannot report a fault to rank {}", r);
   (void)links_->flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
 }
 
-// To one peer after the other, so that each wait names the rank that it is for.
+// One peer after the other, so that each wait names its rank.
 Status RemoteRanks::flush() {
   if (links_ == nullptr) return ok_status();
   for (int peer; (peer = links_->unflushed_data_peer()) >= 0;) {

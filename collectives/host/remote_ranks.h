@@ -1,10 +1,10 @@
-// RemoteRanks: the ranks of other hosts, as a rank reaches them: its links are driven while it
-// waits, their errors become faults, and faults are told to them.
+// RemoteRanks: a rank's access to ranks of other hosts. It drives their links while the rank waits,
+// turns link errors into faults, and sends faults to other hosts.
 //
-// Where all ranks are on this host there are no links and nothing happens. Guarantees: a rank that
+// If all ranks are on this host there are no links and nothing is done. Guarantees: a rank that
 // leaves because of a fault is blamed for that fault, not for the end of its connections; every
-// wait for data to leave names the rank that it is for. Cost: where nothing moves, the thread
-// yields, then sleeps on its sockets, a millisecond at a time, ten where it has waited for long.
+// wait for data to leave names the destination rank. Cost: without traffic, the thread yields, then
+// sleeps on its sockets: 1 ms at a time, up to 10 ms in long waits.
 #pragma once
 
 #include <functional>
@@ -21,25 +21,25 @@ class RemoteRanks {
               FaultState& faults)
       : members_(members), host_(host), call_(call), faults_(faults) {}
 
-  // Where some ranks are on other hosts, once; the state tells its faults from then on.
+  // Called once, if some ranks are on other hosts; from then on FaultState sends its faults here.
   void open(std::unique_ptr<RemoteLinks> links);
   RemoteLinks* links() const { return links_.get(); }
 
-  // What else this thread moves while it waits; wakes: what tells that it may, or null. Before the
-  // first wait.
+  // Other work that this thread drives while it waits. wakes: signals that this work may be ready,
+  // or null. Call before the first wait.
   void drive_beside(std::function<bool()> progress, net::WakeSource* wakes) {
     beside_ = std::move(progress);
     wakes_ = wakes;
   }
-  // A turn of a wait: of this thread's other ranks (fibers), and of the links.
+  // One turn of a wait: runs this thread's other ranks (fibers) and drives the links.
   void suspend(bool fresh);
   void begin_wait() { error_since_ns_ = -1; }
-  // True, and a fault, if the connection that this wait is for has ended for good.
+  // Raises a fault and returns true if the connection that this wait needs has ended permanently.
   bool check(const WaitSite& site, std::int64_t waited_ns);
-  // The end of a call on several hosts: what was sent has left this process.
+  // Ends a call on several hosts: waits until all sent data has left this process.
   Status flush();
 
-  // Other hosts of a fault of this rank's own; on the thread that drives the links.
+  // Sends this rank's own fault to other hosts; call on the thread that drives the links.
   void tell(const Fault& fault);
 
  private:
@@ -51,7 +51,7 @@ class RemoteRanks {
   std::function<bool()> beside_;
   net::WakeSource* wakes_ = nullptr;
   int idle_turns_ = 0;
-  std::int64_t error_since_ns_ = -1;  // waited_ns when this wait first saw one
+  std::int64_t error_since_ns_ = -1;  // waited_ns when this wait first saw an error
 };
 
 }  // namespace rondo

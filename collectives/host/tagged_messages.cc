@@ -34,7 +34,7 @@ Result<std::shared_ptr<TaggedMessages>> TaggedMessages::open(std::shared_ptr<Com
 
 TaggedMessages::~TaggedMessages() {
   if (state_.forked()) {
-    if (thread_.joinable()) thread_.detach();  // it exists in the parent alone
+    if (thread_.joinable()) thread_.detach();  // the thread exists only in the parent
     return;
   }
   (void)guarded("messages", [this] {
@@ -216,10 +216,10 @@ void TaggedMessages::serve() {
           kLongestSleep);
     } else {
       net::Sleeper sleeper;
-      std::unique_lock lock(mutex_);  // the thread that moves links arms them
+      std::unique_lock lock(mutex_);  // the thread that drives the links must arm them
       const bool quiet = sleeper.add(*state_.remote.links());
       lock.unlock();
-      constexpr std::chrono::milliseconds kNap{1};  // ranks of this host ring no socket
+      constexpr std::chrono::milliseconds kNap{1};  // ranks of this host wake no socket
       if (quiet) sleeper.sleep(kNap);
     }
   }

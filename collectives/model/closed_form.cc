@@ -7,7 +7,7 @@
 namespace rondo::model {
 namespace {
 
-// A hop of a ring: how long a chunk keeps it busy, and how long a chunk takes to pass it.
+// A hop of a ring: time that a chunk keeps it busy, and time that a chunk takes to pass it.
 struct Hop {
   double busy_ns, pass_ns;
 };
@@ -22,7 +22,7 @@ double work_ns(const sim::SimCall& call, const sim::SimStream& stream, double by
   return call.cost.fixed_ns + (gbs > 0 ? bytes / (gbs * stream.ctas) : 0);
 }
 
-// Elements of what one verb moves.
+// Elements that one verb moves.
 std::uint64_t chunk_of(const sim::SimCall& call, const sim::SimStream& stream) {
   const std::uint64_t round = std::min(stream.per_round, stream.count);
   if (call.collective != Collective::kAllReduce) return round;
@@ -42,7 +42,7 @@ Ring ring_of(const sim::Machine& machine, const sim::SimCall& call, int number) 
   return ring;
 }
 
-// `load`: what all hops of all rings put on each wire in a step.
+// `load`: bytes that all hops of all rings put on each wire in a step.
 Hop hop_of(const sim::Machine& machine, const sim::Route& route, const std::vector<double>& load,
            double work) {
   double wire = 0;
@@ -53,7 +53,7 @@ Hop hop_of(const sim::Machine& machine, const sim::Route& route, const std::vect
   return {std::max(work, wire), pass + route.latency_ns};
 }
 
-// Of the hops of a ring: the slowest one's time, and an average one's with its latency apart.
+// Hops of a ring: the time of the slowest, and the average time, with latency separate.
 struct Lap {
   double slowest_ns = 0, busy_ns = 0, latency_ns = 0;
   double pass_ns() const { return busy_ns + latency_ns; }
@@ -72,12 +72,12 @@ Lap lap_of(const sim::Machine& machine, const Ring& ring, const std::vector<doub
 }
 
 // Rounds of a ring (ring.h): a first chunk is sent, then the steps of each kind receive and send
-// on; the next round's first chunk is sent before this one's last is received.
+// on. The next round's first chunk is sent before this round's last chunk is received.
 double cycle_ns(double rounds, double copied, double summed, const Lap& copies, const Lap& sums,
                 double last_ns) {
   const double send = copies.busy_ns, latency = copies.latency_ns;
   const double steps = copied + summed;
-  // What the slowest hop has to pass, whatever the path takes.
+  // Minimum set by the slowest hop, for any path.
   const double slowest = (copied + 1) * copies.slowest_ns + summed * sums.slowest_ns;
   if (steps == 0) {
     const double period = std::max({send + last_ns, (send + latency + last_ns) / 2, slowest});

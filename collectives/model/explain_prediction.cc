@@ -43,7 +43,8 @@ ExplainRow change_of(const GpuCluster& cluster, const CallRecord& record, const 
 ExplainRow bound_of(const GpuCluster& cluster, double bus_gbs) {
   const double bound = cluster.channels().bound_gbs;
   return {"bound", fmt::format("{:.1f} GB/s", bound),
-          fmt::format("what the wires allow rings; this is {:.0f} % of it", 100 * bus_gbs / bound)};
+          fmt::format("upper limit of rings by the links' bandwidth; this is {:.0f} % of it",
+                      100 * bus_gbs / bound)};
 }
 
 }  // namespace
@@ -60,21 +61,22 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
   const auto chosen = std::find_if(all.begin(), all.end(), is_chosen);
   std::vector<ExplainRow> rows;
   if (chosen == all.end()) {
-    rows.push_back({"predicted", "nothing", "what runs is not simulated"});
+    rows.push_back({"predicted", "nothing", "the chosen algorithm is not simulated"});
     return rows;
   }
   const double bus_gbs = bytes.moved * bytes.factor / chosen->prediction.us / 1000;
   rows.push_back({"predicted", fmt::format("{:.1f} us", chosen->prediction.us),
-                  fmt::format("{:.1f} GB/s of bus bandwidth; on assumed costs "
-                              "(collectives/planner/device_costs.h), nothing was measured",
+                  fmt::format("{:.1f} GB/s of bus bandwidth; from assumed costs "
+                              "(collectives/planner/device_costs.h), not measured",
                               bus_gbs)});
   if (!chosen->prediction.busiest.empty())
     rows.push_back({"busiest wire", chosen->prediction.busiest,
                     fmt::format("{:.0f} % of the time", 100 * chosen->prediction.busiest_share)});
   rows.push_back(bound_of(cluster, bus_gbs));
   if (cluster.is_tray())
-    rows.push_back({"host", "one tray of the rack",
-                    "to other trays by network ports: NVLink between hosts is not used"});
+    rows.push_back(
+        {"host", "one tray of the rack",
+         "other trays are reached through network ports: NVLink between hosts is not used"});
   const Predicted* other = nullptr;
   for (const Predicted& one : all)
     if (!one.way.chosen && (other == nullptr || one.prediction.us < other->prediction.us))
@@ -83,7 +85,7 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
     rows.push_back({"next best", text_of(other->way),
                     fmt::format("{:.1f} us{}", other->prediction.us,
                                 other->prediction.us < chosen->prediction.us
-                                    ? ": faster by this model than what runs"
+                                    ? ": by this model faster than the chosen algorithm"
                                     : "")});
   rows.push_back(change_of(cluster, record, wishes, chosen->way));
   return rows;

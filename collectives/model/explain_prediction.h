@@ -1,6 +1,6 @@
-// What `rondo explain --topo` says of a call on a machine beside what would run: how long it would
-// take, what would be faster, which wire is the limit, and from which size on something else runs.
-// Costs are priors: see predictions.h.
+// Rows of `rondo explain --topo` about a call on a machine, in addition to the algorithm that would
+// run: its predicted time, faster alternatives, the limiting wire, and the size at which another
+// algorithm runs. Costs are priors: see predictions.h.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace rondo::model {
 
-// What bus bandwidth is counted from: moved bytes, and their factor (bench/kinds.h).
+// Input for bus bandwidth: moved bytes, and their factor (bench/kinds.h).
 struct BusBytes {
   double moved = 0, factor = 1;
 };
 
-// One row that says so where nothing of the call is simulated.
+// If no algorithm of the call is simulated, one row reports that.
 Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
                                                    const CallRecord& record, BusBytes bytes,
                                                    const Wishes& wishes = {});

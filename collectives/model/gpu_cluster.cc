@@ -117,7 +117,7 @@ sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol
     route.latency_ns = hop_ns(protocol, nvlink ? LinkClass::kNvLink : LinkClass::kPci);
     return route;
   }
-  // The ring's own way; else, as in trees, by the ports that are nearest to both.
+  // The ring's own ports; otherwise, as in trees, the ports nearest to the two ranks.
   const auto& crossing = plan_->rings[static_cast<std::size_t>(ring) % plan_->rings.size()]
                              .crossings[static_cast<std::size_t>(a)];
   const bool along = crossing.from_rank == from && crossing.to_rank == to;

@@ -1,8 +1,9 @@
-// GpuCluster: equal hosts of a topology graph, as the simulator's machine, with the rings that the
-// channel search finds over all of their GPUs.
+// GpuCluster: equal hosts of one topology graph as the simulator's machine, with the rings that the
+// channel search finds over all their GPUs.
 //
-// Ranks are host after host, a GPU each in the graph's order. What lies between hosts has no limit
-// of its own: each port is a wire. Cost: the channel search of one host, and the ranks times rings.
+// Ranks are numbered host by host, one per GPU in the graph's order. The network between hosts has
+// no limit of its own: each port is a wire. Cost: the channel search of one host, and ranks times
+// rings.
 #pragma once
 
 #include <memory>
@@ -21,35 +22,35 @@ class GpuCluster {
  public:
   struct Shape {
     int hosts = 1;
-    int gpus = 0;       // of each host; 0: all
+    int gpus = 0;       // GPUs per host; 0: all
     int cross_nic = 2;  // NCCL_CROSS_NIC
   };
-  // kInvalidArgument: fewer GPUs than wanted, less than two ranks, hosts without a port, GPUs
-  // without a link.
+  // Fails with kInvalidArgument: fewer GPUs than requested, fewer than two ranks, hosts without a
+  // port, GPUs without a link.
   static Result<GpuCluster> make(topology::Graph graph, const Shape& shape);
 
   int ranks() const { return hosts_ * gpus_; }
   int hosts() const { return hosts_; }
   int gpus_of_host() const { return gpus_; }
   int host_of(int rank) const { return rank / gpus_; }
-  int compute() const;  // capability of the GPUs, the least; 90 for 9.0, 0: not known
-  // One host, whose GPUs are all joined by switches that sum and copy: NVSwitch's third generation,
-  // which came with compute capability 9.0.
+  int compute() const;  // lowest compute capability of the GPUs; 90 for 9.0, 0: unknown
+  // True for one host whose GPUs are all connected by switches that sum and copy: third-generation
+  // NVSwitch, which was introduced with compute capability 9.0.
   bool has_multicast() const;
-  // GPUs at Grace CPUs and at switches, which stand in a rack and not in the host: NVLink leads on
-  // to other hosts' GPUs. Nothing here uses that.
+  // True for GPUs at Grace CPUs and at switches. Such switches are in the rack, not in the host:
+  // NVLink continues to other hosts' GPUs. Nothing here uses that.
   bool is_tray() const;
   const topology::ClusterPlan& channels() const { return *plan_; }
   const gpu::WireRates& rates() const { return rates_; }
 
-  // As kernels of this protocol find it. The cluster must outlive it.
+  // The machine as kernels of this protocol use it. The cluster must outlive it.
   sim::Machine machine(cuda::Protocol protocol) const;
-  std::string wire_name(int wire) const;  // of the machine: "host 1: GPU 0 > NVSwitch"
+  std::string wire_name(int wire) const;  // wire of the machine: "host 1: GPU 0 > NVSwitch"
 
  private:
   bool all_at_switches() const;
   struct Ports {
-    int out, in;  // places among the host's ports
+    int out, in;  // indices of the host's ports
   };
   sim::Route route(int from, int to, int ring, cuda::Protocol protocol) const;
 

@@ -14,7 +14,7 @@ sim::HostPath place_of(const PlanFacts& facts, const Plan& plan) {
   return plan.expose && facts.one_process ? sim::HostPath::kBuffers : sim::HostPath::kStaging;
 }
 
-// Of a switch: the spinning before the core is yielded. How much is not known, and hardly matters.
+// Share of a switch that is spinning before the core is yielded. Assumed; it hardly matters.
 constexpr double kSpinning = 0.25;
 
 }  // namespace
@@ -40,7 +40,7 @@ std::vector<HostWay> host_ways(const PlanFacts& facts, const CallRecord& record)
 sim::SimHostCall host_call(const PlanFacts& facts, int cores, const CallRecord& record,
                            const Plan& plan) {
   const HostCosts& costs = facts.costs;
-  // As the closed form has it: of all ranks of a core, here of one.
+  // As in the closed form, which counts all ranks of a core; here per rank.
   const double memory = host_work(facts, record, plan)[HostRate::kMemory] / facts.core_share;
   sim::SimHostCall call;
   call.algorithm = plan.algorithm;

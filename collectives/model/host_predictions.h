@@ -1,9 +1,10 @@
-// What ranks in host memory of one host would take for a call: texts over peers' memory played in
-// virtual time (kernels/sim/simulate_host.h), beside the closed form that the planner chooses by.
+// Predicted times of a call for ranks in host memory of one host: algorithms over peers' memory
+// simulated in virtual time (kernels/sim/simulate_host.h), next to the closed form by which the
+// planner chooses.
 //
-// Both count on the costs of the facts: priors, or what `rondo tune` has measured. Buffers are out
-// of place but in broadcasts. Connections are not played: their times are the closed form's. Cost:
-// see there.
+// Both use the costs in the facts: priors, or rates that `rondo tune` measured. Buffers are out of
+// place, except in broadcasts. Connections are not simulated: their times are the closed form's.
+// Cost: see kernels/sim/simulate_host.h.
 //
 //   for (const HostWay& way : host_ways(facts, record)) predict_host(facts, cores, record, way);
 #pragma once
@@ -21,17 +22,17 @@ struct HostWay {
   std::string name;  // "oneshot", "ring", ...
   Plan plan;
   double planner_us = 0;
-  bool chosen = false;  // by the filters of the facts
+  bool chosen = false;  // the planner's choice under the filters of the facts
 };
-// Every way to run the call, the planner's best one first, whatever NCCL_ALGO allows; none of calls
-// with a count for each rank, of messages, of calls without data.
+// All ways to run the call, the cheapest first, regardless of NCCL_ALGO. Empty for calls with a
+// count per rank, for messages, and for calls without data.
 std::vector<HostWay> host_ways(const PlanFacts& facts, const CallRecord& record);
 
-// For ranks that are distributed over `cores` cores.
+// For ranks distributed over `cores` cores.
 Result<Prediction> predict_host(const PlanFacts& facts, int cores, const CallRecord& record,
                                 const HostWay& way);
 
-// What the simulator is asked of a plan whose text is over peers' memory.
+// The simulator's input for a plan whose algorithm runs over peers' memory.
 sim::SimHostCall host_call(const PlanFacts& facts, int cores, const CallRecord& record,
                            const Plan& plan);
 

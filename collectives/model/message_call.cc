@@ -17,7 +17,7 @@ using gpu::MessageMove;
 using gpu::MessageShape;
 using gpu::MessageSlots;
 
-// Launches are planned from whether there is a buffer on this rank, not from where.
+// Planning only checks whether this rank has a buffer; its address does not matter.
 const void* const kSent = &kSent;
 void* const kReceived = const_cast<void**>(&kReceived);
 
@@ -36,7 +36,7 @@ class Messages {
     across_ = gpu::message_shape(gpu::message_bytes_of_pair(staging, ranks, true) - words, true);
   }
 
-  // Between two ranks of which one is `rank`, or both.
+  // Adds a message between two ranks; one or both are `rank`.
   void add(int from, int to, int rank) {
     MessageMove& move = moves_.emplace_back();
     move.from = from;
@@ -54,7 +54,7 @@ class Messages {
     moves_.clear();
     return launches;
   }
-  // Bytes that fill a slot of every channel of any pair.
+  // Bytes that fill one slot of every channel of a pair; the maximum over all pairs.
   std::uint64_t quantum() const {
     const auto of = [](const MessageShape& shape) {
       return static_cast<std::uint64_t>(shape.channels) * shape.slot_bytes;
@@ -110,7 +110,7 @@ void add_messages(Messages& messages, Collective which, int root, int rank, int 
       for (int to = 0; to < ranks; ++to)
         if (rank == root || rank == to) messages.add(root, to, rank);
       return;
-    default:  // each to the next one
+    default:  // each rank sends to the next one
       messages.add(rank, (rank + 1) % ranks, rank);
       messages.add((rank + ranks - 1) % ranks, rank, rank);
       return;

@@ -22,8 +22,9 @@ namespace {
 
 constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLaunch); }
 
-// The kernels' channels are dealt out over the rings. Each is a stream of its own where that is not
-// too much to play; else some of a ring are one, which then wait and send in step.
+// The kernels' channels are distributed over the rings. Each channel is simulated as a separate
+// stream if that is not too much work; otherwise several channels of a ring share one stream and
+// wait and send in step.
 int streams_of(const GpuCluster& cluster, int channels) {
   const int rings = static_cast<int>(cluster.channels().rings.size());
   const int most = std::max(rings, kMaxPlayed / cluster.ranks());
@@ -51,7 +52,7 @@ sim::SimCall connected_call(const GpuCluster& cluster, const CallRecord& record,
   return call;
 }
 
-// All channels as one, which go their rounds in step.
+// All channels as one stream, whose rounds are in step.
 sim::SimCall push_call(const GpuCluster& cluster, const CallRecord& record,
                        const DevicePlan& plan) {
   sim::SimCall call;
@@ -92,7 +93,7 @@ sim::SimStagedCall staged_call(const GpuCluster& cluster, const CallRecord& reco
   return call;
 }
 
-// What was played, behind what had to come before it.
+// The simulated time plus the time before it.
 Prediction told(const GpuCluster& cluster, const sim::SimResult& result, double before_ns) {
   Prediction prediction;
   prediction.us = (before_ns + result.ns) / 1000;

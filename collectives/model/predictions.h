@@ -1,8 +1,8 @@
-// Predictions: what the ways to run a call on the GPUs of a cluster would take, by simulation on
-// priors (planner/device_costs.h): no number here was measured.
+// Predictions: predicted times of the ways to run a call on the GPUs of a cluster, by simulation
+// with priors (planner/device_costs.h). Unmeasured.
 //
-// Rings and messages of more ranks than are worth playing have a closed form, which tests compare
-// with the simulator. Cost: see kernels/sim/simulate.h.
+// Rings and messages of too many ranks to simulate use a closed form; tests compare it with the
+// simulator. Cost: see kernels/sim/simulate.h.
 #pragma once
 
 #include <string>
@@ -16,17 +16,17 @@ namespace rondo::model {
 struct Prediction {
   double us = 0;
   enum class By { kSimulation, kExtrapolation, kClosedForm } by = By::kSimulation;
-  std::string busiest;       // wire; empty: not known
-  double busiest_share = 0;  // of the time
+  std::string busiest;       // the busiest wire; empty: unknown
+  double busiest_share = 0;  // share of the time that it is busy
 };
 Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, const Way& way);
 
-// What the simulator is asked of algorithms that are texts.
+// The simulator's input for a way whose algorithm it can run.
 sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const Way& way);
-// Of rings alone: all ranks in lockstep at the speed of the slowest step.
+// Rings only: all ranks move in lockstep at the speed of the slowest step.
 double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call);
 
-// Ranks times rings, up to which rings are played; beyond, they have the closed form.
+// Maximum of ranks times rings for which rings are simulated; above it the closed form is used.
 inline constexpr int kMaxPlayed = 4096;
 
 }  // namespace rondo::model

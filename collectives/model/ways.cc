@@ -52,7 +52,7 @@ bool is_played(const DevicePlan& plan) {
          plan.strategy == Strategy::kShared || plan.strategy == Strategy::kMulticast;
 }
 
-// Trees of some rings have the root where a reduction cannot end.
+// False if the tree of some ring has the root at a place where a reduction cannot end.
 bool takes_root(const GpuCluster& cluster, const CallRecord& record, const DevicePlan& plan) {
   const AlgorithmRow* const row = find_row(plan.algorithm, record.collective, Where::kGpu);
   if (row == nullptr || row->roots == Roots::kAny) return true;
@@ -63,7 +63,7 @@ bool takes_root(const GpuCluster& cluster, const CallRecord& record, const Devic
   });
 }
 
-// Messages, and on one host a direct kernel on staging, for calls that have room there.
+// Messages, and on one host a direct kernel on staging if the call fits there.
 std::vector<Way> ways_of_messages(const GpuCluster& cluster, const CallRecord& record) {
   DevicePlan messages;
   messages.strategy = Strategy::kMessages;

@@ -1,8 +1,8 @@
 // Which algorithms may run each collective: NCCL_ALGO, and algSelection of a single call.
 //
-// A filter speaks only of collectives that have several algorithms (all-reduce, broadcast, reduce,
+// A filter applies only to collectives that have several algorithms (all-reduce, broadcast, reduce,
 // all-gather, reduce-scatter); the others always run. The filters of all ranks are intersected when
-// a communicator is made, so a filter is part of what every rank plans with.
+// a communicator is created, so every rank plans with the same filter.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace rondo {
 
 struct AlgorithmFilter {
   static constexpr std::uint8_t kAll = (1 << kAlgorithmCount) - 1;
-  // NVLS is unmeasured: it runs where it is asked for.
+  // NVLS is unmeasured: it runs only on request.
   static constexpr std::uint8_t kUsual = kAll & ~(1 << static_cast<int>(Algorithm::kNvls));
   // Bit a of element c - 1: Algorithm a may run Collective c.
   FunctionSets allowed = {kUsual, kUsual, kUsual, kUsual, kUsual};
@@ -30,14 +30,16 @@ struct AlgorithmFilter {
   friend bool operator==(const AlgorithmFilter&, const AlgorithmFilter&) = default;
 };
 
-// Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLSTree, PAT) select nothing and
-// exclude nothing; a list of nothing else, or of NVLS alone, which serves few calls, allows
-// `usual`. Fails with kInvalidUsage on any other name; `source` (say, "NCCL_ALGO") begins the text.
+// NCCL algorithms that Rondo does not have (CollnetDirect, NVLSTree, PAT) select and exclude
+// nothing. A list of only these, or of NVLS alone, which serves few calls, allows `usual`. Fails
+// with kInvalidUsage on any other name; the error text begins with `source` ("NCCL_ALGO", for
+// example).
 Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source,
                                          std::uint8_t usual = AlgorithmFilter::kUsual);
-// NCCL_ALGO, and NCCL_NVLS_ENABLE: 1 makes NVLS a usual algorithm, with 0 it never runs.
+// NCCL_ALGO, and NCCL_NVLS_ENABLE: 1 makes NVLS a usual algorithm, 0 excludes it.
 Result<AlgorithmFilter> algorithms_of_environment();
-// What a call leaves out by its algSelection, as bits: what its communicator leaves out stays so.
+// Algorithms that a call's algSelection excludes, as bits. It cannot allow what its communicator
+// excludes.
 Result<std::uint8_t> excluded_by(std::string_view selection, Collective collective);
 
 }  // namespace rondo

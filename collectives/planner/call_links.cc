@@ -10,7 +10,7 @@ LinkClass near_of(const DevicePlanFacts& facts) {
   return facts.all_reach || facts.hosts > 1 ? LinkClass::kNvLink : LinkClass::kPci;
 }
 
-// What was measured of a host's links counts before what its graph says.
+// Measured links of a host take precedence over its graph.
 bool is_measured(const DevicePlanFacts& facts) {
   return facts.hosts == 1 &&
          facts.costs.is_measured(facts.all_reach ? DeviceRate::kPeerByte : DeviceRate::kHostByte);
@@ -27,8 +27,8 @@ CallLinks links_of(const DevicePlanFacts& facts) {
   links.port_gbs = link_gbs(LinkClass::kNetwork, facts.costs);
   links.rings = several ? std::max(facts.rings, 1) : 1;
   links.ring_gbs = several ? links.port_gbs : links.direct_gbs;
-  // A rank sends each tree's half to two children, in one of the trees, and up to its parent; so
-  // does a host.
+  // A rank sends its half to two children in one of the trees, and up to its parent; so does a
+  // host.
   links.tree_gbs = several ? links.rings * links.port_gbs : links.direct_gbs;
   links.both_gbs = links.tree_gbs / 2;
   const WireRates& wires = facts.wires;

@@ -1,5 +1,5 @@
-// CallLinks: what joins the GPUs of a communicator, as the planner sees it: measured where ranks
-// have files of rondo tune, by the hosts' graphs where these are known, else priors.
+// CallLinks: the links between the GPUs of a communicator, as the planner sees them: measured if
+// ranks have `rondo tune` files, else from the hosts' graphs if known, else priors.
 //
 // A pure function of what all ranks agreed on. Cost: some operations.
 #pragma once
@@ -9,15 +9,15 @@
 
 namespace rondo::gpu {
 
-// Rates are GB/s, which are bytes a nanosecond.
+// Rates are in GB/s, which equals bytes per nanosecond.
 struct CallLinks {
-  LinkClass near = LinkClass::kNvLink;      // within a host: between neighbours of rings,
-  LinkClass near_all = LinkClass::kNvLink;  // between all pairs
-  int rings = 1;                            // each has wires, or a port, of its own
+  LinkClass near = LinkClass::kNvLink;      // within a host, between neighbors of rings
+  LinkClass near_all = LinkClass::kNvLink;  // within a host, between all pairs
+  int rings = 1;                            // each has its own wires, or its own port
   double ring_gbs = 0;                      // of each ring
-  double tree_gbs = 0, both_gbs = 0;        // as WireRates
+  double tree_gbs = 0, both_gbs = 0;        // see WireRates
   double direct_gbs = 0;                    // of a GPU that sends to all others of its host
-  double port_gbs = 0;                      // of several hosts
+  double port_gbs = 0;                      // of a port, with several hosts
 };
 CallLinks links_of(const DevicePlanFacts& facts);
 

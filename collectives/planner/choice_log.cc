@@ -14,7 +14,7 @@
 namespace rondo {
 namespace {
 
-// The cheapest way but for the one that is taken; null: there is no other.
+// The cheapest candidate other than the chosen one; null: there is none.
 template <class Facts, class Plan>
 const Candidate<Facts, Plan>* runner_up(const std::vector<Candidate<Facts, Plan>>& all,
                                         const Plan& taken) {

@@ -1,9 +1,9 @@
-// ChoiceLog: the line of the log, under TUNING, that says of a size's first call what was chosen,
-// what it would take, what the next best way would take, and whether that rests on priors.
+// ChoiceLog: one log line under TUNING for the first call of each size: the chosen algorithm, its
+// predicted time, the next best algorithm with its time, and whether these rest on priors.
 //
 // Called after a plan was made, on one rank of a communicator and by one thread at a time; calls
-// whose plan is cached never come here. Where the line is not wanted, the cost is a check of the
-// log level. The first kMaxSizes sizes of a communicator are logged.
+// with a cached plan do not reach it. If the line is not enabled, the cost is a check of the log
+// level. The first kMaxSizes sizes of a communicator are logged.
 //
 //   choices_.tell(facts, record, plan);
 #pragma once
@@ -40,7 +40,7 @@ class ChoiceLog {
   bool is_due(const CallRecord& record);
   static void write(const std::string& text);
 
-  std::set<std::pair<Collective, std::uint64_t>> told_;  // and their bytes
+  std::set<std::pair<Collective, std::uint64_t>> told_;  // collectives and their bytes
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The work of texts over connections: rings, trees, recursive halving, hierarchies of hosts.
+// The work of algorithms over connections: rings, trees, recursive halving, hierarchies of hosts.
 #include <algorithm>
 
 #include "collectives/planner/work_estimate.h"
@@ -6,15 +6,15 @@
 namespace rondo {
 namespace {
 
-// Steps that `chunks` chunks, one behind the other, take over `hops` hops. Ranks with a core each
-// work on several chunks at a time; ranks that share a core take turns.
+// Steps that `chunks` pipelined chunks take over `hops` hops. Ranks with a core each work on
+// several chunks at a time; ranks that share a core take turns.
 double steps_of(const WorkEstimate& e, double hops, double chunks) {
   return e.share > 1 ? hops * chunks : hops + chunks - 1;
 }
 
-// A ring (ring.h). A rank receives each part before it sends it on, so nothing of a round overlaps
-// but its first chunk. A partial sum is written to a slot of the next rank, which costs as much as
-// a copy.
+// A ring (ring.h). A rank receives each part before it sends it on, so only the first chunk of a
+// round overlaps. A partial sum is written to a slot of the next rank, which costs as much as a
+// copy.
 void ring_work(WorkEstimate& e, Collective collective) {
   const double n = e.ranks, crossing = e.crossing_of_ring();
   switch (collective) {
@@ -34,7 +34,7 @@ void ring_work(WorkEstimate& e, Collective collective) {
       e.copy(e.bytes * n);
       e.sum(e.bytes * (n - 1));
       return e.leave(e.bytes * (n - 1));
-    case Collective::kReduce:  // a chain: rounds follow each other
+    case Collective::kReduce:  // a chain: rounds are pipelined
       e.hand_on(steps_of(e, n - 1, e.rounds), crossing);
       e.sum(e.bytes + (e.share > 1 ? 0 : (n - 2) * e.chunk));
       e.copy(e.bytes);
@@ -46,8 +46,9 @@ void ring_work(WorkEstimate& e, Collective collective) {
   }
 }
 
-// Two trees, half of the bytes each; what fits in a line goes by one. Ranks stand in
-// them host after host, so that hops cross hosts where their distance is a host's ranks or more.
+// Two trees, each with half of the bytes; data that fits in a line uses one tree. Ranks are ordered
+// host by host in the trees, so a hop crosses hosts if its distance is at least the number of ranks
+// of a host.
 void tree_work(WorkEstimate& e, Collective collective) {
   const double depth = log2_of(e.ranks);
   const double crossing = e.hosts > 1 ? log2_of(e.hosts) / depth : 0;
@@ -55,21 +56,21 @@ void tree_work(WorkEstimate& e, Collective collective) {
   const double trees = e.bytes <= static_cast<double>(kLineBytes) ? 1 : 2;
   e.hand_on(steps_of(e, ways * depth, trees * e.rounds), crossing);
   e.leave(ways * e.bytes);
-  // While the first chunk is on its way, further hops do the same.
+  // While the first chunk passes down, further hops do the same work.
   const double filling = e.share > 1 ? 0 : (depth - 1) * e.chunk;
   if (collective != Collective::kBroadcast) e.sum(e.bytes + filling);
   if (collective != Collective::kBroadcast) e.copy(e.bytes / 2);
   if (collective != Collective::kReduce) e.copy(2 * e.bytes + 1.5 * filling);
 }
 
-// Blocks of binary digits hand over to each other on the way there and back (recursive.h).
+// Blocks of binary digits exchange data on the way there and back (recursive.h).
 double handovers(int ranks) {
   double blocks = 0;
   for (auto left = static_cast<unsigned>(ranks); left != 0; left &= left - 1) blocks += 1;
   return 2 * (blocks - 1);
 }
 
-// For `partners` ranks. crossing: how many of their steps cross hosts.
+// For `partners` ranks. crossing: share of their steps that cross hosts.
 void recursive_work(WorkEstimate& e, int partners, double bytes, double slot, double crossing,
                     double crossing_bytes) {
   const double n = partners, log = log2_of(n), more = handovers(partners);
@@ -101,8 +102,8 @@ void add_connected_work(WorkEstimate& e, Algorithm algorithm, Collective collect
 void add_hierarchical_work(WorkEstimate& e, Collective collective) {
   const double m = e.local, h = e.hosts, others = (m - 1) / m;
   const double slot = std::max(static_cast<double>(e.facts.link_slot_bytes), 1.0);
-  const double slots = std::max(e.chunk / e.rails / slot, 1.0);  // of a rail's part of a round
-  // All meet before and after they cross; of those with a root, one side of it.
+  const double slots = std::max(e.chunk / e.rails / slot, 1.0);  // per rail and round
+  // All ranks of a host meet before and after data crosses hosts; in rooted collectives only once.
   const bool rooted = is_rooted(collective);
   e.meet(rooted ? e.rounds : 2 * e.rounds);
   if (!rooted) e.work[HostRate::kRelay] += e.share;
@@ -110,7 +111,7 @@ void add_hierarchical_work(WorkEstimate& e, Collective collective) {
     case Collective::kAllReduce: {
       e.copy(e.bytes * (2 * others + 1 / m));
       e.sum(e.bytes * others);
-      // Of each round's part, by every rail.
+      // Each rail exchanges its part of a round.
       const double part = e.chunk / e.rails, hops = 2 * log2_of(h) + handovers(e.facts.hosts);
       const bool whole = part <= static_cast<double>(tuning::kExchangedWhole);
       e.hand_on(e.rounds * (whole ? hops / 2 : hops + slots - 1), 1);

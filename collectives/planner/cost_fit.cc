@@ -11,8 +11,8 @@ constexpr int kRounds = 20, kSweeps = 100;
 constexpr double kPullToPrior = 0.002;
 constexpr double kLeastOfPrior = 0.01;
 
-// What errors of a sample are counted in: between what was measured and what is predicted, so that
-// half and double are equally wrong.
+// Unit of a sample's error: the geometric mean of measurement and prediction, so that half and
+// double are equally wrong.
 std::vector<double> units_of(std::span<const CostSample> samples, const HostCosts& costs) {
   std::vector<double> units;
   for (const CostSample& sample : samples)
@@ -20,7 +20,7 @@ std::vector<double> units_of(std::span<const CostSample> samples, const HostCost
   return units;
 }
 
-// Coordinate descent: in turn each rate is what suits best beside all others.
+// Coordinate descent: each rate in turn is set to its best value given all others.
 void improve(std::span<const CostSample> samples, HostCosts* costs) {
   const std::array<double, kHostRates> priors = host_priors();
   const std::vector<double> units = units_of(samples, *costs);

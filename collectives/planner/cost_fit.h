@@ -1,8 +1,8 @@
-// fit_costs(): the rates by which measured calls take the time that they took.
+// fit_costs(): fits the cost rates to measured calls.
 //
-// Least squares of relative errors, in which half and double are equally wrong, with rates that are
-// above zero; a rate that no sample says anything of stays at its prior, to which all are drawn a
-// little. Pure. Cost: microseconds a sample.
+// Minimizes the squares of relative errors, in which half and double are equally wrong. Rates stay
+// above zero. All rates are pulled slightly towards their priors; a rate that no sample depends on
+// keeps its prior. Pure. Cost: microseconds per sample.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct CostSample {
 
 HostCosts fit_costs(std::span<const CostSample> samples);
 
-// What part of the samples is predicted within this factor of what was measured (1.25: between 0.8
+// Share of the samples whose prediction is within this factor of the measurement (1.25: between 0.8
 // and 1.25).
 double share_within(std::span<const CostSample> samples, const HostCosts& costs, double factor);
 

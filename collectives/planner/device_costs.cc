@@ -58,7 +58,7 @@ double link_gbs(LinkClass link, const DeviceCosts& costs) {
     case LinkClass::kOwn:
       break;
   }
-  return 1 / (2 * costs.of(DeviceRate::kMemory));  // to and fro
+  return 1 / (2 * costs.of(DeviceRate::kMemory));  // a read and a write
 }
 
 sim::MulticastCost multicast_cost(int compute) {

@@ -9,11 +9,11 @@
 namespace rondo::gpu {
 namespace {
 
-// Steps by factors, from the first to the last.
+// Factors of the search steps, from the first to the last.
 constexpr double kFirstStep = 4, kLastStep = 1.005;
 constexpr int kSweeps = 200;
-constexpr double kPullToPrior = 0.001;  // a sample, of a rate that is wrong by e
-// How far from its prior a rate may be. Emulated GPUs take a thousand times as long.
+constexpr double kPullToPrior = 0.001;  // per sample, for a rate that is wrong by a factor of e
+// Limits of a rate relative to its prior. Emulated GPUs take a thousand times as long.
 constexpr double kLeastOfPrior = 0.01, kMaxOfPrior = 1e6;
 // A rate counts as measured if doubling it changes kTellingSamples predictions by kTellingChange.
 constexpr int kTellingSamples = 2;
@@ -24,7 +24,7 @@ double squared_log(double ratio) {
   return log * log;
 }
 
-// How badly costs explain the samples.
+// Error of the costs on the samples.
 double error_of(std::span<const DeviceSample> samples, const DeviceCosts& costs) {
   double error = 0;
   for (const DeviceSample& sample : samples)
@@ -35,7 +35,7 @@ double error_of(std::span<const DeviceSample> samples, const DeviceCosts& costs)
   return error;
 }
 
-// In turn each rate goes up or down by the step where that helps; whether one did.
+// Moves each rate in turn up or down by the step if that helps; true if any did.
 bool improve(std::span<const DeviceSample> samples, std::span<const DeviceRateInfo> rates,
              double step, DeviceCosts* costs, double* error) {
   bool improved = false;

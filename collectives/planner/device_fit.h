@@ -1,11 +1,11 @@
-// fit_device_costs(): the rates by which measured calls on GPUs take the time that they took, as
-// cost_fit.h for host memory.
+// fit_device_costs(): fits the cost rates to measured calls on GPUs; for host memory see
+// cost_fit.h.
 //
-// What a plan takes is no sum of products here (device_work.h: the slower of a CTA and its wire
-// counts), so rates are searched for one after the other, by factors. Errors are ratios, half and
-// double equally wrong. A rate that hardly moves any prediction was not measured and stays a prior;
-// so do those whose unit no call had, such as links on one GPU. Pure. Cost: some 100 predictions a
-// rate and sample.
+// A GPU plan's time is not a sum of products (device_work.h takes the slower of a CTA and its
+// wire), so rates are searched one after the other, by factors. Errors are ratios; half and double
+// are equally wrong. A rate that hardly changes any prediction counts as not measured and keeps its
+// prior; so does a rate that no call used, such as links with one GPU. Pure. Cost: about 100
+// predictions per rate and sample.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@
 namespace rondo::gpu {
 
 struct DeviceSample {
-  DevicePlanFacts facts;  // whose costs do not count
+  DevicePlanFacts facts;  // its costs are ignored
   CallRecord record;
   DevicePlan plan;
   double ns = 0;  // what the call took
@@ -25,7 +25,7 @@ struct DeviceSample {
 
 DeviceCosts fit_device_costs(std::span<const DeviceSample> samples);
 
-// What part of the samples is predicted within this factor of what was measured.
+// Share of the samples whose prediction is within this factor of the measurement.
 double share_within(std::span<const DeviceSample> samples, const DeviceCosts& costs, double factor);
 
 }  // namespace rondo::gpu

@@ -9,13 +9,13 @@
 namespace rondo::gpu {
 namespace {
 
-// Measured promises of hardware; see tests/gpu/probe for how.
+// Guarantees of hardware that were measured; see tests/gpu/probe for the method.
 struct WholeLines {
   int capability;
   LinePath path;
   const char* evidence;
 };
-// None yet: LL128 runs only where NCCL_PROTO asks for it.
+// None yet: LL128 runs only if NCCL_PROTO requests it.
 constexpr std::span<const WholeLines> kWholeLines;
 
 Status nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {

@@ -1,10 +1,10 @@
-// DeviceCosts: what launches, hops and bytes cost ranks on GPUs: the rates that the planner
-// predicts by (device_work.h) and that `rondo tune` measures where there are GPUs.
+// DeviceCosts: the cost of launches, hops and bytes for ranks on GPUs. The planner predicts with
+// these rates (device_work.h); `rondo tune` measures them if there are GPUs.
 //
-// A rate is measured or a prior, each by itself: one GPU measures no link. What stands in no row
-// (networks, multicast, what wires lose to packets) is a constant of device_costs.h. Guarantees: a
-// plain value, equal on all ranks once they have told theirs; of each rate the slowest rank's
-// counts. Cost: to copy and compare some hundred bytes.
+// Each rate is separately either measured or a prior: one GPU measures no link. Costs without a row
+// here (networks, multicast, packet overhead of wires) are constants of device_costs.h. Guarantees:
+// a plain value, equal on all ranks after they exchanged theirs; each rate is the slowest rank's.
+// Cost: copies and comparisons of a few hundred bytes.
 //
 //   const double ns = facts.costs.of(DeviceRate::kLaunch);
 #pragma once
@@ -17,26 +17,26 @@
 namespace rondo::gpu {
 
 enum class DeviceRate : std::uint8_t {
-  kLaunch,      // to launch a kernel and to notice its end
-  kNextLaunch,  // a launch right behind another one of its stream
-  kCta,         // another CTA of a launch
-  kJob,         // of a CTA over connections: the barriers of a job of Simple
-  kCopy,        // of one CTA: a byte that Simple or a direct kernel copies,
-  kSum,         // or adds
-  kLL,          // a byte of data by LL
-  kLL128,       // or by LL128
-  kOwnSimple,   // a hop of each protocol within a GPU,
+  kLaunch,      // launch a kernel and notice its end
+  kNextLaunch,  // a launch directly after another on the same stream
+  kCta,         // one more CTA in a launch
+  kJob,         // barriers of a job of Simple, for a CTA over connections
+  kCopy,        // one CTA: a byte copied by Simple or a direct kernel
+  kSum,         // one CTA: a byte added by the same
+  kLL,          // one CTA: a byte of data by LL
+  kLL128,       // one CTA: a byte of data by LL128
+  kOwnSimple,   // a hop of each protocol within a GPU
   kOwnLL,
   kOwnLL128,
-  kPeerSimple,  // between GPUs that reach each other,
+  kPeerSimple,  // a hop between GPUs that reach each other
   kPeerLL,
   kPeerLL128,
-  kHostSimple,  // and by way of the host's memory
+  kHostSimple,  // a hop through host memory
   kHostLL,
   kHostLL128,
   kMemory,    // a byte read or written in a GPU's memory
-  kPeerByte,  // a byte of data on a GPU's way out to those that it reaches
-  kHostByte   // or to the host's memory
+  kPeerByte,  // a byte of data that leaves a GPU for the peers that it reaches
+  kHostByte   // a byte of data that leaves a GPU for host memory
 };
 inline constexpr std::size_t kDeviceRates = 20;
 
@@ -45,14 +45,14 @@ struct DeviceRateInfo {
   std::string_view name;  // in tune files and explanations
   double prior;           // ns
 };
-// Priors: launches as the base of NCCL's model for LL; work of a CTA from the predictions in
-// kernels/cuda/shapes.h (0.2 us for a job's barriers; Simple copies 64 KiB in 1.4 us, sums them in
-// 1.7; LL moves 8 KiB in 0.9, LL128 30 KiB in 1.4). Hops, from the last byte's arrival until the
-// peer has seen it, as in the model that NCCL publishes (LL 0.6 us over NVLink, 1.0 over PCI, LL128
-// 1.9 and 2.5), but Simple as shapes.h predicts it (a fence, a flag and a poll: 2 us). Bytes as
-// vendors publish the memory and NVLink of an H100 and PCI 4.0 x16, and what packets leave of them.
-// Assumed: a next launch; what another CTA is to save before it is worth its multiprocessor (a
-// job's barriers take twice as long); hops within a GPU, as between two.
+// Priors. Launches: the base of NCCL's model for LL. Work of a CTA: the predictions in
+// kernels/cuda/shapes.h (0.2 us for a job's barriers; Simple copies 64 KiB in 1.4 us and sums them
+// in 1.7; LL moves 8 KiB in 0.9, LL128 30 KiB in 1.4). Hops, from the last byte's arrival until the
+// peer has seen it: NCCL's published model (LL 0.6 us over NVLink, 1.0 over PCI; LL128 1.9 and
+// 2.5), except Simple, as predicted in shapes.h (a fence, a flag and a poll: 2 us). Bytes: the
+// vendor's rates for memory and NVLink of an H100 and PCI 4.0 x16, less packet overhead. Assumed: a
+// next launch; the saving that justifies another CTA (a job's barriers take twice as long); hops
+// within a GPU, as between two.
 inline constexpr DeviceRateInfo kDeviceRateTable[kDeviceRates] = {
     {DeviceRate::kLaunch, "launch", 6600},
     {DeviceRate::kNextLaunch, "next_launch", 2000},
@@ -87,8 +87,8 @@ constexpr std::uint32_t bit_of(DeviceRate rate) {
 }
 
 struct DeviceCosts {
-  std::array<double, kDeviceRates> ns = device_priors();  // a unit, by DeviceRate
-  std::uint32_t measured = 0;  // by every rank's tune file: bit_of(DeviceRate)
+  std::array<double, kDeviceRates> ns = device_priors();  // ns per unit, by DeviceRate
+  std::uint32_t measured = 0;  // measured in every rank's tune file: bit_of(DeviceRate)
 
   constexpr double of(DeviceRate rate) const { return ns[static_cast<std::size_t>(rate)]; }
   constexpr bool is_measured(DeviceRate rate) const { return (measured & bit_of(rate)) != 0; }
@@ -103,7 +103,7 @@ struct DeviceCosts {
       if (!(rate > 0 && rate <= kMaxNs)) return false;
     return measured >> kDeviceRates == 0;
   }
-  // Of two ranks: the slower one's, each.
+  // Combines two ranks: takes the slower rate of each.
   void add(const DeviceCosts& other) {
     for (std::size_t i = 0; i < kDeviceRates; ++i)
       if (other.ns[i] > ns[i]) ns[i] = other.ns[i];

@@ -9,7 +9,7 @@ namespace {
 using cuda::Protocol;
 
 ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
-  const std::string slots = fmt::format("slots of {} a connection",
+  const std::string slots = fmt::format("slots of {} per connection",
                                         bytes_text(cuda::slot_data_of(plan.protocol, simple_slot)));
   if (plan.strategy == Strategy::kLLPush)
     return {"protocol", name(Protocol::kLL), "lines of 8 bytes, 4 beside each flag"};
@@ -18,8 +18,8 @@ ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
       return {"protocol", name(plan.protocol), "lines of 8 bytes, 4 beside each flag; " + slots};
     case Protocol::kLL128:
       return {"protocol", name(plan.protocol),
-              "lines of 120 bytes and a flag, because NCCL_PROTO asks for them or a measurement "
-              "promises that they arrive whole; " +
+              "lines of 120 bytes and a flag, because NCCL_PROTO selects them or a measurement "
+              "shows that they arrive whole; " +
                   slots};
     case Protocol::kSimple:
       break;
@@ -32,41 +32,42 @@ ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
 namespace device_reasons {
 
 std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it can";
+  return "requested by NCCL_ALGO or NCCL_NVLS_ENABLE: the switch adds and copies where it can";
 }
 std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
-         "LL push, and spread what it makes";
+  return "the ranks of each GPU pass their data to their first rank; the first ranks run a ring, "
+         "tree or LL push and distribute the result";
 }
 std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "every rank pushes its data into all others' memory: one way over the link";
+  return "every rank writes its data into the memory of all others: one trip over the link";
 }
 std::string barrier(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {
   const std::string where =
       plan.strategy != Strategy::kShared
           ? "buffers"
-          : fmt::format("staging ({} a rank and way), copied in before and out after",
+          : fmt::format("staging ({} per rank and direction), copied in before and out after",
                         bytes_text(facts.shared_bytes));
   return fmt::format(
-      "{} devices meet, share the work, each reading and writing all ranks' {}, "
-      "and meet again",
+      "{} devices synchronize, each does a part of the work on all ranks' {}, and they synchronize "
+      "again",
       facts.devices, where);
 }
 std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan& plan) {
-  return plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide";
+  return plan.algorithm == Algorithm::kTree ? "chosen for few steps" : "chosen for few bytes";
 }
 std::string direct(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan&) {
   return facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
                          : "copies by the driver";
 }
 std::string leader(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "one kernel of rank 0's process, on registered buffers or staging that all have mapped";
+  return "one kernel of rank 0's process, on registered buffers or on staging that all processes "
+         "have mapped";
 }
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "copies by slots of the receivers";
+  return "copies through the receivers' slots";
 }
 std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "a rank asks for copies by copy engines, which take no multiprocessor";
+  return "a rank requests copies by copy engines, which use no multiprocessor";
 }
 
 namespace {
@@ -76,7 +77,7 @@ void add_ctas_and_rounds(const char* ctas, const char* of, const CallRecord& rec
   rows->push_back(
       {ctas, fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
   rows->push_back({"rounds", "",
-                   fmt::format("of up to {} elements ({}) a {}", plan.per_round,
+                   fmt::format("of up to {} elements ({}) per {}", plan.per_round,
                                bytes_text(plan.per_round * size_of(record.type)), of)});
 }
 
@@ -93,8 +94,8 @@ void rounds(const DevicePlanFacts& facts, const CallRecord& record, const Device
                       record, plan, rows);
   if (plan.in_place)
     rows->push_back({"before", "in place",
-                     "once all have registered memory, it is first tried whether all have for this "
-                     "call: then direct kernels share the work on it"});
+                     "once all ranks have registered memory, each call first checks whether all "
+                     "its buffers are registered; if so, direct kernels share the work on them"});
 }
 
 }  // namespace device_reasons

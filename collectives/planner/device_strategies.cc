@@ -13,15 +13,17 @@ namespace {
 
 using cuda::Protocol;
 
-// What the model of costs has no say in. Of a chain's data the least that is cut, so that its links
-// work at once, and into how many chunks: the memory of GPUs, not wires, wants long ones.
+// Not decided by the cost model: a chain's data is cut into kChunksOfAChain chunks of at least
+// kSmallestChunk bytes, so that its links work at the same time. GPU memory, not the wires, needs
+// long chunks.
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
-// Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
-// The time that streams wait for other processes has no prior.
+// If processes share devices: up to this size one kernel of rank 0's process does everything, if it
+// can. There is no prior for the time that streams wait for other processes.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
-// Multicast runs where it is asked for. Bytes of a block for which another CTA is worth it; rounds
-// into which a CTA's part is cut, so that they overlap, unless they were smaller than that in all.
+// Multicast runs only on request. One more CTA per kBytesPerMulticastCta bytes of a block. A CTA's
+// part is cut into kMulticastRounds rounds, so that they overlap, each of at least
+// kLeastMulticastRound bytes over all blocks.
 constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
 constexpr std::uint64_t kMulticastRounds = 4;
 constexpr std::uint64_t kLeastMulticastRound = 32 << 10;
@@ -30,7 +32,7 @@ constexpr std::uint64_t kBytesPerThread = 64;
 bool has_ring(Collective which) {
   return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
 }
-// A root with many neighbours in the trees reduces along the ring.
+// A root with many neighbors in the trees reduces along the ring instead.
 bool trees_take(const DevicePlanFacts& facts, int root) {
   if (!facts.permuted) return rerooted_tree_takes(root, facts.ranks);
   return root < 64 && (facts.tree_roots >> root & 1) != 0;
@@ -42,7 +44,7 @@ bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
 
 std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
 
-// Sums whose order must be the tree's.
+// True for sums that must be in the tree's order.
 bool is_ordered(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.reproducible && reduces(record.collective);
 }
@@ -55,7 +57,7 @@ bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm al
 }  // namespace
 
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
-  // Copies between devices that do not reach each other are the driver's; sums have nobody.
+  // Between devices that do not reach each other, the driver can copy, but nothing can sum.
   return (facts.all_reach || !reduces(record.collective)) &&
          (allows(facts, record, Algorithm::kOneShot) ||
           allows(facts, record, Algorithm::kTwoShot) || allows(facts, record, Algorithm::kDirect));
@@ -63,16 +65,16 @@ bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
 
 namespace {
 
-// One-shot all-reduce and all-gather, over lines of LL.
+// One-shot all-reduce and all-gather, by lines of LL.
 bool may_ll_push(const DevicePlanFacts& facts, const CallRecord& record) {
   if (!facts.may_ll_push || (facts.protocols & bit_of(Protocol::kLL)) == 0) return false;
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kOneShot);
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
 }
-// Every part reduced by one device that reads all and writes all; the others are direct, too.
+// Two-shot: one device reads all inputs of a part, reduces it and writes all outputs.
 bool allows_barriers(const DevicePlanFacts& facts, const CallRecord& record) {
-  // A barrier is no kernel: one stream waits for all others.
+  // A barrier needs no kernel: one stream waits for all others.
   if (record.collective == Collective::kBarrier) return false;
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kTwoShot);
@@ -83,7 +85,7 @@ bool has_multicast(Collective which) {
   return std::find(std::begin(kMulticastCollectives), std::end(kMulticastCollectives), which) !=
          std::end(kMulticastCollectives);
 }
-// Sums by a switch come in no order, and only where they have reduce.h's bits.
+// A switch sums in no fixed order; allowed only if the sums have the same bits as reduce.h.
 bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
   if (!facts.multicast || facts.reproducible || !has_multicast(record.collective) ||
       !allows(facts, record, Algorithm::kNvls))
@@ -113,7 +115,7 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
 bool may_use_barriers(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.may_use_barriers && allows_barriers(facts, record);
 }
-// On staging. Factors of PreMulSum are known to their own process only.
+// On staging. PreMulSum is excluded: only their own process knows its factors.
 bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
   const bool one_block = record.collective == Collective::kAllReduce ||
                          record.collective == Collective::kReduce ||
@@ -124,7 +126,7 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
          allows_barriers(facts, record);
 }
 
-// The same without staging, of any size.
+// The same without staging, for any size.
 bool may_share_buffers(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum && allows_barriers(facts, record);
 }
@@ -139,7 +141,7 @@ DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
   return plan;
 }
 
-// The fastest of the plans with `fewest` to `most` channels, by factors of two.
+// The fastest plan with `fewest` to `most` channels, by factors of two.
 template <class PlanOf>
 DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int fewest,
                          int most, const PlanOf& plan_of) {
@@ -169,7 +171,7 @@ DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) 
     plan.channels = channels;
     plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
     plan.per_round = cuda::kLLPushLines * cuda::kLineData / width;
-    // A warp more than there are lines for, which tells the hosts.
+    // One warp more than the lines need: it reports to the hosts.
     const std::uint64_t lines = bytes / static_cast<std::uint64_t>(channels) / cuda::kLineData;
     plan.threads = static_cast<unsigned>(
         std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kLLPushThreads));
@@ -201,7 +203,6 @@ bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
          (algorithm != Algorithm::kTree || has_tree(facts, record));
 }
 
-// Everything that follows from the channels.
 DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
                         const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t width = size_of(record.type);
@@ -218,7 +219,7 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   plan.grain = static_cast<std::uint32_t>(grain);
   const std::uint64_t whole = cuda::slot_data_of(protocol, facts.slot_bytes);
   const std::uint64_t of_channel = bytes_of(record) / static_cast<std::uint64_t>(channels);
-  // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
+  // A round of a ring is one chunk per rank; a round of the trees is one chunk per tree.
   const Fill fill = find_row(algorithm, record.collective, Where::kGpu)->fill;
   const bool cycles = fill == Fill::kPartEach;
   const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
@@ -239,7 +240,7 @@ DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record
   DevicePlan plan = with_channels(
       facts, record, facts.min_channels, facts.max_channels,
       [&](int channels) { return connected_on(channels, algorithm, protocol, facts, record); });
-  // Worth its barrier and its launches where staging has no room.
+  // In place is worth its barrier if staging has no room.
   plan.in_place = may_share_buffers(facts, record) && !may_share(facts, record);
   return plan;
 }
@@ -262,8 +263,9 @@ bool may_use_leader(const DevicePlanFacts& facts, const CallRecord& record) {
 double predicted(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
   return device_ns(facts, record, plan);
 }
-// Ways of which the model knows too little run where no other way may: first messages, whose slots
-// no prior is of, then one device's work for all others, whose streams wait for it.
+// Fallbacks without a cost model. Used only when nothing else applies: point-to-point messages
+// first, because no prior exists for their slots, then one device's kernel for all others, whose
+// streams wait for it.
 double last_resort(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
   constexpr double kLastResortNs = 1e15;
   const bool messages = plan.strategy == Strategy::kMessages, alone = facts.devices == 1;
@@ -276,14 +278,13 @@ bool may_be_messages(const DevicePlanFacts& facts, const CallRecord& record) {
           record.collective == Collective::kAllToAll);
 }
 
-// What copies alone do; a rank that is alone sums by copies, too.
+// Calls that only copy. With one rank, sums are copies, too.
 bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
   if (!facts.copy_engines || facts.processes || record.collective == Collective::kBarrier)
     return false;
   return !reduces(record.collective) || (facts.ranks == 1 && record.op != RedOp::kPreMulSum);
 }
 
-// There is nothing more to say.
 DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
 
 template <Algorithm algorithm, Protocol protocol>
@@ -297,7 +298,7 @@ constexpr DeviceStrategyRow connected_row() {
           device_reasons::rounds};
 }
 
-// Those without a cost run where they are asked for, or are the only way of their calls.
+// Rows without a cost run on request, or are the only rows for their calls.
 constexpr DeviceStrategyRow kStrategies[] = {
     {Strategy::kCopyEngines, may_use_engines, nullptr, plain_plan, "copies",
      device_reasons::engines, nullptr},

@@ -1,7 +1,7 @@
-// The ways in which ranks on GPUs run a collective: a row each.
+// The strategies for collectives of ranks on GPUs, one row each.
 //
-// The one of least predicted time runs (device_work.h). Another way is a row here and one in
-// collectives/gpu/launch/strategies.cc.
+// The row with the least predicted time runs (device_work.h). A new strategy needs a row here and
+// one in collectives/gpu/launch/strategies.cc.
 #pragma once
 
 #include <span>
@@ -14,13 +14,13 @@ namespace rondo::gpu {
 using DeviceStrategyRow = StrategyRow<DevicePlanFacts, DevicePlan>;
 std::span<const DeviceStrategyRow> device_strategies();
 
-// Whether the direct kernels, or copies, may do the call in one launch.
+// True if the direct kernels, or copies, may run the call in one launch.
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record);
-// What a switch sums or copies.
+// Collectives that a switch can sum or copy.
 inline constexpr Collective kMulticastCollectives[] = {
     Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter};
 
-// What a row says of its plans (device_reasons.cc).
+// Explanations of a row's plans (device_reasons.cc).
 namespace device_reasons {
 std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
@@ -31,7 +31,7 @@ std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan
 std::string direct(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string leader(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-// Of plans with rounds: multicast; LL push and connected.
+// Details of plans with rounds: multicast; LL push and connected.
 void multicast_rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,
                       std::vector<ExplainRow>* rows);
 void rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,

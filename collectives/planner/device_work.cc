@@ -30,7 +30,7 @@ struct DeviceCall {
   CallLinks links;
   double slots;
 
-  // Time of `hops` hops on the slowest path, of which `across` lead to another host.
+  // Time of `hops` hops on the slowest path; `across` of them lead to another host.
   double hops_ns(cuda::Protocol protocol, double hops, double across) const {
     if (hosts == 1) return hops * hop_ns(protocol, links.near, costs);
     return (hops - across) * hop_ns(protocol, links.near, costs) +
@@ -45,7 +45,7 @@ struct DeviceCall {
 };
 
 // Bytes that the busiest rank of a direct kernel sends or receives: shares of the call, once to the
-// ranks that work on them and once to the ranks that want the result; or a block for every peer.
+// ranks that work on them and once to the ranks that want the result; or one block per peer.
 double moved_bytes(const DeviceCall& call) {
   const double others = call.ranks - 1;
   switch (call.collective) {
@@ -58,10 +58,10 @@ double moved_bytes(const DeviceCall& call) {
   }
 }
 
-// What a chunk of a channel takes: the CTA's work on a slot of it, its way through a port, its turn
-// on the wires that all channels share.
+// Times of a chunk of a channel: the CTA's work on one of its slots, its time on a port, its share
+// of the wires that all channels use.
 struct ChunkTimes {
-  // Bytes of the chunk, of which a slot has `slot`.
+  // chunk: bytes of the chunk. slot: bytes of a slot.
   ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk, double slot) {
     const sim::VerbCost verb = verb_cost(plan.protocol, call.costs);
     slots = slot > 0 ? std::max(chunk / slot, 1.0) : 1;
@@ -71,12 +71,12 @@ struct ChunkTimes {
     shared_ns = alone * plan.channels / std::min(plan.channels, call.links.rings);
     port_ns = call.hosts > 1 ? alone / slots : 0;
   }
-  double slots;                                // of the chunk, each a job
-  double copy_ns, sum_ns, port_ns, shared_ns;  // of a slot; shared: of the chunk
+  double slots;                                // slots of the chunk; each is a job
+  double copy_ns, sum_ns, port_ns, shared_ns;  // per slot; shared_ns: per chunk
 };
 
-// A ring (ring.h): a number of steps for each part, and two rounds overlap by only one step. Slots
-// of a chunk follow each other, so that one is worked on while another is on its way.
+// A ring (ring.h): a number of steps for each part; two rounds overlap by only one step. Slots of a
+// chunk are pipelined: one is processed while another is in flight.
 double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel,
                 double slot) {
   const bool both = call.collective == Collective::kAllReduce;
@@ -88,14 +88,14 @@ double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
   const double across = call.hosts > 1 ? ways * steps * call.hosts / call.ranks : 0;
   const double way =
       steps * work + across * chunk.port_ns + call.hops_ns(plan.protocol, ways * steps, across);
-  // A rank fills a slot once its next one has emptied it: that way is as long.
+  // A rank fills a slot after its next rank has emptied it; that path is as long.
   const double returned =
       steps * (work + ways * 2 * call.slowest_hop_ns(plan.protocol)) / call.slots;
   return rounds * std::max({way, steps * chunk.slots * work, chunk.slots * returned,
                             ways * steps * chunk.shared_ns});
 }
 
-// A chain: chunks follow each other, as fast as the slots between two ranks come back.
+// A chain: chunks are pipelined, limited by the slots that return between two ranks.
 double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
   const ChunkTimes chunk(call, plan, of_channel / rounds, 0);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
@@ -105,17 +105,17 @@ double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
          (rounds - 1) * std::max({work + chunk.port_ns, returned, chunk.shared_ns});
 }
 
-// Two trees, half of the bytes each. A rank serves both, in one of which it has two children.
+// Two trees, each with half of the bytes. A rank is in both and has two children in one of them.
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
   const bool both = call.collective == Collective::kAllReduce;
   const ChunkTimes chunk(call, plan, of_channel / rounds / 2, 0);
   const double ways = both ? 2 : 1, depth = log2_of(call.ranks);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-  // One of the trees is shifted by a rank, so that its paths cross once more.
+  // One of the trees is shifted by a rank, so its paths cross hosts once more.
   const double across = call.hosts > 1 ? std::min(log2_of(call.hosts) + 1, depth) : 0;
   const double returned =
       (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kTreeSlotsKept);
-  // All channels' chunks of both trees on the busiest wire.
+  // Time on the busiest wire for all channels' chunks of both trees.
   const double gbs = both ? call.links.both_gbs : call.links.tree_gbs * kHungShare;
   const double wire_bytes = verb_cost(plan.protocol, call.costs).wire_bytes;
   const double shared = of_channel / rounds * plan.channels * wire_bytes / gbs;
@@ -137,8 +137,8 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
   return chain_ns(call, plan, rounds, of_channel);
 }
 
-// A round is pushed once the one before has been taken: half of its lines' work, a way over the
-// link that all ranks push into at once, the other half.
+// A round is pushed after the previous one was taken: half of its lines' work, the transfer on the
+// link into which all ranks push at once, the other half.
 double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL, call.costs);
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
@@ -151,12 +151,12 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t 
   return rounds * (std::max(half, way) + half);
 }
 
-// Two meetings around what each device reads and writes of the others'. Staged: what a rank sends
-// is copied in before, and what is not fetched from there straight into its buffer, out after.
+// Two barriers around each device's reads and writes of the others' data. Staged: data that a rank
+// sends is copied in before, and results not written directly to its buffer are copied out after.
 double met_ns(const DeviceCall& call, bool staged) {
   const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
                               call.links.direct_gbs * kDirectEfficiency);
-  const double more = call.by_blocks() ? call.bytes : 0;  // what was gathered is written, too
+  const double more = call.by_blocks() ? call.bytes : 0;  // gathered data is also written
   const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
                     (moved_bytes(call) + more) / gbs;
   if (!staged) return ns;
@@ -174,7 +174,7 @@ double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
          blocks * call.bytes / gbs;
 }
 
-// One kernel reads the data and writes the results of all ranks; between devices, over a link.
+// One kernel reads the data and writes the results of all ranks; with several devices, over a link.
 double direct_ns(const DeviceCall& call, bool one_device) {
   const double moved = call.bytes * call.ranks * 2;
   return one_device ? moved * call.costs.of(DeviceRate::kMemory) : moved / call.links.direct_gbs;
@@ -198,7 +198,7 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
       return launched + multicast_ns(call, plan);
     case Strategy::kShared:
       return launched + met_ns(call, true);
-    case Strategy::kComposed:  // on each device, across, and back
+    case Strategy::kComposed:  // on each device, between devices, and back
       return 3 * launch + met_ns(call, false);
     case Strategy::kMessages:
       return launched + messages_ns(facts, record);
@@ -209,7 +209,7 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
 
 std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
                        const DevicePlan& plan) {
-  constexpr double kMuch = 2;  // so that what another rate hides in part is seen
+  constexpr double kMuch = 2;  // large enough to show rates that another rate partly hides
   const double ns = device_ns(facts, record, plan);
   std::uint32_t rates = 0;
   for (const DeviceRateInfo& info : kDeviceRateTable) {

@@ -1,11 +1,11 @@
-// device_ns(): what a plan on GPUs would take, by the costs of the facts: steps of the
-// slowest path, bytes of the busiest wire, launches, meetings. The planner takes the plan of least
-// time (device_strategies.cc); ncclGroupSimulateEnd and explanations tell it.
+// device_ns(): predicted time of a plan on GPUs, by the rates in the facts: steps of the slowest
+// path, bytes on the busiest wire, launches, barriers. The planner takes the plan with the least
+// time (device_strategies.cc); ncclGroupSimulateEnd and explanations report it.
 //
-// Costs are measured where ranks have files of rondo tune, else priors (device_rates.h), and what
-// no file has (device_costs.h). What wires cost whom, `rondo simulate` plays on the same priors. A
-// pure function of what all ranks agreed on: + - * / on doubles alone, so that all compute the same
-// bits. Cost: some tens of operations.
+// Rates are measured if ranks have `rondo tune` files, else priors (device_rates.h), plus constants
+// that no file holds (device_costs.h). `rondo simulate` uses the same priors and models each wire.
+// A pure function of what all ranks agreed on: only + - * / on doubles, so all ranks compute the
+// same bits. Cost: some tens of operations.
 #pragma once
 
 #include "collectives/planner/device_plan.h"
@@ -13,10 +13,10 @@
 namespace rondo::gpu {
 
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan);
-// By which rates that time changes: bit_of(DeviceRate). Cost: a prediction a rate.
+// The rates that this time depends on: bit_of(DeviceRate). Cost: one prediction per rate.
 std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
                        const DevicePlan& plan);
-// Of the plan that the call would have, in nanoseconds; 0 where nothing can run it.
+// Time of the call's plan, in nanoseconds; 0 if no plan can run it.
 double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record);
 
 }  // namespace rondo::gpu

@@ -1,4 +1,5 @@
-// The work of texts over peers' memory: a function for each of kernels/algorithms' direct texts.
+// The work of algorithms over peers' memory: one function for each direct algorithm in
+// kernels/algorithms.
 #include "collectives/planner/work_estimate.h"
 #include "transport/connection.h"
 
@@ -11,7 +12,7 @@ bool in_lines(const WorkEstimate& e) {
   return e.plan.protocol == Protocol::kLine || e.plan.protocol == Protocol::kLines;
 }
 
-// Data in lines: no staging, no later meeting. `sums`: of all ranks' data.
+// Data in lines: no staging, no second meeting. `sums`: of all ranks' data.
 bool add_lines(WorkEstimate& e, double blocks, bool sums) {
   if (!in_lines(e)) return false;
   e.meet(1);
@@ -23,7 +24,8 @@ bool add_lines(WorkEstimate& e, double blocks, bool sums) {
   return true;
 }
 
-// One wait a round for all, and one more where buffers are in place: for their readers to end.
+// One wait per round for all, and one more if buffers are in place: until their readers have
+// finished.
 void meet_rounds(WorkEstimate& e, double more) { e.meet(e.rounds + more + (e.exposed ? 1 : 0)); }
 
 void one_shot_all_reduce_work(WorkEstimate& e) {
@@ -40,7 +42,7 @@ void two_shot_all_reduce_work(WorkEstimate& e) {
   e.sum(others);
 }
 
-// Of a root and of those who are ahead of it; buffers in place keep all together.
+// Waits of a root and of the ranks ahead of it; with buffers in place all ranks wait together.
 void follow_rounds(WorkEstimate& e, double peers) {
   if (e.exposed) return meet_rounds(e, 0);
   e.follow(peers, e.rounds, in_lines(e) ? kLinesAhead : kRoundsAhead);
@@ -60,7 +62,7 @@ void direct_reduce_work(WorkEstimate& e) {
   e.sum(others);
 }
 
-// The root is ahead of its readers: it fills a slot while they copy another.
+// The root runs ahead of its readers: it fills a slot while they copy another.
 void broadcast_work(WorkEstimate& e) {
   follow_rounds(e, 1);
   e.copy_of_one(e.bytes, e.ranks * e.bytes);

@@ -40,7 +40,7 @@ ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, Algorithm
   return {"changes at", "no larger size", ""};
 }
 
-// What the choice is worth, by the costs of the facts.
+// Predicted times of the candidates.
 void add_predictions(const PlanFacts& facts, const CallRecord& record,
                      std::vector<ExplainRow>* rows) {
   const auto all = candidates(host_strategies(), facts, record);
@@ -50,7 +50,7 @@ void add_predictions(const PlanFacts& facts, const CallRecord& record,
   };
   rows->push_back({"predicted", time_of(all[0]),
                    facts.costs.measured ? "on costs that rondo tune has measured"
-                                        : "on priors: rondo tune measures this machine"});
+                                        : "on priors: run rondo tune to measure this machine"});
   if (all.size() > 1)
     rows->push_back({"next best", std::string(name_of(all[1])), "predicted " + time_of(all[1])});
   PlanFacts open = facts;

@@ -1,4 +1,4 @@
-// What a call would run as, and why, in words. A pure use of the planner: needs no ranks.
+// Explains which algorithm a call would run as, and why. Uses only the planner: needs no ranks.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace rondo {
 
-// Rows for a call on a communicator with these facts. Where nothing can run it, one row "refused".
+// Rows for a call on a communicator with these facts. If nothing can run it, one row "refused".
 std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record);
 
-// What the row of a plan says of it; where there is none, a row "refused".
+// Adds the explanation of a plan; a row "refused" if there is no plan.
 template <class Facts, class Plan>
 void add_plan(std::span<const StrategyRow<Facts, Plan>> strategies, const Facts& facts,
               const CallRecord& record, const Result<Plan>& made, std::vector<ExplainRow>* rows) {

@@ -37,7 +37,7 @@ int index_in(const Names& names, std::string_view name) {
   return found == std::end(names) ? -1 : static_cast<int>(found - std::begin(names));
 }
 
-// "[^]name,name" as the set that it leaves.
+// The set that "[^]name,name" allows.
 Result<std::uint8_t> parse_list(std::string_view list, std::string_view whole,
                                 std::string_view source, const Vocabulary& words) {
   const bool excludes = !list.empty() && list.front() == '^';

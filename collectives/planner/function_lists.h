@@ -1,8 +1,9 @@
-// NCCL's grammar for what may run which collective: NCCL_ALGO, NCCL_PROTO, algSelection.
+// NCCL's grammar to allow or exclude choices for collectives: NCCL_ALGO, NCCL_PROTO, algSelection.
 //
-// Lists separated by ';', each "[^]name,name" or "function:[^]name,name"; ^ leaves the names out; a
-// list without a function stands for all functions that have no list of their own; a function that
-// no list speaks of keeps what is usual. Case and blanks do not matter; "" allows what is usual.
+// Lists are separated by ';'. Each is "[^]name,name" or "function:[^]name,name"; ^ excludes the
+// names. A list without a function applies to all functions without a list of their own; a function
+// without any list keeps the usual choices. Case and blanks do not matter; "" allows the usual
+// choices.
 #pragma once
 
 #include <array>
@@ -17,24 +18,24 @@ namespace rondo {
 
 inline constexpr int kListedFunctions = 5;  // kAllReduce to kReduceScatter have a choice
 
-// Of each of these, which choices are allowed: bit i stands for name i of the vocabulary.
+// Allowed choices of each of these functions: bit i is name i of the vocabulary.
 using FunctionSets = std::array<std::uint8_t, kListedFunctions>;
 
 struct Vocabulary {
   std::string_view noun;                    // "algorithm"
-  std::span<const std::string_view> names;  // Rondo's, in lower case
-  // NCCL's that Rondo does not have: neither select nor exclude anything.
+  std::span<const std::string_view> names;  // Rondo's names, in lower case
+  // NCCL's names that Rondo does not have: they select and exclude nothing.
   std::span<const std::string_view> foreign;
-  std::uint8_t usual;       // what is allowed unless it is left out; the others must be named
-  std::uint8_t wishes = 0;  // names that serve some calls only: a list that names nothing but these
-                            // allows the usual ones, too; so does a list of foreign names
+  std::uint8_t usual;       // allowed unless excluded; the others must be named
+  std::uint8_t wishes = 0;  // names that serve only some calls: a list of only these, or of only
+                            // foreign names, also allows the usual ones
 };
 
-// Fails with kInvalidUsage on any other name; `source` (say, "NCCL_ALGO") begins the text.
+// Fails with kInvalidUsage on any other name; the error text begins with `source`.
 Result<FunctionSets> parse_function_lists(std::string_view text, std::string_view source,
                                           const Vocabulary& words);
 
-// The set of a collective; `otherwise` where it has no choice.
+// The set of a collective; `otherwise` if it has no choice.
 constexpr std::uint8_t set_of(const FunctionSets& sets, Collective collective,
                               std::uint8_t otherwise) {
   const int index = static_cast<int>(collective) - 1;

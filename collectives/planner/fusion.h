@@ -1,19 +1,19 @@
-// Which calls of a group run as one: small ones of one kind, one after the other.
+// Which calls of a group run as one: consecutive small calls of one kind.
 //
-// A pure function of what all ranks agree on, so that all fuse alike as long as they make the same
-// group. Cost: a few comparisons a call.
+// A pure function of what all ranks agree on, so all ranks fuse the same calls if they make the
+// same group. Cost: a few comparisons per call.
 #pragma once
 
 #include "collectives/planner/planner.h"
 
 namespace rondo {
 
-// Whether a call may be part of a fused one at all.
+// True if a call may be part of a fused call.
 bool is_fusable(const PlanFacts& facts, const CallRecord& record);
-// Whether it may join one that begins with `first`.
+// True if it may join a fused call that begins with `first`.
 bool may_join(const CallRecord& first, const CallRecord& next);
 
-// Blocks of the larger side of a collective: one, or one a rank.
+// True if the larger side of a collective has one block per rank; else it has one block.
 bool has_blocks(Collective collective);
 
 }  // namespace rondo

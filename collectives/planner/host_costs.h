@@ -1,9 +1,9 @@
-// HostCosts: what steps and bytes cost ranks in host memory: the one table of rates that the
-// planner, `rondo explain` and ncclGroupSimulateEnd predict by, and that `rondo tune` measures.
+// HostCosts: the cost of steps and bytes for ranks in host memory. This is the one table of rates
+// for the planner, `rondo explain` and ncclGroupSimulateEnd; `rondo tune` measures it.
 //
-// A plan's work (host_work.h) is a number for each rate; its time is the sum of the products.
-// Priors were fitted to measurements on two cores of an AMD EPYC (docs/internals/algorithms.md).
-// Guarantees: only + - * / on doubles, so that all ranks compute the same bits. Cost: a product a
+// A plan's work (host_work.h) is a number per rate; its time is the sum of the products. Priors
+// were fitted to measurements on two cores of an AMD EPYC (docs/internals/algorithms.md).
+// Guarantees: only + - * / on doubles, so all ranks compute the same bits. Cost: one product per
 // rate.
 //
 //   HostWork work;
@@ -20,16 +20,16 @@ namespace rondo {
 
 enum class HostRate : std::uint8_t {
   kCall,      // a call, before anything moves
-  kMeet,      // to see that a rank on another core has come
-  kPeer,      // to read the line or step of each peer
-  kSwitch,    // to give a core to the next of the ranks that share it
+  kMeet,      // see that a rank on another core has arrived
+  kPeer,      // read the line or step of each peer
+  kSwitch,    // give a core to the next rank that shares it
   kCopy,      // a byte copied, in the caches
-  kSum,       // a byte of a peer that is added, in the caches
-  kMemory,    // what a byte takes longer that the shared cache has no room for
-  kSlot,      // a chunk handed on by a connection inside a host
-  kLink,      // a chunk handed on between hosts
+  kSum,       // a byte of a peer added, in the caches
+  kMemory,    // extra time of a byte that does not fit in the shared cache
+  kSlot,      // a chunk sent through a connection inside a host
+  kLink,      // a chunk sent between hosts
   kLinkByte,  // a byte that leaves a host
-  kRelay      // a call in which ranks sleep until others of their host have crossed the network
+  kRelay      // a call in which ranks sleep until other ranks of their host have used the network
 };
 inline constexpr std::size_t kHostRates = 11;
 
@@ -55,8 +55,8 @@ constexpr std::array<double, kHostRates> host_priors() {
 }
 
 struct HostCosts {
-  std::array<double, kHostRates> ns = host_priors();  // a unit, by HostRate
-  bool measured = false;                              // by every rank's tune file, not priors
+  std::array<double, kHostRates> ns = host_priors();  // ns per unit, by HostRate
+  bool measured = false;  // measured in every rank's tune file; false: priors
 
   double of(HostRate rate) const { return ns[static_cast<std::size_t>(rate)]; }
 
@@ -66,7 +66,7 @@ struct HostCosts {
       if (!(rate > 0 && rate <= kMaxNs)) return false;
     return true;
   }
-  // Of two ranks: the slower one's, each.
+  // Combines two ranks: takes the slower rate of each.
   void add(const HostCosts& other) {
     for (std::size_t i = 0; i < kHostRates; ++i)
       if (other.ns[i] > ns[i]) ns[i] = other.ns[i];

@@ -13,7 +13,7 @@ std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of
 const char* order_text(Order order) {
   constexpr const char* kTexts[] = {
       "nothing is reduced",
-      "balanced tree over the ranks: the same bits whatever the algorithm",
+      "balanced tree over the ranks: same bits with every algorithm",
       "around the ring: bits depend on the algorithm",
       "along two trees: bits depend on the algorithm",
       "along two trees, rooted at the root: bits depend on the algorithm",
@@ -47,32 +47,32 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
                       bytes_text(bytes_of(record)), kBesideBytes, tuning::kLineRanks);
       break;
     case Protocol::kStaged:
-      row.why = fmt::format("by way of {} staging slots of {} each{}", kStagingSlots,
+      row.why = fmt::format("through {} staging slots of {} each{}", kStagingSlots,
                             bytes_text(tuning::kStagingBytes / kStagingSlots),
                             plan.expose ? ", where buffers are not in place" : "");
       break;
     case Protocol::kMixed:
       row.why = fmt::format(
-          "{} staging slots of {} a rank inside a host, slots of {} between hosts", kStagingSlots,
+          "{} staging slots of {} per rank within a host, slots of {} between hosts", kStagingSlots,
           bytes_text(tuning::kStagingBytes / kStagingSlots), bytes_text(facts.link_slot_bytes));
       break;
     case Protocol::kSimple:
-      row.why = fmt::format("{} slots of {} a connection", tuning::kConnectionSlots,
+      row.why = fmt::format("{} slots of {} per connection", tuning::kConnectionSlots,
                             bytes_text(facts.connection_slot_bytes));
       break;
   }
   return row;
 }
 
-// What NCCL_PROTO comes to: lines carry little, and memory carries what they cannot.
+// Effect of NCCL_PROTO: lines carry little data; memory carries the rest.
 std::string allowed_protocols_text(const PlanFacts& facts, const CallRecord& record) {
   if (!facts.protocols.allows_lines(record.collective))
     return "by NCCL_PROTO: no data in announcements (line, lines: LL and LL128 on the host)";
   if (facts.protocols.of(record.collective) & ProtocolFilter::kSimple)
     return "by NCCL_PROTO; on the host LL and LL128 are line and lines";
   return fmt::format(
-      "by NCCL_PROTO; on the host LL and LL128 are line and lines, which hold {} bytes: what is "
-      "larger goes by memory",
+      "by NCCL_PROTO; on the host LL and LL128 are line and lines, which hold {} bytes: larger "
+      "data goes through memory",
       kBesideBytes);
 }
 
@@ -95,43 +95,46 @@ namespace host_reasons {
 std::string alone(const PlanFacts&, const CallRecord&, const Plan&) { return "one rank: a copy"; }
 
 std::string parts(const PlanFacts&, const CallRecord&, const Plan&) {
-  return "one a part, each as `rondo explain reduce` says";
+  return "one reduce per part: see `rondo explain reduce`";
 }
 
 std::string messages(const PlanFacts&, const CallRecord& record, const Plan&) {
   if (is_vector(record.collective))
-    return "one send and one receive a pair, empty ones too, announced as one call";
-  return "between hosts: one send and one receive a pair";
+    return "one send and one receive per pair, empty ones too, announced as one call";
+  return "between hosts: one send and one receive per pair";
 }
 
 std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   switch (plan.algorithm) {
     case Algorithm::kOneShot:
       return record.collective == Collective::kReduce
-                 ? "one meeting: the root reads all ranks' data"
-                 : "one meeting: every rank reads all ranks' data";
+                 ? "one synchronization: the root reads all ranks' data"
+                 : "one synchronization: every rank reads all ranks' data";
     case Algorithm::kTwoShot:
-      return "two meetings, fewer bytes: each rank reduces a part, all fetch the parts";
+      return "two synchronizations, fewer bytes: each rank reduces a part, then all ranks read all "
+             "parts";
     default:
       break;
   }
   if (record.collective == Collective::kReduce)
-    return "two meetings, fewer bytes: each rank reduces a part, the root fetches the parts";
-  return facts.hosts == 1 ? "every rank reads what it needs where it lies" : "";
+    return "two synchronizations, fewer bytes: each rank reduces a part, then the root reads all "
+           "parts";
+  return facts.hosts == 1 ? "every rank reads what it needs directly from its peers' memory" : "";
 }
 
 std::string connected(const PlanFacts& facts, const CallRecord&, const Plan& plan) {
   std::string why = facts.hosts > 1
-                        ? fmt::format("{} hosts: data passes along connections", facts.hosts)
-                        : "data passes along connections in shared memory";
-  if (facts.reproducible) return why + "; RONDO_REPRODUCIBLE=1 wants tree order";
-  return why + (plan.algorithm == Algorithm::kRing ? "; few bytes decide" : "; few steps decide");
+                        ? fmt::format("{} hosts: data moves over connections", facts.hosts)
+                        : "data moves over connections in shared memory";
+  if (facts.reproducible) return why + "; RONDO_REPRODUCIBLE=1 requires tree order";
+  return why +
+         (plan.algorithm == Algorithm::kRing ? "; chosen for few bytes" : "; chosen for few steps");
 }
 
 std::string hierarchical(const PlanFacts& facts, const CallRecord&, const Plan&) {
   return fmt::format(
-      "{} hosts: memory inside each, across by {} rank{} of each host: few bytes "
-      "between hosts decide",
+      "{} hosts: shared memory within each, network between them by {} rank{} of each: chosen for "
+      "few bytes between hosts",
       facts.hosts, facts.rails, facts.rails == 1 ? "" : "s");
 }
 
@@ -155,7 +158,7 @@ void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
                                                                        facts.ranks)))});
   if (plan.strategy == Strategy::kDirect && is_fusable(facts, record))
     rows->push_back({"in a group", "fused",
-                     fmt::format("with its neighbours of the same kind below {}",
+                     fmt::format("with neighbouring calls of the same kind below {}",
                                  bytes_text(tuning::kFuseBelow))});
   if (facts.protocols.of(record.collective) != ProtocolFilter::kAll)
     rows->push_back({"allowed", protocol_names(facts.protocols.of(record.collective)),

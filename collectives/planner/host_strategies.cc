@@ -35,7 +35,7 @@ bool is_reproducible(const PlanFacts& facts, Order order, DataType type) {
   return order == Order::kNone || (tree && !narrow);
 }
 
-// Whether the table has this algorithm for the call, and it may run it.
+// True if the table has this algorithm for the call and it may run.
 bool may_run(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm, Verbs verbs) {
   const AlgorithmRow* const row = find_row(algorithm, record.collective);
   return allowed(facts, record, algorithm) && row != nullptr && row->verbs == verbs &&
@@ -48,7 +48,7 @@ bool is_alone(const PlanFacts& facts, const CallRecord&) { return facts.ranks ==
 bool has_parts(const PlanFacts&, const CallRecord& record) {
   return record.collective == Collective::kReduceScatterV;
 }
-// Those with a count for every rank everywhere, those with a block for every pair between hosts.
+// Calls with a count per rank, always; calls with a block per pair, between hosts.
 bool may_be_messages(const PlanFacts& facts, const CallRecord& record) {
   if (is_vector(record.collective)) return !has_parts(facts, record);
   return facts.hosts > 1 &&
@@ -59,7 +59,7 @@ Plan plain_plan(const PlanFacts&, const CallRecord&) { return {}; }
 
 // ---- direct ----
 
-// Whether the data of a call travel with its announcement, and where they lie: kStaged if not.
+// Whether the call's data travels with its announcement, and where; kStaged if not.
 Protocol with_announcement(const PlanFacts& facts, const CallRecord& record,
                            const AlgorithmRow& row, std::uint64_t blocks) {
   if (!row.fits_lines || record.count > kBesideBytes || facts.ranks > tuning::kLineRanks ||
@@ -70,7 +70,7 @@ Protocol with_announcement(const PlanFacts& facts, const CallRecord& record,
   return bytes <= kBesideBytes ? Protocol::kLines : Protocol::kStaged;
 }
 
-// All of them reduce in the order of the tree, and round once.
+// All direct algorithms reduce in the tree's order and round once.
 template <Algorithm algorithm>
 bool may_go_direct(const PlanFacts& facts, const CallRecord& record) {
   const AlgorithmRow* const row = find_row(algorithm, record.collective);
@@ -91,7 +91,7 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
     return plan;
   }
   plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum && !facts.fused;
-  // Ranks of one process always reach the buffers of the others: then no window limits a round.
+  // Ranks of one process always reach each other's buffers: then no window limits a round.
   const bool always_exposed = facts.one_process && plan.expose && plan.row->in_place_safe;
   const std::uint64_t window =
       always_exposed ? ~std::uint64_t{0} >> 8
@@ -103,8 +103,8 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
 
 // ---- connected ----
 
-// A barrier over hosts: every rank's sum has the tokens of all ranks, whatever NCCL_ALGO allows for
-// sums.
+// A barrier between hosts is a sum over the tokens of all ranks, regardless of what NCCL_ALGO
+// allows for sums.
 struct Question {
   PlanFacts facts;
   CallRecord record;
@@ -119,7 +119,7 @@ bool is_wide_barrier(const PlanFacts& facts, const CallRecord& record) {
   return facts.hosts > 1 && record.collective == Collective::kBarrier;
 }
 
-// Calls of a group that run as one run directly; by connections they run one by one.
+// Fused calls run directly; along connections the calls run one by one.
 template <Algorithm algorithm>
 bool may_connect(const PlanFacts& facts, const CallRecord& record) {
   if (is_wide_barrier(facts, record)) {
@@ -141,7 +141,7 @@ Plan connected_plan(const PlanFacts& facts, const CallRecord& record) {
   plan.row = find_row(algorithm, record.collective);
   const std::uint64_t grain = grain_of(record.type);
   const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
-  // A round of the ring is a slot for every rank, one of the trees a slot for each of the two.
+  // A round of a ring is one slot per rank; a round of the trees is one slot per tree.
   const auto slots = static_cast<std::uint64_t>(slots_of(plan.row->fill, facts.ranks));
   plan.rounds = {record.count, slot * slots, grain, exchanged_whole(record.type)};
   return plan;
@@ -175,9 +175,9 @@ double predicted(const PlanFacts& facts, const CallRecord& record, const Plan& p
   return host_work(facts, record, plan).ns(facts.costs);
 }
 
-// By connections, or those and memory. What is not worth it runs where nothing else may: within a
-// host connections whose cost is assumed; hierarchies where hosts of one rank have no memory to
-// share.
+// Along connections, or connections and memory. Two cases run only when nothing else applies:
+// connections within a host whose cost is assumed, and hierarchies of hosts with one rank, which
+// have no memory to share.
 double predicted_across(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   constexpr double kLastResortNs = 1e15;
   bool worth = true;
@@ -206,7 +206,7 @@ constexpr HostStrategyRow connected_row() {
           host_reasons::details};
 }
 
-// Those without a cost are the only ways of their calls.
+// Rows without a cost are the only rows for their calls.
 constexpr HostStrategyRow kStrategies[] = {
     {Strategy::kAlone, is_alone, nullptr, plain_plan, "none", host_reasons::alone, nullptr},
     {Strategy::kParts, has_parts, nullptr, plain_plan, "reduces", host_reasons::parts, nullptr},

@@ -1,6 +1,6 @@
-// The ways in which ranks on the host run a collective: a row each.
+// The strategies for collectives of ranks on the host, one row each.
 //
-// Thresholds stand in tuning.h. Another way is a row here and a case in HostEngine.
+// Thresholds are in tuning.h. A new strategy needs a row here and a case in HostEngine.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace rondo {
 using HostStrategyRow = StrategyRow<PlanFacts, Plan>;
 std::span<const HostStrategyRow> host_strategies();
 
-// What a row says of its plans (host_reasons.cc).
+// Explanations of a row's plans (host_reasons.cc).
 namespace host_reasons {
 std::string alone(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
 std::string parts(const PlanFacts& facts, const CallRecord& record, const Plan& plan);

@@ -11,7 +11,7 @@ double at_least_one(std::uint64_t number) {
   return static_cast<double>(std::max<std::uint64_t>(number, 1));
 }
 
-// Messages: what a rank has for all others, each on its own; or one of them.
+// Messages of a rank: one to each of the others, or a single one.
 void add_messages(WorkEstimate& e, Collective collective) {
   const bool one = is_rooted(collective) || collective >= Collective::kSend;
   const double peers = one ? 1 : e.ranks - 1;
@@ -20,7 +20,7 @@ void add_messages(WorkEstimate& e, Collective collective) {
   e.leave((e.ranks - e.local) * e.bytes * (one ? 1 : e.local));
 }
 
-// Of the call's count, in both buffers of a rank, on an average.
+// Blocks of the call's count in both buffers of a rank, on average.
 double blocks_of_rank(Collective collective, double ranks) {
   switch (collective) {
     case Collective::kAllReduce:
@@ -97,7 +97,7 @@ HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan&
       add_hierarchical_work(e, record.collective);
       break;
     case Strategy::kConnected: {
-      const bool barrier = record.collective == Collective::kBarrier;  // a sum of tokens
+      const bool barrier = record.collective == Collective::kBarrier;  // runs as a sum of tokens
       add_connected_work(e, plan.algorithm, barrier ? Collective::kAllReduce : record.collective);
       break;
     }

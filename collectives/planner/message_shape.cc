@@ -5,13 +5,13 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kMaxPinned = 8 << 20;    // of a receiver
-constexpr std::uint64_t kLeastOfPair = 8 << 10;  // however many ranks there are
+constexpr std::uint64_t kMaxPinned = 8 << 20;    // per receiver
+constexpr std::uint64_t kLeastOfPair = 8 << 10;  // for any number of ranks
 constexpr std::uint64_t kPairAlignment = 512;    // the two halves that streams use are aligned
 constexpr std::uint64_t kAlignment = 128;
-// Below that a channel's slots are not worth its start: then a pair has fewer channels.
+// Smaller slots are not worth a channel's start: the pair then has fewer channels.
 constexpr std::uint64_t kLeastSlot = 32 << 10;
-constexpr std::uint64_t kNetworkChannels = 4;  // of a pair on two hosts, at most
+constexpr std::uint64_t kNetworkChannels = 4;  // maximum of a pair on two hosts
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// How much memory the slots of a pair of ranks have for messages between GPUs, and how it is cut
-// into channels. Pure functions. Cost: some operations.
+// How much slot memory a pair of ranks has for messages between GPUs, and how it is divided into
+// channels. Pure functions. Cost: some operations.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rondo::gpu {
 
-// Over a network each channel is a connection of its own, which one thread serves: a pair has
+// Over a network each channel is a separate connection, and one thread serves them: a pair has
 // fewer.
 struct MessageShape {
   int channels = cuda::kMessageChannels;
@@ -18,8 +18,8 @@ struct MessageShape {
 };
 MessageShape message_shape(std::uint64_t bytes, bool over_network = false);
 
-// Of one pair, where ranks have so much for all of theirs (RONDO_GPU_STAGING); pinned: in memory of
-// the host, of which they have less.
+// Bytes of one pair, if ranks have `staging_bytes` for all their pairs (RONDO_GPU_STAGING). pinned:
+// in host memory, of which they have less.
 std::uint64_t message_bytes_of_pair(std::uint64_t staging_bytes, std::size_t ranks, bool pinned);
 
 }  // namespace rondo::gpu

@@ -8,20 +8,20 @@
 namespace rondo::gpu {
 namespace {
 
-// Slots have what RONDO_GPU_STAGING gives where nobody sets it.
+// Slots have the default size of RONDO_GPU_STAGING.
 constexpr std::uint64_t kUsualStaging = 64 << 20;
 
-// Messages of the busiest rank, one way, within its host or beyond it.
+// Messages of the busiest rank in one direction, within its host or to other hosts.
 struct Side {
   double peers = 0;
   LinkClass link = LinkClass::kNvLink;
-  double gbs = 1;  // of the rank's way out, or in
+  double gbs = 1;  // of the rank's outgoing or incoming link
   double channels = 1, slot_bytes = 1;
 
   double parts() const { return peers * channels; }
 };
 
-// How the slots of such a pair are cut, for messages of `bytes` bytes (message_launches.h).
+// Divides the slots of such a pair for messages of `bytes` bytes (message_launches.h).
 void cut(const DevicePlanFacts& facts, double bytes, Side* side) {
   const bool network = side->link == LinkClass::kNetwork;
   const MessageShape shape = message_shape(
@@ -46,20 +46,21 @@ Sides sides_of(const DevicePlanFacts& facts, Collective collective, double bytes
   sides.within.gbs = links.direct_gbs;
   sides.across.link = LinkClass::kNetwork;
   sides.across.gbs = links.port_gbs;
-  // Where rings leave a host by fewer ports than it has ranks, several ranks share one.
+  // If rings leave a host by fewer ports than it has ranks, several ranks share one.
   if (!is_rooted(collective)) sides.across.gbs *= std::min(links.rings / of_host, 1.0);
   cut(facts, bytes, &sides.within);
   cut(facts, bytes, &sides.across);
   return sides;
 }
 
-// A slot's time on its CTA.
+// Time of a slot on its CTA.
 double slot_ns(const Side& side, double bytes, const DeviceCosts& costs) {
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kSimple, costs);
   return verb.fixed_ns + std::min(bytes / side.channels, side.slot_bytes) / verb.copy_gbs;
 }
 
-// Wires, or CTAs. What a CTA has open waits at once for slots that come back so late.
+// The slower of wires and CTAs. A CTA waits for all its open messages at once, so their slots
+// return in parallel.
 double side_ns(const Side& side, double bytes, double ctas, const DeviceCosts& costs) {
   if (side.peers == 0) return 0;
   const double slots = std::max(bytes / side.channels / side.slot_bytes, 1.0);
@@ -77,8 +78,8 @@ double side_ns(const Side& side, double bytes, double ctas, const DeviceCosts& c
 double messages_ns(const DevicePlanFacts& facts, const CallRecord& record) {
   const auto bytes = static_cast<double>(record.count * size_of(record.type));
   const Sides sides = sides_of(facts, record.collective, bytes);
-  // Sends and receives have half of the CTAs each, but where there is only one of the two; those
-  // that leave the host, and those that do not, have theirs in proportion.
+  // Sends and receives get half of the CTAs each, or all if there is only one of the two. Messages
+  // inside and outside the host share these in proportion.
   const double ways = is_rooted(record.collective) ? 1 : 2;
   const double parts = sides.within.parts() + sides.across.parts();
   const double ctas = message_ctas(facts.hosts) / ways;

@@ -1,8 +1,7 @@
-// NewestDevicePlan: the plan of the newest call: programs repeat their calls, whose plan is then
-// looked up.
+// NewestDevicePlan: caches the plan of the newest call, because programs repeat their calls.
 //
-// By one thread at a time. Cost: a comparison of facts and record; for a new call its plan, which
-// the log hears of.
+// Used by one thread at a time. Cost: a comparison of facts and record; a new call is planned and
+// reported to the log.
 #pragma once
 
 #include "collectives/planner/choice_log.h"
@@ -12,14 +11,14 @@ namespace rondo::gpu {
 
 class NewestDevicePlan {
  public:
-  // tells: the log, of sizes' first calls; for one rank of a communicator.
+  // tells: logs the first call of each size; set for one rank of a communicator.
   explicit NewestDevicePlan(bool tells) : tells_(tells) {}
 
   Result<DevicePlan> of(const DevicePlanFacts& facts, const CallRecord& record);
 
  private:
   DevicePlanFacts facts_;
-  CallRecord record_;  // of no collective: none yet
+  CallRecord record_;  // kNone: no plan yet
   DevicePlan plan_;
   const bool tells_;
   ChoiceLog choices_;

@@ -1,11 +1,11 @@
 // Which protocols may carry each collective: NCCL_PROTO, on the host and on GPUs.
 //
-// On GPUs they are NCCL's (cuda::Protocol). On the host LL and LL128 are lines of data that carry
-// their own flag, for small calls: on the host, the announcement line and the lines beside it.
-// Simple is memory with counters: staging, and slots. Lines hold 512 bytes at most, so what is
-// larger goes by memory, whatever is asked for; so does everything where neither LL nor LL128 is
-// allowed. A filter speaks of the same collectives as AlgorithmFilter; the others choose by size
-// alone. The filters of all ranks are intersected.
+// On GPUs they are NCCL's (cuda::Protocol). On the host, LL and LL128 are data lines with a flag,
+// for small calls: the announcement line and the lines next to it. Simple is memory with counters:
+// staging, and slots. Lines hold at most 512 bytes, so larger calls use memory, whatever is
+// requested; so do all calls if neither LL nor LL128 is allowed. A filter applies to the same
+// collectives as AlgorithmFilter; the others choose by size alone. The filters of all ranks are
+// intersected.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,8 @@ struct ProtocolFilter {
   }
 };
 
-// Fails with kInvalidUsage on a name that is no protocol of NCCL's, and on a list that leaves none;
-// `source` ("NCCL_PROTO") begins the text.
-// usual: what need not be named.
+// Fails with kInvalidUsage on a name that is not an NCCL protocol, and on a list that leaves none;
+// the error text begins with `source` ("NCCL_PROTO"). usual: protocols allowed without being named.
 Result<ProtocolFilter> parse_protocols(std::string_view text, std::string_view source,
                                        std::uint8_t usual = ProtocolFilter::kAll);
 

@@ -1,8 +1,8 @@
-// Strategy: a way to run a call. One table for each planner has a row a way: whether it supports a
-// call, the plan that it makes, what that costs, and what `rondo explain` says of it.
+// Strategy: a way to run a call. Each planner has one table with a row per strategy: whether it
+// supports a call, the plan it makes, the plan's cost, and its explanation for `rondo explain`.
 //
-// Pure: facts are what all ranks agreed on at init, records what all must have in common, so that
-// no two ranks choose differently. Cost: one pass over the rows, a new shape of call only.
+// Pure: facts are what all ranks agreed on at init, and records are what all ranks must have in
+// common, so all ranks choose the same. Cost: one pass over the rows, only for a new shape of call.
 #pragma once
 
 #include <algorithm>
@@ -15,50 +15,50 @@
 
 namespace rondo {
 
-// Of ranks on the host: host_strategies.cc. Of ranks on GPUs: device_strategies.cc.
+// Rows for ranks on the host: host_strategies.cc. For ranks on GPUs: device_strategies.cc.
 enum class Strategy : std::uint8_t {
   kAlone,         // one rank: a copy
-  kParts,         // a call for each part
-  kMessages,      // a message from each rank to each that gets something
-  kDirect,        // all inputs are read where they, or copies of them, lie: by peers, by one kernel
+  kParts,         // one call per part
+  kMessages,      // one message per sender and receiver
+  kDirect,        // peers, or one kernel, read all inputs, or copies of them, directly
   kConnected,     // rings and trees over connections
   kHierarchical,  // direct inside each host, connections between hosts
-  kLeader,        // direct, by rank 0's process for those of others
+  kLeader,        // direct, by rank 0's process for all others
   kCopyEngines,   // copies by copy engines, on every device
-  kBarrier,       // direct kernels whose work several devices share,
-  kShared,        // the same on staging, since the devices are of several processes,
-  kWindows,       // or in place, since all buffers are in symmetric windows
-  kLLPush,        // LL push: lines that every rank writes into all others' memory
-  kComposed,      // calls of each device's ranks, and of one rank of each
+  kBarrier,       // several devices share the work of direct kernels
+  kShared,        // the same on staging, because the devices belong to several processes
+  kWindows,       // the same in place, because all buffers are in symmetric windows
+  kLLPush,        // LL push: every rank writes lines into all others' memory
+  kComposed,      // calls of each device's ranks, and of one rank per device
   kMulticast      // multicast memory (NVLS)
 };
 
-// One row of the answer of `rondo explain`: "algorithm", "twoshot", "4 MiB is above ...".
+// One row of the output of `rondo explain`: "algorithm", "twoshot", "4 MiB is above ...".
 struct ExplainRow {
   std::string what, value, why;
 };
 
-// Of the rows that support a call the one whose plan costs least runs it, the first of equals.
+// Of the rows that support a call, the one with the cheapest plan runs it; the first of equals.
 template <class Facts, class Plan>
 struct StrategyRow {
   Strategy strategy;
   bool (*supports)(const Facts& facts, const CallRecord& record);
-  // In nanoseconds; beyond any, where a way is the last resort. Null: 0.
+  // In nanoseconds; larger than any real time for a last resort. Null: 0.
   double (*cost)(const Facts& facts, const CallRecord& record, const Plan& plan);
   Plan (*make)(const Facts& facts, const CallRecord& record);
-  const char* name;  // in explanations; null: the algorithm's
+  const char* name;  // in explanations; null: the algorithm's name
   std::string (*why)(const Facts& facts, const CallRecord& record, const Plan& plan);
-  // What else there is to say of the plan; may be null.
+  // Further rows about the plan; may be null.
   void (*details)(const Facts& facts, const CallRecord& record, const Plan& plan,
                   std::vector<ExplainRow>* rows);
 };
 
-// Calls with a count for every rank.
+// Calls with a count per rank.
 constexpr bool is_vector(Collective which) {
   return which >= Collective::kAllToAllV && which <= Collective::kScatterV;
 }
 
-// A row with what it would make of a call.
+// A row with its plan and cost for a call.
 template <class Facts, class Plan>
 struct Candidate {
   const StrategyRow<Facts, Plan>* row = nullptr;
@@ -75,7 +75,7 @@ Candidate<Facts, Plan> candidate_of(const StrategyRow<Facts, Plan>& row, const F
   return made;
 }
 
-// Without a row where none supports the call.
+// The result has no row if none supports the call.
 template <class Facts, class Plan>
 Candidate<Facts, Plan> choose(std::span<const StrategyRow<Facts, Plan>> rows, const Facts& facts,
                               const CallRecord& record) {
@@ -89,7 +89,7 @@ Candidate<Facts, Plan> choose(std::span<const StrategyRow<Facts, Plan>> rows, co
   return best;
 }
 
-// All that support the call, the cheapest first.
+// All rows that support the call, cheapest first.
 template <class Facts, class Plan>
 std::vector<Candidate<Facts, Plan>> candidates(std::span<const StrategyRow<Facts, Plan>> rows,
                                                const Facts& facts, const CallRecord& record) {

@@ -30,7 +30,7 @@ bool parse_digest(std::string_view text, std::uint64_t* digest) {
   return text.size() == 16 && error == std::errc() && end == text.data() + text.size();
 }
 
-// By the name of a row; the number of rows where no row has it.
+// Index of the row with this name; the number of rows if there is none.
 template <class Info, std::size_t rates>
 std::size_t rate_named(const Info (&table)[rates], std::string_view name) {
   const auto found =
@@ -46,14 +46,14 @@ class TuneParser {
     RONDO_TRY(const std::string_view version, field(kFirstWords));
     int number = 0;
     if (!parse_whole(version, &number) || number < 1)
-      return wrong("'rondo tune' and a version belong there");
+      return wrong("expected 'rondo tune' and a version");
     if (number > kGpuVersion)
-      return wrong(
-          fmt::format("version {} is of a newer Rondo, which reads it; run rondo tune", number));
+      return wrong(fmt::format("version {} was written by a newer Rondo; run rondo tune", number));
     RONDO_TRY(const std::string_view cpu, field("cpu "));
     file_.cpu = cpu;
     RONDO_TRY(const std::string_view graph, field("graph "));
-    if (!parse_digest(graph, &file_.graph)) return wrong("a digest has 16 hexadecimal digits");
+    if (!parse_digest(graph, &file_.graph))
+      return wrong("expected a digest of 16 hexadecimal digits");
     std::uint64_t known = 0;
     for (std::size_t i = 0; i < kHostRates; ++i) {
       RONDO_TRY(const Rate rate, next_rate(kHostRateTable, &known));
@@ -61,13 +61,13 @@ class TuneParser {
     }
     if (number == kGpuVersion) RONDO_CHECK_OK(device_rates());
     RONDO_TRY(const std::string_view end, field("end"));
-    if (!end.empty() || !rest_.empty()) return wrong("nothing may follow 'end'");
+    if (!end.empty() || !rest_.empty()) return wrong("unexpected text after 'end'");
     return file_;
   }
 
  private:
   struct Rate {
-    std::size_t at;  // by its enum
+    std::size_t at;  // index in its enum
     double ns;
   };
 
@@ -75,18 +75,18 @@ class TuneParser {
     return fail(StatusCode::kInvalidArgument, "{}: line {}: {}", source_, line_, why);
   }
 
-  // What follows `words` on the next line.
+  // The rest of the next line after `words`.
   Result<std::string_view> field(std::string_view words) {
     ++line_;
     const auto end = rest_.find('\n');
     if (end == std::string_view::npos) return wrong("the file is cut short");
     const std::string_view line = rest_.substr(0, end);
-    if (!line.starts_with(words)) return wrong(fmt::format("'{}' belongs there", words));
+    if (!line.starts_with(words)) return wrong(fmt::format("expected '{}'", words));
     rest_.remove_prefix(end + 1);
     return line.substr(words.size());
   }
 
-  // `known`: which rates of the table were there before.
+  // `known`: rates of the table seen before.
   template <class Info, std::size_t rates>
   Result<Rate> next_rate(const Info (&table)[rates], std::uint64_t* known) {
     static_assert(rates <= 64);
@@ -94,19 +94,19 @@ class TuneParser {
     const auto space = std::min(line.find(' '), line.size());
     const std::string_view name = line.substr(0, space);
     const std::size_t at = rate_named(table, name);
-    if (at == rates) return wrong("a rate that this Rondo does not have");
-    if ((*known >> at & 1) != 0) return wrong(fmt::format("'{}' is there twice", name));
+    if (at == rates) return wrong("this Rondo has no such rate");
+    if ((*known >> at & 1) != 0) return wrong(fmt::format("'{}' occurs twice", name));
     double ns = 0;
     if (space == line.size() || !parse_whole(line.substr(space + 1), &ns) ||
         !(ns > 0 && ns <= HostCosts::kMaxNs))
-      return wrong(fmt::format("'{}' is to be above 0 and at most {} ns", name, HostCosts::kMaxNs));
+      return wrong(fmt::format("'{}' must be above 0 and at most {} ns", name, HostCosts::kMaxNs));
     *known |= std::uint64_t{1} << at;
     return Rate{at, ns};
   }
 
   Status device_rates() {
     RONDO_TRY(const std::string_view name, field(kGpuWord));
-    if (name.empty()) return wrong("the GPU's name belongs there");
+    if (name.empty()) return wrong("expected the GPU's name");
     file_.gpu = name;
     std::uint64_t known = 0;
     while (!rest_.starts_with("end\n")) {
@@ -156,7 +156,7 @@ TunedCosts costs_of_environment(std::string_view gpu) {
   const std::string path = env::get_string("RONDO_TUNE_FILE");
   if (path.empty()) return costs;
   const auto refuse = [&](std::string_view why) {
-    RONDO_WARN("RONDO_TUNE_FILE: {}; priors count instead", why);
+    RONDO_WARN("RONDO_TUNE_FILE: {}; using priors instead", why);
     return costs;
   };
   const auto text = read_text_file("tune file", path, kMaxTuneBytes);
@@ -165,15 +165,17 @@ TunedCosts costs_of_environment(std::string_view gpu) {
   if (!file.ok()) return refuse(file.error().text);
   const TuneFile here = tune_key_of_this_machine();
   if (file->cpu != here.cpu)
-    return refuse(
-        fmt::format("'{}' is of another machine ({}; this is {})", path, file->cpu, here.cpu));
+    return refuse(fmt::format("'{}' was measured on another machine ({}; this is {})", path,
+                              file->cpu, here.cpu));
   if (file->graph != here.graph)
-    return refuse(fmt::format("'{}' is of a machine with other devices; run rondo tune", path));
+    return refuse(
+        fmt::format("'{}' was measured on a machine with other devices; run rondo tune", path));
   costs.host.ns = file->ns;
   costs.host.measured = true;
   if (gpu.empty() || file->gpu.empty()) return costs;
   if (file->gpu != gpu)
-    return refuse(fmt::format("'{}' is of other GPUs ({}; this is {})", path, file->gpu, gpu));
+    return refuse(
+        fmt::format("'{}' was measured on other GPUs ({}; this is {})", path, file->gpu, gpu));
   costs.device = file->device;
   return costs;
 }

@@ -1,4 +1,4 @@
-// TuneFile: the rates that `rondo tune` has measured on a machine, as a small text file.
+// TuneFile: the rates that `rondo tune` measured on a machine, as a small text file.
 //
 //   rondo tune 1                     2: with GPUs
 //   cpu AMD EPYC, L2 1 MiB, L3 32 MiB
@@ -10,9 +10,9 @@
 //   ...
 //   end
 //
-// Guarantees: parse() takes what format() writes, whole and of these versions, and nothing else: a
-// cut file lacks its end, a newer one says so, and rates are finite, above 0, at most 1e9. Files
-// without GPUs are of the version that an older Rondo reads.
+// Guarantees: parse() accepts only complete files of these versions as written by format(). It
+// rejects cut files (no `end`), newer versions, and rates that are not finite, above 0 and at most
+// 1e9. Files without GPUs have the version that older releases of Rondo read.
 #pragma once
 
 #include <cstdint>
@@ -26,28 +26,29 @@
 namespace rondo {
 
 struct TuneFile {
-  std::string cpu;  // one line that names the kind of machine
+  std::string cpu;  // one line that names the type of machine
   std::uint64_t graph = 0;
   std::array<double, kHostRates> ns = host_priors();
   std::string gpu;          // one line; empty: no GPU was measured
-  gpu::DeviceCosts device;  // of these what was measured
+  gpu::DeviceCosts device;  // only measured rates are set
 };
 
 std::string format_tune_file(const TuneFile& file);
-// kInvalidArgument, with a text that begins with `source` and says which line is wrong.
+// Fails with kInvalidArgument; the text begins with `source` and names the wrong line.
 Result<TuneFile> parse_tune_file(std::string_view text, std::string_view source);
 
-// What a file must say to be of this machine; the GPU's name is not asked for. Cost: some
-// milliseconds.
+// The fields that a file must match to belong to this machine; the GPU's name is not filled in.
+// Cost: some milliseconds.
 TuneFile tune_key_of_this_machine();
 
 struct TunedCosts {
   HostCosts host;
   gpu::DeviceCosts device;
 };
-// What RONDO_TUNE_FILE names, if it is of this machine; `gpu`: the name of this rank's GPU, empty:
-// it has none. Priors where the variable is not set; also, with a warning, where the file cannot be
-// read, is damaged, of a newer Rondo, of another machine or, for GPUs alone, of other GPUs.
+// Rates of the file that RONDO_TUNE_FILE names, if it belongs to this machine. `gpu`: name of this
+// rank's GPU; empty: none. Priors if the variable is not set; priors with a warning if the file
+// cannot be read, is damaged, is from a newer Rondo or another machine; for GPU rates alone, also
+// if it is from other GPUs.
 TunedCosts costs_of_environment(std::string_view gpu = {});
 
 }  // namespace rondo

@@ -112,7 +112,7 @@ Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts
   const TunedWay way = facts.tuned == nullptr ? TunedWay{} : facts.tuned->of(record, facts.ranks);
   if (way == TunedWay{}) return choose(device_strategies(), facts, record);
   DevicePlanFacts bounded = facts;
-  // Within what the program asks for; where there are no connections there is nothing to bound.
+  // Stays within the program's limits; without connections nothing needs a limit.
   if (way.max_channels > 0 && facts.max_channels > 0)
     bounded.max_channels = std::clamp<int>(
         way.max_channels, std::min(facts.min_channels, facts.max_channels), facts.max_channels);

@@ -1,9 +1,9 @@
-// TunedWays: which rings and trees a tuner plugin prefers, on a grid of collectives and sizes.
+// TunedWays: the rings and trees that a tuner plugin prefers, on a grid of collectives and sizes.
 //
-// All ranks of a communicator have the same ones, compared at init (collectives/gpu/tuning.h), so
-// plans stay pure functions of what ranks agreed on: a plugin is asked about the grid alone, once,
-// and a call between two sizes of the grid takes the answer of the larger one. Cost: a few hundred
-// bytes; a look-up a plan.
+// All ranks of a communicator have the same preferences, compared at init
+// (collectives/gpu/tuning.h), so plans remain pure functions of what ranks agreed on. The plugin is
+// queried once, only for the grid; a call between two sizes uses the answer for the larger one.
+// Cost: a few hundred bytes; one look-up per plan.
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@ namespace rondo::gpu {
 struct DevicePlanFacts;
 struct DevicePlan;
 
-// Empty: the planner chooses by itself.
+// Empty: the planner decides.
 struct TunedWay {
-  bool chosen = false;  // by the plugin: these two
+  bool chosen = false;  // the plugin chose the next two fields
   Algorithm algorithm = Algorithm::kRing;
   cuda::Protocol protocol = cuda::Protocol::kSimple;
-  std::uint8_t max_channels = 0;  // 0: as the planner thinks best
+  std::uint8_t max_channels = 0;  // 0: the planner decides
   friend bool operator==(const TunedWay&, const TunedWay&) = default;
 };
 // "tree by LL on at most 2 channels"
@@ -35,27 +35,27 @@ std::string to_string(const TunedWay& way);
 
 class TunedWays {
  public:
-  // From 4 bytes to 64 GiB, by factors of two; larger calls take the last answer.
+  // From 4 bytes to 64 GiB, by factors of two; larger calls use the last answer.
   static constexpr int kSizes = 35;
   static std::uint64_t bytes_at(int size) { return std::uint64_t{4} << size; }
-  // What plugins count: of an all-gather and a reduce-scatter, all blocks.
+  // Size as plugins count it: for all-gather and reduce-scatter, all blocks.
   static std::uint64_t bytes_of(const CallRecord& record, int ranks);
-  // A call of that size.
+  // A call of this size.
   static CallRecord record_at(Collective which, int size, int ranks);
 
   TunedWay& at(Collective which, int size) { return ways_[index_of(which)][index(size)]; }
   const TunedWay& at(Collective which, int size) const {
     return ways_[index_of(which)][index(size)];
   }
-  // Of calls that have no rings: empty.
+  // Empty for calls without rings.
   TunedWay of(const CallRecord& record, int ranks) const;
   bool empty() const { return ways_ == Ways{}; }
 
-  // As they travel between ranks. Nothing: no rank sent these bytes.
+  // The form that ranks exchange. decode() returns nothing for bytes that no rank can have sent.
   Bytes encode() const;
   static std::optional<TunedWays> decode(ByteSpan blob);
   std::uint64_t digest() const;
-  // The first call on which two ranks' answers differ: "AllReduce of 1 MiB: tree by LL there, ..."
+  // The first call for which two ranks' answers differ: "AllReduce of 1 MiB: tree by LL there, ..."
   std::string difference(const TunedWays& other) const;
 
  private:
@@ -66,9 +66,9 @@ class TunedWays {
   Ways ways_{};
 };
 
-// Whether a plugin may replace it: a way by kernels that nobody has asked for by name.
+// True if a plugin may replace it: a strategy with kernels that the user did not request by name.
 bool gives_way(Strategy strategy);
-// The planner's choice, or what facts.tuned puts in its place where that can run.
+// The planner's choice, or the one that facts.tuned prefers if it can run.
 Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts,
                                                     const CallRecord& record);
 

@@ -17,7 +17,7 @@ using topology::ClusterHost;
 using topology::ClusterRing;
 using topology::Wires;
 
-// What passes each wire of a host, in multiples of what one edge carries.
+// Load of each wire of a host, in multiples of the traffic of one edge.
 class Load {
  public:
   explicit Load(const Wires& wires)
@@ -29,7 +29,7 @@ class Load {
   void add(const Load& other) {
     for (std::size_t w = 0; w < of_wire_.size(); ++w) of_wire_[w] += other.of_wire_[w];
   }
-  // Of an edge, where all pass at once; 0: nothing does.
+  // Rate of an edge while all are in use; 0: no traffic.
   double edge_gbs() const {
     double longest = 0;
     for (int w = 0; w < wires_.count(); ++w)
@@ -42,7 +42,7 @@ class Load {
   std::vector<double> of_wire_;
 };
 
-// Hosts whose part in the trees is looked at: each costs all edges.
+// Maximum number of hosts whose part in the trees is computed: each costs all edges.
 constexpr std::size_t kMaxTreeHosts = 4;
 
 void lower(double* least, double gbs) {
@@ -56,7 +56,7 @@ class HostWires {
 
   const ClusterHost& host() const { return *host_; }
 
-  // All rings at once; `h`: of this host in the plan.
+  // Adds all rings at once. `h`: this host's number in the plan.
   void add_rings(const topology::ClusterPlan& plan, std::size_t h, WireRates* rates) {
     Load load(wires_);
     for (const ClusterRing& ring : plan.rings) {
@@ -75,8 +75,8 @@ class HostWires {
     lower(&rates->ring_gbs, load.edge_gbs());
   }
 
-  // What the trees of all rings send and take here. `host_of`, `place_of`: of ranks, the latter
-  // among the GPUs of their hosts.
+  // Adds the trees' traffic of all rings on this host. `host_of`, `place_of`: by rank; the latter
+  // is the place among the GPUs of its host.
   void add_trees(const topology::ClusterPlan& plan, int own, const std::vector<int>& host_of,
                  const std::vector<int>& place_of, WireRates* rates) const {
     Load up(wires_), down(wires_);
@@ -108,7 +108,7 @@ class HostWires {
           add(parent, rank, &down);
         }
     }
-    // An edge carries the part of one of two trees of a ring.
+    // An edge carries the part of one of a ring's two trees.
     const double parts = 2 * static_cast<double>(plan.rings.size());
     lower(&rates->tree_gbs, parts * up.edge_gbs());
     lower(&rates->tree_gbs, parts * down.edge_gbs());
@@ -128,7 +128,7 @@ class HostWires {
   }
 
  private:
-  // RankPlacement of this host's GPUs, in the ring's order.
+  // Places of this host's GPUs, in the ring's order.
   std::vector<int> way_through(const ClusterRing& ring) const {
     std::vector<int> way;
     for (const int rank : ring.ranks) {
@@ -146,7 +146,7 @@ class HostWires {
   Wires wires_;
 };
 
-// The search treats them alike.
+// The channel search treats such hosts the same.
 bool same_kind(const ClusterHost& a, const ClusterHost& b) {
   return a.graph == b.graph && a.gpus == b.gpus && a.nics == b.nics;
 }
@@ -207,7 +207,7 @@ int usual_channels(const WireRates& rates) {
 }
 
 int nearest_port(const Wires& wires, int gpu, int ring) {
-  // Equally near ones are dealt out.
+  // Equally near ports are distributed over GPUs and rings.
   std::vector<int> nearest;
   std::size_t hops = 0;
   for (int port = 0; port < wires.nics(); ++port) {

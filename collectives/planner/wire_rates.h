@@ -1,10 +1,9 @@
-// WireRates: how fast the data of kernels can pass the wires of a communicator's hosts, by their
-// graphs: what the planner sets beside the work of CTAs (device_work.h).
+// WireRates: how fast kernels' data can pass the wires of a communicator's hosts, computed from
+// their graphs. The planner combines these with the work of CTAs (device_work.h).
 //
-// Each rate is of the busiest wire, of what line coding and packets leave of it
-// (device_costs.h: wire_efficiency). Nothing here was measured. Guarantees: + - * / on doubles, so
-// that ranks with the same graphs have the same bits. Cost: the routes of all rings and trees, once
-// for each kind of host.
+// Each rate is that of the busiest wire, after line coding and packet overhead (device_costs.h:
+// wire_efficiency). Unmeasured. Guarantees: only + - * / on doubles, so ranks with the same graphs
+// get the same bits. Cost: the routes of all rings and trees, once per type of host.
 #pragma once
 
 #include <span>
@@ -18,14 +17,14 @@ class Wires;
 
 namespace rondo::gpu {
 
-// GB/s. Rates of 0 are not known.
+// In GB/s. A rate of 0 is unknown.
 struct WireRates {
-  int rings = 0;          // of the channel search; 0: the graphs are not known
-  double ring_gbs = 0;    // of each ring between a rank and the next one, while all run
-  double tree_gbs = 0;    // of a call over the double trees of all rings: up or down,
-  double both_gbs = 0;    // up and down at once
-  double direct_gbs = 0;  // of a GPU, while all of a host send to all others alike
-  bool rings_by_nvlink = false, all_by_nvlink = false;  // each pair of neighbours; of GPUs
+  int rings = 0;          // found by the channel search; 0: the graphs are not known
+  double ring_gbs = 0;    // of each ring, between a rank and the next one, while all rings run
+  double tree_gbs = 0;    // of a call over the double trees of all rings, up or down
+  double both_gbs = 0;    // the same, up and down at once
+  double direct_gbs = 0;  // of a GPU, while all GPUs of a host send to all others
+  bool rings_by_nvlink = false, all_by_nvlink = false;  // all ring neighbors; all GPUs
 
   friend bool operator==(const WireRates&, const WireRates&) = default;
 };
@@ -33,17 +32,17 @@ struct WireRates {
 WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
                      const topology::ClusterPlan& plan);
 
-// GB/s of data that these ports (nodes) of a host pass at most, all together, each way: each port's
-// rate, and the PCI link that the ports of an adapter share. 0: not known, as there is no port or
-// one port's rate is not known. A PCI link whose rate is not known limits nothing.
+// Maximum GB/s of data that these ports (nodes) of a host pass together, in each direction: each
+// port's rate, limited by the PCI link that the ports of an adapter share. 0: unknown, because
+// there is no port or one port's rate is not known. A PCI link of unknown rate sets no limit.
 double network_gbs(const topology::Graph& graph, std::span<const int> nics);
 
-// Channels that kernels of one host are to have: as many CTAs as the rings' wires keep busy.
+// Default number of channels for kernels of one host: as many CTAs as keep the rings' wires busy.
 int usual_channels(const WireRates& rates);
 
-// The port, as its place, by which a GPU reaches other hosts where no ring says so: the nearest.
+// Index of the port by which a GPU reaches other hosts if no ring determines it: the nearest.
 int nearest_port(const topology::Wires& wires, int gpu, int ring);
-// Of one wire.
+// Data rate of one wire.
 double data_gbs(const topology::Wires& wires, int wire);
 bool by_nvlink(const topology::Wires& wires, std::span<const int> route);
 

@@ -54,7 +54,7 @@ bool same(const abi::Costs& a, const abi::Costs& b) {
   });
 }
 
-// The least cost among cells that `may` takes, the first of equals.
+// The cheapest cell that `may` accepts; the first one of equals.
 template <class May>
 Cell cheapest(const abi::Costs& costs, const May& may) {
   Cell best;
@@ -66,7 +66,7 @@ Cell cheapest(const abi::Costs& costs, const May& may) {
   return best;
 }
 
-// Counts what cannot be followed, and keeps the first of it in words.
+// Counts unusable answers and keeps a message about the first one.
 class Complaints {
  public:
   template <class... Words>
@@ -78,7 +78,7 @@ class Complaints {
   std::string text(const TunerPlugin& plugin) const {
     if (count_ == 0) return {};
     const std::string more = count_ == 1 ? "" : fmt::format(", and {} more", count_ - 1);
-    return fmt::format("{}: {}{}; NCCL_DEBUG=INFO says what runs there", plugin.text(), first_,
+    return fmt::format("{}: {}{}; NCCL_DEBUG=INFO logs what runs instead", plugin.text(), first_,
                        more);
   }
 
@@ -120,7 +120,7 @@ class Grid {
     }
     TunedWay way =
         same(costs, given) ? TunedWay{} : chosen(which, size, given, costs, own.row->strategy);
-    // More than there are is no bound.
+    // A number of at least max_channels limits nothing.
     if (answer.channels > 0 && answer.channels < facts_.max_channels)
       way.max_channels = static_cast<std::uint8_t>(answer.channels);
     return way;

@@ -1,13 +1,14 @@
-// ask_tuner(): what a tuner plugin says of every collective that has rings, at every size of the
-// grid of TunedWays.
+// ask_tuner(): calls a tuner plugin for every collective that has rings, at every size in the grid
+// of TunedWays, and returns its choices.
 //
-// The plugin gets a table of predicted times (device_work.h) for rings and trees by each protocol
-// that can run, and -1 elsewhere. Of those that can run, the one that costs least then is taken:
-// - where the plugin has set that cost, instead of whatever the planner would choose;
-// - where it has only made others dearer, instead of a ring or tree, but not of the ways that the
-//   table has no place for (LL push, direct kernels).
-// Its number of channels is a bound. An answer that names nothing that can run counts as none.
-// Cost: 175 calls of the plugin, and as many plans: some hundred microseconds.
+// The plugin gets a table of predicted times (device_work.h) for rings and trees with each protocol
+// that can run, and -1 in other cells. Of the cells that can run, the cheapest in its answer is
+// used:
+// - if the plugin has changed its cost, it replaces any choice of the planner;
+// - if the plugin has only raised the costs of others, it replaces a ring or tree, but not the
+//   algorithms that the table does not have (LL push, direct kernels).
+// Its number of channels is an upper limit. An answer without a cell that can run is ignored.
+// Cost: 175 calls of the plugin and 175 plans, some hundred microseconds.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ namespace rondo::tuner {
 
 struct Asked {
   gpu::TunedWays ways;
-  std::string complaint;  // of answers that cannot be followed; empty: there are none
+  std::string complaint;  // about unusable answers; empty: none
 };
 Asked ask_tuner(const Tuner& tuner, const gpu::DevicePlanFacts& facts);
 

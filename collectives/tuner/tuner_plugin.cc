@@ -32,13 +32,14 @@ Result<std::unique_ptr<const TunerPlugin>> read_library(void* library, const std
                   version, printable(file), missing);
     return std::make_unique<const TunerPlugin>(table, version, file);
   }
-  return fail(StatusCode::kInvalidUsage,
-              "the library {} is no tuner plugin: it has none of the symbols ncclTunerPlugin_v{} "
-              "to ncclTunerPlugin_v{}; set NCCL_TUNER_PLUGIN to another one, or to none",
-              printable(file), abi::kOldest, abi::kNewest);
+  return fail(
+      StatusCode::kInvalidUsage,
+      "the library {} is not a tuner plugin: it has none of the symbols ncclTunerPlugin_v{} to "
+      "ncclTunerPlugin_v{}; set NCCL_TUNER_PLUGIN to another one, or to none",
+      printable(file), abi::kOldest, abi::kNewest);
 }
 
-// The library itself stays where it is loaded: what it exports may be in use as another plugin.
+// A library that is a tuner is never unloaded; it may also be in use as another plugin.
 Result<std::unique_ptr<const TunerPlugin>> load_library(const std::string& file) {
   RONDO_TRY(void* const library, plugin::open_library(plugin::kTuner, file));
   auto read = read_library(library, file);
@@ -62,8 +63,8 @@ int function_of(Collective which) {
   }
 }
 
-// The priors of hops and launches, in microseconds; of bandwidths a channel NCCL's model has others
-// than Rondo's.
+// Rondo's prior latencies of hops and launches, in microseconds. Bandwidths stay 0: NCCL's model
+// defines them differently.
 abi::Constants constants() {
   abi::Constants all{};
   constexpr cuda::Protocol kProtocols[] = {cuda::Protocol::kLL, cuda::Protocol::kLL128,
@@ -79,7 +80,8 @@ abi::Constants constants() {
   return all;
 }
 
-// Nobody has asked for it, so it may be absent; what was is not looked for again.
+// For a plugin that the user did not request: null if it is absent. An absent one is not searched
+// for again.
 const TunerPlugin* found_unasked(const std::string& file) {
   static std::mutex mutex;
   static auto& absent = *new std::set<std::string>;

@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// The counts of the calls that a rank's call `sequence` consists of; none where its list is gone.
+// Counts of the grouped calls in a rank's call `sequence`; empty if its list was overwritten.
 std::vector<std::uint64_t> counts_of(const CallRecord& record, const GroupList& list,
                                      std::uint64_t sequence) {
   if (!record.fused()) return {record.count};
@@ -23,7 +23,7 @@ std::vector<std::uint64_t> counts_of(const CallRecord& record, const GroupList& 
   return counts;
 }
 
-// How a rank made the call in which it first differs: alone, or as call `at` of a group.
+// Text for the first call that differs: a single call, or call `at` of a group.
 std::string called(const CallRecord& record, const std::vector<std::uint64_t>& counts,
                    std::size_t at) {
   if (!record.fused()) return to_string(record) + (at > 0 ? " alone" : "");
@@ -41,7 +41,7 @@ std::string called(const CallRecord& record, const std::vector<std::uint64_t>& c
 }  // namespace
 
 bool CallComparer::check() {
-  // Messages are not announced: the newest announcement belongs to the collective before them.
+  // Messages are not announced: the newest announcement is the collective before them.
   if (call_.record.collective == Collective::kNone || is_message(call_.record)) return false;
   for (int r = 0; r < host_.size; ++r) {
     const AnnounceLine& line = host_.peers[r].announcements[host_.sequence % kAnnounceDepth];
@@ -58,7 +58,7 @@ void CallComparer::on_mismatch(int peer, const CallRecord& mine, const CallRecor
                                std::uint64_t number) {
   std::uint64_t sequence = host_.sequence;
   CallRecord here = mine, there = theirs;
-  if (number != 0 && number < sequence) {  // data of an earlier call, which nobody took
+  if (number != 0 && number < sequence) {  // data of an earlier call that was not consumed
     const AnnounceLine& line = host_.self().announcements[number % kAnnounceDepth];
     if (HostAtomics::load_relaxed(line.sequence) == number) {
       sequence = number;
@@ -102,7 +102,7 @@ void CallComparer::raise_at(std::uint64_t sequence, int peer, const CallRecord& 
   faults_.raise(std::move(mismatch));
 }
 
-// Among the calls that both rings still hold: the oldest in which this rank and the peer differ.
+// Finds the oldest call that both rings still hold and in which this rank and the peer differ.
 void CallComparer::find_first(int local, std::uint64_t* sequence, CallRecord* mine,
                               CallRecord* theirs) const {
   const std::uint64_t newest = host_.sequence;

@@ -1,7 +1,8 @@
-// CallComparer: finds ranks that made different calls, and says which was the first that differed.
+// CallComparer: finds ranks that made different calls and reports the first call that differs.
 //
-// Calls of ranks of this host are compared with what they announced (kAnnounceDepth calls back);
-// those of other hosts by what they report. Cost: check() is a load or two a local rank.
+// Calls of ranks on this host are compared with their announcements (the last kAnnounceDepth
+// calls); calls of ranks on other hosts with their reports. Cost: check() takes one or two loads
+// per local rank.
 #pragma once
 
 #include "collectives/communicator/rank_context.h"
@@ -12,14 +13,15 @@ class CallComparer : RankPart {
  public:
   explicit CallComparer(RankContext& context) : RankPart(context) {}
 
-  // True, and a fault, if a rank of this host has announced another call than the current one.
+  // Raises a fault and returns true if a rank of this host announced another call than the current
+  // one.
   bool check();
-  // Rank `peer` made the call `theirs` where this rank made `mine`; where the two are equal, they
-  // differ in an earlier one. number: of their call, or 0: of this one.
+  // Rank `peer` made the call `theirs`, this rank made `mine`. If the two are equal, an earlier
+  // call differs. number: of their call; 0: the current call.
   void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
                    std::uint64_t number = 0);
-  // In call `sequence` this rank and the peer did different things; where the records are equal, in
-  // one before it.
+  // Call `sequence` differs between this rank and the peer. If the records are equal, an earlier
+  // call differs.
   void raise_at(std::uint64_t sequence, int peer, const CallRecord& mine, const CallRecord& theirs);
 
  private:

@@ -1,8 +1,8 @@
-// CallWindow: the newest calls of a communicator, each as reported by the first rank, so that the
-// calls of all other ranks are compared with one.
+// CallWindow: the newest calls of a communicator, each as the first rank reported it. Calls of all
+// other ranks are compared with that report.
 //
-// Guarantees: of two ranks that make different calls, the one that reports later is found, as long
-// as they are less than kCalls calls apart. Cost: 64 KiB; one comparison a call.
+// Guarantees: if two ranks make different calls and are less than kCalls calls apart, the second
+// report is recognized as different. Cost: 64 KiB; one comparison per call.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ class CallWindow {
     std::uint64_t number = 0;  // from 1
     int rank = -1;
     CallRecord call;
-    std::uint64_t digest = 0;  // of all calls up to it, where the reporter knows it
+    std::uint64_t digest = 0;  // of all calls up to this one, if the reporter knows it
     bool is_same(const Told& other) const { return call == other.call && digest == other.digest; }
   };
-  // kFirst: nobody has told that one before. kOther: `before` is another call. kPast: it is too
-  // long ago.
+  // kFirst: first report of this call. kOther: differs from `before`, the first report. kPast: the
+  // window no longer holds this call.
   enum Verdict : std::uint8_t { kFirst, kSame, kOther, kPast };
   Verdict compare(const Told& told, Told* before) {
     reported_.resize(kCalls);
@@ -39,7 +39,7 @@ class CallWindow {
   }
 
  private:
-  std::vector<Told> reported_;  // of number n: [n % kCalls]
+  std::vector<Told> reported_;  // call n is at [n % kCalls]
 };
 
 }  // namespace rondo::gpu

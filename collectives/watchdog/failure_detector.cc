@@ -10,8 +10,8 @@ namespace {
 using fault_texts::Parting;
 
 constexpr std::int64_t kLongestGapNs = 250'000'000;
-constexpr std::int64_t kLostNs = 1'500'000'000;  // in vain, until a lost connection is to blame
-constexpr std::int64_t kAnybody = 10;            // times quiet_ns: then anybody's end will do
+constexpr std::int64_t kLostNs = 1'500'000'000;  // wait before a lost connection is blamed
+constexpr std::int64_t kAnybody = 10;  // times quiet_ns: then the end of any rank is blamed
 constexpr std::int64_t kWarnNs = 60'000'000'000;
 
 }  // namespace
@@ -52,7 +52,8 @@ void FailureDetector::report(int rank, const Progress& progress) {
   compare_launches(rank, progress);
 }
 
-// With a rank that was as far: graphs whose calls nobody announces are replayed on the devices.
+// Compares with the first rank that reached this launch. Replayed graphs announce no calls on the
+// host, so the launches on the devices are compared.
 void FailureDetector::compare_launches(int rank, const Progress& own) {
   if (own.launches == 0) return;
   CallWindow::Told other;
@@ -109,8 +110,8 @@ int FailureDetector::inside_newest() const {
   return found;
 }
 
-// True if it has left something undone. All parts of a launch count, no matter which of them has
-// the waiting rank's data.
+// True if the rank left something undone. All parts of a launch count, including parts that hold no
+// data of the waiting rank.
 bool FailureDetector::is_awaited(int rank, int waiting) const {
   if (const auto& wait = of(waiting).wait)
     return std::count(wait->awaited.begin(), wait->awaited.end(), rank) != 0;
@@ -118,7 +119,7 @@ bool FailureDetector::is_awaited(int rank, int waiting) const {
   return !theirs || theirs->over < of(waiting).progress->begun;
 }
 
-// Ranks that have not come to the launch which that one is in, as far as is known.
+// Ranks known not to have reached the launch that `rank` is in.
 std::vector<int> FailureDetector::behind(int rank) const {
   std::vector<int> found;
   const std::uint64_t begun = of(rank).progress->begun;
@@ -174,12 +175,12 @@ std::optional<Fault> FailureDetector::find_parted() const {
       const bool may_come = of(waits).wait && of(r).presence == kLeft;
       if (!may_come || quiet_ns() >= options_.on_the_way_ns) return gone(r, waits);
     }
-  // Nobody is missing, and yet nothing moves.
+  // No awaited rank is known to be missing, but nothing moves.
   const bool anybody =
       of(at).wait && of(at).wait->awaited.empty() && quiet_ns() > kAnybody * options_.quiet_ns;
   for (const int r : parted)
     if (anybody && of(r).presence == kEnded) return gone(r, at);
-  // A neighbour that closed its connections has done its part, unless this rank waits in vain.
+  // A neighbor that closed its connections has done its part, unless this rank still waits.
   const auto own = of_.find(options_.rank);
   if (own == of_.end() || quiet_ns() < kLostNs) return std::nullopt;
   const bool in_message = own->second.wait.has_value();
@@ -206,7 +207,7 @@ Fault FailureDetector::gone(int rank, int waiting) const {
   return found;
 }
 
-// Kernels keep their own deadlines, since only they know whether they move.
+// Kernels check their own deadlines: only they know whether they make progress.
 std::optional<Fault> FailureDetector::find_expired_kernel() const {
   if (gave_up_ == 0 || quiet_ns() < options_.patience_ns) return std::nullopt;
   for (const auto& [r, of] : of_) {

@@ -60,10 +60,10 @@ void FaultState::raise(Fault fault, bool tells_other_hosts) {
     fault_ = std::move(fault);
   }
   raised_.store(true, std::memory_order_release);
-  const Fault& kept = *fault_;  // for good
-  // Memory may be short, and peers of this host learn it all the same.
+  const Fault& kept = *fault_;  // never replaced
+  // If memory is short, the peers of this host must still receive the fault.
   const auto tell = [&](const auto& how) {
-    (void)guarded("telling of a fault", [&] { return how(kept), ok_status(); }).ok();
+    (void)guarded("reporting a fault", [&] { return how(kept), ok_status(); }).ok();
   };
   tell([](const Fault& raised) { RONDO_WARN("{}", raised.text); });
   for (const auto& listener : listeners_) tell(listener);
@@ -111,8 +111,8 @@ bool FaultState::adopt_from_peers() {
   return false;
 }
 
-// Faults first: abort() marks the end before it raises the fault that tells the peers, so that its
-// caller is never told of its own end as of another rank's.
+// Checks faults before the end: abort() marks the end before it raises its own fault for the peers.
+// So the caller of abort() never sees its own abort as another rank's fault.
 Status FaultState::standing() {
   const bool raised = is_raised() || adopt_from_peers();
   return raised || ended() != kRunning ? why_it_ended() : ok_status();
@@ -125,7 +125,7 @@ Status FaultState::why_it_ended() {
   return adopted();
 }
 
-// The fault of a peer that has withdrawn from the call may be a moment from being written.
+// A peer that withdrew from the call may still be writing its fault: wait briefly for it.
 Status FaultState::adopted() {
   constexpr double kSeconds = 1;
   if (poll_until([this] { return is_raised() || adopt_from_peers(); }, seconds_from_now(kSeconds)))

@@ -1,10 +1,10 @@
-// FaultState: why a rank's communicator goes on no longer, if so: a fault, abort() or revoke().
+// FaultState: why a rank's communicator has stopped, if it has: a fault, abort() or revoke().
 //
-// The first fault wins and is kept for good: raise() tells the listener (what runs the rank's
-// calls), other hosts, and last the peers of this host, whose waits end. A fault that a peer of
-// this host raised is adopted at the next look. Guarantees: peers learn of a fault even where
-// memory is short; safe from any thread. Cost: is_raised() is one load, adopt_from_peers() one a
-// local rank.
+// The first fault is kept; later ones are ignored. raise() reports it to the listeners (the
+// executor of the rank's calls), then to other hosts, and last to the peers of this host, whose
+// waits then end. A rank adopts a peer's fault at its next check. Guarantees: peers receive a fault
+// even if an allocation fails; safe from any thread. Cost: is_raised() is one load,
+// adopt_from_peers() one load per local rank.
 #pragma once
 
 #include <atomic>
@@ -32,35 +32,36 @@ class FaultState {
   // abort() and revoke() from other threads.
   enum End : int { kRunning, kAborted, kRevoked };
   End ended() const { return static_cast<End>(ended_.load(std::memory_order_seq_cst)); }
-  // False where it has ended so already, or is to be revoked and has ended at all.
+  // False if it has already ended in this way, or, for kRevoked, in any way.
   bool end(End how);
 
   bool is_raised() const { return raised_.load(std::memory_order_acquire); }
   std::optional<Fault> fault() const;
-  Error error() const;  // of the fault, which must be there
+  Error error() const;  // a fault must be present
 
   // In the call in progress, found by this rank.
   Fault make(StatusCode status, int culprit, std::string text) const;
-  // Found beside the calls on the host, by any thread.
+  // Found outside the calls on the host, by any thread.
   Fault make_beside_calls(StatusCode status, int culprit, std::string text) const;
-  // tells_other_hosts: not where this is done once nobody is inside a call (tell_other_hosts()).
+  // tells_other_hosts: false if the caller uses tell_other_hosts() later, when no rank is inside a
+  // call.
   void raise(Fault fault, bool tells_other_hosts = true);
   bool adopt_from_peers();  // true if a peer of this host has raised one
-  // Whether a call may begin, or go on; if not, why. One look.
+  // Whether a call may begin or continue; if not, the reason. Checks once, does not wait.
   Status standing();
 
-  // After an executor gave up: what the call returns.
+  // What the call returns after an executor gave up.
   Status why_it_ended();
   Status adopted();
 
-  // What body throws becomes this rank's fault.
+  // An exception from body becomes this rank's fault.
   template <class Body>
   Status or_fault(Body&& body) {
     return guarded("a call", body, [this](Error& error) { fail_call(error); });
   }
   void fail_call(Error& error);
 
-  // While the communicator is made: what else must end with a fault; how other hosts are told.
+  // Setup: what else must end after a fault; how to reach other hosts.
   void listen(std::function<void(const Fault&)> listener);
   void set_tell_other_hosts(std::function<void(const Fault&)> tell);
   void tell_other_hosts(const Fault& fault) const;

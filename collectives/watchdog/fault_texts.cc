@@ -119,7 +119,7 @@ std::string timed_out_meeting(int rank, double seconds, std::span<const int> mis
 
 std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
                            std::string_view call) {
-  return fmt::format("rank {} has waited {:.0f} s for {}{}{}; it goes on waiting", rank, seconds,
+  return fmt::format("rank {} has waited {:.0f} s for {}{}{}; it keeps waiting", rank, seconds,
                      list_of(ranks), call.empty() ? " to make the same call" : " in ", call);
 }
 
@@ -130,14 +130,14 @@ std::string left_before_meeting(std::string_view name, int waiting) {
 
 std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
   return fmt::format(
-      "rank {} is {} calls ahead of its stream, where none has ended for {} s: its "
-      "peers have not made them, or the stream waits for other work; {}",
+      "rank {} is {} calls ahead of its stream, which has finished no call for {} s: its peers "
+      "have not made these calls, or the stream waits for other work; {}",
       rank, ahead, seconds, kLimit);
 }
 
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
                                 std::span<const int> missing) {
-  // The rank that is waited for may itself wait for one that never came.
+  // The awaited rank may itself wait for a rank that never made the call.
   const bool named = missing.empty() || (missing.size() == 1 && missing[0] == wait.peer);
   return fmt::format(
       "rank {} waited {} s in the kernel of {} for rank {} to {} (channel {}, step "
@@ -159,7 +159,7 @@ std::string gone_from_message(std::string_view name, Parting parting, std::strin
 }
 
 std::string left_early(int rank) {
-  return fmt::format("rank {} left the communicator before its calls were over", rank);
+  return fmt::format("rank {} left the communicator before its calls had finished", rank);
 }
 
 std::string lost(std::string_view name, std::string_view call, int waiting, std::string_view why) {

@@ -1,9 +1,8 @@
-// The texts of fault messages, in one place for ranks on hosts and on GPUs and for every part of
-// the code that finds a fault.
+// Texts of fault messages, in one place for ranks on hosts and on GPUs.
 //
-// Guarantees: the same fault has the same text on hosts and on GPUs; where two ranks differ, the
-// lower one comes first, so that all ranks report the same. tests/golden/files/faults_*.txt keep
-// the texts.
+// Guarantees: the same fault has the same text on hosts and on GPUs. If two ranks differ, the lower
+// one is named first, so all ranks report the same text. tests/golden/files/faults_*.txt hold the
+// texts.
 #pragma once
 
 #include <cstddef>
@@ -17,51 +16,51 @@
 
 namespace rondo::fault_texts {
 
-// A rank and its call in words.
+// A rank and the text of its call.
 struct MadeCall {
   int rank = -1;
   std::string call;
-  int waits_for = -1;  // where it waits
+  int waits_for = -1;  // the rank that it waits for, or -1
 };
 
-// "rank 3"; "ranks 1, 2"; "its peers" where there are none.
+// "rank 3"; "ranks 1, 2"; "its peers" if empty.
 std::string list_of(std::span<const int> ranks);
 
 // ---- mismatches ----
 
-// when: "in call 7, ", or "". grouped: one of them is a group of calls.
+// when: "in call 7, ", or "". grouped: one of the two is a group of calls.
 std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
                             bool grouped = false);
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
-// Their kernels would deadlock.
+// Not all ranks use symmetric windows: their kernels would deadlock.
 std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
                                int elsewhere);
-// Which ones is not known any more. when: "before call 7", "more than 64 calls ago".
+// The differing calls are not known any more. when: "before call 7", "more than 64 calls ago".
 std::string different_calls_before(std::string_view when, int rank, int other);
 std::string different_replays(int rank, const CallRecord& record, int other,
                               const CallRecord& record_of_other);
-// In a replayed graph, of what rank 0 has replayed.
+// In a replayed graph, a call differs from rank 0's.
 std::string different_replay(int rank, const CallRecord& record);
 std::string different_replays_before(const CallRecord& record, int rank, int other);
-// A send and its receive.
+// A send and its receive differ in size.
 std::string different_sizes(int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
-// Each waits for the next one, the last for the first.
+// Each rank waits for the next one, the last for the first.
 std::string wait_cycle(std::vector<MadeCall> cycle);
-// `outside` waits in a message for `inside`, whose collective cannot end without it.
+// `outside` waits in a message for `inside`, whose collective cannot complete without it.
 std::string waits_outside(const MadeCall& outside, const MadeCall& inside);
 
 // ---- deadlines ----
 
-// call: "call 7, AllReduce(..)", or a message's words.
+// call: "call 7, AllReduce(..)", or the text of a message.
 std::string timed_out(int rank, double seconds, std::string_view awaited, std::string_view call);
-// The others have not come to the meeting in which ranks launch together.
+// The others have not reached the rendezvous where ranks launch together.
 std::string timed_out_meeting(int rank, double seconds, std::span<const int> missing);
-// No fault yet. call: "" where they have not come to a meeting.
+// A warning, not yet a fault. call: "" if they have not reached a rendezvous.
 std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
                            std::string_view call);
-// A rank may make `ahead` calls before the first of them ends on its stream.
+// A rank may make at most `ahead` calls before the first of them completes on its stream.
 std::string timed_out_ahead(int rank, double seconds, std::size_t ahead);
 // A wait inside a kernel.
 struct KernelWait {
@@ -70,24 +69,24 @@ struct KernelWait {
   bool wants_room = false;
   double seconds = 0;
 };
-// missing: who has not come to that launch.
+// missing: ranks that have not reached that launch.
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
                                 std::span<const int> missing);
 
 // ---- ranks that are gone ----
 
-enum class Parting { kEnded, kLeft };  // the process has ended; it destroyed its communicator
+enum class Parting { kEnded, kLeft };  // the process ended; it destroyed its communicator
 // name: "rank 2 (pid 7 on node1)".
 std::string gone_before(std::string_view name, Parting parting, std::string_view call, int waiting);
 std::string gone_from_message(std::string_view name, Parting parting, std::string_view call,
                               int waiting);
-// name: of this process.
+// name: of a rank of this process.
 std::string left_before_meeting(std::string_view name, int waiting);
-// For the host's part of calls on GPUs.
+// For the host side of calls on GPUs.
 std::string left_early(int rank);
-// A connection has ended. why: the network's error.
+// A connection ended. why: the network's error.
 std::string lost(std::string_view name, std::string_view call, int waiting, std::string_view why);
-// The network has no way to a rank that is there.
+// The network has no path to a live rank.
 std::string unreachable(std::string_view name, std::string_view call, int waiting,
                         std::string_view why);
 

@@ -14,14 +14,14 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::int64_t kNotesNs = 5'000'000;
-constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // news of a launch come late
-// That a verdict of rank 0 may take, where a rank between it and this one is passed over.
+constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // delay of news of a launch
+// Longest time for rank 0's verdict if a rank between it and this one is bypassed.
 constexpr std::int64_t kVerdictNs = 2 * StatusTree::kSilentNs;
-constexpr std::int64_t kOnTheWayNs = 3'000'000'000;  // that a network may stand still
+constexpr std::int64_t kOnTheWayNs = 3'000'000'000;  // longest pause of a network
 constexpr std::size_t kMaxUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
 constexpr auto kFaultFlush = std::chrono::milliseconds(200);
-constexpr auto kLook = std::chrono::milliseconds(5);  // for an end that nobody told of here
+constexpr auto kLook = std::chrono::milliseconds(5);  // polls for an end without a notification
 
 constexpr std::int64_t kTickNs = 500'000;
 
@@ -72,14 +72,15 @@ std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint6
 
 void InternodeStatus::send(int peer, std::span<const std::byte> message) {
   if (const Status sent = options_.links.send_control(peer, message); !sent.ok())
-    RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", options_.rank, peer, sent.error().text);
+    RONDO_INFO(kNet, "rank {} cannot report to rank {}: {}", options_.rank, peer,
+               sent.error().text);
 }
 
 void InternodeStatus::tell(const Fault& fault) {
   std::vector<std::byte> message = encode_fault(fault);
   message.insert(message.begin(), std::byte{kFaultMessage});
   tree_.tell(std::move(message));
-  // What others found is passed on while the links move.
+  // Faults found by other ranks are forwarded while the links move.
   if (fault.rank == options_.rank)
     (void)options_.links.flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
 }
@@ -94,7 +95,7 @@ void InternodeStatus::report(int peer, std::span<const std::byte> message) {
   tree_.report(peer, message);
 }
 
-// Of any rank, at rank 0; of what ended rank 0 elsewhere.
+// At rank 0: news of any rank. Elsewhere: only of the rank whose end ended rank 0.
 void InternodeStatus::take_news(const StatusItem& news) {
   if (news.presence != StatusItem::kThere) gone_.store(news.rank, std::memory_order_release);
   for (const StatusItem::Call& call : news.calls)
@@ -108,7 +109,7 @@ void InternodeStatus::take_news(const StatusItem& news) {
   if (!detects() && news.presence == StatusItem::kEnded) detector_gone_for_ = news.rank;
 }
 
-// Only rank 0 learns for which ranks the others wait: if rank 0 is gone, every waiting rank counts
+// Only rank 0 knows which ranks the others wait for: if rank 0 is gone, every waiting rank counts
 // as waiting for it.
 std::optional<Wait> InternodeStatus::own_wait() const {
   std::optional<Wait> wait = options_.wait();
@@ -144,7 +145,7 @@ bool InternodeStatus::progress() {
   if (has_ended()) return moved;
   tell_of_messages();
   int peer = -1;
-  // Others' connections may end here for reasons that rank 0 knows better.
+  // Connections of other ranks may end here for reasons that rank 0 knows better.
   if (const Error* const ended = options_.lost(&peer)) detector_.report_lost(peer, ended->text);
   if (const auto warning = detector_.warning(); warning && detects()) RONDO_WARN("{}", *warning);
   if (auto found = detector_.verdict()) raise(*found);

@@ -1,14 +1,15 @@
-// InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make, how far their
-// kernels are and for whom their messages wait; rank 0 detects (failure_detector.h), and whatever
-// ends one of them ends all. They tell each other of their messages (message_notes.h).
+// InternodeStatus: ranks on GPUs of several hosts report to rank 0 which calls they make, how far
+// their kernels are and which ranks their messages wait for. Rank 0 detects failures
+// (failure_detector.h); a fault that ends one rank ends all. Ranks also compare the sizes of their
+// messages (message_notes.h).
 //
-// A tree over the hosts (status_tree.h) of control messages on the communicator's links, which the
-// rank's proxy drives here while no call does. Guarantees: a verdict and a death reach all within
-// some milliseconds (a death once somebody waits in vain, for 0.3 s), whatever other ranks are
-// stopped or dead; where rank 0 itself is gone, the others name it, or the rank above them that
-// ended before it, where they cannot have heard rank 0's verdict. announce(), end() and gone() may
-// be called from any thread, all else from the proxy's. Cost: the tree's; announce() is a copy of
-// 16 bytes under a lock.
+// Control messages travel up a tree over the hosts (status_tree.h), on the communicator's links,
+// which the rank's proxy drives while no call does. Guarantees: a verdict reaches all ranks within
+// a few milliseconds, also if other ranks are stopped or dead; a death does so once a rank has
+// waited for 0.3 s without progress. If rank 0 itself is gone, the others name it, or the rank
+// above them that ended before it, if rank 0's verdict cannot have reached them. Any thread may
+// call announce(), end() and gone(); only the proxy's thread calls the rest. Cost: the tree's;
+// announce() copies 16 bytes under a lock.
 #pragma once
 
 #include <atomic>
@@ -36,38 +37,38 @@ class InternodeStatus final : public ProxyTask {
   struct Options {
     int rank = 0, size = 1;
     const HostShape& shape;
-    RemoteLinks& links;  // of the communicator, to all its ranks
+    RemoteLinks& links;  // the communicator's links, to all ranks
     std::function<std::string(int)> name_of;
-    std::function<void(Fault)> raise;           // from the proxy; the receiver tells other hosts
+    std::function<void(Fault)> raise;           // by the proxy; the receiver reports to other hosts
     std::function<Progress()> progress;         // of this rank's kernels
-    std::function<std::optional<Wait>()> wait;  // of its messages
-    std::function<const Error*(int*)> lost;  // of their connections to others: the first that ended
+    std::function<std::optional<Wait>()> wait;  // of this rank's messages
+    std::function<const Error*(int*)> lost;     // of the kernels' connections: the first that ended
   };
   explicit InternodeStatus(Options options);
 
-  Status begin();  // once all know where all listen
-  // The link to the parent is open, or will never be: each sees the other's end from then on. From
-  // any thread.
+  Status begin();  // call once all ranks know all listening addresses
+  // True if the link to the parent is open or can never open; each side then sees when the other
+  // ends. From any thread.
   bool has_joined() const { return joined_.load(std::memory_order_acquire); }
 
-  // A collective that this rank has enqueued; never one that is captured.
+  // A collective that this rank enqueued, never a captured one. Blocks while too many are unsent.
   Status announce(const CallRecord& record);
   MessageNotes& notes() { return notes_; }  // of its messages
-  // The communicator has ended, here at least.
+  // The communicator has ended on this rank.
   void end();
-  // Sends a fault, found by any rank, to the neighbours in the tree, which pass it on.
+  // Sends a fault, found by any rank, to the neighbors in the tree, which forward it.
   void tell(const Fault& fault);
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
-  // A rank that is known to have ended or left, or -1.
+  // A rank known to have ended or left, or -1.
   int gone() const { return gone_.load(std::memory_order_acquire); }
-  // A control message of its kinds.
+  // Takes a message of the tree or of MessageNotes.
   void report(int peer, std::span<const std::byte> message);
 
-  // Tells and hears what is new, every half a millisecond.
+  // Sends and receives news, every 0.5 ms.
   bool progress() override;
   bool arm() override { return options_.links.arm(); }
   int poll_fd() const override { return options_.links.poll_fd(); }
-  // The rank leaves, in order or after end(); waits a little until that is told.
+  // The rank leaves, in order or after end(). Waits at most 0.5 s until this is sent.
   void finish() override;
 
  private:
@@ -82,16 +83,16 @@ class InternodeStatus final : public ProxyTask {
   void raise(const Fault& fault);
 
   const Options options_;
-  FailureDetector detector_;  // rank 0's hears of all, the others' of their own rank and rank 0
+  FailureDetector detector_;  // rank 0's sees all ranks; the others' their own rank and rank 0
   StatusTree tree_;
   int detector_gone_for_ =
-      -1;  // rank 0 ended without a word: itself, or the rank that ended before
+      -1;  // rank 0 ended without leaving: rank 0, or the rank that ended before it
 
   std::mutex mutex_;
   std::condition_variable told_some_;
-  std::vector<CallRecord> calls_;  // announced, not told yet
+  std::vector<CallRecord> calls_;  // announced but not sent yet
   std::uint64_t called_ = 0;
-  std::atomic<bool> ended_{false};  // some fault is known here
+  std::atomic<bool> ended_{false};  // a fault is known on this rank
 
   MessageNotes notes_;
   std::atomic<int> gone_{-1};

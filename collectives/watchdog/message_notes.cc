@@ -11,8 +11,8 @@ namespace rondo::gpu {
 namespace {
 
 struct NotesHead {
-  std::uint64_t kind = kMessagesNote;  // in its first byte
-  std::uint64_t first = 0;             // number of the first of the records behind this
+  std::uint64_t kind = kMessagesNote;  // in the first byte
+  std::uint64_t first = 0;             // number of the first record; the records follow
 };
 
 std::uint64_t message_bytes(const CallRecord& record) {
@@ -69,7 +69,7 @@ void MessageNotes::report(int peer, std::span<const std::byte> message) {
   }
 }
 
-// Where both sides have announced it, and it is not long ago.
+// Compares only if both sides announced it and it is still in the ring.
 void MessageNotes::compare(int sender, std::uint64_t number) {
   const OfSender& of = of_sender_[sender];
   const Note &own = of.own[number % kDepth], &theirs = of.theirs[number % kDepth];

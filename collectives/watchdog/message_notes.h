@@ -1,11 +1,11 @@
-// MessageNotes: the messages between ranks on GPUs of several hosts as both sides announced them,
-// so that a send and a receive whose sizes differ become an error.
+// MessageNotes: compares the messages between ranks on GPUs of several hosts as both sides
+// announced them, so that a send and a receive of different sizes become an error.
 //
-// Senders tell receivers, in control messages; receivers compare, by number among those of the
-// pair. A side that has captured one into a graph announces none of the pair any more: nobody
-// counts replays. Guarantees: of the newest kDepth of a pair those that both sides have announced
-// are compared; safe from any thread. Cost: a copy under a lock a message; a control message a peer
-// for all that is new.
+// Senders announce to receivers in control messages. Receivers compare by number within the pair. A
+// side that captured a message into a graph announces no more of that pair: replays are not
+// counted. Guarantees: of the newest kDepth messages of a pair, all that both sides announced are
+// compared; safe from any thread. Cost: one copy under a lock per message; one control message per
+// peer for all that is new.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +27,17 @@ class MessageNotes {
 
   explicit MessageNotes(int rank) : rank_(rank) {}
 
-  // One of them is this rank.
+  // Either `from` or `to` is this rank.
   void announce(int from, int to, const CallRecord& record, bool captured);
 
-  // A message that is to be sent to a peer, if there is one; at most `max_bytes` bytes.
+  // The next message to send to a peer, if any; at most `max_bytes` bytes.
   struct ToTell {
     int peer;
     std::vector<std::byte> message;
   };
   std::optional<ToTell> take(std::size_t max_bytes);
   void report(int peer, std::span<const std::byte> message);
-  // Once: the first two that differ.
+  // Returned once: the first send and receive that differ.
   std::optional<Fault> take_mismatch();
 
  private:
@@ -45,7 +45,7 @@ class MessageNotes {
     std::uint64_t number = 0;
     CallRecord record;
   };
-  struct OfSender {  // to this rank
+  struct OfSender {  // messages to this rank
     bool stopped = false;
     std::uint64_t received = 0;
     Note own[kDepth], theirs[kDepth];

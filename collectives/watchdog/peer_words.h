@@ -1,4 +1,4 @@
-// Reading what peers of this host write: their records, their messages, whether they have ended.
+// Reads what peers of this host write: their records, their messages, and whether they ended.
 //
 // Cost: a few loads; has_ended() is one system call.
 #pragma once
@@ -21,7 +21,8 @@ inline bool has_ended(const shm::PeerProcess& process) {
   return poll(&entry, 1, 0) > 0;
 }
 
-// Records that others may be writing or reading: in two halves, each of them whole.
+// Records that other ranks may read or write concurrently: two halves, each read and written
+// atomically.
 struct Halves {
   std::uint64_t first, second;
 };
@@ -41,7 +42,7 @@ inline void store_record(CallRecord& to, const CallRecord& record) {
 }
 
 inline bool is_message(const CallRecord& record) {
-  return record.collective >= Collective::kSend;  // of two ranks: messages, puts, signals
+  return record.collective >= Collective::kSend;  // between two ranks: messages, puts, signals
 }
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
-// Whether a process stands still: stopped by a signal or a debugger, or its control group frozen.
+// Detects whether a process is stopped: by a signal, by a debugger, or because its control group is
+// frozen.
 //
-// What cannot be seen (another PID namespace, a cgroup that is not mounted here) counts as running:
-// these are for texts and for giving up early, nothing may depend on them. Cost: some files of
-// /proc.
+// A state that cannot be seen (another PID namespace, a cgroup that is not mounted here) counts as
+// running: use the result only for messages and to give up early. Cost: reads some files of /proc.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 
 namespace rondo {
 
-// The number that the process behind a pidfd has here, as /proc counts; 0 where it has none here
-// (it is in another PID namespace) or has ended.
+// The process id behind a pidfd, as /proc here shows it; 0 if it has none here (another PID
+// namespace) or the process has ended.
 int pid_of(int pidfd);
 
 bool is_standing_still(int pid);
 
-// Of a rank of this host, as far as this process can see. Costs a system call, or files of /proc.
+// State of a rank of this host, as far as this process can see. Costs a system call, or reads of
+// /proc.
 RankReport::Condition condition_of(const Membership& members, const host::HostRank& host,
                                    int local);
 
-// The number of the namespace in which this process's pids count; 0 where it cannot be told.
+// Inode number of this process's PID namespace; 0 if unknown.
 std::uint32_t pid_namespace();
 
 }  // namespace rondo

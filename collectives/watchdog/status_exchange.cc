@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-// A wait of this length asks the other hosts what they are doing.
+// After a wait of this length, the rank asks the other hosts for their state.
 constexpr double kFirstQuestion = 200'000'000;
 constexpr std::int64_t kNextQuestion = 300'000'000;
 constexpr int kMaxAsked = 128;
@@ -59,8 +59,9 @@ void StatusExchange::ask(int awaited) {
   }
 }
 
-// Ranks read this one after the other while they go on: what a rank had checked is read after all
-// the others' waits, or else one's check might come before another's wait (check_circle).
+// The reports of the ranks are read one after the other while the ranks run. So the `checks` of
+// each rank are read after all ranks' `waits`; otherwise one rank's check could precede another's
+// wait (check_cycle).
 void StatusExchange::tell(int peer, bool is_question, std::uint64_t wanted) {
   for (int r = 0; r < host_.size; ++r)
     waits_now_[r] = HostAtomics::load_acquire(host_.peers[r].progress->waits);
@@ -79,7 +80,7 @@ void StatusExchange::tell(int peer, bool is_question, std::uint64_t wanted) {
     std::vector<std::byte> message = encode_host_report(report);
     message.insert(message.begin(), std::byte{kReportMessage});
     if (!remote_.links()->send_control(peer, message).ok()) {
-      RONDO_INFO(kNet, "cannot tell rank {} what this host does", peer);
+      RONDO_INFO(kNet, "cannot report to rank {} what this host does", peer);
       return;
     }
     report.ranks.clear();
@@ -120,7 +121,7 @@ void StatusExchange::on_message(int peer, std::span<const std::byte> message) {
   known.quiet_sequence = host_.sequence;
 }
 
-// Compares a call of theirs with this rank's own of that number, as long as its ring holds it.
+// Compares their call with this rank's own call of that number, if its ring still holds it.
 bool StatusExchange::differs(const RankReport& theirs) {
   if (theirs.shown == 0 || theirs.shown > host_.sequence) return false;
   const AnnounceLine& line = host_.self().announcements[theirs.shown % kAnnounceDepth];

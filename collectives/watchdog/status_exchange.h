@@ -1,11 +1,11 @@
-// StatusExchange: what ranks of other hosts are doing.
+// StatusExchange: gets the state of ranks on other hosts.
 //
-// Within a host every rank reads the announcements of all others. Between hosts a rank that has
-// waited for long asks, and a rank that waits answers, for its whole host. So different calls and
-// cycles of waits are found, and at the deadline every rank's call is known. Each rank asks those
-// of other hosts that have a number like its own there, and the one that it waits for: at most 128
-// in all, each again only once it has answered. Cost: nothing in waits that are shorter than 200
-// ms; then a message and an answer of about 100 bytes a rank, every 300 ms.
+// Within a host every rank reads the announcements of all others. Between hosts, a rank that has
+// waited long asks, and a rank that waits answers for its whole host. This finds different calls
+// and wait cycles, and gives every rank's call at the deadline. Each rank asks the rank that it
+// waits for and about 128 ranks of other hosts (all, or every n-th of a host, chosen by its own
+// local number), each again only after it answered. Cost: nothing in waits shorter than 200 ms;
+// then a question and an answer of about 100 bytes per rank every 300 ms.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,27 @@ class StatusExchange : RankPart {
  public:
   struct Known {
     bool heard = false, asked = false;
-    // In that wait of its, for this rank, nothing was on its way to it, since this rank is in that
-    // collective.
+    // In the peer's wait number `quiet_waits` for this rank, nothing was in flight to the peer
+    // since this rank entered collective `quiet_sequence`.
     std::uint32_t quiet_waits = 0;
     std::uint64_t quiet_sequence = 0;
     std::int64_t heard_ns = 0;
-    int reporter = -1;         // whose report it was,
-    std::uint64_t number = 0;  // and which of its reports
+    int reporter = -1;         // the rank that sent the report
+    std::uint64_t number = 0;  // number of that report
     RankReport report;
   };
 
   StatusExchange(RankContext& context, CallComparer& comparer)
       : RankPart(context), comparer_(comparer) {}
 
-  // limit_ns: of the wait.
+  // limit_ns: time limit of the wait.
   void begin_wait(double limit_ns);
-  // Asks when it is time; true, and a fault, if an answer shows that a rank made another call.
+  // Asks when it is time. Raises a fault and returns true if an answer shows that a rank made
+  // another call.
   bool check(int awaited, std::int64_t waited_ns);
-  // Called while the links move: it may send, but raises nothing.
+  // Called while the links move: may send, never raises a fault.
   void on_message(int peer, std::span<const std::byte> message);
-  // Of a rank of another host; null: nothing was heard of it.
+  // State of a rank of another host; null: no report received.
   const Known* of(int global) const;
 
  private:
@@ -52,11 +53,11 @@ class StatusExchange : RankPart {
   bool differs(const RankReport& theirs);
 
   CallComparer& comparer_;
-  std::vector<Known> known_;  // by rank; empty before the first wait that lasts
+  std::vector<Known> known_;  // by rank; empty before the first long wait
   bool news_ = false;
-  std::uint64_t reported_ = 0;            // reports by this rank
-  std::vector<std::uint32_t> waits_now_;  // of this host's ranks, for a report
-  std::int64_t next_question_ns_ = 0;     // waited_ns from which on this wait asks again
+  std::uint64_t reported_ = 0;            // number of reports by this rank
+  std::vector<std::uint32_t> waits_now_;  // waits of this host's ranks, for a report
+  std::int64_t next_question_ns_ = 0;     // this wait asks again at this waited_ns
 };
 
 }  // namespace rondo

@@ -9,7 +9,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::size_t kMaxAwaitedRanks = 8;  // that an item names: the others wait, too
+constexpr std::size_t kMaxAwaitedRanks = 8;  // awaited ranks in an item; any others are not sent
 
 struct ItemOnWire {
   std::int32_t rank = -1;

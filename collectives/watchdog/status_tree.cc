@@ -9,10 +9,10 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::int64_t kAskNs = 100'000'000;  // while a rank waits
+constexpr std::int64_t kAskNs = 100'000'000;  // period of messages while a rank waits
 constexpr std::int64_t kLongestTickNs = 50'000'000;
 constexpr std::size_t kMaxUnderWay = 8;
-constexpr std::size_t kMaxUntoldCalls = 1024;  // of a rank, that its parent has not heard of
+constexpr std::size_t kMaxUntoldCalls = 1024;  // per rank, not yet sent to the parent
 
 void merge_news(StatusItem news, StatusItem* known) {
   known->rank = news.rank;
@@ -73,7 +73,7 @@ void StatusTree::put(const Progress& progress, std::optional<Wait> wait, std::ui
 
 void StatusTree::note(StatusItem item) {
   Below& below = below_[item.rank];
-  if (item.version < below.item.version) {  // by another way, later
+  if (item.version < below.item.version) {  // an older report that arrived by another path
     item.progress.reset();
     item.wait.reset();
   }
@@ -111,7 +111,7 @@ void StatusTree::report(int peer, std::span<const std::byte> message) {
 
 void StatusTree::report_items(int peer, std::span<const std::byte> items) {
   while (auto item = next_status_item(&items, options_.ranks)) {
-    if (item->rank == options_.rank) continue;  // nobody knows better
+    if (item->rank == options_.rank) continue;  // this rank's own state is newer
     if (is_above(peer)) {
       report_from_above(*item);
       continue;
@@ -128,10 +128,10 @@ void StatusTree::report_from_above(const StatusItem& item) {
   if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
   if (!gone_.insert(item.rank).second) return;
   if (item.presence == StatusItem::kEnded && ended_first_ < 0) ended_first_ = item.rank;
-  item.rank == 0 ? announce_end_of_rank_0(item) : note(item);  // whom it told may be gone, too
+  item.rank == 0 ? announce_end_of_rank_0(item) : note(item);  // its receivers may be gone, too
 }
 
-// For this rank and those below it, with the end that came before it.
+// Reports it to this rank and the ranks below, together with the end that came before it.
 void StatusTree::announce_end_of_rank_0(const StatusItem& item) {
   StatusItem first = item;
   if (item.presence == StatusItem::kEnded) first.rank = ended_first_;
@@ -143,7 +143,7 @@ void StatusTree::announce_end_of_rank_0(const StatusItem& item) {
 }
 
 void StatusTree::report_answer(std::uint64_t number) {
-  ended_first_ = -1;  // it knows of this rank, and will tell it what ends all
+  ended_first_ = -1;  // the parent knows this rank and will send what ends all ranks
   while (!under_way_.empty() && under_way_.front().number <= number) under_way_.pop_front();
   waits_since_ns_ = now_ns_;
 }
@@ -191,7 +191,7 @@ void StatusTree::look_for_silence() {
   turn_to_next_parent();
 }
 
-// With all that is known here: nobody knows what the last one passed on.
+// Sends all that is known here again: it is unknown what the previous parent forwarded.
 void StatusTree::turn_to_next_parent() {
   ++at_;
   waits_since_ns_ = now_ns_;
@@ -247,7 +247,7 @@ void StatusTree::tell(std::vector<std::byte> message) {
   for (const int child : children_) options_.send(child, reported_);
   if (is_orphan()) return;
   options_.send(parent(), reported_);
-  send_up(status_message(kStandingMessage, 0));  // its answer says that the parent lives
+  send_up(status_message(kStandingMessage, 0));  // its answer shows that the parent is alive
 }
 
 void StatusTree::leave() {

@@ -1,21 +1,21 @@
-// StatusTree: how news of all ranks reach rank 0, which judges: up a tree whose edges join hosts,
-// and how what ends all of them reaches everybody, over the same edges.
+// StatusTree: brings news of all ranks to rank 0, which judges, up a tree whose edges join hosts.
+// News that ends all ranks reaches every rank over the same edges.
 //
-// A rank's parent is its host's first rank; that one's is the first rank of a host before it, and
-// a host has eight such children. A parent keeps the newest of each rank below it and passes it on,
-// many ranks in a message. It answers every message: so no more than 8 are under way, and a parent
-// that is stopped is found out. Where a parent has ended, left, or answered nothing for 0.4 s, its
-// children turn to its own parent with all that they know; rank 0 alone is never passed over while
-// it lives. A rank whose child or parent has ended says so, but for those that left in order. A
-// rank that turned to rank 0 and never had its answer may hear nothing of what ended rank 0: to
-// that rank, the end of the parent before it began all of it.
+// The parent of a rank is the first rank of its host. The parent of that one is the first rank of
+// an earlier host; each host has at most eight child hosts. A parent keeps the newest state of each
+// rank below it and forwards it, many ranks per message. It answers every message; so at most 8
+// messages are unanswered, and a stopped parent is detected. If a parent has ended, left, or not
+// answered for 0.4 s, its children turn to its parent with all that they know; rank 0 alone is
+// never bypassed while it is alive. A rank reports a child or parent that ended, except those that
+// left in order. A rank that turned to rank 0 and never got an answer may miss the fault that ended
+// rank 0; it reports the end of the parent before rank 0 as the cause.
 //
-// Of calls each rank passes on what it hears first and what differs: one of each number, as long as
-// all is well. Guarantees: news of a rank are never older at rank 0 than those before; what a rank
-// told just before its parent ended or left arrives, unless both go together. Nothing waits here.
+// Each rank forwards the first report of each call and reports that differ: one per call number if
+// all ranks agree. Guarantees: rank 0 never gets older news of a rank after newer; the last report
+// of a rank before its parent ended or left arrives, unless both go at once. Nothing here waits.
 //
 // Cost: links to the parent and, at the first rank of a host, to the other ranks of the host and to
-// eight hosts; messages of at most 4 KiB, one in 5 ms for all that is new; a message in 0.1 s while
+// eight hosts; messages of at most 4 KiB, one per 5 ms for all news; one message per 0.1 s while
 // the rank waits.
 #pragma once
 
@@ -35,19 +35,19 @@
 
 namespace rondo::gpu {
 
-// What is told of a rank.
+// News of a rank.
 struct StatusItem {
-  enum Presence : std::uint32_t { kThere, kEnded, kLeft };  // later ones are better known
+  enum Presence : std::uint32_t { kThere, kEnded, kLeft };  // ordered by certainty
   int rank = -1;
   Presence presence = kThere;
-  std::optional<Progress> progress{};  // none: the sender knows only its presence
-  std::optional<Wait> wait{};          // with the progress; in a message: words do not travel
-  std::uint64_t version = 0;           // of the progress: its rank's own count
+  std::optional<Progress> progress{};  // none: the sender knows only the presence
+  std::optional<Wait> wait{};          // sent with the progress; the text of the call is not sent
+  std::uint64_t version = 0;           // version of the progress, counted by its rank
   struct Call {
     std::uint64_t number = 0;
     CallRecord record;
   };
-  std::vector<Call> calls{};  // that differ, or that nobody has told before
+  std::vector<Call> calls{};  // calls that differ or were not reported before
 };
 
 class StatusTree {
@@ -59,37 +59,37 @@ class StatusTree {
   struct Options {
     int rank = 0, ranks = 1;
     std::vector<int> ancestors;  // ancestors_of()
-    std::vector<int> children;   // children_of(): they hear what is told, also before they speak
+    std::vector<int> children;   // children_of(): they get tell()'s message even before they send
     std::function<void(int peer, std::span<const std::byte>)> send;
-    std::function<bool(int peer)> has_ended;  // the link to it
-    // At rank 0, of every rank but itself. At others, once rank 0 has ended or left: of its end, or
-    // of the end of a rank above that came before it, where rank 0 may have ended for that.
+    std::function<bool(int peer)> has_ended;  // whether the link to the peer has ended
+    // At rank 0: news of every other rank. At other ranks, after rank 0 ended or left: news of rank
+    // 0's end, or of the end of a rank above that came first and may have ended rank 0.
     std::function<void(const StatusItem&)> deliver;
   };
   explicit StatusTree(Options options)
       : options_(std::move(options)),
         children_(options_.children.begin(), options_.children.end()) {}
 
-  // The parent first, rank 0 last.
+  // In order: the parent first, rank 0 last.
   static std::vector<int> ancestors_of(const HostShape& shape, int rank);
   static std::vector<int> children_of(const HostShape& shape, int rank);
 
-  // Of this rank; calls: those since the last time, the first of which has number `first` (from 1).
+  // State of this rank. calls: since the last put(); the first has number `first` (from 1).
   void put(const Progress& progress, std::optional<Wait> wait, std::uint64_t first,
            std::span<const CallRecord> calls);
-  // A message of its kinds (kStandingMessage, kStandingAnswer); what no rank sends is left alone.
+  // Takes a kStandingMessage or kStandingAnswer; ignores anything that no rank sends.
   void report(int peer, std::span<const std::byte> message);
-  // Sends what is new, answers, looks who has ended. waits: this rank does, in vain so far.
+  // Sends news, answers, checks which ranks ended. waits: this rank waits without progress.
   void tick(std::int64_t now_ns, bool waits);
-  // To the neighbours, and to those that turn to this rank later.
+  // Sends to the neighbors, and to ranks that turn to this rank later.
   void tell(std::vector<std::byte> message);
-  // The last words, with all that has not been sent. After put().
+  // Sends that this rank left, and all unsent news. Call after put().
   void leave();
 
   int parent() const { return is_orphan() ? -1 : options_.ancestors[at_]; }  // -1: none is left
 
  private:
-  struct Below {  // this rank, or one below it
+  struct Below {  // this rank, or a rank below it
     StatusItem item;
     bool is_new = false;
   };
@@ -114,20 +114,19 @@ class StatusTree {
   void send_up(std::vector<std::byte> message);
 
   const Options options_;
-  std::size_t at_ = 0;          // of the ancestors: the parent now
+  std::size_t at_ = 0;          // index in `ancestors` of the current parent
   std::map<int, Below> below_;  // by rank
   CallWindow calls_;
-  std::set<int>
-      children_;  // those of the terms and those that turned to this rank, while they are there
-  std::set<int> gone_;    // ancestors, in order or without a word
-  int ended_first_ = -1;  // of the ancestors, without a word, since one of them last answered
-  std::map<int, std::uint64_t> unanswered_;  // by child: its newest message
+  std::set<int> children_;  // the initial children and those that turned to this rank, while alive
+  std::set<int> gone_;      // ancestors that left or ended
+  int ended_first_ = -1;    // the ancestor that ended first since one last answered
+  std::map<int, std::uint64_t> unanswered_;  // by child: number of its newest message
   std::deque<UnderWay> under_way_;
   std::uint64_t sent_ = 0;
-  std::int64_t now_ns_ = 0, ticked_at_ns_ = 0;  // the first counts only time in which this ran
+  std::int64_t now_ns_ = 0, ticked_at_ns_ = 0;  // now_ns_ counts only time in which this ran
   std::int64_t sent_at_ns_ = 0, waits_since_ns_ = 0;
   bool has_begun_ = false;
-  std::vector<std::byte> reported_;  // tell()'s; empty: nothing
+  std::vector<std::byte> reported_;  // tell()'s message; empty: none
 };
 
 }  // namespace rondo::gpu

@@ -10,11 +10,11 @@
 namespace rondo {
 namespace {
 
-// A check that comes later than this after the one before it means that the waiter itself did not
-// run (stopped, debugged, or the machine slept): only this much is counted.
+// A longer gap between two checks means that the waiter itself did not run (stopped, debugged, or
+// the machine slept): only this much is counted.
 constexpr std::int64_t kLongestGap = 250'000'000;
 
-// Looking costs a system call or several loads, so it is done no more often than this.
+// A check costs a system call or several loads, so checks are at least this far apart.
 constexpr std::int64_t kCheckPeriod = 50'000;
 constexpr std::int64_t kPartingPeriod = 10'000'000;
 
@@ -26,7 +26,7 @@ void Supervisor::watch_processes() {
     pidfds_.push_back({process.neighbour ? process.neighbour->pidfd() : -1, POLLIN, 0});
 }
 
-// Executors end a wait in order; an exception would pass them by.
+// An exception becomes a fault: executors end a wait in order, an exception would bypass them.
 void Supervisor::install(bool suspends) {
   Waiter::Supervisor hooks;
   hooks.self = this;
@@ -62,12 +62,12 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
     show_wait(site);
     return !faults_.adopt_from_peers();
   }
-  if (faults_.adopt_from_peers()) return false;  // before any sleep: its ring may lie behind
+  if (faults_.adopt_from_peers()) return false;  // before any sleep: its bell may have rung already
   if (now - last_check_ns_ < kCheckPeriod) return true;
   waited_ns_ += std::min(now - last_check_ns_, kLongestGap);
   last_check_ns_ = now;
   ProgressLine& progress = *host_.self().progress;
-  // The other of two parts has ended: what it last waited for is shown, not what this one does.
+  // The other of two parts has finished: republish, because the published wait may be the other's.
   if (call_.waiting_parts == 1 && HostAtomics::load_relaxed(progress.state) == kWaitingTwice)
     show_wait(site);
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
@@ -82,7 +82,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
 void Supervisor::raise_timeout(const WaitSite& site, double limit) {
   const int awaited = members_.global_of(site), blamed = graph_.last_of_chain(awaited);
   std::string who = blamed >= 0 ? members_.name_of(blamed) : "its peers";
-  if (blamed != awaited) who += fmt::format(" (by way of rank {})", awaited);
+  if (blamed != awaited) who += fmt::format(" (through rank {})", awaited);
   faults_.raise(
       faults_.make(StatusCode::kTimeout, blamed,
                    fmt::format("{}. All ranks:\n{}",
@@ -90,7 +90,7 @@ void Supervisor::raise_timeout(const WaitSite& site, double limit) {
                                graph_.describe_ranks())));
 }
 
-// Tells everybody what this rank waits for.
+// Publishes what this rank waits for.
 void Supervisor::show_wait(const WaitSite& site) {
   ProgressLine& progress = *host_.self().progress;
   HostAtomics::store_relaxed(progress.sequence, host_.sequence);
@@ -102,8 +102,8 @@ void Supervisor::show_wait(const WaitSite& site) {
   HostAtomics::store_release(progress.waits, HostAtomics::load_relaxed(progress.waits) + 1);
 }
 
-// Whether a rank of this host, should it have ended, has left something undone that the call in
-// progress needs: the very thing waited for, a part in this collective, or a message.
+// True if a rank of this host, if it ended, left work undone that the call in progress needs: the
+// awaited value, its part in this collective, or a message.
 bool Supervisor::needs(const WaitSite& site, int local) const {
   const int global = members_.local_ranks[local];
   if (members_.global_of(site) == global) return true;
@@ -112,8 +112,8 @@ bool Supervisor::needs(const WaitSite& site, int local) const {
          HostAtomics::load_acquire(host_.peers[local].progress->finished) < host_.sequence;
 }
 
-// A peer that has ended, or destroyed its communicator, is a fault only for what it left undone:
-// what is waited for is evaluated once more between the first sight of its parting and the fault.
+// A peer that ended, or destroyed its communicator, is a fault only for work that it left undone.
+// So the wait's condition is evaluated once more between the first sight of its end and the fault.
 bool Supervisor::check_partings(const WaitSite& site) {
   using fault_texts::Parting;
   if (!members_.group || last_check_ns_ - last_parting_check_ns_ < kPartingPeriod) return false;

@@ -1,9 +1,9 @@
-// Supervisor: looks after every wait of a rank: its deadline, aborts, faults of peers, deaths,
-// mismatched calls, other hosts.
+// Supervisor: checks every wait of a rank for its deadline, aborts, faults of peers, deaths,
+// mismatched calls and reports of other hosts.
 //
 // Guarantees: a wait ends at the communicator's timeout at the latest, counting only time in which
-// the waiter ran; a peer that has ended is a fault only for what it left undone. Cost: looks that
-// cost a system call or several loads are 50 us apart, looks for deaths 10 ms.
+// the waiter ran; a peer that ended is a fault only for work that it left undone. Cost: checks that
+// take a system call or several loads run every 50 us, checks for deaths every 10 ms.
 #pragma once
 
 #include <poll.h>
@@ -28,12 +28,12 @@ class Supervisor : RankPart {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Once the host view is known: watches its processes.
+  // Watches the host's processes. Call once the host view is known.
   void watch_processes();
-  // Into the rank's waiter. suspends: also where the rank is a fiber beside others.
+  // Installs itself in the rank's waiter. suspends: also set if the rank is one of several fibers.
   void install(bool suspends);
   bool keep_waiting(const WaitSite& site, bool first);
-  // A turn of a wait that another fiber may use; self: a Supervisor.
+  // Lets other fibers run during a wait. self: a Supervisor.
   static void suspend(void* self, bool fresh);
 
   CallComparer& comparer() { return comparer_; }
@@ -50,11 +50,11 @@ class Supervisor : RankPart {
   CallComparer comparer_{context_};
   StatusExchange statuses_{context_, comparer_};
   WaitGraph graph_{context_, statuses_};
-  std::int64_t waited_ns_ = 0;  // in this wait, counting only time in which the waiter ran
+  std::int64_t waited_ns_ = 0;  // of this wait, counting only time in which the waiter ran
   std::int64_t last_check_ns_ = 0;
   std::int64_t last_parting_check_ns_ = 0;
-  std::vector<std::uint8_t> seen_parted_;  // local ranks that had parted by the check before
-  std::vector<pollfd> pidfds_;             // one a local process
+  std::vector<std::uint8_t> seen_parted_;  // local ranks seen ended or left by the last check
+  std::vector<pollfd> pidfds_;             // one per local process
 };
 
 }  // namespace rondo

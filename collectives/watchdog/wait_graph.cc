@@ -11,10 +11,10 @@
 namespace rondo {
 namespace {
 
-// Ranks that wait for each other are looked for only in waits that last.
+// Cycles are checked only in waits at least this long.
 constexpr std::int64_t kCycleWait = 50'000'000;
 
-// Whether no rank can complete the collective before every other one has entered it.
+// True if no rank can complete the collective before all others entered it.
 bool needs_all(Collective which) {
   return which == Collective::kAllReduce || which == Collective::kAllGather ||
          which == Collective::kReduceScatter || which == Collective::kAllToAll ||
@@ -22,15 +22,15 @@ bool needs_all(Collective which) {
          which == Collective::kAllGatherV;
 }
 
-// Whether a rank has found its condition unmet twice since. Reports of other hosts may come late,
-// behind newer ones.
+// True if the rank has checked its condition twice since then and it was still false. Reports of
+// other hosts may arrive late, after newer ones.
 bool advanced(std::uint32_t before, std::uint32_t now) {
   return static_cast<std::int32_t>(now - before) >= 2;
 }
 
 }  // namespace
 
-// What is known of a rank: of this host, now; of another one, what was last heard of it.
+// State of a rank: of this host, its current state; of another host, its last report.
 std::optional<RankReport> WaitGraph::report_on(int global) const {
   if (const int local = members_.local_of(global); local >= 0) {
     RankReport report = report_of(host_.peers[local], global);
@@ -52,8 +52,8 @@ int WaitGraph::last_of_chain(int awaited) const {
   return last;
 }
 
-// Who waits for whom, beginning with this rank: false where that does not lead back to it.
-// `found` is what members show now.
+// Follows the waits from this rank; false if they do not lead back to it. `found` holds what the
+// members currently publish.
 bool WaitGraph::follow_cycle(std::vector<Member>& found) const {
   found.clear();
   int at = members_.rank;
@@ -65,7 +65,7 @@ bool WaitGraph::follow_cycle(std::vector<Member>& found) const {
     const int next = report.waiting_for;
     if (report.state != kWaiting || report.waits == 0 || next < 0) return false;
     const bool crosses = members_.shape.host_of(at) != members_.shape.host_of(next);
-    // What is told of two ranks of another host must have been seen at one time.
+    // Reports of two ranks of the same other host must be from the same time.
     if (local < 0 && !crosses) {
       const StatusExchange::Known* other = statuses_.of(next);
       if (other == nullptr || known->reporter != other->reporter || known->number != other->number)
@@ -86,13 +86,13 @@ bool WaitGraph::check(std::int64_t waited_ns) {
   return waited_ns >= kCycleWait && (check_cycle() || check_outsiders());
 }
 
-// Ranks that wait for each other in a cycle, in different calls, are deadlocked: one is in a
-// collective and one in a message, say. Each must have found its condition unmet twice after all
-// were seen in these waits. Then none of them can have missed what another did before its wait.
-// Where one waits for a rank of another host, it must also know that nothing was on its way between
-// them while they were in these waits.
+// Ranks that wait for each other in a cycle, in different calls, are deadlocked (one is in a
+// collective and one in a message, for example). Each must have found its condition false twice
+// after all were seen in these waits; then none can have missed what another did before its wait. A
+// rank that waits for a rank of another host must also know that nothing was in flight between them
+// during these waits.
 bool WaitGraph::check_cycle() {
-  std::vector<Member>& found = cycle_now_;  // allocates nothing but in the first long wait
+  std::vector<Member>& found = cycle_now_;  // allocates only in the first long wait
   if (!follow_cycle(found)) {
     cycle_.clear();
     return false;
@@ -101,7 +101,7 @@ bool WaitGraph::check_cycle() {
     return a.rank == b.rank && a.waits == b.waits;
   };
   if (!std::equal(found.begin(), found.end(), cycle_.begin(), cycle_.end(), same_wait)) {
-    // Seen one after the other: only now is it known that all are in these waits.
+    // The members were read one after the other: only now it is known that all are in these waits.
     cycle_.swap(found);
     for (Member& member : cycle_)
       if (const int local = members_.local_of(member.rank); local >= 0)
@@ -120,10 +120,10 @@ bool WaitGraph::check_cycle() {
   return true;
 }
 
-// A rank that waits for this one in a message, and has not entered the collective in which this one
-// is and which cannot end without it, is deadlocked. It must have found its condition unmet twice
-// after it was first seen; where it is on another host, no message may have been in flight to it.
-// Unlike a cycle this is certain whatever this rank itself waits for, in how many parts.
+// A rank is deadlocked if it waits for this one in a message and has not entered this rank's
+// collective, which cannot complete without it. It must have found its condition false twice after
+// it was first seen; if it is on another host, no message may have been in flight to it. Unlike a
+// cycle, this is certain whatever this rank waits for, in any number of parts.
 bool WaitGraph::check_outsiders() {
   if (!needs_all(call_.record.collective)) return false;
   outsiders_.resize(members_.size);
@@ -167,11 +167,11 @@ std::string WaitGraph::describe_rank(int global) const {
   const std::string who = members_.name_of(global) + ": ";
   const std::optional<RankReport> report = report_on(global);
   if (!report)
-    return who + "nothing heard: no rank of its host is inside a call, or they stand still";
+    return who + "no report: no rank of its host is inside a call, or they make no progress";
   std::string what = who + describe(*report, host_.sequence);
   if (members_.local_of(global) >= 0) return what;
   const double age = static_cast<double>(now_ns() - statuses_.of(global)->heard_ns) / 1e9;
-  return age < kOld ? what : what + fmt::format(" (heard {:.0f} s ago)", age);
+  return age < kOld ? what : what + fmt::format(" (reported {:.0f} s ago)", age);
 }
 
 }  // namespace rondo

@@ -1,9 +1,10 @@
-// WaitGraph: who waits for whom, in which call: what ranks tell of themselves while they wait.
+// WaitGraph: which rank waits for which, and in which call, from what ranks publish while they
+// wait.
 //
 // It finds waits that can never end (ranks that wait for each other in a cycle, in different calls;
-// a rank that waits for this one outside the collective that it is in), the rank that is behind a
-// chain of waits, and describes all ranks. Guarantees: no rank is told to be stuck that can still
-// go on. Cost: some loads a rank; only in waits that last.
+// a rank that waits for this one but is outside this rank's collective). It also finds the rank at
+// the end of a chain of waits, and describes all ranks. Guarantees: no rank that can still continue
+// is reported as stuck. Cost: a few loads per rank, only in long waits.
 #pragma once
 
 #include <optional>
@@ -22,24 +23,24 @@ class WaitGraph : RankPart {
       : RankPart(context), statuses_(statuses) {}
 
   void begin_wait() { cycle_.clear(); }
-  // True, and a fault, where this rank's wait will never end.
+  // Raises a fault and returns true if this rank's wait can never end.
   bool check(std::int64_t waited_ns);
 
-  // Who is behind a wait for rank `awaited`: it may be waiting itself, for another rank, and so on,
-  // to one that stands still or has not come.
+  // The rank at the end of the chain of waits that begins with rank `awaited`: one that is stopped,
+  // has not arrived, or does not wait.
   int last_of_chain(int awaited) const;
-  std::string describe_ranks() const;  // a line a rank
+  std::string describe_ranks() const;  // one line per rank
 
  private:
   struct Member {
     int rank, waiting_for;
     std::uint32_t waits, checks, quiet;
-    bool crosses;  // waits for a rank of another host
+    bool crosses;  // it waits for a rank of another host
     CallRecord call;
   };
   struct Outsider {
-    std::uint32_t waits = 0, checks = 0;  // as first seen
-    std::uint64_t sequence = 0;           // in this rank's call of that number
+    std::uint32_t waits = 0, checks = 0;  // values when first seen
+    std::uint64_t sequence = 0;           // this rank's call at that time
   };
   std::optional<RankReport> report_on(int global) const;
   bool follow_cycle(std::vector<Member>& found) const;
@@ -48,8 +49,8 @@ class WaitGraph : RankPart {
   std::string describe_rank(int global) const;
 
   const StatusExchange& statuses_;
-  std::vector<Member> cycle_, cycle_now_;  // ranks seen waiting for each other
-  std::vector<Outsider> outsiders_;  // by rank: waits for this one in a message, outside its call
+  std::vector<Member> cycle_, cycle_now_;  // ranks that waited for each other
+  std::vector<Outsider> outsiders_;  // by rank: waits for this rank in a message, outside its call
 };
 
 }  // namespace rondo

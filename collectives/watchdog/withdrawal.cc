@@ -10,15 +10,15 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kGrace = 1'000'000'000;    // for peers in other processes
-constexpr std::int64_t kLookPeriod = 10'000'000;  // between looks into /proc
+constexpr std::int64_t kGrace = 1'000'000'000;    // longest wait for peers in other processes
+constexpr std::int64_t kLookPeriod = 10'000'000;  // between checks of /proc
 
 struct Part {
   const void* memory;
   std::size_t bytes;
 };
 
-// A call's input and output, whole, as ranks of the communicator may touch them.
+// The complete input and output of a call that other ranks may access.
 Part input_of(const host::HostCall& call, int ranks) {
   const Collective which = call.record.collective;
   const bool blocks = which == Collective::kReduceScatter || which == Collective::kAllToAll ||
@@ -42,7 +42,7 @@ void Withdrawal::cut_off_exposed(const host::HostCall& call, std::uint32_t expos
     if (!(exposure & side)) continue;
     const Part& part = parts[side == kExposesOutput];
     if (const Status cut = cut_off(part.memory, part.bytes); !cut.ok())
-      RONDO_WARN("rank {}: a peer that stands still may yet touch a buffer of {}: {}",
+      RONDO_WARN("rank {}: a peer that makes no progress may still access a buffer of {}: {}",
                  members_.rank, call_.text(), cut.error().text);
   }
 }
@@ -59,8 +59,8 @@ bool Withdrawal::still_whole(const host::HostCall& call) {
   if (is_reachable(output.memory, output.bytes)) return true;
   faults_.raise(faults_.make(
       StatusCode::kRemoteError, members_.rank,
-      fmt::format("rank {}: in {} its output was taken out of its peers' reach, because a rank of "
-                  "another communicator stands still in it",
+      fmt::format("rank {}: the output of {} was made inaccessible to its peers, because a rank of "
+                  "another communicator still uses it and makes no progress",
                   members_.rank, call_.text())));
   return false;
 }
@@ -87,8 +87,8 @@ bool Withdrawal::await_touches(const WaitSite& site, bool first) {
   if (!own) return others && waited < kGrace;
   if (static_cast<double>(waited) < context_.timeout_seconds.load(std::memory_order_relaxed) * 1e9)
     return true;
-  RONDO_WARN("rank {}: a rank of this process stands still in a buffer of {}", members_.rank,
-             call_.text());
+  RONDO_WARN("rank {}: a rank of this process still uses a buffer of {} and makes no progress",
+             members_.rank, call_.text());
   return false;
 }
 

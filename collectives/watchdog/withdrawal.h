@@ -1,11 +1,11 @@
-// Withdrawal: taking back memory that peers of this host may still be reading or writing when a
-// call has failed.
+// Withdrawal: after a failed call, takes back memory that peers of this host may still be reading
+// or writing.
 //
-// A peer that runs ends what it touches in a moment. One that stands still may go on at any time,
-// in the middle of a copy into a buffer that has been given back to the program: it must then find
-// other memory there. The arena can do that for memory of ncclMemAlloc; other processes reach no
-// other. Ranks of this process stand still only with all of it, or under a debugger. Cost: nothing
-// in calls that succeed.
+// A peer that runs finishes its accesses within moments. A stopped peer may resume at any time, in
+// the middle of a copy into a buffer that the program already reuses: it must then find other
+// memory at that address. The arena can do this for memory of ncclMemAlloc; other processes reach
+// no other memory. Ranks of this process stop only together with it, or under a debugger. Cost:
+// nothing in calls that succeed.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ class Withdrawal : RankPart {
  public:
   explicit Withdrawal(RankContext& context) : RankPart(context) {}
 
-  // Supervises a wait for the end of peers' touches (HostRank::await_touches). Peers that have
-  // ended, or are seen to stand still, are not waited for; others for a moment.
+  // Supervises a wait for the end of peers' accesses (HostRank::await_touches). Does not wait for
+  // peers that ended or are stopped; waits at most 1 s for peers in other processes.
   bool await_touches(const WaitSite& site, bool first);
-  // Of a rank of another process, when the wait for them ended.
+  // True if a rank of another process may still access memory after that wait.
   bool touches_may_go_on() const { return touches_may_go_on_; }
-  // Takes memory out of peers' reach.
+  // Makes the memory unreachable for peers.
   Status cut_off(const void* memory, std::size_t bytes);
   static bool is_reachable(const void* memory, std::size_t bytes);
 

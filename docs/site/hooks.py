@@ -17,8 +17,8 @@ def on_files(files, config):
         text = file.read()
     for image in IMAGE.findall(text):
         files.append(File.generated(config, image, abs_src_path=os.path.abspath(image)))
-    files.append(File.generated(config, "index.md",
-                                content=LINK.sub(lambda m: m[1] + m[2].removeprefix("docs/"), text)))
+    home = LINK.sub(lambda m: m[1] + m[2].removeprefix("docs/"), text)
+    files.append(File.generated(config, "index.md", content=home))
     return files
 
 

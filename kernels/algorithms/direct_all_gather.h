@@ -1,7 +1,7 @@
-// Direct all-gather: every rank exposes its block once, everybody copies all blocks.
+// Direct all-gather: every rank exposes its block once, and every rank copies all blocks.
 //
-// `rounds` walk over one rank's block. Traffic per rank for blocks of S bytes: writes S, reads
-// S * (n-1). Order: none. In place, zero-copy: safe.
+// `rounds` split one rank's block. Traffic per rank for blocks of S bytes: writes S, reads S *
+// (n-1). Order: none. In place, zero-copy: safe.
 #pragma once
 
 #include "kernels/primitives.h"

@@ -1,8 +1,8 @@
-// Direct all-to-all: every rank exposes a block for each peer and copies what peers have for it.
+// Direct all-to-all: every rank exposes one block for each peer and copies its own block from each.
 //
-// `rounds` walk over one block; a slot holds a round of all n blocks. Traffic per rank for blocks
-// of S bytes: writes and reads S * (n-1). Order: none. In place: only with inputs staged, for a
-// rank overwrites blocks of its own that peers may not have read.
+// `rounds` split one block; a slot holds one round of all n blocks. Traffic per rank for blocks of
+// S bytes: writes and reads S * (n-1). Order: none. In place: only with staged inputs, because a
+// rank overwrites its own blocks while peers may not have read them yet.
 #pragma once
 
 #include "kernels/primitives.h"

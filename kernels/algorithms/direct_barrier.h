@@ -1,4 +1,4 @@
-// Direct barrier: nobody leaves before everybody has entered.
+// Direct barrier: no rank leaves before every rank has entered.
 //
 // Traffic: one publication, one wait per peer. Order: none.
 #pragma once

@@ -1,4 +1,4 @@
-// Direct broadcast: the root exposes, every rank copies from it.
+// Direct broadcast: the root exposes its input, every rank copies from it.
 //
 // Traffic: the root writes S bytes once, every other rank reads S. The root runs up to four rounds
 // ahead of its readers. Order: none (nothing is reduced). In place, zero-copy: safe.
@@ -20,7 +20,7 @@ RONDO_FN void direct_broadcast(P& p, int root, const Rounds& rounds) {
       p.publish();
       p.copy_own(part.begin, part.begin, part.count);
     } else {
-      p.publish();  // tells the root that the round before has been read
+      p.publish();  // reports to the root that the previous round has been read
       p.wait(root);
       p.copy(root, slot, all, part.begin);
     }

@@ -1,6 +1,6 @@
-// Direct gather: every rank exposes its block, the root copies them into the order of the ranks.
+// Direct gather: every rank exposes its block, the root copies them in rank order.
 //
-// `rounds` walk over one rank's block. Traffic: the root reads S * (n-1) for blocks of S bytes; the
+// `rounds` split one rank's block. Traffic: the root reads S * (n-1) for blocks of S bytes; the
 // others run up to four rounds ahead of it. Order: none. In place, zero-copy: safe.
 #pragma once
 

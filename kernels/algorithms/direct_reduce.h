@@ -1,11 +1,12 @@
 // Direct reduce, in two forms.
 //
-// direct_reduce: every rank reduces one part from all, the root fetches the parts. Traffic for S
-// bytes: every rank reads S * (n-1)/n of its peers' inputs, the root reads as much of the results.
-// One publication a round: it carries this round's result and the next round's input.
-// one_shot_reduce: the root reduces everything itself. It reads S * (n-1), with one wait a round:
-// it wins while latency rules, and the others run up to four rounds ahead.
-// Order: tree. In place, zero-copy: safe, for a part is read and written by its reducer alone.
+// direct_reduce: every rank reduces one part from all ranks, then the root fetches the parts.
+// Traffic for S bytes: every rank reads S * (n-1)/n of its peers' inputs, and the root reads the
+// same amount of results. One publication per round carries this round's result and the next
+// round's input.
+// one_shot_reduce: the root reduces everything itself. It reads S * (n-1), with one wait per round.
+// It is the faster form where latency dominates, and the others run up to four rounds ahead.
+// Order: tree. In place, zero-copy: safe, because only its reducer reads and writes a part.
 #pragma once
 
 #include "kernels/primitives.h"
@@ -54,7 +55,7 @@ RONDO_FN void one_shot_reduce(P& p, int root, const Rounds& rounds) {
     const int slot = slot_of(round);
     p.open(slot);
     if (p.rank() != root) p.expose(slot, all);
-    p.publish();  // the root tells the others that it has read the round before
+    p.publish();  // the root reports that it has read the previous round
     if (p.rank() != root) continue;
     wait_for_all(p);
     p.reduce(slot, all, {true, part.begin, -1, 0, -1});

@@ -1,8 +1,8 @@
-// Direct reduce-scatter: every rank exposes all blocks and reduces its own from all ranks.
+// Direct reduce-scatter: every rank exposes all blocks and reduces its own block from all ranks.
 //
-// `rounds` walk over one block; a slot holds a round of all n blocks. Traffic per rank for blocks
-// of S bytes: writes and reads S * (n-1). Order: tree. In place, zero-copy: safe, for only a
-// block's owner reads and writes it.
+// `rounds` split one block; a slot holds one round of all n blocks. Traffic per rank for blocks of
+// S bytes: writes and reads S * (n-1). Order: tree. In place, zero-copy: safe, because only its
+// owner reads and writes a block.
 #pragma once
 
 #include "kernels/primitives.h"

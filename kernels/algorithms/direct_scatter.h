@@ -1,8 +1,8 @@
-// Direct scatter: the root exposes a block for every rank, each copies its own.
+// Direct scatter: the root exposes one block for every rank, each rank copies its own.
 //
-// `rounds` walk over one rank's block; a slot holds a round of all n blocks. Traffic: the root
-// writes S * (n-1) for blocks of S bytes, every other rank reads S. The root runs up to four rounds
-// ahead of its readers. Order: none. In place, zero-copy: safe.
+// `rounds` split one rank's block; a slot holds one round of all n blocks. Traffic: the root writes
+// S * (n-1) for blocks of S bytes, every other rank reads S. The root runs up to four rounds ahead
+// of its readers. Order: none. In place, zero-copy: safe.
 #pragma once
 
 #include "kernels/primitives.h"
@@ -24,7 +24,7 @@ RONDO_FN void direct_scatter(P& p, int root, const Rounds& rounds) {
       p.publish();
       p.copy_own(block(me).at, part.begin, part.count);
     } else {
-      p.publish();  // tells the root that the round before has been read
+      p.publish();  // reports to the root that the previous round has been read
       p.wait(root);
       p.copy(root, slot, block(me), part.begin);
     }

@@ -1,24 +1,26 @@
-// Hierarchical collectives, for ranks on several hosts: memory inside a host, connections across.
+// Hierarchical collectives, for ranks on several hosts: shared memory inside a host, connections
+// between hosts.
 //
-// Two views: `host` (RelayingMemory over the ranks of this host) and `cross` (FoldingLinks over the
-// hosts: its "rank" h is this rank's partner on host h, the one of equal number there; only the
-// first ranks of a host, as many as the smallest host has, have partners: the rails). What passes
-// between hosts is this rank's own output, cross.at(begin) counts its positions from there; or it
-// is a slot of its own staging, cross.in_slot(slot), positions are windows.
+// An algorithm uses two views. `host` is RelayingMemory over the ranks of this host. `cross` is
+// FoldingLinks over the hosts: its "rank" h is this rank's partner on host h, the rank with the
+// same local number. Only the rails have partners: the first ranks of a host, as many as the
+// smallest host has. The data between hosts is either this rank's own output, with positions
+// counted from cross.at(begin), or a slot of its own staging, cross.in_slot(slot), with windows as
+// positions.
 //
 // hierarchical_all_reduce is the two-shot of a host (two_shot.h) with an all-reduce over hosts
-// between its two halves: rail k reduces part k of a round from its host, then with its partners,
-// then its host fetches it. Traffic between H hosts for S bytes: every host sends 2 * S * (H-1)/H,
-// shared by its rails; a ring over all n ranks sends 2 * S * (n-1)/n over one.
-// Order: host tree. Slots: one a connection.
+// between its two halves. Rail k reduces part k of a round from its host, then with its partners;
+// then its host fetches the part. Traffic between H hosts for S bytes: every host sends 2 * S *
+// (H-1)/H, shared by its rails. A ring over all n ranks sends 2 * S * (n-1)/n over one. Order: host
+// tree. Slots: one per connection.
 //
-// hierarchical_all_gather: rail k takes the blocks k, k + rails, ... of its host around the hosts.
-// Every host sends the blocks of H - 1 hosts where a ring sends n - 1 blocks. Order: none. Slots:
-// two a connection.
+// hierarchical_all_gather: rail k sends the blocks k, k + rails, ... of its host around the hosts.
+// Every host sends the blocks of H - 1 hosts, where a ring sends n - 1 blocks. Order: none. Slots:
+// two per connection.
 //
 // The others: hierarchical_reduce_scatter.h, hierarchical_rooted.h.
-// Unequal hosts: ranks without partners give and get their data inside their host.
-// In place, zero-copy: safe, as what a rank delivers to others' outputs only it has read.
+// Hosts of unequal size: ranks without partners exchange their data inside their host.
+// In place, zero-copy: safe, because only the delivering rank has read what it overwrites.
 #pragma once
 
 #include "kernels/algorithms/host_map.h"
@@ -70,8 +72,8 @@ RONDO_FN void hierarchical_all_reduce(H& host, Cross& cross, const HostMap& map,
   host.release();
 }
 
-// Elements of a staging slot that a round takes: the blocks that a rail fetches from other hosts.
-// `largest`: maximum number of ranks of a host.
+// Number of elements of a staging slot that one round uses: the blocks that a rail fetches from
+// other hosts. `largest`: maximum number of ranks of a host.
 RONDO_FN constexpr std::uint64_t hierarchical_all_gather_slot(int hosts, int rails, int largest,
                                                               std::uint64_t per_round) {
   return static_cast<std::uint64_t>(hosts - 1) * ((largest + rails - 1) / rails) * per_round;
@@ -91,7 +93,8 @@ RONDO_FN void hierarchical_all_gather(H& host, Cross& cross, const HostMap& map,
     host.open(input_slot(round));
     host.expose(input_slot(round), {rounds[round].begin, 0, rounds[round].count});
   };
-  // Block `local` of every host once around, chunk by chunk; a host without it has no chunk.
+  // Sends block `local` of every host once around the hosts, chunk by chunk. A host without that
+  // block has an empty chunk.
   const auto go_around = [&](std::uint64_t round, int local) {
     auto&& links = cross.at(0);
     const auto before = [&](int k) { return (map.host + map.hosts - k) % map.hosts; };
@@ -110,7 +113,7 @@ RONDO_FN void hierarchical_all_gather(H& host, Cross& cross, const HostMap& map,
       ring.recv(chunk(map.hosts - 1));
     }
   };
-  // What rail `rail` has fetched in a round, piece by piece.
+  // Calls `verb` for each piece that rail `rail` has fetched in a round.
   const auto fetched = [&](std::uint64_t round, int rail, auto&& verb) {
     std::uint64_t window = 0;
     for (int h = 0; h < map.hosts; ++h) {

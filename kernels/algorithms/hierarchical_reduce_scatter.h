@@ -1,11 +1,12 @@
-// Hierarchical reduce-scatter: rail k reduces the blocks of ranks number k, k + rails, ... of every
-// host from its own host, these sums go once around the hosts, and the blocks' owners fetch them.
+// Hierarchical reduce-scatter. Rail k reduces, from its own host, the blocks of local ranks k, k +
+// rails, ... of every host. These sums pass once around the hosts; then the blocks' owners fetch
+// them.
 //
-// `rounds` walk over one block; a slot holds a round of all n blocks: a rank's input has one for
-// every rank, and a rail's sums are at most as many. Traffic between H hosts for n blocks of S
-// bytes: every host sends n * S * (H-1)/H, shared by its rails; a ring over all n ranks sends
-// (n-1) * S over one. Order: host ring, ending at the owner's host. Slots: two a connection. In
-// place, zero-copy: safe, for only a block's owner writes it, after it was reduced.
+// `rounds` split one block; a slot holds one round of all n blocks: a rank's input has one block
+// per rank, and a rail has at most n sums. Traffic between H hosts for n blocks of S bytes: every
+// host sends n * S * (H-1)/H, shared by its rails. A ring over all n ranks sends (n-1) * S over
+// one. Order: host ring, ending at the owner's host. Slots: two per connection. In place,
+// zero-copy: safe, because only its owner writes a block, after it was reduced.
 #pragma once
 
 #include "kernels/algorithms/host_map.h"
@@ -23,7 +24,7 @@ RONDO_FN void hierarchical_reduce_scatter(H& host, Cross& cross, const HostMap& 
     const Slice part = rounds[round];
     return Piece{rank * rounds.count + part.begin, rank * rounds.per_round, part.count};
   };
-  // Where the sum for rank number `local` of host h lies in its rail's slot.
+  // Position, in its rail's slot, of the sum for local rank `local` of host h.
   const auto window = [&](int h, int local) {
     const int rail = local % map.rails;
     int before = local / map.rails;
@@ -36,7 +37,8 @@ RONDO_FN void hierarchical_reduce_scatter(H& host, Cross& cross, const HostMap& 
     for (int rank = 0; rank < map.first[map.hosts]; ++rank)
       host.expose(input_slot(round), block(round, rank));
   };
-  // The sums for ranks number `local`, chunk by chunk; a host without that number has no chunk.
+  // Sends the sums for local rank `local` around the hosts, chunk by chunk. A host without that
+  // rank has an empty chunk.
   const auto go_around = [&](std::uint64_t round, int local) {
     auto&& links = cross.in_slot(sums_slot(round));
     const auto before = [&](int k) { return (map.host + map.hosts - k) % map.hosts; };
@@ -61,7 +63,8 @@ RONDO_FN void hierarchical_reduce_scatter(H& host, Cross& cross, const HostMap& 
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     wait_for_all(host);
     host.open(sums_slot(round));
-    // Who is no rail looks at nothing, but at the same step: release() counts on that.
+    // A rank that is not a rail reads nothing, but makes the call in the same step: release()
+    // relies on that.
     if (me >= map.rails) host.reduce_kept(input_slot(round), {0, 0, 0}, sums_slot(round), 0);
     for (int h = 0; h < map.hosts; ++h)
       for (int local = me; me < map.rails && local < map.size(h); local += map.rails)

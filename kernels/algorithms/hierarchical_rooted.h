@@ -1,14 +1,14 @@
-// Hierarchical broadcast and reduce: the root's host and its ranks by memory, hosts in a chain.
+// Hierarchical broadcast and reduce: shared memory inside each host, a chain between the hosts.
 //
-// A round is cut into as many parts as there are rails; rail k carries part k. Broadcast: the
-// root's host copies the round from it, the rails pass their parts from host to host, and every
-// host fetches the parts from its rails. Traffic for S bytes: every host but the last of the chain
-// sends S, shared by its rails; a chain of all ranks sends S as well, over one rank of a host, and
-// every rank receives and sends it.
-// Reduce: the same backwards: the rails reduce their parts of a round from their host, the chain
-// adds its own on the way to the root's host, the root fetches the parts.
-// Order: none; host ring, ending at the root's host. Slots: one a connection. In place, zero-copy:
-// safe.
+// A round is split into one part per rail; rail k carries part k.
+// Broadcast: the ranks of the root's host copy the round from the root, the rails send their parts
+// from host to host, and the ranks of every other host fetch the parts from their rails. Traffic
+// for S bytes: every host except the last of the chain sends S, shared by its rails. A chain of all
+// ranks also sends S, but over one rank of a host, and every rank receives and sends it.
+// Reduce: the same in reverse. The rails reduce their parts of a round from their host, each host
+// of the chain adds its own on the way to the root's host, and the root fetches the parts.
+// Order: none for broadcast; host ring for reduce, ending at the root's host. Slots: one per
+// connection. In place, zero-copy: safe.
 #pragma once
 
 #include "kernels/algorithms/host_map.h"
@@ -16,7 +16,7 @@
 
 namespace rondo {
 
-// What rail `owner` carries of a round.
+// The part of a round that rail `owner` carries.
 RONDO_FN constexpr Piece rail_piece(const Rounds& rounds, std::uint64_t round, int owner,
                                     int rails) {
   if (owner >= rails) return {0, 0, 0};
@@ -43,7 +43,7 @@ RONDO_FN void hierarchical_broadcast(H& host, Cross& cross, const HostMap& map, 
                  : chain.recv_copy_send(chunk_of(part, t, longest));
   };
 
-  if (place != 0) {  // who delivers must know what its peers expose
+  if (place != 0) {  // a rank that delivers must know what its peers expose
     host.publish();
     wait_for_all(host);
   }
@@ -58,7 +58,7 @@ RONDO_FN void hierarchical_broadcast(H& host, Cross& cross, const HostMap& map, 
         host.publish();
         host.copy_own(part.begin, part.begin, part.count);
       } else {
-        host.publish();  // tells the root that the round before has been read
+        host.publish();  // reports to the root that the previous round is read
         host.wait(root_here);
         host.copy(root_here, slot, all, part.begin);
       }
@@ -85,7 +85,7 @@ RONDO_FN void hierarchical_reduce(H& host, Cross& cross, const HostMap& map, int
   const int n = host.size(), me = host.rank();
   const int last = map.host_of(root);
   const bool is_root = last == map.host && me == map.local_of(root);
-  const int place = (map.host + map.hosts - last) % map.hosts;  // 1 sends first, 0 gets it
+  const int place = (map.host + map.hosts - last) % map.hosts;  // 1 sends first, 0 receives last
   const auto input_slot = [](std::uint64_t round) { return static_cast<int>(round % 2); };
   const auto sums_slot = [](std::uint64_t round) { return static_cast<int>(2 + round % 2); };
   const auto expose_round = [&](std::uint64_t round) {

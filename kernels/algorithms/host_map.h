@@ -1,16 +1,16 @@
-// HostMap: which rank of a communicator is on which host, as texts over two views need it.
+// HostMap: which rank of a communicator is on which host. Hierarchical algorithms read it.
 #pragma once
 
 #include "base/fn.h"
 
 namespace rondo {
 
-// Which rank is where: hosts in the order of their first ranks, ranks of a host ascending.
+// Hosts are in the order of their first ranks; the ranks of a host ascend.
 struct HostMap {
   int hosts;
-  int host;          // this rank's
+  int host;          // the host of this rank
   int rails;         // minimum number of ranks of a host
-  const int* first;  // by host, hosts + 1 of them: where its ranks begin in `ranks`
+  const int* first;  // hosts + 1 entries: index in `ranks` of each host's first rank
   const int* ranks;
 
   RONDO_FN constexpr int size(int h) const { return first[h + 1] - first[h]; }

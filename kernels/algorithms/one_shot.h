@@ -1,7 +1,8 @@
-// One-shot all-reduce: every rank exposes its whole input and reduces everything itself.
+// One-shot all-reduce: every rank exposes its whole input, and every rank reduces everything
+// itself.
 //
-// Traffic per rank of S bytes: reads S * (n-1). One wait a round, so it wins while latency rules.
-// Order: tree.
+// Traffic per rank for S bytes: reads S * (n-1). One wait per round, so it is the fastest where
+// latency dominates. Order: tree.
 #pragma once
 
 #include "kernels/primitives.h"

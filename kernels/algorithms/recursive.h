@@ -1,15 +1,14 @@
 // Recursive halving and doubling all-reduce, for any number of ranks, in tree order.
 //
-// The ranks form one block per binary digit of n, largest first (13: 8 + 4 + 1). Inside a block,
-// partners at distance 1, 2, 4... exchange halves, so that rank i ends up with one part of the
-// block's sum; a slice of at most rounds.whole elements they exchange whole, and both have its sum
-// then. The smallest block hands its parts to the next larger one, and so on; the results take the
-// same way back. A part of a larger block lies inside one part of a smaller block, that of the rank
-// with the same low bits.
-// Traffic per rank of S bytes: sends 2 * S * (n-1)/n where n is a power of two, up to 4 * S
-// otherwise, in 2 * log2(n) steps; with whole slices S a step in log2(n) steps; as many more as
-// there are blocks. Order: tree, exactly: partners keep the lower ranks left. Slots: one a
-// connection is enough.
+// The ranks form one block per set binary digit of n, largest first (13: 8 + 4 + 1). Inside a
+// block, partners at distance 1, 2, 4... exchange halves, so that rank i ends with one part of the
+// block's sum. A slice of at most rounds.whole elements is exchanged whole, and both partners have
+// its sum. The smallest block then sends its parts to the next larger block, and so on. The results
+// return the same way. A part of a larger block lies inside one part of a smaller block: the part
+// of the rank with the same low bits.
+// Traffic per rank for S bytes: sends 2 * S * (n-1)/n if n is a power of two, else up to 4 * S, in
+// 2 * log2(n) steps. With whole slices: S per step, log2(n) steps. Each further block adds steps.
+// Order: tree, exactly: partners keep the lower ranks left. Slots: one per connection is enough.
 // Source: Thakur, Rabenseifner and Gropp (2005), with binary blocks of Rabenseifner and Traeff
 // (2004).
 #pragma once
@@ -21,9 +20,10 @@ namespace rondo {
 
 struct BinaryBlock {
   int begin;
-  int size;  // a power of two; 0: there is no such block
+  int size;  // a power of two; 0: no such block
 
-  // The block of `ranks` that starts at rank `begin`, and the one that ends there.
+  // The block that starts at rank `begin` of `ranks` ranks, and the block that ends before rank
+  // `end`.
   static RONDO_FN constexpr BinaryBlock at(int begin, int ranks) {
     const auto rest = static_cast<unsigned>(ranks - begin);
     return {begin, static_cast<int>(in_order_tree::bit_floor(rest))};
@@ -37,7 +37,7 @@ struct BinaryBlock {
     while (rank >= block.begin + block.size) block = at(block.begin + block.size, ranks);
     return block;
   }
-  // What rank number `index` of a block of `size` holds the sum of.
+  // The slice whose sum the rank number `index` of a block of `size` holds.
   static RONDO_FN constexpr Slice part(const Rounds& rounds, int index, int size) {
     Slice slice{0, rounds.count};
     for (int bit = 1; bit < size; bit *= 2)
@@ -45,12 +45,12 @@ struct BinaryBlock {
         slice = part_of(slice, (index & bit) != 0 ? 1 : 0, 2, rounds.grain);
     return slice;
   }
-  // Whether partners at distance `bit` halve what they have in common.
+  // True if partners at distance `bit` halve the slice that they share.
   static RONDO_FN constexpr bool halves(const Rounds& rounds, int index, int bit) {
     return part(rounds, index, bit).count > rounds.whole;
   }
-  // Of the ranks of a block of `size` that have one part in common and equal numbers below `from`:
-  // the first.
+  // True if `index` is the first of the ranks of a block of `size` that share one part and have
+  // equal bits below `from`.
   static RONDO_FN constexpr bool is_first(const Rounds& rounds, int index, int from, int size) {
     for (int bit = from; bit < size; bit *= 2)
       if ((index & bit) != 0 && !halves(rounds, index, bit)) return false;
@@ -58,7 +58,7 @@ struct BinaryBlock {
   }
 };
 
-// `rounds.per_round` is the longest chunk of a verb.
+// `rounds.per_round`: maximum elements of a chunk.
 template <FoldingLinks C>
 RONDO_FN void recursive_all_reduce(C& c, const Rounds& rounds) {
   const BinaryBlock block = BinaryBlock::of(c.rank(), c.size());

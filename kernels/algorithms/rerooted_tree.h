@@ -1,11 +1,12 @@
-// Broadcast and reduce along the links of the free double tree (tree.h), rooted at any root: for
-// executors whose connections are made before any call and whose memory they cost.
+// Broadcast and reduce from or to any root, along the links of the unrooted double tree (tree.h).
+// For executors that make all connections in advance and pay memory for each of them.
 //
-// Traffic per rank of S bytes: S, as for a tree rooted anew, in at most 2 * log2(n) steps instead
-// of log2(n) + 1. Order of a reduction: in each tree (first child's + own) + second child's,
-// children being a rank's neighbours but the one towards the root, those below it first. Slots: as
-// tree.h. A root may have three neighbours in one of the trees; a reduction takes two at most, so
-// reductions run where rerooted_tree_takes(root): 0 always.
+// Traffic per rank for S bytes: S, as for a tree built for the root, in at most 2 * log2(n) steps
+// instead of log2(n) + 1. Order of a reduction: in each tree (first child's + own) + second
+// child's. The children of a rank are its neighbours except the one towards the root; those below
+// it come first. Slots: as tree.h. A root may have three neighbours in one of the trees, but a
+// reduction supports at most two. So a reduction runs only if rerooted_tree_takes(root), which
+// always holds for root 0.
 #pragma once
 
 #include "base/double_tree.h"
@@ -14,7 +15,7 @@
 
 namespace rondo {
 
-// A rank's neighbours in one tree, seen from the root; children are filled first to last.
+// A rank's neighbours in one tree, seen from the root. The children are filled from first to last.
 struct RerootedLinks {
   int parent = kNoRank;
   int child[3] = {kNoRank, kNoRank, kNoRank};
@@ -40,7 +41,7 @@ RONDO_FN constexpr RerootedLinks rerooted_double_tree(int rank, int root, int si
   hung.parent = toward;
   const int neighbours[3] = {links.child[0], links.child[1], links.parent};
   int filled = 0;
-  RONDO_UNROLL  // no index is known at run time only, so that all of it stays in registers
+  RONDO_UNROLL  // all indices are compile-time constants, so everything stays in registers
       for (int i = 0; i < 3; ++i) {
     const int neighbour = neighbours[i];
     const bool below = neighbour != kNoRank && neighbour != toward;
@@ -71,9 +72,9 @@ struct RerootedEnds {
   }
 };
 
-// Calls visit(ends, chunk) for both trees, round after round. It begins with the tree in which the
-// rank has fewer children, or with the one in which it has more; if the rank is a leaf of one tree,
-// the first tree is kTreeLead rounds ahead (as TreePair, tree.h).
+// Calls visit(ends, chunk) for both trees, round after round. kFirst selects which tree starts: the
+// one in which the rank has fewer or more children. If the rank is a leaf of one tree, the first
+// tree is kTreeLead rounds ahead (as TreePair, tree.h).
 enum class First : std::uint8_t { kMinChildren, kMaxChildren };
 
 template <First kFirst, Links C, class Visit>
@@ -81,12 +82,12 @@ RONDO_FN void for_rerooted_trees(C& c, int root, const Rounds& rounds, Visit&& v
   const auto links = [&](int tree) { return rerooted_double_tree(c.rank(), root, c.size(), tree); };
   const int fewest = links(0).children() <= links(1).children() ? 0 : 1;
   const int first = kFirst == First::kMinChildren ? fewest : 1 - fewest;
-  // Found anew for each chunk: of a GPU's registers both trees would take too many.
+  // Recomputed for each chunk: keeping both trees would take too many GPU registers.
   const std::uint64_t later = links(fewest).children() == 0 ? kTreeLead : 0;
   const std::uint64_t turns = 2 * (rounds.size() + later);
   for (std::uint64_t t = 0; t < turns; ++t) {
     const std::uint64_t second = t & 1, round = t / 2 - second * later;
-    if (round >= rounds.size()) continue;  // also below zero
+    if (round >= rounds.size()) continue;  // also if negative (wraps)
     const int number = first ^ static_cast<int>(second);
     const RerootedEnds<C> tree{links(number), number};
     visit(tree, tree.chunk(rounds, round));

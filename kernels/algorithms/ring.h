@@ -1,15 +1,16 @@
-// Ring algorithms, for two ranks or more: data only ever passes to the next rank.
+// Ring algorithms, for two or more ranks: each rank receives from the previous rank and sends to
+// the next one only.
 //
 // For S bytes per rank (all-reduce, broadcast, reduce) or per block (all-gather, reduce-scatter),
 // every rank sends: all-reduce 2 * S * (n-1)/n, all-gather and reduce-scatter S * (n-1), broadcast
-// and reduce S, in n - 1 steps a round (all-reduce 2n - 2). Rounds overlap: what a rank sends first
-// of the next round leaves before it waits for the last of this one.
+// and reduce S, in n - 1 steps per round (all-reduce 2n - 2). Rounds overlap: a rank sends its
+// first chunk of the next round before it waits for the last chunk of this one.
 // Order: ring, that is (((first + second) + ...) + last) along the ring, where the first is
 //   all-reduce      the rank at position p for part p of a round,
 //   reduce-scatter  the rank after the block's owner, so that the owner is last,
 //   reduce          the rank after the root, so that the root is last.
-// Slots: all-reduce at least two, all-gather and reduce-scatter too; chains (broadcast, reduce)
-// one. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009).
+// Slots per connection: all-reduce, all-gather and reduce-scatter at least two; chains (broadcast,
+// reduce) one. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009).
 #pragma once
 
 #include "kernels/primitives.h"
@@ -18,26 +19,26 @@ namespace rondo {
 
 // The rank at every position of a ring.
 struct RankTable {
-  const int* ranks = nullptr;  // null: its number is its position
+  const int* ranks = nullptr;  // null: position p holds rank p
   RONDO_FN constexpr int operator[](int position) const {
     return ranks == nullptr ? position : ranks[position];
   }
 };
 
-// The place of this rank in a ring. Part k of a round is first sent by the rank at position k.
-// Order: order[p] is the rank at position p, wherever executors keep that.
+// The ring as this rank sees it. The rank at position k sends part k of a round first. Order: any
+// type with order[p], the rank at position p.
 template <class Order>
 struct RingOf {
-  int position;  // of this rank, 0..size-1
+  int position;  // this rank's, 0..size-1
   int size;
   Order ranks = {};
 
-  // The position, and the part, that is `behind` places behind this rank's own.
+  // The position, and the part number, that is `behind` places before this rank's own.
   RONDO_FN constexpr int part(int behind) const {
     return ((position - behind) % size + size) % size;
   }
   RONDO_FN constexpr int rank(int behind) const { return ranks[part(behind)]; }
-  // How many places this rank comes after the rank `root`.
+  // Number of places from rank `root` to this rank.
   RONDO_FN constexpr int behind(int root) const {
     int places = 0;
     while (rank(places) != root && places < size) ++places;
@@ -46,7 +47,7 @@ struct RingOf {
 };
 using RingView = RingOf<RankTable>;
 
-// From the rank before this one, to the rank after it.
+// The connection from the previous rank and to the next rank.
 template <Links C, class Ring>
 RONDO_FN auto along(C& links, const Ring& ring) {
   return links.between({ring.rank(1), -1}, {ring.rank(-1), -1}, 0);

@@ -1,8 +1,9 @@
-// The rows of the algorithm table, each with its text: an algorithm text is one file of this folder
-// and one row here, for the host, for GPUs and for the checker.
+// The rows of the algorithm table, each with its function call. To add an algorithm, write one file
+// in this folder and one row here; the host, GPUs and the checker use the same rows.
 //
-// ROW(text, algorithm, collective, order, verbs, what of RowTraits differs from the usual). table.h
-// makes the table of them; run_algorithm.h calls the texts, with `x` for what an executor brings.
+// ROW(call, algorithm, collective, order, verbs, fields of RowTraits that differ from the default).
+// table.h makes the table of them; run_algorithm.h makes the calls, where `x` is the executor's
+// struct.
 #pragma once
 
 // clang-format off

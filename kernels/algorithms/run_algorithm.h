@@ -1,9 +1,9 @@
-// run_algorithm: the text of a row of the algorithm table, on whatever executor.
+// run_algorithm: runs the algorithm of a table row on any executor.
 //
-// An executor brings a struct: `static constexpr bool runs(const AlgorithmRow&)` says which texts
-// it is compiled with, its members are what those take (rows.h): rounds, root; memory; links, ring;
-// host, cross, map, longest. Cost: comparisons with the rows that it runs, inlined; no call is
-// indirect, on GPUs either.
+// An executor passes a struct. Its `static constexpr bool runs(const AlgorithmRow&)` selects the
+// rows that are compiled in. Its members are the arguments of those algorithms (rows.h): rounds,
+// root; memory; links, ring; host, cross, map, longest. Cost: one comparison per compiled row,
+// inlined; no indirect calls, also on GPUs.
 #pragma once
 
 #include "kernels/algorithms/direct_all_gather.h"
@@ -27,7 +27,7 @@
 
 namespace rondo {
 
-// False where this executor has no such text.
+// False if this executor has no such algorithm.
 template <class Executor>
 RONDO_FN bool run_algorithm(Executor& x, Algorithm algorithm, Collective collective) {
 #define RONDO_RUN_ROW(text, algorithm_, collective_, order_, verbs_, ...)              \

@@ -1,10 +1,9 @@
-// run_links(): the text of a row over Links, for ranks that stand in any order; and what trees run
-// over then.
+// run_links(): runs an algorithm over Links on ranks in any order (see the ring's `ranks`).
 //
-// Rings take the order as theirs, trees run over positions in it, so that neither crosses hosts
-// more often than it must where the ranks of each host stand in a row. All other texts promise the
-// order of the ranks' numbers, and keep to them. Kernels do the same (kernels/cuda/connected.h).
-// Cost: a search for the root, and a look-up a peer.
+// Rings use the given order, and trees run over positions in it. So, if the ranks of each host are
+// consecutive in the order, both cross hosts as rarely as possible. All other algorithms guarantee
+// a reduction order by rank number, so they ignore the given order. Kernels do the same
+// (kernels/cuda/connected.h). Cost: one search for the root, and one look-up per peer.
 //
 //   run_links<Where::kHost>(links, {position, n, {ranks}}, root, rounds, algorithm, collective);
 #pragma once
@@ -15,7 +14,7 @@
 
 namespace rondo {
 
-// The links of a rank as a text sees them that speaks of positions instead of ranks' numbers.
+// A rank's Links with positions in `order` instead of rank numbers.
 template <class C>
 struct OverPositions {
   C& links;
@@ -43,12 +42,12 @@ constexpr Speaks speech_of(Algorithm algorithm) {
   return algorithm == Algorithm::kTree ? Speaks::kPositions : Speaks::kNumbers;
 }
 
-// What run_algorithm() takes of texts over connections.
+// The struct that run_algorithm() needs for algorithms over connections.
 template <Where kWhere, Speaks kSpeaks, class C>
 struct LinksAlgorithm {
   C& links;
   const RingView& ring;
-  int root;  // as the text speaks of it
+  int root;  // a rank number or a position, see kSpeaks
   const Rounds& rounds;
 
   static constexpr bool runs(const AlgorithmRow& row) {
@@ -57,7 +56,7 @@ struct LinksAlgorithm {
   }
 };
 
-// False where the executor has no such text. `root`: its rank, or -1.
+// False if the executor has no such algorithm. `root`: rank number, or -1.
 template <Where kWhere, class C>
 bool run_links(C& links, const RingView& ring, int root, const Rounds& rounds, Algorithm algorithm,
                Collective collective) {

@@ -1,12 +1,14 @@
-// The table of algorithms: what exists, what each is called, in which order it reduces, who takes
-// part in which way. The rows are rows.h.
+// The table of algorithms: which exist, their names, the order in which each reduces, and which
+// ranks' buffers peers access. rows.h holds the rows.
 //
-// `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
-// (split at the largest power of two below n), kRing a rotation of the ring (ring.h), kDoubleTree
-// that of tree.h, kRerootedTree that of rerooted_tree.h, kHostTree the balanced tree over hosts of
-// the balanced trees over the ranks of each (hierarchical.h), kHostRing a rotation of the hosts, of
-// the balanced trees over the ranks of each, kNone where nothing is reduced. Only kTree and kNone
-// rows run in reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
+// The checker proves the `order` of each row. kNone: nothing is reduced. kTree: the balanced binary
+// tree over rank numbers (split at the largest power of two below n). kRing: a rotation of the ring
+// (ring.h). kDoubleTree: the order of tree.h. kRerootedTree: the order of rerooted_tree.h.
+// kHostTree: the balanced tree over hosts of the balanced trees over each host's ranks
+// (hierarchical.h). kHostRing: a rotation of the hosts, over the balanced trees over each host's
+// ranks.
+// In reproducible mode only kTree and kNone rows run, and kHostTree if the hosts are subtrees of
+// the tree over ranks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,7 @@ enum class Algorithm : std::uint8_t {
   kTree,
   kRecursive,
   kHierarchical,
-  kNvls  // through multicast memory of GPUs: a kernel of its own, no text
+  kNvls  // multicast memory of GPUs: its own kernel, no row
 };
 enum class Order : std::uint8_t {
   kNone,
@@ -36,27 +38,28 @@ enum class Order : std::uint8_t {
   kHostTree,
   kHostRing
 };
-// kViews: PeerMemory on every host, Primitives across.
+// kViews: PeerMemory inside a host, Primitives between hosts.
 enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives, kViews };
-// Whose executors run the text: bits.
+// Bit set of the executors that run the algorithm.
 enum class Where : std::uint8_t { kHost = 1, kGpu = 2, kBoth = 3 };
 enum class Who : std::uint8_t { kNobody, kAll, kRoot, kAllButRoot };
-// How many elements of a slot, of staging or of a connection a round of per_round elements takes:
-// all of them, a block of per_round for every rank, one rank's part, a half, or what other hosts
-// have for a rail (hierarchical_all_gather_slot).
+// Number of elements of a slot (of staging or of a connection) that a round of per_round elements
+// uses: all of them, one block of per_round for every rank, one rank's part, a half, or the blocks
+// that a rail fetches from other hosts (hierarchical_all_gather_slot).
 enum class Fill : std::uint8_t { kRound, kBlocks, kPartEach, kHalves, kOtherHosts };
-// kOfFewNeighbours: those that rerooted_tree_takes() says.
+// kOfFewNeighbours: only roots for which rerooted_tree_takes() is true.
 enum class Roots : std::uint8_t { kAny, kOfFewNeighbours };
 
 struct RowTraits {
   Where where = Where::kHost;
-  // Peers may read a rank's input in place although it is also the output that it and they write.
+  // True if peers may read a rank's input directly even if it is also the output that is being
+  // written.
   bool in_place_safe = true;
-  int min_slots = 1;           // of every connection, for the text not to deadlock
-  Who inputs = Who::kAll;      // whose input holds data that peers read
-  Who outputs = Who::kNobody;  // into whose output peers may deliver
+  int min_slots = 1;           // per connection, to avoid deadlock
+  Who inputs = Who::kAll;      // ranks whose input peers read
+  Who outputs = Who::kNobody;  // ranks to whose output peers may write
   Fill fill = Fill::kRound;
-  bool fits_lines = true;  // of kPeerMemory: publishes once, delivers nothing to slots
+  bool fits_lines = true;  // kPeerMemory: publishes once, delivers nothing to slots
   Roots roots = Roots::kAny;
 };
 
@@ -76,7 +79,7 @@ struct AlgorithmRow : RowTraits {
 inline constexpr AlgorithmRow kAlgorithms[] = {RONDO_ALGORITHM_ROWS(RONDO_ALGORITHM_ROW)};
 #undef RONDO_ALGORITHM_ROW
 
-// nullptr where there is none.
+// nullptr if there is none.
 constexpr const AlgorithmRow* find_row(Algorithm algorithm, Collective collective,
                                        Where there = Where::kHost) {
   for (const AlgorithmRow& row : kAlgorithms)
@@ -88,7 +91,7 @@ constexpr bool is_among(Who who, int rank, int root) {
   return who == Who::kAll || (who == Who::kRoot && rank == root) ||
          (who == Who::kAllButRoot && rank != root);
 }
-// Blocks of staging for one of a round, and slots of a connection for one round.
+// Staging: number of blocks per round. Connections: number of slots per round.
 constexpr int blocks_of(Fill fill, int ranks) { return fill == Fill::kBlocks ? ranks : 1; }
 constexpr int slots_of(Fill fill, int ranks) {
   return fill == Fill::kPartEach ? ranks : fill == Fill::kHalves ? 2 : 1;

@@ -1,12 +1,12 @@
-// Double binary tree: two trees carry half of each round, and a rank with children in one is a leaf
-// of the other, so that every rank uses both directions of its link.
+// Double binary tree: two trees carry half of each round. A rank with children in one tree is a
+// leaf of the other, so every rank uses both directions of its link.
 //
-// Traffic per rank of S bytes: all-reduce sends at most 2 * S, broadcast and reduce S; the latency
-// is 2 * log2(n) steps (log2(n) for broadcast and reduce). Order: double tree, in each tree
-// (first child's + own) + second child's. All-reduce runs the way up and the way down at once: one
-// after the other would deadlock with more rounds than slots. Slots: kTreeLead + 1 a connection.
-// Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
-// and scan" (2009).
+// Traffic per rank for S bytes: all-reduce sends at most 2 * S, broadcast and reduce S. Latency: 2
+// * log2(n) steps (log2(n) for broadcast and reduce). Order: double tree, in each tree (first
+// child's + own) + second child's. All-reduce runs up and down at once: one after the other would
+// deadlock if there are more rounds than slots. Slots: kTreeLead + 1 per connection. Source:
+// Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan"
+// (2009).
 #pragma once
 
 #include "base/double_tree.h"
@@ -14,13 +14,13 @@
 
 namespace rondo {
 
-// Number of rounds that a rank which is a leaf of one tree serves its first tree ahead of its
-// second. With no lead a chunk of one tree would wait for the chunk of the other, which waits for a
-// third rank, and so on: every round would cost the latency of both trees. Chunks wait in slots
-// meanwhile, so a connection needs kTreeLead + 1 slots.
+// A rank that is a leaf of one tree serves its first tree this number of rounds ahead of its
+// second. Without the lead, a chunk of one tree would wait for a chunk of the other, which waits
+// for a third rank, and so on: every round would cost the latency of both trees. Meanwhile chunks
+// wait in slots, so a connection needs kTreeLead + 1 slots.
 inline constexpr std::uint64_t kTreeLead = 2;
 
-// Calls first(round), and second(round) `later` rounds after it.
+// Calls first(round), and calls second(round) `later` rounds after it.
 template <class First, class Second>
 RONDO_FN void serve(std::uint64_t rounds, std::uint64_t later, First&& first, Second&& second) {
   for (std::uint64_t turn = 0; turn < rounds + later; ++turn) {
@@ -29,7 +29,7 @@ RONDO_FN void serve(std::uint64_t rounds, std::uint64_t later, First&& first, Se
   }
 }
 
-// One rank's ends of one of the trees.
+// One rank's connections in one of the trees.
 template <Links C>
 struct TreeEnds {
   const TreeLinks links;
@@ -47,9 +47,9 @@ struct TreeEnds {
   }
 };
 
-// Both, in the order in which a rank serves them: up first as the leaf that it is in one tree,
-// which waits for nobody; down first in the other, where ranks wait for it. The other way round a
-// chunk of one tree waits for the other's, hop by hop: 3 * log2(n) steps for both instead of 2.
+// Both trees. Upwards a rank first serves the tree in which it is a leaf (it waits for no child);
+// downwards it first serves the other tree, where ranks wait for it. In the opposite order, a chunk
+// of one tree waits for a chunk of the other at every hop: 3 * log2(n) steps for both instead of 2.
 template <Links C>
 struct TreePair {
   RONDO_FN TreePair(const TreeLinks& first, const TreeLinks& second)
@@ -61,7 +61,7 @@ struct TreePair {
   RONDO_FN std::uint64_t lead() const { return outer.links.children() == 0 ? kTreeLead : 0; }
 
  private:
-  // Number by number: a GPU would put links that are chosen as a whole on a stack.
+  // Selects member by member: selecting a whole struct would put it on the GPU's stack.
   static RONDO_FN TreeEnds<C> one_of(bool is_first, const TreeLinks& a, const TreeLinks& b) {
     return {{is_first ? a.parent : b.parent,
              {is_first ? a.child[0] : b.child[0], is_first ? a.child[1] : b.child[1]}},

@@ -1,7 +1,7 @@
-// Two-shot all-reduce: every rank reduces one part from all, then all fetch the parts.
+// Two-shot all-reduce: every rank reduces one part from all ranks, then all fetch the parts.
 //
-// Traffic per rank of S bytes: reads S * (n-1)/n of its peers' inputs and as much of their results.
-// One publication a round: it carries this round's result and the next round's input.
+// Traffic per rank for S bytes: reads S * (n-1)/n of its peers' inputs and the same amount of their
+// results. One publication per round carries this round's result and the next round's input.
 // Order: tree. Source: the direct reduce-scatter and all-gather of Thakur, Rabenseifner and Gropp
 // (2005), over shared memory.
 #pragma once

@@ -23,7 +23,7 @@ Channels::Channel& Channels::channel(int from, int to, int number) {
   return c;
 }
 
-// The first connection that keeps the verb from moving: no data, or (full) no free slot.
+// The first connection that blocks the verb: no data, or (full) no free slot.
 const Channels::Channel* Channels::blocked_by(int rank, const LinksOp& op, bool& full) {
   for (const int from : {op.from.first, op.from.second}) {
     if (from < 0) continue;

@@ -1,8 +1,8 @@
-// Channels: the connections between ranks as the checkers see them: FIFO, with a number of slots.
+// Channels: the connections between ranks in the checkers: FIFOs with a fixed number of slots.
 //
-// Guarantees: a verb moves only when the data and the free slots that it needs are all there; a
-// message is received whole by the verb of the call that it was meant for, a slot is not touched
-// out of turn, no chunk is longer than a slot: else the witness's verdict says so.
+// Guarantees: a verb moves only when all the data and free slots that it needs are present. The
+// witness's verdict reports a message that is not received whole by the verb of the call that it
+// was sent for, a slot that is used out of turn, and a chunk longer than a slot.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Channels {
   Channels(Expressions& pool, Witness& witness, int slots, std::uint64_t slot_elements)
       : pool_(pool), witness_(witness), slots_(slots), slot_elements_(slot_elements) {}
 
-  // Who makes a verb: a thread of the witness, which is (a part of) a rank in a call.
+  // The executing thread of the witness: a rank in a call, or one of the rank's roles.
   struct Actor {
     int thread;
     int rank;
@@ -32,10 +32,10 @@ class Channels {
     return blocked_by(rank, op, full) != nullptr;
   }
   std::string why_blocked(int rank, const LinksOp& op);
-  // `kept`: the staging slot that the verb works on instead of the output, or null.
+  // `kept`: the staging slot that the verb uses instead of the output, or null.
   void perform(const Actor& actor, const LinksOp& op, UserBuffers& own,
                TrackedMemory* kept = nullptr);
-  // At the end: messages that nobody has received.
+  // To be called at the end: reports messages that no rank has received.
   void report_unread();
 
  private:
@@ -47,11 +47,12 @@ class Channels {
     int from, to, number;
     std::uint64_t sent = 0, received = 0;
     std::vector<Message> messages;         // by slot
-    std::vector<Clocks::Snapshot> filled;  // by slot: the signal that it was filled, and by whom
+    std::vector<Clocks::Snapshot> filled;  // by slot: the signal sent when it was filled
     std::vector<Clocks::Snapshot> emptied;
     std::vector<int> filler, emptier;
     TrackedMemory slots;
-    TrackedMemory ends;  // 0: the sender's, 1: the receiver's; each belongs to one text at a time
+    TrackedMemory ends;  // 0: the sender's, 1: the receiver's; only one thread may use each at a
+                         // time
   };
 
   Channel& channel(int from, int to, int number);

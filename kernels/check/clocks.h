@@ -1,9 +1,9 @@
-// Clocks: vector clocks, to know which actions signals order.
+// Clocks: vector clocks, which determine the actions that signals order.
 //
 // A thread is one rank, or one of several algorithms that a rank runs at once. A signal carries a
 // snapshot of its sender's clock. A thread that waits for a signal joins exactly that snapshot,
-// even if later signals have already arrived, so an order that only this schedule has does not
-// count. Therefore one schedule finds every pair of unordered accesses of its algorithm.
+// even if later signals have already arrived. So an order that exists only in this schedule does
+// not count, and one schedule finds every pair of unordered accesses of its algorithm.
 #pragma once
 
 #include <algorithm>
@@ -30,18 +30,18 @@ class Clocks {
   Stamp now(int thread) const {
     return {static_cast<std::uint32_t>(thread), clocks_[thread][thread]};
   }
-  // Whether what happened at `stamp` is ordered before what `thread` does now.
+  // True if the action at `stamp` is ordered before what `thread` does now.
   bool before(Stamp stamp, int thread) const { return stamp.time <= clocks_[thread][stamp.thread]; }
 
-  // What `thread` knows now goes into `signal`; what it does next is not part of it.
+  // Copies the clock of `thread` into `signal`; later actions of `thread` are not part of it.
   void publish(int thread, Snapshot& signal) {
     signal = clocks_[thread];
     ++clocks_[thread][thread];
   }
-  // `thread` has seen the signal that `from` sent.
+  // `thread` has received the signal that `from` sent.
   void join(int thread, int from, const Snapshot& signal) {
     Snapshot& mine = clocks_[thread];
-    if (mine[from] >= signal[from]) return;  // then it knows all that `from` knew
+    if (mine[from] >= signal[from]) return;  // nothing in it is new
     for (std::size_t t = 0; t < mine.size(); ++t) mine[t] = std::max(mine[t], signal[t]);
   }
 

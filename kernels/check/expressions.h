@@ -1,9 +1,9 @@
-// Expressions: what a buffer element holds while the checker runs an algorithm: not a number, but
-// the expression over (rank, element) that a number would have come from.
+// Expressions: the values of buffer elements while the checker runs an algorithm. A value is not a
+// number but the expression over (rank, element) that computes it.
 //
-// Equal expressions are one node (hash-consing), so equality is equality of two integers, and a sum
-// over 64 ranks that every rank forms takes 63 nodes. No operation is taken to be commutative or
-// associative: order is part of the result. Cost: one hash lookup per operation.
+// Equal expressions are one node (hash-consing), so comparing two is comparing two integers, and a
+// sum over 64 ranks that every rank computes takes 63 nodes. No operation is assumed to be
+// commutative or associative: the order is part of the result. Cost: one hash lookup per operation.
 //
 //   Expr sum = pool.combine(pool.input(0, /*rank=*/0, 7), pool.input(0, /*rank=*/1, 7));
 //   pool.text(sum)  ->  "(r0[7] + r1[7])"
@@ -16,13 +16,13 @@
 namespace rondo::check {
 
 using Expr = std::uint32_t;
-inline constexpr Expr kNothing = 0;  // what unwritten memory holds
+inline constexpr Expr kNothing = 0;  // the value of unwritten memory
 
 class Expressions {
  public:
   Expressions();
 
-  // Element `element` of what `rank` gave as the input of call number `call`.
+  // Element `element` of the input of `rank` in call number `call`.
   Expr input(int call, int rank, std::uint64_t element);
   Expr combine(Expr left, Expr right);
   // The reduction's last step, after all ranks are combined (avg divides).
@@ -43,7 +43,7 @@ class Expressions {
   void grow();
 
   std::vector<Node> nodes_;
-  std::vector<Expr> table_;  // open addressing, kNothing where empty
+  std::vector<Expr> table_;  // open addressing; kNothing: empty
 };
 
 // The balanced binary tree over `values`: split at the largest power of two below their number.

@@ -11,14 +11,14 @@
 namespace rondo::check {
 namespace {
 
-// Of the ranks of one host.
+// The balanced tree over the ranks of one host.
 Expr sum_of(Expressions& pool, const std::vector<int>& host, int call, std::uint64_t element) {
   std::vector<Expr> inputs;
   for (const int r : host) inputs.push_back(pool.input(call, r, element));
   return balanced_tree(pool, inputs);
 }
 
-// What a tree adds up below a position, both included. links_of(position): of it.
+// The sum of the subtree at a position. links_of(position) returns that position's links.
 template <class LinksOf>
 Expr subtree(Expressions& pool, const LinksOf& links_of, const std::vector<int>& order, int call,
              std::uint64_t element, int position) {
@@ -138,7 +138,7 @@ UserBuffers::UserBuffers(Witness& witness, Expressions& pool, const Job& job, in
   if (!job.in_place || input_size_ == 0 || output_size_ == 0) {
     output_begin_ = input_begin_ + input_size_ + kGuard;
     size = input_size_ + kGuard + output_size_;
-  } else if (input_size_ > output_size_) {  // reduce-scatter, scatter: the own block
+  } else if (input_size_ > output_size_) {  // reduce-scatter, scatter: this rank's block
     output_begin_ += rank * job.count;
   } else if (input_size_ < output_size_) {  // all-gather, gather
     input_begin_ += rank * job.count;
@@ -147,7 +147,7 @@ UserBuffers::UserBuffers(Witness& witness, Expressions& pool, const Job& job, in
   before_.resize(memory_.size());
   for (std::uint64_t at = 0; at < memory_.size(); ++at) {
     const bool is_input = at >= input_begin_ && at < input_begin_ + input_size_;
-    // Other memory holds something too: element numbers that no input has.
+    // Other memory has values too: element numbers that no input has.
     before_[at] = pool.input(call, rank, is_input ? at - input_begin_ : (1u << 30) + at);
     memory_.set(at, before_[at]);
   }

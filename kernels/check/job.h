@@ -1,9 +1,9 @@
-// Job: one collective call as the checker sees it: the shapes of the buffers, and what every output
-// element must be in the end.
+// Job: one collective call for the checker: the sizes of the buffers, and the required value of
+// every output element.
 //
-// Counts are elements; `count` is what the caller of the C API gives (a rank's block where the
-// collective has blocks). The order of a reduction is a function of the element, for algorithms
-// reduce different parts in different orders.
+// Counts are elements; `count` is the count that the caller of the C API passes (a rank's block if
+// the collective has blocks). The order of a reduction is a function of the element, because
+// algorithms reduce different parts in different orders.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ using Reduced = std::function<Expr(Expressions& pool, int call, std::uint64_t el
 Reduced tree_order(int ranks);
 // The balanced tree over hosts of the balanced trees over the ranks of each.
 Reduced host_tree_order(std::vector<std::vector<int>> hosts);
-// (((first host + next) + ...) + last) of the balanced trees over the ranks of each, from the host
-// that first(element) says.
+// (((first host + next) + ...) + last) of the balanced trees over the ranks of each, starting at
+// the host first(element).
 Reduced host_ring_order(std::vector<std::vector<int>> hosts,
                         std::function<int(std::uint64_t)> first);
-// (((first + next) + ...) + last) along a ring, from the position that first(element) says.
-// `ring` holds the rank at every position.
+// (((first + next) + ...) + last) along a ring, starting at position first(element). `ring` holds
+// the rank at every position.
 Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first);
-// The double binary tree's: tree(element) says which of the two. root: that of a rooted tree, or
-// -1. Over positions: `order` holds the rank at each; empty: its number is its position.
+// The order of the double binary tree: tree(element) returns which of the two trees. root: the root
+// of a rooted tree, or -1. `order`: the rank at each position; empty: position p holds rank p.
 Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
                           const std::vector<int>& order = {});
-// The same along the links of the free trees, rooted at the root (rerooted_tree.h).
+// The same along the links of the unrooted trees, from the root (rerooted_tree.h).
 Reduced rerooted_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
                             const std::vector<int>& order = {});
 
@@ -45,29 +45,29 @@ struct Job {
   int root = 0;
   std::uint64_t count = 0;
   bool in_place = false;
-  Reduced reduced;  // of collectives that reduce
+  Reduced reduced;  // for collectives that reduce
 
   std::uint64_t input_size(int rank) const;
   std::uint64_t output_size(int rank) const;
 };
 
-// The buffers of one rank in one call, with guard elements around them. In place they overlap as
-// the API defines it for the collective.
+// The buffers of one rank in one call, with guard elements around them. If the call is in place,
+// they overlap as the API defines for the collective.
 class UserBuffers {
  public:
   UserBuffers(Witness& witness, Expressions& pool, const Job& job, int call, int rank);
 
-  // Accesses by `thread`, which may belong to another rank. Reports a position out of bounds.
+  // Accesses by `thread`, which may belong to another rank. A position out of bounds is reported.
   Expr read_input(std::uint64_t at, int thread);
   void write_output(std::uint64_t at, int thread, Expr value);
   Expr read_output(std::uint64_t at, int thread);
-  // Whether an input element and an output element are the same memory.
+  // True if an input element and an output element are the same memory.
   bool same(std::uint64_t input_at, std::uint64_t output_at) const {
     return input_begin_ + input_at == output_begin_ + output_at;
   }
 
-  // What the caller does after the call: reads all results (and finds wrong ones), sees that
-  // nothing else has changed, and uses the memory for something else.
+  // Acts as the caller after the call: reads all results (which finds wrong ones), checks that
+  // nothing else has changed, and reuses the memory.
   void finish(const std::vector<Expr>& expected, int thread);
 
  private:
@@ -83,7 +83,7 @@ class UserBuffers {
   std::vector<Expr> before_;
 };
 
-// What the outputs of one call must hold.
+// The required outputs of one call.
 class Expectation {
  public:
   Expectation(Expressions& pool, const Job& job, int call);

@@ -12,7 +12,7 @@ LinksChecker::LinksChecker(Expressions& pool, const LinksOptions& options)
   for (int r = 0; r < options.ranks; ++r) programs_.emplace_back(r, options.ranks);
 }
 
-// All texts are recorded: makes the threads and the memory.
+// Called when all algorithms are recorded: makes the threads and the memory.
 void LinksChecker::start() {
   for (int r = 0; r < options_.ranks; ++r) {
     const int lists = static_cast<int>(programs_[r].lists().size());

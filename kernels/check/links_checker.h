@@ -1,10 +1,11 @@
-// LinksChecker: runs texts over connections on expressions.
+// LinksChecker: runs algorithms over connections on expressions.
 //
-// Proves, for the calls that were added, one after another: every output element is the expression
-// that its Job asks for, nothing else is changed, every message is received whole by the verb that
-// was meant for it, no slot overflows, texts that a rank runs at once touch nothing in common
-// unordered, no deadlock. A connection is FIFO with `slots` slots; a verb that receives and sends
-// needs the data and the free slot at once, as executors do that move from slot to slot.
+// Proves for the added calls, run one after another: every output element is the expression that
+// its Job requires, nothing else is changed, every message is received whole by the verb that it
+// was sent for, no slot overflows, algorithms that a rank runs at once make no unordered accesses
+// to the same memory, and there is no deadlock. A connection is a FIFO with `slots` slots. A verb
+// that receives and sends needs the data and the free slot at once, as executors do that move from
+// slot to slot.
 //
 //   LinksChecker checker(pool, {.ranks = n, .slots = 2, .slot_elements = 8});
 //   checker.call(job, [&](auto& c) { tree_all_reduce(c, rounds); });
@@ -25,9 +26,9 @@ namespace rondo::check {
 
 struct LinksOptions {
   int ranks = 1;
-  int slots = 1;  // of every connection
+  int slots = 1;  // per connection
   std::uint64_t slot_elements = 0;
-  std::optional<std::uint64_t> seed{};  // of the schedule
+  std::optional<std::uint64_t> seed{};  // seed of the schedule
 };
 
 class LinksChecker {
@@ -58,8 +59,8 @@ class LinksChecker {
     int call = -1;
     bool started = true;
     bool ended = false;
-    bool forked = false;          // waits for the ends of the two lists of its current op
-    int first = -1, second = -1;  // the threads of those
+    bool forked = false;          // waits until the two lists of its current op have ended
+    int first = -1, second = -1;  // the threads that run these lists
     Clocks::Snapshot signal;
   };
 

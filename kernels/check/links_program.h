@@ -1,7 +1,7 @@
-// LinksProgram: the executor of Primitives texts that only writes down which verbs a text calls.
+// LinksProgram: an executor of Primitives algorithms that only records the verbs.
 //
-// Every text that a rank runs at once with others (roles) becomes a list of its own. LinksChecker
-// runs the lists of all ranks.
+// Each of the functions that a rank runs at once (roles) is recorded as a list of its own.
+// LinksChecker runs the lists of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace rondo::check {
 
-// What a verb does, in this order: receive, combine, finish, write the output, send.
+// The actions of a verb, in this order: receive, combine, finish, write the output, send.
 struct LinkVerb {
   enum class Operand : std::uint8_t { kNone, kInput, kOutput };
   const char* name;
   bool receives;
-  Operand operand;     // this rank's own part in the value
+  Operand operand;     // this rank's own contribution to the value
   bool operand_first;  // operand + received, else received + operand
   bool finishes;
   bool writes_output;
@@ -31,13 +31,13 @@ struct LinksOp {
   Peers to;
   int channel = 0;
   Chunk chunk{0, 0, 0};
-  int first = -1;  // kRoles: two lists; kEnter, kReturn: the call's number
+  int first = -1;  // kRoles: the two lists; kEnter, kReturn: the call's number
   int second = -1;
-  bool own_is_output = false;  // the operand is the output where the verb takes the input
-  int own_slot = -1;           // the output is this slot of the rank's own staging
+  bool own_is_output = false;  // the operand is the output instead of the input
+  int own_slot = -1;           // >= 0: the output is this slot of the rank's own staging
 };
 
-// The Primitives that a program hands out: every verb becomes program.add(op).
+// The Primitives that a program returns: every verb calls program.add(op).
 template <class Program>
 class LinkPort {
  public:
@@ -120,7 +120,7 @@ class LinksProgram {
   int rank_;
   int size_;
   int current_ = 0;
-  std::vector<std::vector<LinksOp>> lists_;  // the first is the rank's main text
+  std::vector<std::vector<LinksOp>> lists_;  // the first list is the rank's main algorithm
 };
 
 static_assert(FoldingLinks<LinksProgram>);

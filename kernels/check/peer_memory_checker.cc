@@ -76,7 +76,7 @@ Turn PeerMemoryChecker::step(int r) {
   return Turn::kMoved;
 }
 
-// The number of steps that the verb waits for, 0: none.
+// The number of steps that the verb waits for; 0: none.
 std::uint64_t PeerMemoryChecker::needed_step(int r, const Op& op) const {
   const Rank& rank = ranks_[r];
   switch (op.verb) {
@@ -85,7 +85,7 @@ std::uint64_t PeerMemoryChecker::needed_step(int r, const Op& op) const {
     case Op::Verb::kWait:
       return std::max(rank.steps.size(), rank.first_step + 1);
     case Op::Verb::kLeave:
-      // As StagedMemory::release() does.
+      // The same rule as StagedMemory::release().
       if (rank.call->exposures[r] == 0) return 0;
       return is_rooted(rank.call->job.collective) ? rank.steps.size() : rank.last_look;
     default:
@@ -124,7 +124,7 @@ std::string PeerMemoryChecker::why_blocked(int r) {
                      needed_step(r, op), peer, ranks_[peer].steps.size());
 }
 
-// Whether `owner` exposes a buffer; its announcement must have been waited for.
+// True if `owner` exposes a buffer. The reader must have waited for its announcement.
 bool PeerMemoryChecker::exposes(int reader, int owner, std::uint32_t what) {
   Call& call = *ranks_[reader].call;
   call.announced.read(owner, reader);
@@ -199,21 +199,21 @@ void PeerMemoryChecker::expose(int r, const Op& op) {
   rank.last_exposed[op.slot] = op.piece;
 }
 
-// PreMulSum's own operand lies in the own slot.
+// Stores PreMulSum's own operand in the rank's own slot.
 bool PeerMemoryChecker::scale_own(int r, const Op& op) {
   Rank& rank = ranks_[r];
   Call& call = *rank.call;
   const Piece& piece = op.piece;
   const Piece& last = rank.last_exposed[op.slot];
   if (!call.scaled || (last.at == piece.at && last.count == piece.count)) return true;
-  // Nobody else reads it there: it does not hold back the slot.
+  // No other rank reads it, so it does not block reuse of the slot.
   if (!fits(r, op.slot, piece.window, piece.count)) return false;
   for (std::uint64_t i = 0; i < piece.count; ++i)
     rank.slots[op.slot].write(piece.window + i, r, call.users[r].read_input(piece.at + i, r));
   return true;
 }
 
-// deliver(i, sum): element i of the piece, combined from all ranks of the view.
+// Calls deliver(i, sum) for each element i of the piece, combined from all ranks of the view.
 template <class Deliver>
 void PeerMemoryChecker::combine(int r, const Op& op, Deliver&& deliver) {
   Call& call = *ranks_[r].call;
@@ -246,7 +246,7 @@ void PeerMemoryChecker::reduce(int r, const Op& op) {
   const Piece& piece = op.piece;
   if (piece.count == 0 || !scale_own(r, op)) return;
   bool staged = false;
-  std::vector<int> written;  // whose outputs get the result directly
+  std::vector<int> written;  // ranks whose outputs are written directly
   if (op.to.slot >= 0) written = receivers(r, op.to.reader, staged);
   if (op.to.keep) written.push_back(r);
   if (staged && !claim(r, op.to.slot, op.to.window, piece.count)) return;
@@ -297,7 +297,7 @@ void PeerMemoryChecker::copy(int r, const Op& op) {
 }
 
 void PeerMemoryChecker::copy_result(int r, const Op& op) {
-  if (ranks_[r].call->exposures[r] & kExposesOutput) return;  // then it was written there
+  if (ranks_[r].call->exposures[r] & kExposesOutput) return;  // then a peer wrote it already
   copy_from_slot(r, op);
 }
 

@@ -1,7 +1,7 @@
-// PeerMemoryProgram: the PeerMemory executor that only writes down which verbs a text calls.
+// PeerMemoryProgram: a PeerMemory executor that only records the verbs.
 //
-// A text's control flow depends on rank, size and rounds alone, never on data, so the list of its
-// verbs is all there is to know about it; PeerMemoryChecker runs the lists of all ranks.
+// An algorithm's control flow depends only on rank, size and rounds, never on data. So the list of
+// its verbs describes it completely. PeerMemoryChecker runs the lists of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace rondo::check {
 
 struct PeerMemoryOp {
   enum class Verb : std::uint8_t {
-    kEnter,  // a call begins (not a verb of texts)
+    kEnter,  // a call begins (not an algorithm's verb)
     kOpen,
     kExpose,
     kPublish,
@@ -27,9 +27,9 @@ struct PeerMemoryOp {
     kExposeKept,
     kReduceKept,
     kCopyKept,
-    kLink,   // a verb along connections: number `at` of links()
-    kLeave,  // release() is a publication and this
-    kReturn  // a call has ended (not a verb of texts)
+    kLink,   // a verb over connections: links()[at]
+    kLeave,  // release() is kPublish, then kLeave
+    kReturn  // a call has ended (not an algorithm's verb)
   };
   Verb verb;
   std::int16_t peer = -1;
@@ -96,9 +96,9 @@ class PeerMemoryProgram {
 
 static_assert(RelayingMemory<PeerMemoryProgram>);
 
-// The cross view of a text over two views (kernels/algorithms/hierarchical.h): writes down verbs
-// between this rank and its partners on other hosts, in the order in which they mix with the verbs
-// inside the host.
+// The cross view of a hierarchical algorithm (kernels/algorithms/hierarchical.h). Records verbs
+// between this rank and its partners on other hosts, in their order among the verbs inside the
+// host.
 class CrossProgram {
  public:
   CrossProgram(PeerMemoryProgram& host, const HostMap& map) : host_(host), map_(map) {}
@@ -109,7 +109,7 @@ class CrossProgram {
     return {*this, on_rail(from), on_rail(to), channel};
   }
   template <class A, class B>
-  void roles(A&&, B&&) {}  // no such text
+  void roles(A&&, B&&) {}  // unused by hierarchical algorithms
   CrossProgram at(std::uint64_t begin) const {
     CrossProgram moved = *this;
     moved.begin_ = begin;

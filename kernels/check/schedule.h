@@ -1,9 +1,9 @@
-// Schedule: in which order the checker lets threads go on.
+// Schedule: the order in which the checker runs threads.
 //
-// Without a seed, every thread in turn runs as far as it can. With one, threads are drawn at random
-// and run for a random number of steps; equal seeds give equal runs. Ends when all threads have
-// ended, something is found, or nobody can go on: that is a deadlock, reported with who waits for
-// whom.
+// Without a seed, every thread in turn runs as far as it can. With a seed, threads are drawn at
+// random and run for a random number of steps; equal seeds give equal runs. A run ends when all
+// threads have ended, an error is found, or all threads are blocked. The last is a deadlock; the
+// report lists which thread waits for which.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace rondo::check {
 
 enum class Turn { kMoved, kBlocked, kEnded };
 
-// step(thread) tries one verb; why(thread) says what a blocked thread waits for.
+// step(thread) tries one verb; why(thread) returns what a blocked thread waits for.
 template <class Step, class Why>
 void run_schedule(int threads, std::optional<std::uint64_t> seed, Witness& witness, Step&& step,
                   Why&& why) {

@@ -20,13 +20,13 @@ std::vector<int> ring_of(const Case& what) {
   return ring;
 }
 
-// Where a rank stands in the ring, and in trees over its positions.
+// The position of a rank in the ring, and in trees over positions.
 int position_of(const Case& what, int rank) {
   const std::vector<int> ring = ring_of(what);
   return static_cast<int>(std::find(ring.begin(), ring.end(), rank) - ring.begin());
 }
 
-// Which of `parts` parts of its round an element is in.
+// Index of the part, of `parts` parts of its round, that contains an element.
 int part_with(const Case& what, std::uint64_t element, int parts) {
   const Slice round = rounds_of(what)[element / what.per_round];
   for (int part = 0; part < parts; ++part) {
@@ -77,7 +77,7 @@ std::uint64_t all_gather_slot(const Case& what) {
                                       static_cast<int>(most->size()), what.per_round);
 }
 
-// The connections between hosts hold less than a round, so that a round takes several chunks.
+// Smaller than a round, so that a round takes several chunks.
 std::uint64_t link_elements(const Case& what) { return (what.per_round + 1) / 2; }
 
 std::vector<std::uint32_t> exposures_of(const Case& what) {
@@ -165,7 +165,7 @@ bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& w
 bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, int root) {
   const std::vector<int> order = ring_of(what);
   bool known = true;
-  // As hosts run it, or as GPUs do where they have a text of their own.
+  // Runs the host's algorithm, or the GPU's if the row exists for GPUs only.
   const auto run_where = [&]<Where kWhere>(LinksProgram& links) {
     const RingView ring{
         position_of(what, links.rank()), what.ranks, {what.ring.empty() ? nullptr : order.data()}};

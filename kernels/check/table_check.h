@@ -1,7 +1,7 @@
-// Runs rows of the algorithm table in the checker, each with its text, and pairs them with the
-// order that they promise.
+// Runs rows of the algorithm table in the checker and compares their results with the order that
+// the row guarantees.
 //
-// Guarantees: a row without a text is a finding, so no algorithm enters the table unproved.
+// Guarantees: a row without an algorithm is a finding, so no algorithm enters the table unproved.
 //
 //   Verdict v = check_row(pool, row, {.ranks = 5, .count = 17, .per_round = 6});
 #pragma once
@@ -19,22 +19,22 @@ namespace rondo::check {
 
 struct Case {
   int ranks = 1;
-  int root = 0;  // of the first call; later calls have the next ranks
+  int root = 0;  // root of the first call; each later call uses the next rank
   std::uint64_t count = 0;
   std::uint64_t per_round = 1;
   std::uint64_t grain = 1;
   std::uint64_t whole = 0;  // Rounds::whole
   bool in_place = false;
-  int calls = 1;                           // one after another, without a barrier in between
+  int calls = 1;                           // consecutive, without a barrier between them
   std::vector<std::uint32_t> exposures{};  // PeerMemory, Views: by rank; empty: all staged
   bool scaled = false;                     // PeerMemory, Views: PreMulSum
-  int slots = 2;                           // Primitives, Views: of every connection
+  int slots = 2;                           // Primitives, Views: per connection
   std::vector<int> ring{};  // Primitives: rank at each position of rings and trees; empty: in order
   std::vector<std::vector<int>> hosts{};  // Views: ranks of each, ascending, hosts by first rank
-  std::optional<std::uint64_t> seed{};    // of the schedule
+  std::optional<std::uint64_t> seed{};    // seed of the schedule
 };
 
-// "ring AllReduce {ranks 5, count 17, ...}", to reproduce a finding by.
+// "ring AllReduce {ranks 5, count 17, ...}": all that is needed to reproduce a finding.
 std::string describe(const AlgorithmRow& row, const Case& what);
 
 Verdict check_row(Expressions& pool, const AlgorithmRow& row, const Case& what);
@@ -42,7 +42,7 @@ Verdict check_row(Expressions& pool, const AlgorithmRow& row, const Case& what);
 // The parts of check_row(), for runs that mix calls of several rows on one communicator.
 Job job_of(const AlgorithmRow& row, const Case& what, int root);
 std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what);
-// False where the row has no text.
+// False if the row has no algorithm.
 bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& what, int root);
 bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, int root);
 

@@ -1,8 +1,8 @@
-// TrackedMemory: a buffer whose elements are expressions, and which knows who touched what when.
+// TrackedMemory: a buffer of expressions that records which thread accessed each element and when.
 //
 // Guarantees: read() and write() report every access that no signal orders after an earlier
-// conflicting one (data read that is not published, data overwritten that others may still read),
-// every read of what nobody has written, and every access out of bounds. The report names both
+// conflicting one (a read of data that is not published, a write over data that others may still
+// read), every read of unwritten memory, and every access out of bounds. The report names both
 // ranks, the buffer and the element. Cost: a few comparisons per access.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace rondo::check {
 
-// The first thing that was found wrong; empty while all is well.
+// The first error found; empty if there is none.
 struct Verdict {
   std::string finding;
   bool ok() const { return finding.empty(); }
@@ -24,17 +24,18 @@ struct Verdict {
   }
 };
 
-// Everything that the accesses of one run have in common.
+// State that all accesses of one run share.
 struct Witness {
   Clocks clocks;
-  std::vector<std::string> names;  // of the threads: "rank 3"
+  std::vector<std::string> names;  // by thread: "rank 3"
   Verdict verdict;
 };
 
 class TrackedMemory {
  public:
   TrackedMemory() = default;
-  // All elements hold kNothing, or what set() puts there, before everything.
+  // Initially all elements hold kNothing, or the value that set() writes, ordered before
+  // everything.
   TrackedMemory(Witness& witness, std::string name, std::uint64_t size)
       : witness_(&witness), name_(std::move(name)), cells_(size) {}
 
@@ -49,8 +50,8 @@ class TrackedMemory {
   struct Cell {
     Expr value = kNothing;
     Stamp writer;
-    Stamp reader;            // the only one, or the first of several
-    std::uint32_t more = 0;  // index + 1 of further readers' times
+    Stamp reader;            // the only reader, or the first of several
+    std::uint32_t more = 0;  // index + 1 in readers_ of further readers; 0: none
   };
   bool inside(std::uint64_t at, int thread);
   void report(const char* verb, std::uint64_t at, int thread, const char* earlier, Stamp by);

@@ -1,9 +1,9 @@
-// AnyMath: every operation of a type, and of its signed line_pair, in one kernel: the call names it
-// when the kernel runs.
+// AnyMath: every operation of a type, and of its signed counterpart, in one kernel. The call
+// selects the operation at run time.
 //
-// For operations that are too rare to be worth code of their own in every protocol. Guarantees: the
-// bits of reduce.h. Cost: 8 bytes at a time, by a function that is called and branches once on the
-// operation; threads and registers of a heavy kernel. Sums of floats have kernels of their own.
+// For operations that are too rare for code of their own in every protocol. Guarantees: the bits of
+// reduce.h. Cost: 8 bytes at a time, in a function that is not inlined and branches once on the
+// operation; threads and registers of a heavy kernel. Sums of floats have their own kernels.
 #pragma once
 
 #include "kernels/cuda/job_math.h"
@@ -95,7 +95,7 @@ struct AnyMath {
   }
 
  private:
-  // body<type, op>() of the operation that is asked for.
+  // Calls body<type, op>() for the requested operation.
   template <class Body>
   static RONDO_FN std::uint64_t by_operation(std::uint32_t how, Body&& body) {
     constexpr DataType other = as_signed(type);

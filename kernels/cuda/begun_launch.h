@@ -1,10 +1,11 @@
-// What channel 0 of a rank's kernels tells the host of a launch when it begins: its number, its
-// call, and a digest of all calls until then.
+// The record that channel 0 of a rank's kernels writes for the host when a launch begins: its
+// number, its call, and a digest of all calls so far.
 //
-// The words lie in host memory, two records in turn, and nothing orders them: a fence would cost
-// the kernel a round trip over PCIe. A check over all words says whether they belong together, so
-// the host takes the newest record that is whole. Guarantees: what newest_launch() gives was
-// written by one launch (but for one chance in 2^64). Cost: five posted stores, no wait.
+// The words are in host memory, in two alternating records. Nothing orders the stores, because a
+// fence would cost the kernel a round trip over PCIe. A check word over all words shows whether
+// they belong together, so the host takes the newest complete record. Guarantees: what
+// newest_launch() returns was written by one launch (wrong with probability 2^-64). Cost: five
+// posted stores, no wait.
 #pragma once
 
 #include <bit>
@@ -23,7 +24,7 @@ struct BegunLaunch {
   std::uint64_t check;
 };
 
-// `digest` and one word more. By kernels and by the host.
+// Adds a word to `digest`. Used by kernels and by the host.
 constexpr std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
   digest = (digest ^ word) * kOdd;

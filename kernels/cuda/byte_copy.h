@@ -1,8 +1,9 @@
-// ByteCopy: bytes from one place to one or several, of any alignment, by all threads of a share.
+// ByteCopy: copies bytes from one address to one or more, of any alignment, by all threads of a
+// share.
 //
-// Guarantees: what lies beside is not touched; safe where a target is the source. Cost: each byte
-// is read once, by the widest units (16, 4 or 1 bytes) in which all places agree, `in_flight` of
-// them at once a thread.
+// Guarantees: neighbouring bytes are not touched; a target may be the source. Cost: each byte is
+// read once, in the widest unit (16, 4 or 1 bytes) that all addresses have in common, with
+// `in_flight` units in flight per thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace rondo::cuda {
 
-// Which of `units` units of work (vectors, elements) this thread does: first, first + step, ...
+// The units of work (vectors, elements) of this thread: first, first + step, ...
 struct Share {
   std::uint64_t first, step;
 };
@@ -20,7 +21,7 @@ RONDO_FN inline unsigned misalignment(const void* pointer) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(pointer)) % sizeof(device::Vector);
 }
 
-// Target: gives the address of target t.
+// Target: a function that returns the address of target t.
 template <int in_flight, class Target>
 struct ByteCopy {
   const void* source;
@@ -32,7 +33,7 @@ struct ByteCopy {
   RONDO_FN std::uint8_t* to(unsigned t) const { return reinterpret_cast<std::uint8_t*>(target(t)); }
 
   RONDO_FN void run(const Share& share) const {
-    // The bits in which any address differs from the source's, below 16: what can be moved at once.
+    // The bits below 16 in which any address differs from the source's: they limit the unit.
     unsigned differ = 0;
     const unsigned misaligned = misalignment(from());
     for (unsigned t = 0; t < targets; ++t) differ |= misalignment(to(t)) ^ misaligned;

@@ -1,14 +1,15 @@
-// The kernels over connections: a CTA plays one channel of one rank, by the texts of
-// kernels/algorithms, over Simple, LL or LL128; of a list of calls, one after the other.
+// The kernels over connections. A CTA runs one channel of one rank with the algorithms of
+// kernels/algorithms, over Simple, LL or LL128; calls of a list run one after another.
 //
-// Connected<SumMath<type>> sums, Connected<AnyMath<type>> does every other reduction (all-reduce by
-// ring and double tree, reduce-scatter, reduce); Connected<CopyMath> copies (all-gather,
-// broadcast). A launch of several ranks of one device must be cooperative: they wait for each
-// other. Guarantees: the order that the texts promise; any alignment; in place; no wait that
-// outlives Control::abort by much; after a failed wait no later call of the list is begun. Nothing
-// orders the CTAs of a launch: calls of one list must not touch what another one writes. Cost: a
-// group of threads costs two warps that move no data; another call of a list a barrier, and the
-// loads and stores with which a launch begins and ends.
+// Connected<SumMath<type>> sums. Connected<AnyMath<type>> does every other reduction (all-reduce by
+// ring and double tree, reduce-scatter, reduce). Connected<CopyMath> copies (all-gather,
+// broadcast). A launch for several ranks of one device must be cooperative, because the ranks wait
+// for each other.
+// Guarantees: the algorithms' reduction order; any alignment; in place; a wait ends soon after
+// Control::abort is set; after a failed wait no later call of the list begins. The CTAs of a launch
+// are not ordered, so calls of one list must not touch what another call writes.
+// Cost: two warps of every thread group move no data. Each further call of a list costs a barrier,
+// and the loads and stores with which a launch begins and ends.
 #pragma once
 
 #include "kernels/algorithms/run_algorithm.h"
@@ -30,8 +31,8 @@ struct Connected {
     if (args.done != nullptr && device::load(args.done) != 0) return;
     if (device::thread_index() == 0) begin_waits();
     JobRing::begin(group_of_thread(args).workers());
-    // Each kind of warps goes through the list by itself: what a loop over all of them keeps in
-    // registers for one kind, it would keep for all.
+    // Each kind of warp has its own loop over the list: registers that a common loop keeps for one
+    // kind, it would keep for all.
     const unsigned warp = group_of_thread(args).warp;
     if (warp == 0) {
       control(args);
@@ -43,17 +44,17 @@ struct Connected {
   }
 
  private:
-  // Computed for every call: as one of the loop's invariants it would be kept in registers.
+  // Recomputed for every call: as a loop invariant it would stay in registers.
   static RONDO_FN Group group_of_thread(const Args& args) {
     return Group::of_thread(static_cast<unsigned>(device::opaque(args.groups)));
   }
 
   static constexpr std::uint64_t kGrain = kLineBytes / sizeof(typename Math::T);
-  // The first signal warp, which has nothing else to do at first, tells the hosts.
+  // The first signal warp, idle at first, reports to the hosts.
   static constexpr unsigned kTeller = 1;
 
-  // Ends call k of the list, unless it is -1, and begins the next one that the CTA's channel plays:
-  // its number, or that of all calls where there is none. By all threads.
+  // Ends call k of the list (unless k is -1) and begins the next call that the CTA's channel takes
+  // part in. Returns that call's number, or args.calls if there is none. Called by all threads.
   static RONDO_FN RONDO_NO_INLINE int next_call(const Args& args, int k) {
     const bool is_first = k < 0;
     const int channel = static_cast<int>(device::cta_index()) % args.channels;
@@ -84,7 +85,7 @@ struct Connected {
       JobRing{group_of_thread(args)}.publish_last();
     }
   }
-  // Rings know their neighbours by number, trees by position.
+  // Rings identify neighbours by rank number, trees by position.
   static RONDO_FN void play(const Args& args, const Rounds& rounds) {
     const RingOf<PlayedOrder> ring{Played::position(), args.ranks};
     if (Played::algorithm() == Algorithm::kRing) {
@@ -95,7 +96,7 @@ struct Connected {
       run_algorithm(along, Algorithm::kTree, Played::collective());
     }
   }
-  // Of a root; of -1, that there is none, whatever.
+  // The root's position. Any value for root -1 (none).
   static RONDO_FN int position_of(const RingOf<PlayedOrder>& ring, int root) {
     return read_word(kOrderAt) == 0 ? root : ring.part(ring.behind(root));
   }
@@ -111,7 +112,7 @@ struct Connected {
     }
   }
 
-  // Of the call's protocol, on this channel.
+  // The ends of the protocol on a channel.
   static RONDO_FN DeviceEnd* ends_of(DeviceEnd* all, int channel, Protocol protocol) {
     return all + channel * kChannelEnds + static_cast<int>(protocol) * kDirections * kEnds;
   }
@@ -120,7 +121,7 @@ struct Connected {
     if (w < words) write_word(at + w, static_cast<const std::uint64_t*>(from)[w]);
   }
 
-  // The call, its ends and the channel's part, into shared memory.
+  // Loads the call, its ends and the channel's part into shared memory.
   static RONDO_FN void open(const Args& args, int k) {
     const int cta = static_cast<int>(device::cta_index());
     const int s = cta / args.channels, channel = cta % args.channels;
@@ -167,7 +168,7 @@ struct Connected {
     device::sync_warp();
   }
 
-  // What the next call must know, and that this one is over.
+  // Stores the state that the next call needs, and reports the end of this call.
   static RONDO_FN void close() {
     const unsigned index = device::thread_index();
     if (index == kTeller * device::kWarp) {
@@ -198,7 +199,7 @@ struct Connected {
   };
   struct TreeAlgorithm {
     DeviceLinks<Math, Speak::kPositions> links;
-    int root;  // its position
+    int root;  // the root's position
     Rounds rounds;
 
     static constexpr bool runs(const AlgorithmRow& row) { return is_of(row, Algorithm::kTree); }
@@ -210,9 +211,9 @@ struct Connected {
     for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number()))
       if (part_of_cta().count > 0) number = do_jobs(args, JobRing{group_of_thread(args)}, number);
   }
-  // Until the last job of the call. The number of the job after it.
+  // Runs jobs up to the last one of the call. Returns the number of the job after it.
   static RONDO_FN unsigned do_jobs(const Args& args, const JobRing& ring, unsigned number) {
-    const CallRecord record{.type = Played::type(), .op = Played::op()};  // all that it asks for
+    const CallRecord record{.type = Played::type(), .op = Played::op()};  // the only fields used
     const Math math = Math::of(record, args.ranks, {Played::scalar(), Played::is_late()});
     RONDO_NO_UNROLL
     for (;; ++number) {

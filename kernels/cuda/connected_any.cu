@@ -1,4 +1,4 @@
-// What does any operation over connections and by LL push.
+// Kernels for any operation, over connections and by LL push.
 #include "kernels/cuda/connected_rows.h"
 
 namespace rondo::cuda {

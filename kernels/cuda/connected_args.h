@@ -1,12 +1,13 @@
-// What the kernels over connections are told, and what they keep in memory between launches.
+// Arguments of the kernels over connections, and the state that they keep in memory between
+// launches.
 //
-// A CTA plays one channel of one rank ("station"). A connection leads from one rank to another on a
-// channel and a lane (the trees' two numbers; rings use lane 0), once for each protocol: slots and
-// `tail` lie at the receiver, `head` at the sender, or all of it in host memory that both reach.
-// Nothing that changes from call to call is an argument: how many slots an end has filled or
-// emptied lies in device memory, read when a kernel starts and written when it ends, so that a
-// captured launch can be replayed. Plain structs, read by host and device; sizes are bytes unless a
-// field says otherwise.
+// A CTA runs one channel of one rank ("station"). A connection leads from one rank to another on a
+// channel and a lane (the number of the tree; rings use lane 0), and exists once per protocol.
+// Slots and `tail` are in the receiver's memory, `head` is in the sender's, or all are in host
+// memory that both reach. No argument changes from call to call, so a captured launch can be
+// replayed: the number of slots that an end has filled or emptied is in device memory, read when a
+// kernel starts and written when it ends. Plain structs, read by host and device; sizes are bytes
+// unless a field says otherwise.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +27,17 @@ namespace rondo::cuda {
 enum class Protocol : std::uint8_t { kSimple, kLL, kLL128 };  // protocols
 inline constexpr int kProtocols = 3;
 
-// One end of a connection as its own rank keeps it. No connection: slot_count is 0.
+// The state of one end of a connection, kept by its own rank. slot_count 0: no connection.
 struct DeviceEnd {
   Connection connection;
-  std::uint64_t step;   // slots that this end has filled or emptied, ever
-  std::uint64_t known;  // the newest value of the other end's counter that this one has seen
+  std::uint64_t step;   // total number of slots that this end has filled or emptied
+  std::uint64_t known;  // newest value of the other end's counter that this end has read
   std::int32_t lane;
   std::int32_t next_slot;  // step % slot_count
 };
 static_assert(sizeof(DeviceEnd) % 8 == 0);
 
-inline constexpr int kEnds = 8;  // of a channel, a protocol and a direction
+inline constexpr int kEnds = 8;  // per channel, protocol and direction
 enum Direction { kOutgoing, kIncoming, kDirections };
 // Ends of a rank: [channel][protocol][direction][kEnds].
 inline constexpr int kChannelEnds = kProtocols * kDirections * kEnds;
@@ -50,7 +51,7 @@ inline constexpr std::uint64_t kLongLineData = 120;
 inline constexpr std::uint64_t kLongLineSize = 128;
 inline constexpr std::uint64_t kLL128SlotLines = shapes::kLL128SlotLines;  // even
 
-// Bytes of a slot, and of the data in it, where one of Simple has `simple`.
+// Size of a slot, and of the data in it; `simple` is the size for the Simple protocol.
 constexpr std::uint64_t slot_bytes_of(Protocol protocol, std::uint64_t simple) {
   return protocol == Protocol::kLL      ? kLLSlotLines * kLineSize
          : protocol == Protocol::kLL128 ? kLL128SlotLines * kLongLineSize
@@ -64,70 +65,70 @@ constexpr std::uint64_t slot_data_of(Protocol protocol, std::uint64_t simple) {
 
 inline constexpr int kMaxChannels = 64;
 
-// In which order the ranks stand on a channel, in its ring and in trees over its positions: this
-// rank's own position, then the rank at every position. One behind the other, by channel.
+// Size of the order of ranks on a channel, which its ring and trees over positions use: this rank's
+// own position, then the rank at every position. The orders of all channels follow each other.
 constexpr std::uint64_t order_words(int ranks) { return 1 + static_cast<std::uint64_t>(ranks); }
 
-// Calls that a channel of a rank has played: begun, and over with everything told to the peers (one
-// that failed never is). Ranks that are equally far have equal numbers, replays of graphs included,
-// and however many calls each of their launches plays.
+// Number of calls that a channel of a rank has begun, and has ended with everything published to
+// the peers (never for a call that failed). Ranks at the same call have equal numbers, also with
+// replayed graphs and with any number of calls per launch.
 struct ChannelProgress {
   std::uint64_t begun, done;
 };
 
-// A rank's words in host memory that its kernels reach: orders to them, and what they say.
+// A rank's words in host memory that its kernels reach: commands to them, and their reports.
 struct alignas(128) Control {
-  std::uint32_t abort;     // set by the host, or by a kernel that gave up: every wait ends at once
-  std::uint32_t claimed;   // 1: one of the waits that last too long has the word
-  std::uint32_t gave_up;   // set by a kernel: 1 once all below says why
-  std::uint64_t limit_ns;  // a wait that sees no progress for so long gives up; 0: none does
+  std::uint32_t abort;     // set by the host, or by a kernel that gave up: all waits end
+  std::uint32_t claimed;   // 1: one of the overlong waits writes the report
+  std::uint32_t gave_up;   // set by a kernel: 1 when all fields below are written
+  std::uint64_t limit_ns;  // a wait without progress for this time gives up; 0: no limit
   // The wait that gave up.
   CallRecord call;
   std::uint64_t step;
   std::int32_t channel, peer;
-  std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
+  std::uint32_t wants_room;  // 1: waits for the peer to empty a slot; 0: for its data
   BegunLaunch newest[2];     // call n of channel 0: [n % 2]
   ChannelProgress progress[kMaxChannels];
 };
 
 inline constexpr int kMaxStations = 64;  // ranks of one launch
 
-// A launch plays a list of calls, one after the other: call after call, what a CTA does of each is
-// what it would do were the call alone in its launch. So ranks whose lists are cut in other ways,
-// or that have no list at all, play the same calls together (collectives/gpu/call_runs.h).
+// A launch runs a list of calls, one after another. For each call, a CTA does exactly what it would
+// do if the call were alone in its launch. So ranks whose lists are cut differently, or that have
+// no list, run the same calls together (collectives/gpu/call_runs.h).
 struct ConnectedArgs {
   struct Station {
     DeviceEnd* ends;
     Control* control;
-    std::uint64_t* launches;  // by channel: how many calls it has played, in device memory; before
-                              // them lies a digest of these
+    std::uint64_t* launches;  // by channel: number of calls run, in device memory, preceded by a
+                              // digest of these calls
     std::int32_t rank;
-    std::uint32_t orders;  // bytes from `ends` to order_words() of all channels; 0: rank
-                           // after rank
+    std::uint32_t orders;  // bytes from `ends` to the order_words() of all channels; 0: rank order
   };
   struct Call {
-    CallRecord record;        // also to report what a kernel waits for
-    std::uint64_t count;      // of a block, as in `record` (copies: bytes)
-    std::uint64_t per_round;  // of a channel (Rounds)
-    std::uint64_t slice;      // of a verb that a job does: what a slot holds
+    CallRecord record;        // also for reports of what a kernel waits for
+    std::uint64_t count;      // elements of a block, as in `record` (copies: bytes)
+    std::uint64_t per_round;  // elements per channel (Rounds)
+    std::uint64_t slice;      // elements that one job moves: what a slot holds
     Algorithm algorithm;
     Protocol protocol;
-    std::uint8_t channels;  // that play it: the first of the launch's
+    std::uint8_t channels;  // channels that run it: the first of the launch
   };
   struct Buffers {
     const void* input;
     void* output;
-    std::uint64_t scalar;  // PreMulSum: the rank's factor, or where it lies
+    std::uint64_t scalar;  // PreMulSum: the rank's factor, or its address
   };
 
   std::int32_t ranks;
   std::uint8_t stations, channels;  // CTA b: station b / channels, channel b % channels
   std::uint8_t calls;
-  std::uint8_t groups;         // texts at once: two for those that use roles()
+  std::uint8_t groups;         // concurrent roles: two if the algorithm uses roles()
   std::uint64_t late_scalars;  // bit place_of_buffers(): `scalar` is a device address, read when
                                // the kernel runs
-  const std::uint64_t* done;   // 1 there: nothing is left to do (agree.h); null: all is
-  // Stations, then calls, then a Buffers of every station for each call: many of one or the other.
+  const std::uint64_t* done;   // *done is 1: nothing is left to do (agree.h); null: run all
+  // Stations, then calls, then the Buffers of every station for each call. There may be many
+  // stations or many calls, not both.
   alignas(8) std::byte lists[3632];
 
   RONDO_FN const Station& station(int s) const {
@@ -145,7 +146,7 @@ struct ConnectedArgs {
     return (late_scalars >> place_of_buffers(k, s) & 1) != 0;
   }
 #ifndef __CUDACC__
-  // For who launches, once `stations` and `calls` are set.
+  // For the launching host, after `stations` and `calls` are set.
   Station& station(int s) { return const_cast<Station&>(std::as_const(*this).station(s)); }
   Call& call(int k) { return const_cast<Call&>(std::as_const(*this).call(k)); }
   void put_buffers(int k, int s, const Buffers& of, bool late) {
@@ -161,19 +162,19 @@ struct ConnectedArgs {
 };
 static_assert(sizeof(ConnectedArgs) == 3656 && ConnectedArgs::has_room(kMaxStations, 1));
 
-// A group of threads: one warp runs the text, one tells the peers, the others move data.
+// A group of threads: one warp runs the algorithm, one signals the peers, the others move data.
 inline constexpr unsigned kServiceWarps = 2;
-// Shared memory of a launch, whatever it does.
+// Shared memory of every launch.
 inline constexpr unsigned kConnectedShared = 4096;
-// What bulk copies need beside it (bulk_mover.h): pieces, and barriers behind them.
+// Additional shared memory of bulk copies (bulk_mover.h): pieces, then barriers.
 inline constexpr unsigned kBulkStages = 4;
 inline constexpr unsigned kBulkPiece = 8 << 10;
 inline constexpr unsigned kBulkShared = kBulkStages * kBulkPiece + 128;
-// Most threads a CTA: 96 registers each, or 128 where conversions and scalars need them.
+// Maximum threads per CTA: 96 registers each, or 128 if conversions and scalars need them.
 inline constexpr int kConnectedThreads = 640;
 inline constexpr int kConnectedHeavyThreads = 512;
 
-// Sums and averages that have kernels of their own; one kernel a type does all others.
+// Sums and averages with their own kernels. All other operations of a type share one kernel.
 constexpr bool has_sum_kernel(DataType type, RedOp op) {
   return (op == RedOp::kSum || op == RedOp::kAvg) && is_float(type) && size_of(type) > 1;
 }

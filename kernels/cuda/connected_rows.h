@@ -1,5 +1,5 @@
-// Makes the rows of what runs over connections and by LL push: it serves signed and unsigned
-// integers alike. Included by the .cu files alone.
+// Makes the table rows of the kernels over connections and of LL push. One row serves the signed
+// and the unsigned integer of a width. Included by .cu files only.
 #pragma once
 
 #include <array>

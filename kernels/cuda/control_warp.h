@@ -1,9 +1,9 @@
 // The control warp: the CUDA executor of the Primitives and Links verbs. One warp of a group runs
-// the text; a verb waits for its slots, writes a job for the workers (job_ring.h) and returns.
+// the algorithm. A verb waits for its slots, writes a job for the workers (job_ring.h) and returns.
 //
-// Guarantees: jobs wait for the slots of their own verb alone, while workers move those before; a
-// verb after a failed wait does nothing. Cost of a verb: some forty words of shared memory that one
-// thread reads and writes.
+// Guarantees: a verb waits only for its own slots, while workers move the jobs before it; after a
+// failed wait, verbs do nothing. Cost per verb: one thread reads and writes about forty words of
+// shared memory.
 #pragma once
 
 #include "kernels/cuda/end_lane.h"
@@ -13,30 +13,31 @@
 
 namespace rondo::cuda {
 
-// Elements of the CTA's channel's part of every block; texts see nothing but it.
+// The elements of every block that this CTA's channel moves. The algorithm sees nothing else.
 RONDO_FN inline Slice part_of_cta() { return {read_word(kSliceAt), read_word(kSliceAt + 1)}; }
 
-// What a verb does, besides its chunk.
+// The actions of a verb.
 enum Verb : std::uint32_t {
   kReceives = 1,
   kSends = 2,
   kTakesOwn = 4,  // this rank's input is an operand
-  kKeeps = 8,     // the result goes to the output
+  kKeeps = 8,     // the result is stored in the output
   kIsFinished = 16,
 };
 
-// Indexes + 1 of the ends that a verb may touch, a byte each: two incoming, two outgoing; 0: none.
+// Indexes + 1 of the ends that a verb may use, one byte each: two incoming, two outgoing; 0: none.
 using VerbEnds = std::uint32_t;
 
-// Where elements [at, ...) of the text's buffers lie in the caller's: the channel's part of a block
-// is a part of every block.
+// Converts a position in the algorithm's buffers to one in the caller's: the channel's part of a
+// block is a part of every block.
 RONDO_FN inline std::uint64_t place_of(std::uint64_t at, std::uint64_t block, Slice part) {
   std::uint64_t place = part.begin;
-  for (; at >= part.count; at -= part.count) place += block;  // at most once a rank
+  for (; at >= part.count; at -= part.count) place += block;  // at most once per rank
   return place + at;
 }
 
-// Who waits: of the call that the CTA plays, read where a wait is not over at once.
+// Describes the waiting call for wait_for_end(): the call that the CTA runs. Read only if a wait
+// does not end at once.
 struct PlayedWaiter {
   static RONDO_FN Control* control() { return Played::control(); }
   static RONDO_FN PlayedRecord call() { return {}; }
@@ -44,14 +45,14 @@ struct PlayedWaiter {
   static RONDO_FN NobodyToTell told() { return {}; }
 };
 
-// The job of one verb: written by one thread. Returns false where the CTA has failed.
+// Writes the job of one verb; called by one thread. Returns false if the CTA has failed.
 template <class Math>
 RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds ends,
                                const Chunk& c) {
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
   if (cta_failed()) return false;
   const Protocol protocol = Played::protocol();
-  const bool flagged = protocol != Protocol::kSimple;  // data bring the news of their own arrival
+  const bool flagged = protocol != Protocol::kSimple;  // the data's flags report its arrival
   const unsigned number = ring.next();
   const std::uint32_t job = ring.at(number);
   std::uint64_t peers = 0, step = 0;
@@ -76,7 +77,7 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
     } else if (protocol == Protocol::kLL && (now & 0x7fffffff) < end.slot_count()) {
       how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
     } else if (std::uint64_t* const used = end.used(); used != nullptr) {
-      // The signal warp's fence covers it, by way of the workers.
+      // Ordered by the signal warp's fence, through the workers.
       device::store_relaxed<device::Scope::kSystem>(used + end.next_slot(), c.count * kWidth);
     }
     if (incoming || !flagged) {
@@ -107,8 +108,8 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
   return true;
 }
 
-// One verb, by the whole warp: a job for every slot that its chunk takes. Peers cut chunks alike.
-// Not inlined: texts hold many verbs.
+// Runs one verb, by the whole warp: one job for every slot of its chunk. Peers split chunks
+// equally. Not inlined, because algorithms contain many verbs.
 template <class Math>
 RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t verb, VerbEnds ends,
                                        std::uint64_t in_at, std::uint64_t out_at,
@@ -151,7 +152,7 @@ struct DevicePrimitives {
   }
 };
 
-// Who speaks of ranks: rings say their numbers, trees their positions in the channel's order.
+// How an algorithm identifies ranks: rings by number, trees by position in the channel's order.
 enum class Speak : std::uint8_t { kNumbers, kPositions };
 
 template <class Math, Speak kSpeak>
@@ -168,7 +169,7 @@ struct DeviceLinks {
                       find(kOutgoing, to.first, lane) << 16 |
                       find(kOutgoing, to.second, lane) << 24};
   }
-  // Each group runs one of the texts.
+  // Each thread group runs one of the two functions.
   template <class First, class Second>
   RONDO_FN void roles(const First& first, const Second& second) const {
     if (Group::of_thread(args.groups).number == 0) {

@@ -1,8 +1,8 @@
-// The shared memory of a CTA that plays a channel: its ends, and the jobs of its groups.
+// The shared memory of a CTA that runs a channel: its ends, and the jobs of its groups.
 //
-// A group is a pipeline of three kinds of warps. Its control warp runs the text: for every verb it
-// waits until slots are full or free and writes a job. Workers move the job's data. The signal warp
-// tells the peers. Jobs go from one to the next by a ring (job_ring.h).
+// A group is a pipeline of three kinds of warps. The control warp runs the algorithm: for every
+// verb it waits until slots are full or free and writes a job. Workers move the job's data. The
+// signal warp signals the peers. Jobs pass from one to the next through a ring (job_ring.h).
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
@@ -11,45 +11,46 @@
 
 namespace rondo::cuda {
 
-// A job, in words of 8 bytes. Addresses are 0 where a verb does not touch such a place.
+// A job, in words of 8 bytes. An address is 0 if the verb does not use it.
 enum JobWord : std::uint32_t {
   kFrom,                      // two: slots to read
   kTo = kFrom + 2,            // two: slots to write
   kOwn = kTo + 2,             // this rank's operand
-  kKeep,                      // where the result stays
+  kKeep,                      // address of the stored result
   kCount,                     // elements
-  kHow,                       // bits below
-  kFromFlags,                 // two: LL, LL128: the flags of the incoming slots (LL uses 32 bits)
-  kToFlags = kFromFlags + 2,  // two: and of the outgoing ones
-  kFromPeers = kToFlags + 2,  // ranks behind the incoming slots, 32 bits each
-  kStep,                      // of the first incoming slot
-  kPosts,                     // four pairs: a counter of a peer (or 0), and what it becomes
+  kHow,                       // How bits
+  kFromFlags,                 // two: LL, LL128: flags of the incoming slots (LL uses 32 bits)
+  kToFlags = kFromFlags + 2,  // two: flags of the outgoing slots
+  kFromPeers = kToFlags + 2,  // ranks that send the incoming slots, 32 bits each
+  kStep,                      // step of the first incoming slot
+  kPosts,                     // four pairs: address of a peer's counter (or 0), its new value
   kJobWords = kPosts + 8
 };
 enum How : std::uint32_t {
-  kLast = 1,        // nothing comes after: everybody leaves
+  kLast = 1,        // the last job: all warps leave
   kReduces = 2,     // arithmetic, not only a copy
-  kFinishes = 4,    // an average's last step: it divides
-  kFillsSlot0 = 8,  // LL: whole slots get the new flag, so that no old one remains
+  kFinishes = 4,    // last step of an average: divide
+  kFillsSlot0 = 8,  // LL: the whole slot gets the new flag, so that no old one remains
   kFillsSlot1 = 16,
 };
-// Places for jobs, a group: as many as a connection has slots, which a rank may have filled before
-// a peer has emptied one.
+// Jobs per group: the number of slots of a connection, which a rank may fill before a peer has
+// emptied one.
 inline constexpr unsigned kJobs = 4;
 inline constexpr unsigned kGroups = 2;
 enum JobBarrier : std::uint32_t { kFull, kDone, kFree, kJobBarriers };
 
-// Where things lie, in words, behind those of waits.
+// Positions in words, after the words of waits.
 inline constexpr std::uint32_t kEndWords = sizeof(DeviceEnd) / 8;
 inline constexpr std::uint32_t kEndsAt = kWaitShared / 8;
 inline constexpr std::uint32_t kJobsAt = kEndsAt + kDirections * kEnds * kEndWords;
 inline constexpr std::uint32_t kJobBarriersAt = kJobsAt + kGroups * kJobs * kJobWords;
-inline constexpr std::uint32_t kNumbersAt =  // of the next jobs
+inline constexpr std::uint32_t kNumbersAt =  // numbers of the next jobs
     kJobBarriersAt + kGroups * kJobs * kJobBarriers;
 inline constexpr std::uint32_t kSliceAt =
     kNumbersAt + kGroups;                                 // begin and count of the channel's part
 inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // LaunchCount
-// What the CTA plays (Played): its place in the list, the call, the rank's part in it, the rank.
+// The call that the CTA runs (Played): its index in the list, the call, the rank's buffers, the
+// rank.
 inline constexpr std::uint32_t kNumberAt = kLaunchAt + 2;
 inline constexpr std::uint32_t kCallAt = kNumberAt + 1;
 inline constexpr std::uint32_t kCallWords = sizeof(ConnectedArgs::Call) / 8;
@@ -59,8 +60,7 @@ inline constexpr std::uint32_t kLateAt = kBuffersAt + kBuffersWords;
 inline constexpr std::uint32_t kStationAt = kLateAt + 1;
 inline constexpr std::uint32_t kStationWords = sizeof(ConnectedArgs::Station) / 8;
 inline constexpr std::uint32_t kChannelAt = kStationAt + kStationWords;
-// The order of the ranks on its channel: where it lies (0: rank after rank), and the rank's
-// position.
+// The order of the ranks on the channel: its address (0: rank order), and this rank's position.
 inline constexpr std::uint32_t kOrderAt = kChannelAt + 1;
 inline constexpr std::uint32_t kPositionAt = kOrderAt + 1;
 inline constexpr std::uint32_t kWordsInUse = kPositionAt + 1;
@@ -73,7 +73,7 @@ RONDO_FN inline void write_word(std::uint32_t word, std::uint64_t value) {
   device::store_shared<std::uint64_t>(8 * word, value);
 }
 
-// One end, as it lies in shared memory during a launch.
+// One end, in shared memory during a launch.
 struct EndAt {
   std::uint32_t at;
 
@@ -94,8 +94,8 @@ struct EndAt {
   RONDO_FN std::uint64_t* head() const {
     return reinterpret_cast<std::uint64_t*>(field(offsetof(DeviceEnd, connection.head)));
   }
-  // Where an outgoing end says how many bytes a slot holds, for a net proxy to another host; or
-  // null.
+  // The array in which an outgoing end stores the bytes of each slot, for a net proxy to another
+  // host; or null.
   RONDO_FN std::uint64_t* used() const {
     return reinterpret_cast<std::uint64_t*>(field(offsetof(DeviceEnd, connection.used)));
   }
@@ -127,8 +127,8 @@ RONDO_FN inline EndAt end_at(int direction, int index) {
   return {kEndsAt + static_cast<std::uint32_t>(direction * kEnds + index) * kEndWords};
 }
 
-// The call that the CTA plays and its rank's part in it, as open() has put them into shared memory:
-// in a list they lie at no fixed place, and an address would be another register of every thread.
+// The call that the CTA runs and its rank's buffers, as open() has stored them in shared memory. In
+// a list they have no fixed address, and an address would take another register of every thread.
 struct Played {
   using Call = ConnectedArgs::Call;
   using Buffers = ConnectedArgs::Buffers;
@@ -174,7 +174,7 @@ struct Played {
   }
 };
 
-// The rank at every position of its channel's order. Not inlined: texts look up many.
+// The rank at every position of the channel's order. Not inlined: algorithms use it often.
 struct PlayedOrder {
   RONDO_FN int operator[](int position) const { return rank_at(position); }
   static RONDO_FN RONDO_NO_INLINE int rank_at(int position) {
@@ -183,18 +183,18 @@ struct PlayedOrder {
   }
 };
 
-// Its record, for those who say what they wait for.
+// The call's record, for reports of waits.
 struct PlayedRecord {};
 RONDO_FN inline std::uint64_t record_word(PlayedRecord, unsigned which) {
   return read_word(kCallAt + which);
 }
 static_assert(offsetof(ConnectedArgs::Call, record) == 0);
 
-// The threads of one group: which of them this thread is.
+// This thread's place in its group.
 struct Group {
   unsigned number;
-  unsigned threads;  // of the group
-  unsigned warp;     // of this thread, in the group
+  unsigned threads;  // number of threads of the group
+  unsigned warp;     // index of this thread's warp in the group
 
   static RONDO_FN Group of_thread(unsigned groups) {
     const unsigned threads = device::thread_count() / groups;

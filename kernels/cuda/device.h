@@ -1,21 +1,22 @@
-// The one way in which kernels touch memory and each other: accessors, in our own PTX under nvcc.
+// All accesses of kernels to memory and to other threads: accessor functions, which are inline PTX
+// under nvcc.
 //
-// Under RONDO_SIMT (a host compiler) each is a call of kernels/cuda/simt_hooks.h, so that an
+// Under RONDO_SIMT (a host compiler) each accessor calls kernels/cuda/simt_hooks.h, so that an
 // emulated GPU sees every access. Kernels use nothing else: no dereferenced pointer to global
 // memory, no __shared__ variable (dynamic shared memory is addressed by byte offset), no builtin.
 //
 //   load / store          weak, 1 to 16 bytes, naturally aligned
 //   load_once / ..._once  the same for data that is touched once (evict first)
-//   prefetch              into the cache of the device; what is loaded later is loaded then
+//   prefetch              into the device's cache; a hint only
 //   load_relaxed, load_acquire, store_relaxed, store_release<Scope>   4, 8 or 16 bytes
-//   load_pair / store_pair             16 bytes, relaxed at system scope, whole in halves of 8
-//   bytes
-//   store_line   the same by eight lanes to the 128 bytes of a line, with one instruction of the
-//   warp (null: this lane has none): whole, too, where the path to that memory is so kind
+//   load_pair / store_pair   16 bytes, relaxed at system scope; each half of 8 bytes is atomic
+//   store_line            the same by eight lanes to one 128-byte line, with one warp instruction
+//                         (null: this lane has no part); the line is atomic where the memory path
+//                         makes it so
 //   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope>, barrier, sync_warp, shuffle, ballot,
 //   timer_ns, nap, spin (barriers of fewer threads: device_mbarrier.h)
-// Guarantees: accesses are made in program order by the compiler (all are volatile to it); the
-// device orders them as the PTX memory model says. Cost: the instruction that the name says.
+// Guarantees: the compiler keeps accesses in program order (all are volatile); the device orders
+// them by the PTX memory model. Cost: the instruction in the name.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ struct alignas(16) Vector {
   std::uint32_t word[4];
 };
 
-// 16 bytes of which each half arrives whole.
+// 16 bytes; each half arrives as a whole.
 struct alignas(16) Pair {
   std::uint64_t half[2];
 };

@@ -1,10 +1,10 @@
-// How the CTAs of a direct kernel meet those of other devices that share its work.
+// The barrier between the CTAs of a direct kernel and those of other devices that share its work.
 //
-// Guarantees: after barrier_at_begin() all devices' launches have begun, so what came before them
-// is there to read; after barrier_at_end() all have written what they had to, and read what they
-// will. Counters are only ever raised, and kept in device memory between launches, so that a
-// captured launch can be replayed. false: the call shall end (kernel_wait.h). Cost: a fence, a
-// store to every peer and a wait for theirs; nothing where there is nobody to meet.
+// Guarantees: after barrier_at_begin() the launches of all devices have begun, so data written
+// before them can be read. After barrier_at_end() all devices have finished their reads and writes.
+// Counters only increase, and stay in device memory between launches, so that a captured launch can
+// be replayed. false: the call must end (kernel_wait.h). Cost: a fence, a store to every peer and a
+// wait for their stores; nothing with one device.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -13,8 +13,8 @@
 
 namespace rondo::cuda {
 
-// One thread per peer tells it, and waits for it; another one tells the hosts meanwhile. which:
-// from 1, of the call's meetings.
+// One thread per peer signals it and waits for its signal; meanwhile another thread reports to the
+// hosts. which: number of the barrier in the call, from 1.
 RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const CallRecord& call,
                                           unsigned which) {
   using device::Scope;
@@ -40,8 +40,8 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
   return !cta_failed();
 }
 
-// By all threads, after the last of `meetings` of a call: the next call goes on from there.
-// well: the last one was kept.
+// Called by all threads, after the last of the call's `meetings` barriers: the next call continues
+// from its count. well: the last barrier succeeded.
 RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetings, bool well) {
   if (device::thread_index() != 0) return;
   const unsigned cta = device::cta_index();
@@ -53,7 +53,7 @@ RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetin
   if (well) say_over(barrier.control, static_cast<int>(cta), number);
 }
 
-// Of a launch that meets once: at its begin or at its end.
+// For a launch with one barrier, at its begin or at its end.
 RONDO_FN inline bool barrier_once(const DeviceBarrier& barrier) {
   if (barrier.devices == 1) return true;
   const bool met = meet(barrier, barrier.call, 1);
@@ -72,7 +72,7 @@ RONDO_FN inline bool barrier_at_end(const DeviceBarrier& barrier, const CallReco
   return met;
 }
 
-// CTAs and threads of a launch that do a call: the first ones.
+// The CTAs and threads of a launch that take part in a call: the first ones.
 struct Crew {
   int ctas;
   unsigned threads;
@@ -81,14 +81,14 @@ RONDO_FN inline Crew whole_crew() {
   return {static_cast<int>(device::cta_count()), device::thread_count()};
 }
 
-// What a launch does for each call of its list; any of these may be left out.
+// The work of a launch for each call of its list; each function is optional.
 struct NothingToDo {
-  RONDO_FN void bring_in(int, Crew) const {}  // before the call's barriers,
+  RONDO_FN void bring_in(int, Crew) const {}  // before the call's barriers
   RONDO_FN void work(int, Crew) const {}      // between them,
-  RONDO_FN void take_out(int, Crew) const {}  // and behind
+  RONDO_FN void take_out(int, Crew) const {}  // after them
 };
-// Each listed call between two barriers of its own; without any, all that the launch does. After a
-// wait that has failed there is no next one.
+// Runs each listed call between two barriers of its own; without a list, all work of the launch.
+// After a failed wait no further call runs.
 template <class Work>
 RONDO_FN void meet_for_each(const DeviceBarrier& barrier, const ListedCall* listed, int calls,
                             const Work& work) {

@@ -1,10 +1,10 @@
-// Bulk copies through shared memory (sm_90 and up), in the manner of device.h: PTX under nvcc,
-// hooks of the emulated GPU under RONDO_SIMT. Sizes and places are multiples of 16 bytes.
+// Bulk copies through shared memory (sm_90 and later). As in device.h: PTX under nvcc, hooks of the
+// emulated GPU under RONDO_SIMT. Sizes and addresses are multiples of 16 bytes.
 //
-//   bulk_load(to, from, n, barrier)  global to shared memory; arrives at the barrier,
+//   bulk_load(to, from, n, barrier)  global to shared memory; its end is an arrival at the barrier,
 //                                    an mbarrier (device_mbarrier.h)
-//   bulk_store(to, from, n), bulk_commit()   shared to global memory; a group of stores
-//   bulk_wait<n, reads>()            until at most n newer groups are under way (or: not yet read)
+//   bulk_store(to, from, n), bulk_commit()   shared to global memory; commits a group of stores
+//   bulk_wait<n, reads>()            until at most n newer groups are unfinished (or: still read)
 //   fence_bulk()                     between ordinary accesses and bulk copies of the same bytes
 #pragma once
 
@@ -38,7 +38,7 @@ namespace rondo::device {
 inline constexpr bool kHasBulkCopies = true;
 #define RONDO_BULK(...) asm volatile(__VA_ARGS__)
 #else
-inline constexpr bool kHasBulkCopies = false;  // then nobody may call these
+inline constexpr bool kHasBulkCopies = false;  // these must not be called
 #define RONDO_BULK(...) __trap()
 #endif
 

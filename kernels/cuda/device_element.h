@@ -1,9 +1,9 @@
 // DeviceElement: reduce.h's Element with the conversions that a device has in hardware.
 //
-// Guarantees: the bits of number.h, but for the sign and payload of a NaN, which mean nothing there
-// either. float16 and bfloat16 everywhere; the 8-bit floats from sm_89 on (float8e5m2 is widened as
-// the upper byte of a float16 everywhere); else, and on an emulated GPU, number.h itself. Cost: one
-// or two instructions instead of some ten.
+// Guarantees: the bits of number.h, except for the sign and payload of a NaN, which are unspecified
+// there too. In hardware: float16 and bfloat16 on all devices; the 8-bit floats from sm_89 on
+// (float8e5m2 is widened as the upper byte of a float16 on all). Otherwise, and on an emulated GPU:
+// number.h. Cost: one or two instructions instead of about ten.
 #pragma once
 
 #include "kernels/reduce.h"
@@ -47,7 +47,7 @@ struct DeviceElement<DataType::kFloat8e5m2> : Element<DataType::kFloat8e5m2> {
   }
 #if __CUDA_ARCH__ >= 890
   static __device__ __forceinline__ std::uint8_t from_acc(float value) {
-    std::uint16_t bits;  // infinity becomes the largest value there; here it stays
+    std::uint16_t bits;  // the instruction turns infinity into the max; here it stays
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(value));
     const bool infinite = (number::as_bits(value) & 0x7fffffffu) == 0x7f800000u;
     return static_cast<std::uint8_t>(bits + (infinite ? 1 : 0));
@@ -73,7 +73,7 @@ struct DeviceElement<DataType::kFloat8e4m3> : Element<DataType::kFloat8e4m3> {
 
 #endif
 
-// reduce.h's scaled() by these conversions.
+// reduce.h's scaled() with these conversions.
 template <DataType type>
 RONDO_FN inline auto scaled_on_device(typename Element<type>::Storage value,
                                       typename Element<type>::Storage scalar) {

@@ -1,14 +1,14 @@
-// Barriers of 8 bytes in shared memory at which threads arrive without waiting (mbarriers, sm_80
-// and up), in the manner of device.h: PTX under nvcc, hooks of the emulated GPU under RONDO_SIMT.
+// mbarriers: 8-byte barriers in shared memory at which threads arrive without waiting (sm_80 and
+// later). As in device.h: PTX under nvcc, hooks of the emulated GPU under RONDO_SIMT.
 //
-//   mbarrier_init(at, n) / mbarrier_end(at)  by one thread; phases end with every n-th arrival
-//   mbarrier_arrive(at)                      what this thread did before is ordered before it
-//   mbarrier_over(at, parity)                whether the phase of that parity is over: then what
-//                                            the arriving threads did is there
-//   mbarrier_wait(at, parity)                until it is
-// Guarantees: arrive is a release, over and wait are acquires, of the CTA's scope. Only the phase
-// that runs and the one before can be asked about: they differ in parity. Waits have no deadline:
-// for what ends in any case.
+//   mbarrier_init(at, n) / mbarrier_end(at)  by one thread; every n-th arrival ends a phase
+//   mbarrier_arrive(at)                      releases what this thread did before
+//   mbarrier_over(at, parity)                true if the phase of that parity has ended: then what
+//                                            the arriving threads did is visible
+//   mbarrier_wait(at, parity)                waits until it has ended
+// Guarantees: arrive is a release; over and wait are acquires, at CTA scope. Only the current and
+// the previous phase can be queried: they differ in parity. Waits have no deadline, so use them
+// only for events that always occur.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -54,7 +54,7 @@ __device__ __forceinline__ void mbarrier_arrive(std::uint32_t at) {
 __device__ __forceinline__ bool mbarrier_over(std::uint32_t at, unsigned parity) {
   RONDO_ASK_MBARRIER("mbarrier.test_wait");
 }
-// The same; where the device can, the thread sleeps for a while before it says no.
+// The same; where the device supports it, the thread sleeps for a while before this returns false.
 __device__ __forceinline__ bool mbarrier_over_soon(std::uint32_t at, unsigned parity) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   RONDO_ASK_MBARRIER("mbarrier.try_wait");

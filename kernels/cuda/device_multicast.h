@@ -1,9 +1,9 @@
-// Accesses to multicast memory (NVLS; sm_90 and up), in the manner of device.h: PTX under nvcc,
-// hooks of the emulated GPU under RONDO_SIMT. Relaxed at system scope, 16 bytes at a time.
+// Accesses to multicast memory (NVLS; sm_90 and later). As in device.h: PTX under nvcc, hooks of
+// the emulated GPU under RONDO_SIMT. Relaxed at system scope, 16 bytes at a time.
 //
-//   store_all(at, vector)    to the memory of every device that is bound there
-//   load_sum<type>(at)       the sum of what all hold: float32, or float16 and bfloat16 accumulated
-//                            in float32; in no particular order
+//   store_all(at, vector)    stores to the memory of every device that is bound there
+//   load_sum<type>(at)       the sum of all devices' values: float32, or float16 and bfloat16
+//                            accumulated in float32; in unspecified order
 //   fence_aliases()          between these and ordinary accesses to the same bytes
 #pragma once
 
@@ -35,7 +35,7 @@ inline void fence_aliases() { simt::fence_alias(); }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define RONDO_MULTIMEM(...) asm volatile(__VA_ARGS__)
 #else
-#define RONDO_MULTIMEM(...) __trap()  // nobody may call these
+#define RONDO_MULTIMEM(...) __trap()  // these must not be called
 #endif
 
 __device__ __forceinline__ void store_all(Vector* at, Vector value) {

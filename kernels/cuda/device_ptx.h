@@ -1,4 +1,4 @@
-// The accessors of device.h in PTX (sm_70 and up). Included by device.h alone.
+// The accessors of device.h in PTX (sm_70 and later). Included by device.h only.
 #pragma once
 
 namespace rondo::device {
@@ -8,8 +8,8 @@ __device__ __forceinline__ unsigned thread_count() { return blockDim.x; }
 __device__ __forceinline__ unsigned cta_index() { return blockIdx.x; }
 __device__ __forceinline__ unsigned cta_count() { return gridDim.x; }
 
-// A value that the compiler cannot look through: keeps it from turning one index into a pointer of
-// its own for every array that is indexed with it, each in two registers.
+// Hides a value from the optimizer. Otherwise it would turn one index into a separate pointer, of
+// two registers, for every array that the index is used with.
 __device__ __forceinline__ std::uint64_t opaque(std::uint64_t value) {
   asm volatile("" : "+l"(value));
   return value;
@@ -59,7 +59,7 @@ __device__ __forceinline__ std::size_t global(T* pointer) {
   return __cvta_generic_to_global(const_cast<std::remove_const_t<T>*>(pointer));
 }
 
-// One family of loads or stores: the five widths of one instruction.
+// The five widths of one load or store instruction.
 #define RONDO_PTX_LOADS(name, instruction, ...)                                         \
   template <unsigned bytes>                                                             \
   __device__ __forceinline__ auto name(std::size_t at) {                                \
@@ -262,8 +262,8 @@ __device__ __forceinline__ void store_shared(std::uint32_t offset, T value) {
   *reinterpret_cast<volatile T*>(reinterpret_cast<char*>(rondo_dynamic_shared) + offset) = value;
 }
 
-// Without .aligned, which bar.sync is: the threads of a warp may come one by one, as they do after
-// waits of their own, and warps of different kinds may come from different places.
+// Not .aligned (bar.sync is): the threads of a warp may arrive one by one, as after their own
+// waits, and different kinds of warps may arrive from different code.
 __device__ __forceinline__ void barrier() { asm volatile("barrier.sync 0;" ::: "memory"); }
 __device__ __forceinline__ void sync_warp() {
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
@@ -278,7 +278,7 @@ __device__ __forceinline__ std::uint32_t shuffle(std::uint32_t value, unsigned f
 __device__ __forceinline__ std::uint32_t ballot(bool condition) {
   return __ballot_sync(0xffffffffu, condition);
 }
-// Of a word that is not 0.
+// `word` must not be 0.
 __device__ __forceinline__ unsigned lowest_bit(std::uint32_t word) {
   return static_cast<unsigned>(__ffs(static_cast<int>(word))) - 1;
 }

@@ -1,4 +1,4 @@
-// The accessors of device.h as calls of the emulated GPU. Included by device.h alone.
+// The accessors of device.h as calls of the emulated GPU. Included by device.h only.
 #pragma once
 
 #include <bit>

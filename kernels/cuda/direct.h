@@ -1,13 +1,14 @@
-// The direct kernels: one launch does the whole collective for all ranks of a device, without
-// waits; or one launch on each of several devices that reach each other, which meet before and
-// after (device_barrier.h) and deal the work among them.
+// The direct kernels. Either one launch does the whole collective for all ranks of a device,
+// without waits; or each of several devices that reach each other launches one, with a barrier
+// before and after (device_barrier.h), and they share the work.
 //
-// DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs, of
-// one call or of several; DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place;
-// any alignment and count (16-byte vectors where all pointers of a segment agree modulo 16, single
-// elements elsewhere); no shared memory, no barrier where nobody is met. Cost: every input is read
-// once and every output written once, with 8 independent 16-byte loads in flight per thread (as
-// many as there are inputs, for what is no sum or average of floats).
+// DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs, for
+// one call or several. DirectCopy moves bytes.
+// Guarantees: the bits of reduce.h; safe in place; any alignment and count (16-byte vectors where
+// all pointers of a segment agree modulo 16, else single elements); no shared memory, and no
+// barrier with one device.
+// Cost: every input is read once and every output written once, with 8 independent 16-byte loads in
+// flight per thread (one per input for all but sums and averages of floats).
 #pragma once
 
 #include "kernels/cuda/byte_copy.h"
@@ -21,10 +22,11 @@
 
 namespace rondo::cuda {
 
-// CTAs, of all devices that share the work, are dealt to `groups` kinds of work like cards.
+// The CTAs of all devices that share the work are distributed round robin over `groups` kinds of
+// work.
 struct Deal {
   int group, groups;   // this CTA's kind
-  std::uint64_t step;  // threads that do it
+  std::uint64_t step;  // number of threads of this kind
   std::uint64_t first;
 };
 RONDO_FN inline Deal deal_ctas(int kinds, Crew crew, int devices, int place) {
@@ -38,7 +40,8 @@ RONDO_FN inline Deal deal_ctas(int kinds, Crew crew, int devices, int place) {
           threads * static_cast<std::uint64_t>(cta / groups) + device::thread_index()};
 }
 
-// Of the staging of CTAs of one number: all devices share a segment, or have each their own.
+// The share of this CTA in the staging of the CTAs with its number: the devices share one segment,
+// or each has its own.
 RONDO_FN inline Deal deal_part(int kinds, Crew crew, const DeviceBarrier& barrier) {
   const auto threads = static_cast<std::uint64_t>(crew.threads);
   const auto devices = static_cast<std::uint64_t>(barrier.devices);
@@ -47,15 +50,16 @@ RONDO_FN inline Deal deal_part(int kinds, Crew crew, const DeviceBarrier& barrie
   return {0, 1, threads * devices, threads * place + device::thread_index()};
 }
 
-// Sources that are read as vectors; above, element by element. 8-bit floats with factors would need
-// more registers for 8 than there are, and so would float16 where the arguments are in memory.
+// Maximum number of sources that are read as vectors; more are read element by element. 8-bit
+// floats with factors would need too many registers for 8 sources, and so would float16 if the
+// arguments are in memory.
 constexpr int max_vectors(DataType type, RedOp op, bool stored) {
   const bool narrow = is_float(type) && size_of(type) == 1;
   return op == RedOp::kPreMulSum && (narrow || (stored && type == DataType::kFloat16)) ? 4 : 8;
 }
 
-// stored: its arguments are read from memory (stored_entry_of). Devices that share its work have
-// met before, in the kernel that wrote them (agree.h).
+// stored: the arguments are read from device memory (stored_entry_of). The devices that share the
+// work have had a barrier before, in the kernel that wrote the arguments (agree.h).
 template <DataType type, RedOp op, bool stored = false>
 struct DirectReduce {
   using Args = ReduceArgs;
@@ -69,9 +73,9 @@ struct DirectReduce {
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
   static constexpr int kMaxVectors = max_vectors(type, op, stored);
-  // Whose arithmetic over 8 inputs at once would not stay in registers beside a barrier.
+  // True if the arithmetic of 8 inputs at once does not stay in registers beside a barrier.
   static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
-  // Sums of floats are worth code of their own for 2 inputs, and for several rows of 2 and of 4.
+  // Sums of floats have their own code for 2 inputs, and for several rows of 2 and of 4.
   static constexpr bool kUsual = has_sum_kernel(type, op);
   static constexpr int kRows = 8;  // vectors in flight per thread, of 2 or 4 inputs
 
@@ -95,7 +99,7 @@ struct DirectReduce {
       if (args.slice != 0) move_staged(args, k, crew, false);
     }
   };
-  // Between the rank's own buffers of a call and its staging.
+  // Copies between the rank's own buffers of a call and its staging.
   static RONDO_FN void move_staged(const Args& args, int k, Crew crew, bool in) {
     const StagedCall& call = args.staged[k];
     const Part part = part_of_cta(args.count[k], call.part);
@@ -111,7 +115,7 @@ struct DirectReduce {
     copy_parts(in ? own : staging, in ? own_step : step, in ? staging : own, in ? step : own_step,
                in ? args.segments : 1, part.count * sizeof(T), crew.threads);
   }
-  // A kind of work: a segment of a call.
+  // One kind of work is one segment of a call.
   static RONDO_FN void run_dealt(const Args& args, int first, int calls, Crew crew) {
     const int kinds = stored ? args.segments : calls * args.segments;
     const bool staged = is_staged(args);
@@ -128,18 +132,18 @@ struct DirectReduce {
   }
 
   const Args& args;
-  std::uint64_t offset;  // of the segment in the inputs
+  std::uint64_t offset;  // offset of the segment in the inputs
   int segment;
   int call_of_list;
 
-  // A list is the launcher's: stored arguments hold one call.
+  // Stored arguments hold one call; only launches have lists.
   RONDO_FN int call() const { return stored ? 0 : call_of_list; }
   RONDO_FN std::uint64_t count() const {
     const std::uint64_t all = args.count[call()];
     return is_staged(args) ? part_of_cta(all, args.staged[call()].part).count : all;
   }
   static RONDO_FN bool is_staged(const Args& args) { return !stored && args.slice != 0; }
-  // Where the CTA's slice of staging begins, and of outputs that are none: 0.
+  // Begin of the CTA's slice of staging; 0 if nothing is staged.
   static RONDO_FN std::uint64_t slice_at(const Args& args) {
     return stored ? 0 : device::cta_index() * args.slice;
   }
@@ -154,8 +158,8 @@ struct DirectReduce {
   }
   RONDO_FN T* output(int t) const { return static_cast<T*>(args.output[t]); }
 
-  // PreMulSum's factor of source s, for all others nothing. Not kept over a loop: too many
-  // registers.
+  // PreMulSum: the factor of source s; unused otherwise. Not kept over a loop: it would take too
+  // many registers.
   RONDO_FN T factor(int s) const {
     if (op != RedOp::kPreMulSum || s >= args.sources) return T{};
     const std::uint64_t bits = device::opaque(args.scalar[place_of(s)]);
@@ -196,7 +200,7 @@ struct DirectReduce {
     run_elements(head, head + vectors * kPerVector, deal);
   }
 
-  // All elements but those of [from, to), one by one.
+  // All elements except [from, to), one by one.
   RONDO_FN void run_elements(std::uint64_t from, std::uint64_t to, const Deal& deal) const {
     const std::uint64_t elements = count() - (to - from);
     RONDO_NO_UNROLL
@@ -211,8 +215,8 @@ struct DirectReduce {
     }
   }
 
-  // `vectors` vectors from element `head` on. A warp takes `unroll` rows of 32 at a time, and reads
-  // all of them before any arithmetic.
+  // `vectors` vectors from element `head` on. A warp takes `unroll` rows of 32 at a time and reads
+  // them all before any arithmetic.
   template <int leaves, int unroll>
   RONDO_FN void run_vectors(std::uint64_t head, std::uint64_t vectors, const Deal& deal) const {
     constexpr std::uint64_t kAtOnce = unroll * device::kWarp;
@@ -236,7 +240,7 @@ struct DirectReduce {
     for (int s = 0; s < leaves; ++s) {
       RONDO_UNROLL
       for (int u = 0; u < unroll; ++u) {
-        loaded[u][s] = device::Vector{};  // else a register that no path writes stays live
+        loaded[u][s] = device::Vector{};  // otherwise an unwritten register stays live
         if (s < args.sources)
           loaded[u][s] = device::load_once(vector_at(begin_of(s) + from) + u * device::kWarp);
       }

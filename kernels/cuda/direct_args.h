@@ -1,10 +1,10 @@
-// What the direct kernels are told: all ranks of one device, in one launch without waits.
+// Arguments of the direct kernels: all ranks of one device, in one launch without waits.
 //
 // Several devices that reach each other may share one call's work: each launches the kernel with
-// the same arguments but for its DeviceBarrier.
+// the same arguments except for its DeviceBarrier.
 //
 // Plain structs, read by host and device. Counts are elements, sizes bytes, pointers device
-// addresses. At most 4 KiB, the least that every driver takes as kernel arguments.
+// addresses. At most 4 KiB, the kernel argument size that every driver accepts.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 namespace rondo::cuda {
 
 inline constexpr int kMaxDirectRanks = 64;
-// Most threads a CTA, and CTAs that a multiprocessor shall hold: 96 registers a thread.
+// Maximum threads per CTA, and CTAs per multiprocessor (kDirectCtas): 96 registers a thread.
 inline constexpr int kDirectThreads = 320;
-// Conversions and scalars need registers of their own: 128 a thread.
+// The same for conversions and scalars, which need more registers: 128 a thread.
 inline constexpr int kDirectHeavyThreads = 256;
 constexpr bool is_heavy(DataType type, RedOp op) {
   return op == RedOp::kPreMulSum || (is_float(type) && size_of(type) == 1);
@@ -25,62 +25,63 @@ inline constexpr int kDirectCtas = 2;
 
 struct Control;  // connected_args.h
 
-// Where CTA c of a kernel meets CTA c of the same kernel on other devices: before it touches any
-// buffer and after it has. All launches of a call have equally many CTAs, resident at once.
+// The barrier between CTA c of a kernel and CTA c of the same kernel on other devices: before it
+// touches any buffer and after its last access. All launches of a call have the same number of
+// CTAs, all resident at once.
 inline constexpr int kMaxBarrierDevices = 8;  // devices
-inline constexpr int kBarrierCtas = 64;       // most of a launch
+inline constexpr int kBarrierCtas = 64;       // maximum per launch
 struct DeviceBarrier {
-  std::int32_t devices = 1;                 // that meet; 1: there is nobody to meet
-  std::int32_t place = 0;                   // of this device
-  std::uint64_t* barriers;                  // by CTA: how often it has met, ever
-  std::uint64_t* told[kMaxBarrierDevices];  // in each device's memory: [CTA][place] said so
+  std::int32_t devices = 1;                 // number that take part; 1: no barrier
+  std::int32_t place = 0;                   // index of this device
+  std::uint64_t* barriers;                  // by CTA: total number of barriers
+  std::uint64_t* told[kMaxBarrierDevices];  // in each device's memory: signals, [CTA][place]
   Control* control;
-  std::uint64_t* launches;                // by CTA, of any kind; null: no host wants to know
-  CallRecord call;                        // to report what a kernel waits for
-  std::int32_t rank[kMaxBarrierDevices];  // one of each device
+  std::uint64_t* launches;                // by CTA, of any kind; null: no report to a host
+  CallRecord call;                        // for reports of what a kernel waits for
+  std::int32_t rank[kMaxBarrierDevices];  // one rank of each device
 };
-// A call of a list whose calls meet one by one, each as if it were alone in its launch: ranks of
-// several processes may launch such a list, or parts of it, or call by call.
+// A call of a list whose calls have separate barriers, each as if it were alone in its launch. So
+// ranks of several processes may launch the whole list, parts of it, or one call at a time.
 struct ListedCall {
-  CallRecord record;            // to report what a kernel waits for
-  std::uint16_t ctas, threads;  // of the launch, the first: those that it would have alone
-  std::uint16_t end_item;       // of copies: behind its items
+  CallRecord record;            // for reports of what a kernel waits for
+  std::uint16_t ctas, threads;  // the first ones of the launch, the same as if launched alone
+  std::uint16_t end_item;       // copies: end of its items
 };
-// A rank's own side of a call whose inputs and outputs pass through staging that all devices reach:
-// a CTA brings in and takes out the parts of its blocks on which CTAs of its number work, and
-// nobody else touches its slice of staging. So CTAs are ordered by their own barriers alone, in
-// whatever lists ranks launch their calls.
+// A rank's own buffers in a call whose data passes through staging that all devices reach. A CTA
+// copies in and out the parts of the blocks on which CTAs with its number work. No other CTA of the
+// device touches its slice of staging. So the CTAs' own barriers are the only order needed,
+// whatever lists the ranks launch their calls in.
 struct StagedCall {
-  const void* send;    // null: nothing is brought in
-  void* receive;       // null: nothing is taken out
-  std::uint64_t part;  // elements (copies: bytes) of a block that a CTA does
+  const void* send;    // null: nothing is copied in
+  void* receive;       // null: nothing is copied out
+  std::uint64_t part;  // elements (copies: bytes) per block and CTA
 };
-// Shared memory that the waits of a CTA use (kernel_wait.h): where it begins. All that a launch
-// that meets needs.
+// Shared memory used by the waits of a CTA (kernel_wait.h), from offset 0. A launch with barriers
+// needs no more.
 inline constexpr unsigned kWaitShared = 32;
 inline constexpr unsigned kBarrierShared = kWaitShared;
 
-// A list of calls of one kind, none of which touches what another one writes. Of call c, reduces
-// the `sources` inputs from input[c * sources] on in reduce.h's tree order over their places.
-// Segment k in [0, segments) lies at input + k * count. scattered: segment k goes to output k of
-// the call (reduce-scatter); else the one segment goes to all of its outputs, from output[c *
-// targets] on. Each position is read by the thread that writes it, inputs first: an output may be
-// an input. slice: inputs and outputs are staging, of which CTA c has `slice` elements from
-// c * slice on: its part of each segment, one after the other.
+// A list of calls of one kind. No call may touch what another call writes. Call c reduces the
+// `sources` inputs from input[c * sources] on, in reduce.h's tree order over their indexes. Segment
+// k in [0, segments) begins at input + k * count. scattered: segment k goes to output k of the call
+// (reduce-scatter); else the only segment goes to all of its outputs, from output[c * targets] on.
+// The thread that writes a position also reads it, inputs first, so an output may be an input.
+// slice: inputs and outputs are staging; CTA c uses `slice` elements from c * slice on for its
+// parts of the segments, one after another.
 inline constexpr int kMaxReductions = 32;
 struct ReduceArgs {
-  std::int32_t calls;  // with arguments in device memory: 1, whatever stands here
+  std::int32_t calls;  // arguments in device memory: always 1, this field is ignored
   std::int32_t sources, targets, segments;
   std::int32_t ranks;  // avg divides by it
   bool scattered;
-  bool one_by_one;  // calls meet as `listed` says; else all of them together
+  bool one_by_one;  // each call has the barriers in `listed`; else one pair for all
   const void* input[kMaxDirectRanks];
   void* output[kMaxDirectRanks];
-  // PreMulSum: input i is multiplied by scalar[i], or by what is at that device address where bit
-  // i of late_scalars is set (read when the kernel runs).
+  // PreMulSum: input i is multiplied by scalar[i], or, if bit i of late_scalars is set, by the
+  // value at that device address (read when the kernel runs).
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMaxDirectRanks];
-  std::uint64_t count[kMaxReductions];  // of each call
+  std::uint64_t count[kMaxReductions];  // elements of each call
   ListedCall listed[kMaxReductions];
   std::uint64_t slice;  // 0: not staged
   StagedCall staged[kMaxReductions];
@@ -92,7 +93,7 @@ inline constexpr int kMaxCopies = 64;
 inline constexpr int kMaxCopyTargets = 256;
 inline constexpr int kMaxListedCopies = 14;  // calls
 
-// Copies item after item, each to one or several places. An item's target may be its source.
+// Copies items one after another, each to one or more targets. A target may be the source.
 struct CopyArgs {
   struct Item {
     const void* from;
@@ -102,20 +103,20 @@ struct CopyArgs {
   std::int32_t items, all_targets;
   Item item[kMaxCopies];
   void* target[kMaxCopyTargets];
-  std::int64_t calls;  // that meet one by one; 0: all items together
+  std::int64_t calls;  // with separate barriers; 0: all items together
   ListedCall listed[kMaxListedCopies];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(CopyArgs) <= 4096);
 
-// Copies between ranks through staging (staged_copy.h). Place and rank are the same.
+// Copies between ranks through staging (staged_copy.h). A rank's number equals its place.
 inline constexpr int kMaxStagedCopies = 64;  // calls
 struct StagedCopyArgs {
   std::byte* input[kMaxBarrierDevices];  // staging of each rank
   std::byte* output[kMaxBarrierDevices];
-  std::uint64_t slice;  // bytes of a CTA
+  std::uint64_t slice;  // bytes per CTA
   std::int64_t calls;
-  std::uint64_t bytes[kMaxStagedCopies];  // of a block of each call
+  std::uint64_t bytes[kMaxStagedCopies];  // size of a block of each call
   ListedCall listed[kMaxStagedCopies];
   StagedCall staged[kMaxStagedCopies];
   DeviceBarrier barrier;

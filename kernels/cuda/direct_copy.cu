@@ -1,4 +1,4 @@
-// The direct copies: bytes, whatever the type, with arguments of a launch or in device memory, and
+// The direct copies: bytes of any type, with launch arguments or arguments in device memory, and
 // through staging.
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/kernel_rows.h"

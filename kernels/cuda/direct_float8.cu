@@ -1,4 +1,4 @@
-// Direct kernels of floats of 8 bits.
+// Direct kernels of 8-bit floats.
 #include "kernels/cuda/direct_rows.h"
 
 namespace rondo::cuda {

@@ -1,4 +1,4 @@
-// Direct kernels of floats of 16 bits and more.
+// Direct kernels of floats of 16 bits or more.
 #include "kernels/cuda/direct_rows.h"
 
 namespace rondo::cuda {

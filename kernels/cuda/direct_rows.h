@@ -1,7 +1,7 @@
-// Makes the rows of the direct kernels. Included by the .cu files alone.
+// Makes the table rows of the direct kernels. Included by .cu files only.
 //
-// Integers of one width share the kernels whose bits do not depend on the sign: the unsigned type
-// has all operations, the signed one min, max and avg.
+// Integers of one width share the kernels whose results do not depend on the sign: the unsigned
+// type has all operations, the signed one only min, max and avg.
 #pragma once
 
 #include <array>

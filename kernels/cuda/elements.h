@@ -1,5 +1,5 @@
-// Elements inside of a 16-byte vector, by bit operations: every index is a constant after
-// unrolling, so that a vector stays in four registers.
+// Access to the elements of a 16-byte vector with bit operations. After unrolling every index is a
+// constant, so a vector stays in four registers.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ RONDO_FN inline T get_element(const device::Vector& vector, int index) {
   }
 }
 
-// Into a vector whose element `index` is zero.
+// Element `index` of the vector must be zero before.
 template <class T>
 RONDO_FN inline void put_element(device::Vector& vector, int index, T value) {
   const std::uint64_t bits = to_bits(value);

@@ -1,5 +1,5 @@
-// What DeviceEnd::lane holds: the connection's lane, and the position of the peer in the order of
-// the channel, by which trees know it; rings know it by its number.
+// The encoding of DeviceEnd::lane: the connection's lane, and the peer's position in the channel's
+// order. Trees find the end by position; rings find it by the peer's number.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// How the control warp waits for a slot of a connection: for the other end's counter.
+// The control warp's wait for a slot of a connection, that is for the other end's counter.
 //
-// Guarantees: after it the slot's data, or its room, may be used by the whole CTA once it has met.
-// Cost: a load where the counter is known to be far enough; else kernel_wait.h's.
+// Guarantees: after the wait and a barrier of the CTA, the whole CTA may use the slot's data, or
+// its space. Cost: one load if the counter is known to be high enough; else the cost in
+// kernel_wait.h.
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
@@ -9,14 +10,14 @@
 
 namespace rondo::cuda {
 
-// Whether the end may go on, by what its rank knows of the other end's counter.
+// True if the end may continue, according to the newest known value of the other end's counter.
 RONDO_FN inline bool may_go_on(EndAt end, bool incoming) {
   const std::uint64_t step = end.step();
   if (incoming) return end.known() > step;
   return step < end.slot_count() || end.known() > step - end.slot_count();
 }
 
-// The same by the counter itself, which is known from then on.
+// The same, but loads the counter and stores its value as known.
 RONDO_FN inline bool learns_to_go_on(EndAt end, bool incoming) {
   using device::Scope;
   const std::uint64_t needed = incoming ? end.step() + 1 : end.step() + 1 - end.slot_count();
@@ -26,8 +27,8 @@ RONDO_FN inline bool learns_to_go_on(EndAt end, bool incoming) {
   return true;
 }
 
-// Until the end's counter has come so far; whether it has. waiter: who waits, for reports:
-// control(), call(), channel(), told() (wait_until()).
+// Waits until the end's counter is high enough. False if the wait failed. waiter: the context for
+// reports, with control(), call(), channel(), told() (wait_until()).
 template <class Waiter>
 RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const Waiter& waiter) {
   using device::Scope;

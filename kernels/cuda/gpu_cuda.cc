@@ -1,5 +1,5 @@
 // The table of CUDA calls, filled with the real ones: static cudart, and driver entry points that
-// are asked for by name and version, so that the library loads where there is no driver.
+// are looked up by name and version, so that the library loads without a driver.
 #include "kernels/cuda/gpu_cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -33,7 +33,7 @@ static_assert(static_cast<int>(GpuAttribute::kPosixHandles) ==
 static_assert(static_cast<int>(GpuMemory::kManaged) == cudaMemoryTypeManaged);
 static_assert(sizeof(GpuIpcHandle) == sizeof(cudaIpcMemHandle_t));
 
-// Leaves no error behind for the program's own cudaGetLastError().
+// Clears the error, so that the program's own cudaGetLastError() does not see it.
 GpuError clean(cudaError_t error) {
   if (error != cudaSuccess) cudaGetLastError();
   return error;
@@ -88,13 +88,13 @@ GpuError unregister_host(void* pointer) { return clean(cudaHostUnregister(pointe
 GpuError host_device_pointer(void** on_device, void* on_host) {
   return clean(cudaHostGetDevicePointer(on_device, on_host, 0));
 }
-// Device memory in one question. Whatever else it is (rare), and threads without a context, by the
-// runtime.
+// Identifies device memory with one driver call. Other memory (rare), and threads without a
+// context, use the runtime.
 GpuError pointer_info(GpuPointer* info, const void* pointer) {
   unsigned kind = 0, managed = 0;
   int device = -1;
   CUdeviceptr on_device = 0, base = 0;
-  // Legacy CUDA IPC takes what cudaMalloc gave, and nothing else.
+  // Legacy CUDA IPC accepts only memory from cudaMalloc.
   unsigned of_malloc = 0;
   std::size_t bytes = 0;
   CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
@@ -119,7 +119,7 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
   if (error != cudaSuccess) return clean(error);
   *info = {static_cast<GpuMemory>(found.type), found.device, found.devicePointer,
            found.hostPointer};
-  // The driver was asked before the runtime gave the thread a context, or knows no such question.
+  // The driver call failed: the thread had no context yet, or the driver lacks an attribute.
   if (info->kind == GpuMemory::kDevice &&
       driver().pointer_attribute(&of_malloc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                  reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS)

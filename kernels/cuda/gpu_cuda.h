@@ -1,4 +1,4 @@
-// Driver functions behind the real table of CUDA calls. For gpu_cuda.cc and gpu_cuda_driver.cc.
+// Driver functions used by the real table of CUDA calls. For gpu_cuda.cc and gpu_cuda_driver.cc.
 #pragma once
 
 #include <cuda.h>
@@ -42,7 +42,7 @@ struct Driver {
 };
 
 const Driver& driver();
-const char* load_driver();  // the name of a function that the driver lacks, or nullptr
+const char* load_driver();  // name of a function that the driver lacks, or nullptr
 void fill_vmm(GpuApi& api);
 void fill_direct(GpuApi& api);
 void fill_multicast(GpuApi& api);

@@ -7,7 +7,7 @@ namespace {
 
 Driver the_driver{};
 
-// CUDA 12.0's meaning of every function: the oldest driver that the static runtime accepts.
+// The CUDA 12.0 version of every function: the oldest driver that the static runtime accepts.
 constexpr unsigned kDriverVersion = 12000;
 constexpr unsigned kMulticastVersion = 12010;
 
@@ -22,8 +22,8 @@ bool find(F& function, const char* name, unsigned version = kDriverVersion) {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess;
 }
 
-// Device memory of one device that can be handed on as a file descriptor, and that adapters may
-// read and write where the device lets them.
+// Device memory of one device that can be exported as a file descriptor, and that adapters may read
+// and write if the device supports it.
 CUmemAllocationProp shareable(int device) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -72,7 +72,7 @@ const char* load_driver() {
 #undef RONDO_FIND
   if (!find(d.range_handle, "cuMemGetHandleForAddressRange")) d.range_handle = nullptr;
   if (!find(d.flush_direct, "cuFlushGPUDirectRDMAWrites")) d.flush_direct = nullptr;
-  // What fill_multicast() looks at is found last.
+  // The member that fill_multicast() checks is found last.
   if (!find(d.multicast_granularity, "cuMulticastGetGranularity", kMulticastVersion) ||
       !find(d.multicast_create, "cuMulticastCreate", kMulticastVersion) ||
       !find(d.multicast_add, "cuMulticastAddDevice", kMulticastVersion) ||

@@ -1,11 +1,11 @@
-// What a job does to its data: nothing (CopyMath), sums of one type (SumMath), or whatever
-// operation the call names (AnyMath, any_math.h).
+// The arithmetic of a job: none (CopyMath), sums of one type (SumMath), or the operation that the
+// call names (AnyMath, any_math.h).
 //
-// A Math is made by every thread, from the call. combine_*() take the operands of a reduction in
-// order, (first + own) + second, and give the result of one vector, of one line's 8 bytes or of one
-// element: accumulated in reduce.h's type, rounded once, as the host's executor does. `last` marks
-// the result of an average that stays: it is divided then. combine_ranks() takes 8 bytes of every
-// rank, in tree order; scale_own() prepares a rank's own, where the operation says so.
+// Every thread makes a Math from the call. combine_*() take the operands of a reduction in order,
+// (first + own) + second, and return the result of one vector, of 8 bytes of a line, or of one
+// element. They accumulate in reduce.h's type and round once, as the host's executor does. `last`
+// marks the stored result of an average, which is then divided. combine_ranks() takes 8 bytes of
+// every rank, in tree order. scale_own() scales a rank's own data if the operation requires it.
 #pragma once
 
 #include "kernels/cuda/device_element.h"
@@ -17,13 +17,13 @@
 
 namespace rondo::cuda {
 
-// One rank's factor: `scalar`, or what lies there.
+// One rank's factor: `scalar`, or the value at that address if `late`.
 struct Factor {
   std::uint64_t scalar;
   bool late;
 };
 
-// Operands of a job, and which of them is the rank's own.
+// Index of the rank's own operand among a job's operands.
 constexpr int place_of_own(int sources) { return sources == 1 ? 0 : 1; }
 
 struct CopyMath {
@@ -34,7 +34,7 @@ struct CopyMath {
   }
 };
 
-// Sums and averages. An average's factor is the one of reduce.h: one multiplication at the end.
+// Sums and averages. An average multiplies once at the end, by reduce.h's factor.
 template <DataType type>
 struct SumMath {
   using E = DeviceElement<type>;
@@ -42,13 +42,13 @@ struct SumMath {
   using Acc = typename E::Acc;
   using Sum = Reduction<RedOp::kSum>;
   static constexpr bool kReduces = true, kScales = false, kHeavy = false;
-  // Vectors in flight per thread and operand of two: what fits into the registers.
+  // Vectors in flight per thread and operand (of two): as many as registers allow.
   static constexpr int kRows = type == DataType::kFloat32   ? shapes::kSumRows
                                : type == DataType::kFloat16 ? 2
                                                             : 4;
   static constexpr int kPerVector = sizeof(device::Vector) / sizeof(T);
 
-  Acc inverse;  // averages: of the number of ranks; sums: one
+  Acc inverse;  // averages: 1 / number of ranks; sums: 1
 
   static RONDO_FN SumMath of(const CallRecord& call, int ranks, Factor /*factor*/) {
     if constexpr (is_float(type))

@@ -1,13 +1,13 @@
-// The ring of jobs that the warps of a group hand on: control warp -> workers -> signal warp, and a
-// job's place back to the control warp.
+// The ring of jobs between the warps of a group: control warp -> workers -> signal warp, and each
+// entry back to the control warp.
 //
-// Three barriers in shared memory a place say how far its job is: `full` (it is written), `done` (a
-// warp of workers has done its part; all have), `free` (the peers have been told). So nobody waits
-// for all others: the control warp may be kJobs ahead of the signal warp, each warp of workers goes
-// on to the next job by itself, and a fence of the signal warp holds up nobody. Jobs are numbered
-// from 0 over a launch. Guarantees: what a warp did in a job is visible to those that wait for the
-// job. Cost: for the control warp and the signal warp two waits and an arrival a job, for a worker
-// a wait and, by one lane of its warp, an arrival.
+// Each ring entry has three barriers in shared memory that show the state of its job: `full` (it is
+// written), `done` (each warp of workers arrives when its part is done), `free` (the peers were
+// signalled). So no warp waits for all others: the control warp may be kJobs ahead of the signal
+// warp, each worker warp continues to the next job by itself, and a fence of the signal warp delays
+// no other warp. Jobs are numbered from 0 in a launch. Guarantees: what a warp did in a job is
+// visible to the warps that wait for the job. Cost per job: two waits and one arrival for the
+// control warp and the signal warp; one wait for a worker, and one arrival by one lane of its warp.
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
@@ -18,7 +18,7 @@ namespace rondo::cuda {
 struct JobRing {
   Group group;
 
-  // By all threads, before a barrier. workers: threads of each group.
+  // By all threads, before a barrier. workers: worker threads of each group.
   static RONDO_FN void begin(unsigned workers) {
     const unsigned index = device::thread_index();
     if (index < kGroups) write_word(kNumbersAt + index, 0);
@@ -27,18 +27,19 @@ struct JobRing {
     device::mbarrier_init(8 * (kJobBarriersAt + index), counts_warps ? workers / device::kWarp : 1);
   }
 
-  // By one lane of the control warp: the number of the next job, whose place is free.
+  // By one lane of the control warp: returns the number of the next job, once its entry is free.
   RONDO_FN unsigned next() const {
     const auto number = static_cast<unsigned>(read_word(kNumbersAt + group.number));
     if (number >= kJobs) device::mbarrier_wait(barrier(number, kFree), parity(number - kJobs));
     return number;
   }
-  // The same lane, once it has written the job.
+  // By the same lane, after it has written the job.
   RONDO_FN void publish(unsigned number) const {
     write_word(kNumbersAt + group.number, number + 1);
     device::mbarrier_arrive(barrier(number, kFull));
   }
-  // By the control warp, after all jobs of a call: the others go on to the next call, or leave.
+  // By the control warp, after all jobs of a call: the other warps continue with the next call, or
+  // leave.
   RONDO_FN void publish_last() const {
     if (device::lane_index() == 0) {
       const unsigned number = next();
@@ -64,7 +65,7 @@ struct JobRing {
     device::mbarrier_wait(barrier(number, kDone), parity(number));
     return at(number);
   }
-  // Of one of the kJobs numbers that begin with the first that is not given back.
+  // `number` must be one of the kJobs numbers from the first job that was not given back.
   RONDO_FN bool is_done(unsigned number) const {
     return device::mbarrier_over(barrier(number, kDone), parity(number));
   }

@@ -1,12 +1,12 @@
-// Where the rows of the kernels are made. One .cu has what is alike, of many types: a fat binary
-// compresses each .cu by itself, so kernels that differ by their type alone are to stand together.
+// Functions that return the table rows of the kernels. Kernels that differ only by type should be
+// in the same .cu file: a fat binary compresses each .cu file separately.
 #pragma once
 
 #include "kernels/cuda/kernels.h"
 
 namespace rondo::cuda {
 
-// Of one type; rows without a name do not exist.
+// The rows of one type; rows without a name do not exist.
 struct DirectRows {
   KernelEntry row[kRedOps];     // direct
   KernelEntry stored[kRedOps];  // the same with arguments in device memory
@@ -16,9 +16,9 @@ struct ConnectedRows {
   KernelEntry ll_push;    // by LL push
 };
 
-// Of the types that each is for; without a name for others.
+// Each function serves some types; for others the row has no name.
 const DirectRows& rows_of_integers(DataType type);
-const DirectRows& rows_of_floats(DataType type);  // of 16 bits and more
+const DirectRows& rows_of_floats(DataType type);  // 16 bits and more
 const DirectRows& rows_of_float8(DataType type);
 const ConnectedRows& rows_of_sums(DataType type);
 const ConnectedRows& rows_of_any(DataType type);
@@ -32,6 +32,6 @@ const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_ll_push_copy();
 const KernelEntry& row_of_messages();
-const KernelEntry& row_of_multicast(int row);  // as kernels.h counts them
+const KernelEntry& row_of_multicast(int row);  // row: kernel number - kFirstMulticastKernel
 
 }  // namespace rondo::cuda

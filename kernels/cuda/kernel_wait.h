@@ -1,15 +1,16 @@
-// How kernels wait: a spin that looks at its CTA's words every thousand turns. One thread of the
-// CTA, the poller, looks at the host's words for all.
+// How kernels wait: a thread spins and checks its CTA's words every thousand iterations. One thread
+// of the CTA, the poller, checks the host's words for all.
 //
-// The first words of shared memory belong to the waits of a CTA. A wait that goes on for long
-// becomes the poller where there is none, and stops being it when it ends. A wait that has gone on
-// for longer than the limit becomes it in any case, so that Control names it. Places are taken by
-// plain stores: for a moment two threads may look, which does no harm.
+// The first words of shared memory belong to the waits of a CTA. A long wait becomes the poller if
+// there is none, and stops being it when it ends. A wait longer than the limit becomes the poller
+// in any case, so that Control names it. The role is taken with plain stores: for a moment two
+// threads may poll, which is harmless.
 //
-// Guarantees: ends soon after the host has set Control::abort, and after Control::limit_ns without
-// what it waits for; then Control says what it waited for. After one wait of a CTA has failed all
-// others of it fail, too. Cost while the wait is short: one counter. While it is long: a CTA reads
-// two words of host memory every thousand turns, however many of its threads wait.
+// Guarantees: a wait ends soon after the host has set Control::abort. It also ends after
+// Control::limit_ns without its condition; then Control describes the wait. After one wait of a CTA
+// has failed, all its other waits fail too. Cost of a short wait: one counter. Cost of a long wait:
+// each CTA reads two words of host memory every thousand iterations, for any number of waiting
+// threads.
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
@@ -17,14 +18,14 @@
 
 namespace rondo::cuda {
 
-// On an emulated GPU a turn is a switch between threads that all wait: dear enough by itself.
+// On an emulated GPU one iteration is a switch between waiting threads, so it is expensive.
 #ifdef RONDO_SIMT
 inline constexpr unsigned kTurnsBetweenLooks = 20;
 #else
 inline constexpr unsigned kTurnsBetweenLooks = 1000;
 #endif
 
-// What a wait is for.
+// The condition that a wait is for.
 struct Awaited {
   int channel;
   int peer;
@@ -32,8 +33,8 @@ struct Awaited {
   bool room;
 };
 
-// The CTA's words: whether a wait has failed; the poller, as 2 * (its thread + 1) + 1 where it has
-// waited for too long, or 0; the limit that it has read.
+// The CTA's words: whether a wait has failed; the poller, as 2 * (its thread + 1), plus 1 if it has
+// exceeded the limit, or 0; the limit that the poller has read.
 enum WaitWord : std::uint32_t { kFailedAt = 0, kPollerAt = 8, kLimitAt = 16 };
 static_assert(kLimitAt + 8 <= kWaitShared);
 
@@ -43,22 +44,21 @@ RONDO_FN inline std::uint64_t wait_word(WaitWord at) {
 RONDO_FN inline void set_wait_word(WaitWord at, std::uint64_t value) {
   device::store_shared<std::uint64_t>(at, value);
 }
-// By one thread, before a barrier that comes before all waits.
+// By one thread, before a barrier that precedes all waits.
 RONDO_FN inline void begin_waits() {
   set_wait_word(kFailedAt, 0);
   set_wait_word(kPollerAt, 0);
   set_wait_word(kLimitAt, 0);
 }
-// A failed CTA neither moves nor posts anything more. Seeing it late does no harm.
+// A failed CTA neither moves nor signals anything more. Reading this late is harmless.
 RONDO_FN inline bool cta_failed() { return wait_word(kFailedAt) != 0; }
 RONDO_FN inline void fail_cta() { set_wait_word(kFailedAt, 1); }
 
-// Word by word: a copy of the record would be read byte by byte.
+// Read by words: the compiler would copy the record byte by byte.
 RONDO_FN inline std::uint64_t record_word(const CallRecord& call, unsigned which) {
   return reinterpret_cast<const std::uint64_t*>(&call)[which];
 }
-// What says which call a wait is of: the record, or anything of which record_word() makes its
-// words.
+// Call: the record of the waiting call, or any type for which record_word() returns the words.
 template <class Call>
 RONDO_FN inline void write_record(CallRecord* at, const Call& call) {
   auto* const to = reinterpret_cast<std::uint64_t*>(at);
@@ -66,7 +66,8 @@ RONDO_FN inline void write_record(CallRecord* at, const Call& call) {
   device::store_relaxed<device::Scope::kSystem>(to + 1, record_word(call, 1));
 }
 
-// One wait of a thread: asked every thousand turns whether it goes on.
+// One wait of a thread. goes_on() is called every thousand iterations; it returns false if the wait
+// must end.
 class PollingWait {
  public:
   template <class Call>
@@ -85,7 +86,7 @@ class PollingWait {
     fail_cta();
     return false;
   }
-  // When it is over.
+  // To be called when the wait ends.
   RONDO_FN void end() const {
     if (begin_ != 0 && wait_word(kPollerAt) / 2 == me()) set_wait_word(kPollerAt, 0);
   }
@@ -96,7 +97,7 @@ class PollingWait {
     return limit != 0 && now - begin_ > limit;
   }
 
-  // At the host's words; false: all shall end.
+  // Checks the host's words. False: all waits must end.
   template <class Call>
   RONDO_FN bool look(Control* control, const Call& call, Awaited awaited, std::uint64_t now) const {
     using device::Scope;
@@ -119,17 +120,17 @@ class PollingWait {
     return false;
   }
 
-  std::uint64_t begin_ = 0;  // the first time that it was asked
+  std::uint64_t begin_ = 0;  // time of the first goes_on() call
 };
 
-// Receives the news that a wait lasts, and that it is over.
+// Callbacks for a long wait: when it becomes long, and when it ends.
 struct NobodyToTell {
   RONDO_FN void waits() const {}
   RONDO_FN void goes_on() const {}
 };
 
-// Until ready(); false: it shall not be waited for any longer, and the CTA has failed. A wait that
-// is not over at its first look tells so, and tells its end where that is not a failure.
+// Waits until ready(). False: the wait must end, and the CTA has failed. A wait longer than
+// kTurnsBetweenLooks calls told.waits(), and told.goes_on() when it ends without failure.
 template <class Ready, class Call, class Told = NobodyToTell>
 RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& call, Awaited awaited,
                                 const Told& told = {}) {
@@ -146,7 +147,7 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& cal
   return true;
 }
 
-// The same by a whole warp: until ready() on all of its lanes. Its first lane tells.
+// The same by a whole warp: until ready() on all of its lanes. Its first lane calls `told`.
 template <class Ready, class Call, class Told = NobodyToTell>
 RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& call,
                                    Awaited awaited, const Told& told = {}) {

@@ -28,7 +28,7 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kMessagesKernel) return row_of_messages();
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);
   if (kernel == kLLPushCopyKernel) return row_of_ll_push_copy();
-  // Numbers count upwards from one kind of row to the next.
+  // Kinds of rows have ascending number ranges: check the highest first.
   if (kernel >= kFirstLLPushKernel) return connected_rows(kernel - kFirstLLPushKernel).ll_push;
   if (kernel >= kFirstConnectedKernel)
     return connected_rows(kernel - kFirstConnectedKernel).connected;

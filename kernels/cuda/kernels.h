@@ -1,12 +1,12 @@
 // The kernels of Rondo: one table, for the launcher (gpu_cuda.cc) and for the emulated GPU.
 //
-// A kernel is a type: `Args` (a plain struct), `kThreads` (most threads a CTA), `kCtas` (that a
-// multiprocessor shall hold at least) and
-// `static RONDO_FN void run(const Args&)`. entry_of<Kernel>() makes its row: under nvcc the
-// __global__ wrapper that a launch names, under RONDO_SIMT a function that runs one thread. Tables
-// of rows stand in the .cu files (kernel_rows.h), which are compiled by nvcc or, as C++, for the
-// emulator; kernels.cc strings them together. Rows are numbered: a kernel's number is its place.
-// stored_entry_of<Kernel>() is the same kernel with its Args in device memory.
+// A kernel is a type with `Args` (a plain struct), `kThreads` (maximum threads per CTA), `kCtas`
+// (minimum CTAs that a multiprocessor must hold) and `static RONDO_FN void run(const Args&)`.
+// entry_of<Kernel>() makes its row: under nvcc the __global__ wrapper for launches, under
+// RONDO_SIMT a function that runs one thread. The rows are in the .cu files (kernel_rows.h), which
+// nvcc compiles, or a C++ compiler for the emulator; kernels.cc joins them. A kernel's number is
+// the index of its row. stored_entry_of<Kernel>() is the same kernel with its Args in device
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -20,39 +20,39 @@
 namespace rondo::cuda {
 
 struct KernelEntry {
-  const char* name = nullptr;  // nullptr: there is no such kernel (a float's bitwise operations)
+  const char* name = nullptr;  // nullptr: no such kernel (a float's bitwise operations)
   std::size_t argument_bytes = 0;
   int max_threads = 0;
   const void* function = nullptr;                 // under nvcc: for cudaLaunchKernelExC
-  void (*body)(const void* arguments) = nullptr;  // under RONDO_SIMT: one thread of it
-  const char* type = nullptr;                     // under RONDO_SIMT: as typeid names it
+  void (*body)(const void* arguments) = nullptr;  // under RONDO_SIMT: runs one thread
+  const char* type = nullptr;                     // under RONDO_SIMT: the name from typeid
 };
 
 const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 
-// Numbers. The direct kernel exists for every (type, op) that reduce.h supports; signed and
-// unsigned integers share one where their bits are equal: all operations but min, max and avg. Of
-// those over connections (connected.h) and by LL push there are at most two a type, signed and
-// unsigned alike: for sums and averages of floats, and for all other operations (any_math.h).
+// Kernel numbers. The direct kernel exists for every (type, op) that reduce.h supports; signed and
+// unsigned integers share one if their results are equal (all operations except min, max and avg).
+// Over connections (connected.h) and for LL push there are at most two kernels per type, the same
+// for signed and unsigned: sums and averages of floats, and all other operations (any_math.h).
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
-// The same with arguments in device memory (shared_args.h), and what writes them.
+// The same with arguments in device memory (shared_args.h), and the kernel that writes them.
 inline constexpr int kFirstStoredKernel = kFirstDirectKernel + kDataTypes * kRedOps;
 inline constexpr int kStoredCopyKernel = kFirstStoredKernel + kDataTypes * kRedOps;
 inline constexpr int kResolveKernel = kStoredCopyKernel + 1;
 inline constexpr int kConnectedCopyKernel = kResolveKernel + 1;
 inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
-inline constexpr int kMaths = 2;  // of a type: sums, any
+inline constexpr int kMaths = 2;  // per type: sums, any
 inline constexpr int kLLPushCopyKernel = kFirstConnectedKernel + kDataTypes * kMaths;
 inline constexpr int kFirstLLPushKernel = kLLPushCopyKernel + 1;
-// Copies over connections in bulk (bulk_mover.h), for sm_90 and up.
+// Copies over connections in bulk (bulk_mover.h), for sm_90 and later.
 inline constexpr int kConnectedBulkKernel = kFirstLLPushKernel + kDataTypes * kMaths;
-// Over multicast memory (multicast.h), for sm_90 and up: copies; sums of float32, float16,
+// Over multicast memory (multicast.h), for sm_90 and later: copies; sums of float32, float16,
 // bfloat16.
 inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
 inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
-// Whether processes work in place (agree.h).
+// Checks whether processes can work in place (agree.h).
 inline constexpr int kAgreeKernel = kMessagesKernel + 1;
 // Copies between processes through staging (staged_copy.h).
 inline constexpr int kStagedCopyKernel = kAgreeKernel + 1;
@@ -93,7 +93,7 @@ constexpr int ll_push_kernel(DataType type, RedOp op) {
   return kFirstLLPushKernel + row_of_math(type, op);
 }
 
-constexpr int multicast_kernel(DataType type) {  // that multicast_sums() allows
+constexpr int multicast_kernel(DataType type) {  // for types that multicast_sums() allows
   return kFirstMulticastKernel + (type == DataType::kFloat32   ? 1
                                   : type == DataType::kFloat16 ? 2
                                                                : 3);
@@ -135,7 +135,7 @@ KernelEntry entry_of(const char* name) {
   return {name, sizeof(typename Kernel::Args), Kernel::kThreads,
           reinterpret_cast<const void*>(&run_kernel<Kernel>), nullptr};
 }
-// Reads its arguments where they lie: they were written by a kernel before.
+// Reads its arguments from device memory, where an earlier kernel wrote them.
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads, Kernel::kCtas)
     run_stored(const __grid_constant__ Stored<typename Kernel::Args> arguments) {

@@ -1,29 +1,29 @@
-// What kernels that wait for other ranks tell the hosts: that a CTA has begun its part of a launch,
-// and that it is over.
+// The reports to the hosts from kernels that wait for other ranks: a CTA has begun its part of a
+// launch, or has ended it.
 //
-// Launches are numbered in device memory, so that replays of graphs count, too. By one thread of a
-// CTA, in Control::progress of the channel that it plays; on channel 0 in Control::newest, too.
-// Guarantees: a launch is told of as begun while it waits for others. Cost: posted stores; what
-// they need of device memory is loaded before, beside other loads.
+// Launches are numbered in device memory, so that replays of graphs also count. One thread of a CTA
+// writes Control::progress of its channel, and on channel 0 also Control::newest. Guarantees: a
+// launch is reported as begun while it waits for others. Cost: posted stores; the device memory
+// that they need is loaded earlier, together with other loads.
 #pragma once
 
 #include "kernels/cuda/kernel_wait.h"
 
 namespace rondo::cuda {
 
-// What a CTA must know of its launches to tell of the next one.
+// What a CTA needs to report its next launch.
 struct LaunchCount {
-  std::uint64_t number;  // of the next
+  std::uint64_t number;  // number of the next launch
   std::uint64_t digest;  // channel 0: of all calls before it
 };
 
-// launches: how many this rank has played, by channel; the digest lies before them.
+// launches: number of launches of this rank, by channel; the digest is stored before them.
 RONDO_FN inline LaunchCount load_launches(const std::uint64_t* launches, int channel) {
   const std::uint64_t digest = channel == 0 ? device::load(launches - 1) : 0;
   return {device::load(launches + channel) + 1, digest};
 }
 
-// call: as write_record() takes it.
+// call: as for write_record().
 template <class Call = CallRecord>
 RONDO_FN inline void say_begun(Control* control, int channel, const Call& call, LaunchCount count,
                                std::uint64_t* launches) {

@@ -1,4 +1,4 @@
-// What workers of both protocols of lines with flags know of their job (ll_mover.h, ll128_mover.h).
+// The job of a worker in the two protocols of lines with flags (ll_mover.h, ll128_mover.h).
 #pragma once
 
 #include "kernels/cuda/kernel_wait.h"
@@ -11,10 +11,10 @@ struct LineJob {
   const JobOperands& job;
   unsigned worker, workers;
 
-  // Registers are scarce: words are read where they are needed.
+  // Registers are scarce, so words are read where they are needed.
   RONDO_FN std::uint64_t word(std::uint32_t which) const { return read_word(job.at + which); }
   RONDO_FN bool finishes() const { return (job.how & kFinishes) != 0; }
-  // The next line of incoming slot `which`.
+  // Describes the wait for a line of incoming slot `which`.
   RONDO_FN Awaited awaited(int which) const {
     const auto peer = static_cast<std::int32_t>(word(kFromPeers) >> 32 * which);
     return {Played::channel(), peer, word(kStep), false};

@@ -1,15 +1,16 @@
 // Workers of the LL128 protocol: lines of 128 bytes, of which the last 8 are a flag.
 //
-// Eight lanes write a line by one instruction, and the lane that reads the flag answers for the
-// data of the other seven. So it relies on such a store becoming visible whole, which PTX does not
-// promise: planners allow it where a measurement says so (device_strategies.cc), or by NCCL_PROTO.
-// What was read beside a flag is read again after it, so that nothing is asked of loads. A flag is
-// the slot's step + 1 in 64 bits and never comes back.
+// Eight lanes write a line with one instruction; when the lane that reads the flag sees it, the
+// data of the other seven lanes must be visible too. This requires that such a store becomes
+// visible as a whole, which PTX does not guarantee. So planners use it only where a measurement
+// shows it (device_strategies.cc), or if NCCL_PROTO requests it. Data that was read together with a
+// flag is read again after it, so that loads need no such guarantee. A flag is the slot's step + 1
+// in 64 bits and never repeats.
 //
-// Two lines carry 15 vectors of the caller's: lane l of eight has vector l in the first and vector
-// 8 + l in the second line, and vector 7 is halved between them. A lane loads several line_pairs
-// before it waits (one where there are three operands). Cost: 128/120 of the bytes on the wire, one
-// vote of the warp for all lines that its lanes load at once.
+// Two lines carry 15 vectors of the caller's data: lane l of eight has vector l in the first line
+// and vector 8 + l in the second; vector 7 is split between the lines. A lane loads several
+// line_pairs before it waits (one if there are three operands). Cost: 128/120 of the bytes on the
+// wire, and one vote of the warp for all lines that its lanes load at once.
 #pragma once
 
 #include "kernels/cuda/line_job.h"
@@ -22,7 +23,7 @@ struct LL128Mover : LineJob {
   Math math;
 
   RONDO_FN void run() const {
-    // Three operands leave registers for one line_pair.
+    // With three operands there are registers for one line_pair only.
     if constexpr (Math::kReduces && kLinePairs > 1)
       if (word(kFrom + 1) != 0) return run_line_pairs<1>();
     run_line_pairs<kLinePairs>();
@@ -31,24 +32,25 @@ struct LL128Mover : LineJob {
  private:
   static constexpr int kLinePairs =
       Math::kReduces && !Math::kHeavy ? shapes::kLL128SumPairs : shapes::kLL128Pairs;
-  static constexpr unsigned kLanes = 8;  // of a line
+  static constexpr unsigned kLanes = 8;  // per line
   static constexpr unsigned kPairsOfWarp = device::kWarp / kLanes;
   static constexpr unsigned kPairData = 2 * kLongLineData;
   static constexpr unsigned kPart = sizeof(device::Vector);
-  static constexpr unsigned kSecond = kLanes * kPart;  // where the second line's data begin
+  static constexpr unsigned kSecond = kLanes * kPart;  // where the second line's data begins
 
-  // This lane's line_pair lines, and how many bytes of the call they and all after them hold.
+  // This lane's line_pair, and the bytes of the call from it to the end.
   struct LinePosition {
     unsigned line_pair;
     unsigned rest;
     RONDO_FN bool used() const { return rest > 0; }
     RONDO_FN bool both() const { return rest > kLongLineData; }
   };
-  // This lane's parts of the two lines. The last lane's upper halves are flags.
+  // This lane's parts of the two lines. In the last lane the upper halves are flags.
   struct Parts {
     device::Vector line[2];
   };
-  // What a lane has at once: the same line_pair of several groups of line_pairs of the warp.
+  // The data that a lane holds at once: the same line_pair of several groups of line_pairs of the
+  // warp.
   template <int line_pairs>
   struct Several {
     Parts line_pair[line_pairs];
@@ -76,7 +78,7 @@ struct LL128Mover : LineJob {
       if (!move<line_pairs>({first + worker % device::kWarp / kLanes, bytes})) return;
   }
 
-  // By whole warps. false: a wait has failed.
+  // By whole warps. False if a wait failed.
   template <int line_pairs>
   RONDO_FN bool move(const LinePositions& places) const {
     Several<line_pairs> result;
@@ -140,7 +142,7 @@ struct LL128Mover : LineJob {
     return reinterpret_cast<device::Pair*>(slot) +
            ((2 * place.line_pair + static_cast<unsigned>(line)) * kLanes + lane());
   }
-  // Waits for the lines in an incoming slot: all loads are on their way before any is looked at.
+  // Waits for the lines of an incoming slot: all loads are issued before any result is checked.
   template <int line_pairs>
   RONDO_FN bool take(int which, const LinePositions& places, Several<line_pairs>* taken) const {
     const std::uint64_t from = word(kFrom + which), flag = word(kFromFlags + which);
@@ -178,7 +180,7 @@ struct LL128Mover : LineJob {
     }
   }
 
-  // This lane's vectors of the caller's buffer.
+  // Reads this lane's vectors from the caller's buffer.
   RONDO_FN Parts read(LinePosition place) const {
     Parts parts{};
     parts.line[0] = read_vector(word(kOwn), place, lane() * kPart);
@@ -200,7 +202,7 @@ struct LL128Mover : LineJob {
     }
     write_vector(word(kKeep), place, lane() * kPart, first);
   }
-  // Bytes of a vector, and of its second half, that the call has.
+  // Number of bytes of a vector, and of one of its halves, that belong to the call.
   static RONDO_FN unsigned valid_of(LinePosition place, unsigned offset) {
     const unsigned valid = place.rest > offset ? place.rest - offset : 0;
     return valid < kPart ? valid : kPart;

@@ -1,10 +1,9 @@
-// Workers of the LL protocol: lines of 8 bytes of data, 4 beside each flag, so that data bring the
-// news of their own arrival: no counter is waited for and no fence is needed.
+// Workers of the LL protocol: lines of 8 bytes of data, 4 beside each flag. The flags report the
+// data's arrival, so no counter is waited for and no fence is needed.
 //
-// Relies on 8-byte accesses being whole, and on nothing else. A flag is the slot's step + 1 in 32
-// bits; whenever those are about to repeat, whole slots are given the new flag. A thread loads
-// several lines, a row of all workers apart, before it waits for any. Cost: twice the bytes on the
-// wire.
+// Requires only that 8-byte accesses are atomic. A flag is the slot's step + 1 in 32 bits; before
+// flags repeat, whole slots get the new flag. A thread loads several lines, one row of all workers
+// apart, before it waits for any. Cost: twice the bytes on the wire.
 #pragma once
 
 #include "kernels/cuda/line_job.h"
@@ -28,12 +27,12 @@ struct LLMover : LineJob {
   }
 
  private:
-  // Of a thread at once.
+  // Lines per thread at once.
   static constexpr bool kNarrow = Math::kReduces && !Math::kHeavy && sizeof(T) == 2;
   static constexpr int kLines = kNarrow ? shapes::kLLNarrowLines : shapes::kLLLines;
   static constexpr unsigned kData = kLineData;
 
-  // Lines first, first + workers, ... of the job's.
+  // Lines first, first + workers, ... of the job.
   struct Rows {
     unsigned first, lines, bytes;
   };
@@ -49,7 +48,7 @@ struct LLMover : LineJob {
     return rest < kData ? rest : kData;
   }
 
-  // false: a wait has failed.
+  // False if a wait failed.
   RONDO_FN bool move(const Rows& rows) const {
     Data result;
     if (!make_result(rows, &result)) return false;
@@ -107,7 +106,7 @@ struct LLMover : LineJob {
     }
     return data;
   }
-  // Waits for lines of an incoming slot: all loads are on their way before any is looked at.
+  // Waits for lines of an incoming slot: all loads are issued before any result is checked.
   RONDO_FN bool take(int which, const Rows& rows, Data* data) const {
     const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]);
     const auto flag = static_cast<std::uint32_t>(word(kFromFlags + which));

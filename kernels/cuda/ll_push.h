@@ -1,14 +1,15 @@
-// LL push: the CUDA executor of PeerMemory for small calls between devices that reach each other:
-// what is exposed is pushed into every peer's staging, in lines that carry their own flags.
+// LL push: the CUDA executor of PeerMemory for small calls between devices that reach each other.
+// Exposed data is pushed into every peer's staging, in lines with flags.
 //
-// Serves texts in which all ranks expose in every round, in two slots in turn, and read what they
-// wait for in that round (one_shot_all_reduce, direct_all_gather); input and output may be the
-// caller's own. Guarantees: the bits of reduce.h in tree order; relies on 8-byte accesses being
-// whole, and on nothing else. Nothing tells a peer that its lines were read: a rank that pushes
-// round r has seen lines of round r - 1 from all, each sent after its sender had done round r - 2,
-// whose slot is filled again. Calls of a list go on with the rounds of the one before; nothing
-// orders CTAs, so they must not touch what another one writes. Cost: one way over the link; n - 1
-// times the data leave each rank.
+// It runs algorithms in which all ranks expose in every round, in two alternating slots, and read
+// in that round what they wait for (one_shot_all_reduce, direct_all_gather). Input and output may
+// be the caller's own buffers.
+// Guarantees: the bits of reduce.h in tree order. Requires only that 8-byte accesses are atomic. No
+// signal reports that lines were read: a rank that pushes round r has received lines of round r - 1
+// from all, and each rank sent those after it had finished round r - 2, whose slot is now reused.
+// Calls of a list continue the round numbers of the previous call. CTAs are not ordered, so a call
+// must not touch what another call writes.
+// Cost: one crossing of the link; n - 1 times the data leaves each rank.
 #pragma once
 
 #include "kernels/algorithms/run_algorithm.h"
@@ -27,7 +28,7 @@ class LLPushMemory {
   static constexpr std::uint64_t kWidth = sizeof(T);
 
  public:
-  // round: that the CTA has done last.
+  // round: the CTA's last finished round.
   RONDO_FN LLPushMemory(const LLPushArgs& args, int number, Slice part, std::uint64_t round)
       : args_(args),
         number_(number),
@@ -50,10 +51,10 @@ class LLPushMemory {
   RONDO_FN int rank() const { return args_.rank; }
   RONDO_FN int size() const { return args_.ranks; }
   RONDO_FN void open(int /*slot*/) {
-    device::barrier();  // all threads have done with the round before
+    device::barrier();  // all threads have finished the previous round
     ++round_;
   }
-  // Peers need no word; hosts get theirs while the data are on their way.
+  // Peers need no signal; the hosts get their report while the data is in flight.
   RONDO_FN void publish() const {
     if (!is_teller() || args_.launches == nullptr || read_word(kToldAt) != 0) return;
     write_word(kToldAt, 1);
@@ -113,8 +114,8 @@ class LLPushMemory {
       write_own<T>(target + line * kLineData, valid_of(line, bytes),
                    read_own<T>(source + line * kLineData, valid_of(line, bytes)));
   }
-  RONDO_FN void copy_result(int /*from*/, int /*slot*/, Piece /*piece*/) const {}  // no such text
-  // The next call must know how far this one came.
+  RONDO_FN void copy_result(int /*from*/, int /*slot*/, Piece /*piece*/) const {}  // unused
+  // Stores the round for the next call.
   RONDO_FN void release() const {
     device::barrier();
     if (!is_teller()) return;
@@ -157,8 +158,8 @@ class LLPushMemory {
   RONDO_FN Awaited awaited(int from) const { return {channel(), from, round_, false}; }
   static RONDO_FN int channel() { return static_cast<int>(device::cta_index()); }
 
-  // The teller's words of shared memory, behind those of waits: its LaunchCount, and whether it has
-  // told it.
+  // The reporting thread's words of shared memory, after those of waits: its LaunchCount, and
+  // whether it has reported.
   static constexpr std::uint32_t kNumberAt = kWaitShared, kDigestAt = kWaitShared + 8,
                                  kToldAt = kWaitShared + 16;
   static RONDO_FN std::uint64_t read_word(std::uint32_t at) {
@@ -167,16 +168,16 @@ class LLPushMemory {
   static RONDO_FN void write_word(std::uint32_t at, std::uint64_t value) {
     device::store_shared(at, value);
   }
-  // The last thread, which has lines to move only where all have.
+  // The last thread: it has lines to move only if all threads have.
   static RONDO_FN bool is_teller() { return device::thread_index() == device::thread_count() - 1; }
-  // The same line of all peers: every load is on its way before any is looked at. Written as one
-  // loop, and not by wait_until(), so that the operands stay in registers.
+  // Reads the same line of all peers: all loads are issued before any result is checked. One loop,
+  // without wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
                      std::uint64_t (&operand)[kMaxLLPush]) const {
     PollingWait wait;
     const device::Pair mine = pair_of(own);
     const device::Pair* const from_first = lines_at(args_.rank, 0) + line;
-    // In one register: a predicate for each of them, kept from call to call, is too many.
+    // In one register: one predicate per peer, kept from call to call, would be too many.
     const unsigned peers = ((1u << args_.ranks) - 1) & ~(1u << args_.rank);
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
@@ -207,15 +208,15 @@ class LLPushMemory {
     }
   }
 
-  // Its words are read where they are needed: all of them would be too many registers.
+  // Fields are read where they are needed: keeping all would take too many registers.
   RONDO_FN const LLPushArgs::Call& call() const {
     return args_.call[device::opaque(static_cast<unsigned>(number_))];
   }
-  // The text sees this CTA's part of every block.
+  // The algorithm sees only this CTA's part of every block.
   RONDO_FN std::uint64_t place_in(const void* buffer, std::uint64_t at) const {
     const std::uint64_t block = call().count;
     std::uint64_t place = part_.begin;
-    for (; at >= part_.count; at -= part_.count) place += block;  // at most once a rank
+    for (; at >= part_.count; at -= part_.count) place += block;  // at most once per rank
     return reinterpret_cast<std::uintptr_t>(buffer) + (place + at) * kWidth;
   }
   RONDO_FN std::uint64_t read_input(std::uint64_t at, std::uint64_t line,
@@ -237,7 +238,7 @@ class LLPushMemory {
   }
 
   const LLPushArgs& args_;
-  const int number_;  // of the call
+  const int number_;  // index of the call
   const Slice part_;
   const Math math_;
   std::uint64_t round_;

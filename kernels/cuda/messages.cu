@@ -1,4 +1,4 @@
-// The kernel of messages.
+// The message kernel.
 #include "kernels/cuda/messages.h"
 
 #include "kernels/cuda/kernel_rows.h"

@@ -1,18 +1,19 @@
-// The kernel of messages: what ranks of one device send to ranks of others and receive from them,
-// in one launch; copies within the device beside it.
+// The message kernel: all sends and receives between ranks of this device and of others, in one
+// launch, and copies within the device.
 //
-// A CTA has a control warp, a signal warp and workers, as the kernels over connections do
-// (cta_memory.h): it waits for a slot while slots before are moved, and tells the peers of those
-// before these. Each lane of the control warp has an item open, at most kMessageWindow do: of those
-// whose slot is known to be there the first one goes on; where none is all ask, and where none may
-// go on yet, the next item of the list is opened. So slots that are long under way, as between
-// hosts, hold up only their own message. Guarantees: any alignment; what is sent is read once, and
-// crosses once to the receiver's slots; items of an end one after the other; no wait that outlives
-// Control::abort by much; where a CTA waits for long, that of one of its ends is told to the host,
-// with the slot's number (Station::waits), until it ends. A host that cuts messages into items and
-// launches sees to it that the first one of all that are not over is open, or the next to be, on
-// both sides (message_launches.h). Cost: where nothing is waited for, a job of the ring and a
-// posted store to the peer a slot.
+// A CTA has a control warp, a signal warp and workers (cta_memory.h). The control warp waits for a
+// slot while workers move earlier slots and the signal warp signals those before. Up to
+// kMessageWindow lanes of the control warp each have one item open. The first item whose slot is
+// known to be ready moves. If none is known, all lanes load their counters. If still none is ready,
+// the next item of the list is opened. So slots that take long, as between hosts, delay only their
+// own message.
+// Guarantees: any alignment; sent data is read once and crosses once to the receiver's slots; items
+// of one end run one after another; a wait ends soon after Control::abort is set. If a CTA waits
+// long, it publishes one end's awaited slot number to the host (Station::waits), until the wait
+// ends.
+// Requires of the host that cuts messages into items and launches: the first unfinished item of all
+// must be open, or the next to be opened, on both sides (message_launches.h). Cost: without waits,
+// one ring job and one posted store to the peer per slot.
 #pragma once
 
 #include "kernels/cuda/end_wait.h"
@@ -22,10 +23,10 @@
 
 namespace rondo::cuda {
 
-// A long wait of an end, in host memory.
+// Publishes a long wait of an end in host memory.
 struct WaitTold {
   std::uint32_t* word;
-  std::uint32_t slot;  // + 1
+  std::uint32_t slot;  // number of the slot + 1
   RONDO_FN void waits() const { device::store_relaxed<device::Scope::kSystem>(word, slot); }
   RONDO_FN void goes_on() const { device::store_relaxed<device::Scope::kSystem>(word, 0u); }
 };
@@ -52,7 +53,7 @@ struct Messages {
 
  private:
   static constexpr unsigned kNone = ~0u;
-  // The item that a lane of the control warp has open, and how far it is.
+  // The item that a lane of the control warp has open, and its progress.
   struct Open {
     unsigned item = kNone;
     std::uint64_t moved = 0;
@@ -69,11 +70,11 @@ struct Messages {
   static RONDO_FN unsigned behind(const Args& args, unsigned item) {
     return item + (args.copies(item) ? 2 : 1);
   }
-  // The end of the lane with that number, in shared memory.
+  // The end of lane `place`, in shared memory.
   static RONDO_FN EndAt end(unsigned place) { return {kEndsAt + place * kEndWords}; }
   static RONDO_FN EndAt end() { return end(device::lane_index()); }
 
-  // By the control warp: its CTA's items.
+  // By the control warp: moves its CTA's items.
   static RONDO_FN void play(const Args& args, const JobRing& ring) {
     const unsigned last = args.first[device::cta_index() + 1];
     unsigned next = args.first[device::cta_index()];
@@ -112,7 +113,7 @@ struct Messages {
     return mine.item != kNone && cuda::learns_to_go_on(end(), !args.sends(mine.item));
   }
 
-  // By a lane that has none; false: all have one, or the item's end has another one open.
+  // Opens an item in a free lane. False: no lane is free, or an item of the same end is open.
   static RONDO_FN bool opens(const Args& args, unsigned item, Open* mine) {
     const std::uint32_t free =
         device::ballot(mine->item == kNone && device::lane_index() < kMessageWindow);
@@ -123,7 +124,7 @@ struct Messages {
     if (device::lane_index() == place) *mine = {item, 0};
     return true;
   }
-  // Until one of the open items may go on. The one at `place` is reported as the waiter.
+  // Waits until one of the open items may continue. Reports the item of lane `place` as the waiter.
   static RONDO_FN bool wait_for_any(const Args& args, const Open& mine, unsigned place) {
     const unsigned item = device::shuffle(mine.item, place);
     const Args::Station& station = station_of(args, item);
@@ -145,7 +146,7 @@ struct Messages {
       connect(at, station.links + number / kMessageChannels, number % kMessageChannels, end);
     device::sync_warp();
   }
-  // What its first launch learns of an end, and keeps for all others.
+  // Fills in an end at its first launch and stores it for all later ones.
   static RONDO_FN void connect(DeviceEnd* at, const MessageLink* link, std::uint64_t channel,
                                EndAt end) {
     const std::uint64_t bytes = device::load(&link->slot_bytes);
@@ -169,7 +170,7 @@ struct Messages {
     set(offsetof(DeviceEnd, connection.peer),
         static_cast<std::uint32_t>(device::load(&link->peer)));
   }
-  // State for the lane that opens the end next, saved by the lane that had it.
+  // Saves the end's state for the lane that opens it next.
   static RONDO_FN void save(DeviceEnd* at) {
     if (at == nullptr) return;
     device::store(&at->step, end().step());
@@ -177,7 +178,8 @@ struct Messages {
     device::store(&at->next_slot, static_cast<std::int32_t>(end().next_slot()));
   }
 
-  // What comes next of the lane's item, whose slot is there. False where the CTA has failed.
+  // Writes the job for the next slot of the lane's item; the slot must be ready. False if the CTA
+  // has failed.
   static RONDO_FN bool write_job(const Args& args, const JobRing& ring, Open* mine) {
     if (cta_failed()) return false;
     const unsigned item = mine->item;
@@ -193,7 +195,7 @@ struct Messages {
       now = end().step();
       slot = reinterpret_cast<std::uintptr_t>(end().slot());
       counter = reinterpret_cast<std::uintptr_t>(sends ? end().tail() : end().head());
-      // The signal warp's fence covers it, by way of the workers.
+      // Ordered by the signal warp's fence, through the workers.
       if (std::uint64_t* const used = end().used(); sends && used != nullptr)
         device::store_relaxed<device::Scope::kSystem>(used + end().next_slot(), bytes);
       end().turn();

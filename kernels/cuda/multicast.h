@@ -1,22 +1,24 @@
-// Collectives inside the switch (NVLS): all-reduce and reduce-scatter let it add, all-gather lets
-// it copy, through staging that is bound to one multicast object.
+// Collectives inside the switch (NVLS), through staging that is bound to one multicast object. In
+// all-reduce and reduce-scatter the switch adds; in all-gather it copies.
 //
-// One launch on each of several devices, a rank each, of one process or several; CTA c meets CTA c
-// of the others between the steps (device_barrier.h). A step works on three rounds at once: it
-// brings round k + 1 into staging, lets the switch do round k, and takes round k - 1 out; the warps
-// of a CTA begin with different ones, so that the device's memory and the switch are busy together.
-// Guarantees: any alignment and count; in place; sums in no particular order, accumulated in
-// float32 (never for reproducible calls). Three slots in turn: a rank that refills one has met all
-// others after they had done with it, in this launch or another one. When a launch is over, nobody
-// touches this device's staging by multimem instructions any more: it may be unbound. Calls of a
-// list follow each other as launches would, CTA by CTA: nothing orders those of one call behind
-// other CTAs' of the one before, so calls must not touch what another one writes. Cost:
-// all-reduce moves each byte once up and once down a device's link, and once into and out of
-// staging; a barrier a round, and one.
+// Each of several devices, of one process or several, makes one launch for one rank. CTA c has a
+// barrier with CTA c of the others between the steps (device_barrier.h). A step works on three
+// rounds at once: it copies round k + 1 into staging, lets the switch process round k, and copies
+// round k - 1 out. The warps of a CTA start with different ones, so that device memory and switch
+// are busy together.
+// Guarantees: any alignment and count; in place; sums in unspecified order, accumulated in float32
+// (never used for reproducible calls). There are three slots in rotation: before a rank refills
+// one, all others have finished with it and passed a barrier, in this launch or another. When a
+// launch has ended, no multimem instruction touches this device's staging any more, so it may be
+// unbound. Calls of a list run like separate launches, CTA by CTA. The CTAs of one call are not
+// ordered after other CTAs of the previous call, so calls must not touch what another call writes.
+// Cost: all-reduce moves each byte once up and once down a device's link, and once into and out of
+// staging; one barrier per round, and one more.
 //
-// Where the callers' buffers are bound to such an object themselves (symmetric windows), the switch
-// works on them: no staging, a barrier before and one after. They are aligned to vectors, and so is
-// every block; the rest of an all-reduce that makes no vector one rank adds and writes to all.
+// If the callers' buffers are themselves bound to such an object (symmetric windows), the switch
+// works on them directly: no staging, one barrier before and one after. They and every block are
+// aligned to vectors. In an all-reduce, the last rank adds the remaining elements that fill no
+// vector and writes them to all.
 #pragma once
 
 #include "kernels/cuda/device_barrier.h"
@@ -84,7 +86,7 @@ struct Multicast {
     return come;
   }
 
-  // The steps. Each work is for a round that may be none.
+  // The steps. Each function does nothing for a round that does not exist.
   RONDO_FN bool all_reduce() {
     bring(0);
     RONDO_NO_UNROLL
@@ -156,7 +158,7 @@ struct Multicast {
     for (int r = 0; r < args.ranks; ++r)
       write(reinterpret_cast<std::uintptr_t>(call.outputs[r]) + at, v, bytes, value);
   }
-  // Every warp does all works of a step, each begins with another one.
+  // Every warp does all works of a step; warps begin with different works.
   template <class Step>
   static RONDO_FN void in_turn(Step&& step) {
     constexpr unsigned kWarp = 32, kWorks = 3;
@@ -168,7 +170,7 @@ struct Multicast {
     }
   }
 
-  // Into this device's staging, and out of it.
+  // Copies into this device's staging, and out of it.
   RONDO_FN void bring(std::uint64_t k) const {
     const Round round = round_of(k);
     load_own(place_in(call.input, round, 0), own_at(round.slot), round.bytes());
@@ -190,8 +192,8 @@ struct Multicast {
       store_own(own_at(round.slot + share_of(r)), place_in(call.output, round, r), round.bytes());
   }
 
-  // By the switch: this rank's share of the vectors, to all; its own block, to its output; its
-  // block, to all.
+  // The switch does these. sum_for_all: this rank's share of the vectors, to all. sum_own: its own
+  // block, to its output. give: its block, to all.
   RONDO_FN void sum_for_all(std::uint64_t k) const {
     if constexpr (Math::kSums) {
       const Round round = round_of(k);
@@ -218,7 +220,7 @@ struct Multicast {
         [&](std::uint64_t v, device::Vector value) { device::store_all(all + v, value); });
   }
 
-  // Elements [begin, begin + count) of the part; none past its end.
+  // Elements [begin, begin + count) of the part; count 0 after its end.
   struct Round {
     std::uint64_t begin, count, slot;
     RONDO_FN std::uint64_t bytes() const { return count * kWidth; }
@@ -232,12 +234,12 @@ struct Multicast {
   static RONDO_FN std::uint64_t vectors_of(std::uint64_t bytes) {
     return (bytes + kVector - 1) / kVector;
   }
-  // Where the round's elements of a block lie in the caller's buffers.
+  // Address of the round's elements of a block in the caller's buffer.
   RONDO_FN std::uint64_t place_in(const void* buffer, const Round& round, int block) const {
     const std::uint64_t at = call.count * static_cast<unsigned>(block) + part.begin + round.begin;
     return reinterpret_cast<std::uintptr_t>(buffer) + at * kWidth;
   }
-  // A rank's share of a slot that all of them use.
+  // Offset of a rank's share in a slot that all ranks use.
   RONDO_FN std::uint64_t share_of(int rank) const {
     return multicast_round(static_cast<unsigned>(args.ranks), kWidth) * kWidth *
            static_cast<unsigned>(rank);
@@ -257,7 +259,7 @@ struct Multicast {
     put(to, bytes, [&](std::uint64_t v) { return device::load(from + v); });
   }
 
-  // Vectors of the caller's buffer; at its end, and off alignment, bit by bit.
+  // Moves vectors of the caller's buffer; in smaller pieces at its end and if it is misaligned.
   template <class Store>
   static RONDO_FN void get(std::uint64_t from, std::uint64_t bytes, Store&& store) {
     const std::uint64_t whole = from % kVector == 0 ? bytes / kVector : 0;
@@ -280,7 +282,7 @@ struct Multicast {
          v += device::thread_count())
       write(to, v, bytes, load(v));
   }
-  // A thread's loads are all on their way before it needs the first.
+  // A thread issues all of its loads before it needs the first.
   template <class Load, class Store>
   static RONDO_FN void move(std::uint64_t first, std::uint64_t end, Load&& load, Store&& store) {
     constexpr unsigned kRows = shapes::kMulticastRows;

@@ -1,5 +1,5 @@
-// Bytes of the caller's own buffers for protocols whose lines fit no alignment: 8 or fewer at a
-// time.
+// Access to the caller's own buffers for protocols whose lines ignore alignment: at most 8 bytes at
+// a time.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -9,7 +9,7 @@ namespace rondo::cuda {
 
 inline constexpr unsigned kOwnBytes = 8;
 
-// `valid` bytes (a multiple of T's size, at most 8) at any place where a T may lie.
+// `valid` bytes (a multiple of T's size, at most 8) at any address that is aligned for T.
 template <class T>
 RONDO_FN inline std::uint64_t read_own(std::uint64_t at, unsigned valid) {
   if (at % kOwnBytes == 0 && valid == kOwnBytes)

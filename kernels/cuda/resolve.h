@@ -1,11 +1,11 @@
-// The resolve kernel: from the ranks' descriptors to the arguments of a direct kernel.
+// The resolve kernel: writes the arguments of a direct kernel from the ranks' descriptors.
 //
-// One small CTA: a thread a rank fetches the descriptors (host memory, far away) at once, then one
-// thread writes the arguments. Where nobody is staged, the call's first step does all of it and the
-// others nothing. Guarantees: touches no buffer; an aborted communicator, or a descriptor of
-// another call, gives arguments that move nothing. Cost: a launch, and two rounds of reads of host
-// memory, of about a microsecond each: which descriptor, and what it says. All reads of a round are
-// under way before the first is used.
+// One small CTA. One thread per rank fetches the descriptors (from distant host memory) in
+// parallel; then one thread writes the arguments. If no rank is staged, the call's first step does
+// all the work and the other steps nothing. Guarantees: touches no buffer; after an abort, or with
+// a descriptor of another call, the arguments move nothing. Cost: one launch, and two rounds of
+// host memory reads of about a microsecond each: the descriptor's index, then its contents. All
+// reads of a round are issued before the first is used.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -17,7 +17,7 @@ struct Resolve {
   using Args = ResolveArgs;
   static constexpr int kThreads = kMaxDirectRanks;
   static constexpr int kCtas = 1;
-  // A rank's descriptor in shared memory; behind all ranks', the words of the device.
+  // A rank's descriptor in shared memory; after all ranks', the words of the device.
   enum : std::uint32_t { kSend = 0, kReceive = 8, kScalar = 16, kFlags = 24, kWrong = 28 };
   enum : std::uint32_t { kStaging = 0, kHeartbeat = 8, kAborted = 16 };
   static constexpr std::uint32_t kSharedBytes = 32;
@@ -32,14 +32,14 @@ struct Resolve {
     const std::uint64_t sequence = rank < args.ranks ? fetch(args, rank) : 0;
     device::barrier();
     if (rank != 0) return;
-    // Only now: what is not needed is overwritten, and the threads of other ranks may have been
-    // slower.
+    // Only after the barrier: a consumed descriptor may be overwritten, and other ranks' threads
+    // may be slower.
     if (args.last && sequence != 0)
       device::store_relaxed<device::Scope::kSystem>(&args.words->consumed, sequence);
     Resolve{args}.write();
   }
 
-  // The call's number.
+  // Returns the call's number.
   static RONDO_FN std::uint64_t fetch(const Args& args, int rank) {
     const std::uint32_t given = word(&args.call_slots[rank].descriptor);
     const std::uint32_t aborted = word(&args.words->aborted);
@@ -105,7 +105,7 @@ struct Resolve {
         &words->heartbeat, device::load_shared<std::uint64_t>(kWordsAt + kHeartbeat) + 1);
   }
 
-  // barrier: of the devices that share the work; null: none does.
+  // barrier: of the devices that share the work; null: one device works alone.
   RONDO_FN void write_arguments(bool nothing, const CallStep& step, std::uint64_t staging,
                                 const DeviceBarrier* barrier) const {
     if (args.reduces) {
@@ -127,7 +127,7 @@ struct Resolve {
       device::store(reinterpret_cast<std::uint64_t*>(to) + w, words[w]);
   }
 
-  // Where segment `segment` of the step begins on a rank's side.
+  // Address of segment `segment` of the step on a rank's side.
   RONDO_FN std::uint64_t input(int rank, const CallStep& step, std::uint64_t staging,
                                std::int64_t segment) const {
     const auto width = static_cast<std::uint64_t>(args.width);
@@ -218,7 +218,7 @@ struct Resolve {
           break;
       }
     }
-    if (items == 0) begin_item(out, 0, 0, 0, 0, &items);  // the kernel needs one
+    if (items == 0) begin_item(out, 0, 0, 0, 0, &items);  // the kernel requires at least one item
     device::store(&out->items, items);
     device::store(&out->all_targets, targets);
   }
@@ -239,7 +239,7 @@ struct Resolve {
     put(&out->target[(*targets)++], to);
   }
 
-  // The source's segment to segment `place` of every output.
+  // Copies the source's segment to segment `place` of every output.
   RONDO_FN void spread(CopyArgs* out, int source, const CallStep& step, std::uint64_t staging,
                        std::int64_t place, int* items, int* targets) const {
     const std::uint64_t from = input(source, step, staging, 0);

@@ -1,39 +1,41 @@
-// How much the kernels over connections and over multicast memory have on the way at once: one
-// table, which a first hour on a GPU sweeps. Each can be given by -D of what stands in capitals: it
-// decides registers, or the layout of lines. (Bytes of a Simple slot are given at run time, by
-// NCCL_BUFFSIZE.)
+// The amounts of data in flight in the kernels over connections and over multicast memory: one
+// table, to be tuned in the first hour on a new GPU. Each value can be set with -D of the name in
+// capitals, because it decides registers or the layout of lines. (The bytes of a Simple slot are
+// set at run time, by NCCL_BUFFSIZE.)
 //
-// Predictions are for one CTA of 576 workers, from bytes in flight, and from 0.9 us a load under
-// load, 0.2 us from a job to the next, 0.3 us to issue 64 KiB of stores. docs/start/gpus.md has
-// what one H200 said of them, before warps went from job to job by themselves (job_ring.h).
+// Predictions are for one CTA of 576 workers, computed from bytes in flight, 0.9 us per load under
+// load, 0.2 us from one job to the next, and 0.3 us to issue 64 KiB of stores. docs/start/gpus.md
+// compares them with one H200, before warps continued from job to job by themselves (job_ring.h).
 //
-//   Simple, copy     8 vectors a thread, 72 KiB in flight: a slot of 64 KiB is one batch, 1.4 us a
-//                    job: 47 GB/s.
+//   Simple, copy     8 vectors per thread, 72 KiB in flight: a slot of 64 KiB is one batch, 1.4 us
+//                    per job: 47 GB/s.
 //   Simple, f32 sum  8 vectors of 2 operands (10 to 14 loads in flight, as ptxas places them): a
-//                    slot is one batch, 1.7 us a job: 38 GB/s. With 4 it was two, 2.6 us: 25.
-//   LL               4 lines a thread: a slot of 1024 lines is one batch of 256 threads, and their
-//                    loads are waited for once, not four times: 0.9 us, not 3.6, for 8 KiB.
-//   LL128            4 lines a lane: a slot of 256 lines is one batch of 16 warps (two of 8):
-//                    30 KiB in 1.4 us, 21 GB/s, where 2 lines a lane took 2.3 us: 13. Sums of
-//                    floats have registers for 2 lines: 4 spill 64 to 80 bytes beside 96 registers
-//                    (nvcc 13.0, sm_90). A text that reads its own operands pair by pair, once all
-//                    lines have come, has 4 in flight in 90 to 96, but waits 0.9 us for that read
-//                    behind the lines: 2.3 us again, unless a prefetch hides it (untried).
-//   Slices           in a ring a step also waits until the peer sees what was stored (a fence, a
-//                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. Where a chunk is two slots,
-//                    that wait runs beside the other slot's job: (1.4 + 2) / 2 us a slot, 39 GB/s
-//                    (f32 sums: 35); four of 8 slots: 47.
+//                    slot is one batch, 1.7 us per job: 38 GB/s. With 4 vectors: two batches, 2.6
+//                    us, 25 GB/s.
+//   LL               4 lines per thread: a slot of 1024 lines is one batch of 256 threads, which
+//                    waits for its loads once, not four times: 0.9 us, not 3.6, for 8 KiB.
+//   LL128            4 lines per lane: a slot of 256 lines is one batch of 16 warps (two of 8):
+//                    30 KiB in 1.4 us, 21 GB/s. With 2 lines per lane: 2.3 us, 13 GB/s. Sums of
+//                    floats have registers for 2 lines: with 4, 64 to 80 bytes spill beside 96
+//                    registers (nvcc 13.0, sm_90). An algorithm that reads its own operands pair by
+//                    pair, once all lines have arrived, has 4 in flight in 90 to 96 registers, but
+//                    waits 0.9 us for that read after the lines: 2.3 us again, unless a prefetch
+//                    hides it (untried).
+//   Slices           in a ring, a step also waits until the peer sees the stored data (a fence, a
+//                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. If a chunk is two slots, that
+//                    wait overlaps the other slot's job: (1.4 + 2) / 2 us per slot, 39 GB/s
+//                    (f32 sums: 35); with four of 8 slots: 47 GB/s.
 //
-// Multicast (NVLS), of one CTA of 512 threads and a round of 256 KiB, from 2 us a multimem load or
-// barrier, 0.9 us a load of the own memory:
+// Multicast (NVLS), for one CTA of 512 threads and a round of 256 KiB, computed from 2 us per
+// multimem load or barrier and 0.9 us per load of own memory:
 //
-//   Rows             8 vectors a thread are 64 KiB in flight a CTA, 1 MiB in all 16. A round comes
-//                    in by 4 batches and goes out by 4, 3.6 us each; 8 ranks' shares of its sums
-//                    are half a batch, 2 us. One after the other, with the barrier, 11 us: 23 GB/s,
-//                    370 in all; warps that overlap do better. A switch lets 8 ranks have 400 (450
-//                    each way, 1.125 bytes a byte). With 1 load of sums, 4 of copies, slots of 64
-//                    KiB and two barriers it was 9.6 us a slot: 7 GB/s, 110 in all.
-//   Slots            three: one is filled, one summed, one emptied. 12 MiB a device.
+//   Rows             8 vectors per thread are 64 KiB in flight per CTA, 1 MiB in all 16. A round is
+//                    copied in with 4 batches and out with 4, 3.6 us each; a share of its sums (of
+//                    8 ranks) is half a batch, 2 us. One after another, with the barrier: 11 us, 23
+//                    GB/s, 370 in all; overlapping warps do better. A switch gives 8 ranks 400 GB/s
+//                    (450 each way, 1.125 bytes per byte). With 1 load of sums, 4 of copies, slots
+//                    of 64 KiB and two barriers: 9.6 us per slot, 7 GB/s, 110 in all.
+//   Slots            three: one is filled, one summed, one emptied. 12 MiB per device.
 #pragma once
 
 #include <cstdint>
@@ -77,25 +79,26 @@
 
 namespace rondo::cuda::shapes {
 
-// Simple. (Before: 1, 8 and 4; then 1, 8 and 8.)
-// Slots that a chunk of a ring fills, one after the other: at most half of a connection's, as a
-// rank fills a chunk before it empties one.
+// Simple. (Earlier values: 1, 8 and 4; then 1, 8 and 8.) Slots per chunk of a ring, one after
+// another: at most half of a connection's slots, because a rank fills a chunk before it empties
+// one.
 inline constexpr int kSimpleSlices = RONDO_SIMPLE_SLICES;
-inline constexpr int kCopyRows = RONDO_COPY_ROWS;  // vectors in flight a thread
-inline constexpr int kSumRows = RONDO_SUM_ROWS;    // of each of two operands of float32
-// LL. (Before: 1 line.)
-inline constexpr int kLLLines = RONDO_LL_LINES;               // that a thread loads before it waits
-inline constexpr int kLLNarrowLines = RONDO_LL_NARROW_LINES;  // sums of 16 bits: registers
+inline constexpr int kCopyRows = RONDO_COPY_ROWS;  // vectors in flight per thread
+inline constexpr int kSumRows = RONDO_SUM_ROWS;    // per operand (of two) of float32
+// LL. (Earlier value: 1 line.)
+inline constexpr int kLLLines = RONDO_LL_LINES;               // lines that a thread loads before it
+                                                              // waits
+inline constexpr int kLLNarrowLines = RONDO_LL_NARROW_LINES;  // 16-bit sums: limited by registers
 inline constexpr std::uint64_t kLLSlotLines = RONDO_LL_SLOT_LINES;
-// LL128. (Before: 1 line_pair.)
+// LL128. (Earlier value: 1 line_pair.)
 inline constexpr int kLL128Pairs = RONDO_LL128_PAIRS;         // pairs of lines that a lane loads
-inline constexpr int kLL128SumPairs = RONDO_LL128_SUM_PAIRS;  // of sums, which have 96 registers
+inline constexpr int kLL128SumPairs = RONDO_LL128_SUM_PAIRS;  // for sums, which have 96 registers
 inline constexpr std::uint64_t kLL128SlotLines = RONDO_LL128_SLOT_LINES;
 
-// Multicast. (Before: 1, 64 KiB and 16.)
-inline constexpr int kMulticastRows = RONDO_NVLS_ROWS;  // vectors in flight a thread
+// Multicast. (Earlier values: 1, 64 KiB and 16.)
+inline constexpr int kMulticastRows = RONDO_NVLS_ROWS;  // vectors in flight per thread
 inline constexpr std::uint64_t kMulticastSlot = RONDO_NVLS_SLOT;
-inline constexpr int kMulticastCtas = RONDO_NVLS_CTAS;  // most of a call
+inline constexpr int kMulticastCtas = RONDO_NVLS_CTAS;  // maximum per call
 
 static_assert(kMulticastRows >= 1 && kMulticastSlot % 128 == 0 && kMulticastCtas >= 1);
 static_assert(kSimpleSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 && kLL128SumPairs >= 1 &&

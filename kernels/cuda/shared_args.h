@@ -1,10 +1,10 @@
-// What the kernels of ranks in several processes are told (collectives/gpu/process_team.h).
+// Arguments of the kernels for ranks in several processes (collectives/gpu/process_team.h).
 //
-// The process that launches for all does not know the others' buffers when it enqueues: each rank's
-// stream writes the number of its call's descriptor to its call slot, the resolve kernel reads all
-// of them and writes the arguments of the direct kernel that follows. So nothing that changes per
-// call is a kernel argument, and captured graphs can be replayed. Plain structs, read by host and
-// device; counts are elements, sizes bytes.
+// The launching process does not know the others' buffers when it enqueues. Each rank's stream
+// writes the number of its call's descriptor to its call slot; the resolve kernel reads all of them
+// and writes the arguments of the direct kernel that follows. So nothing that changes per call is a
+// kernel argument, and captured graphs can be replayed. Plain structs, read by host and device;
+// counts are elements, sizes bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace rondo::cuda {
 
-// One rank's side of one call, written by its host before it enqueues anything. Addresses are those
-// of the leader's process; a side that the rank has not, is 0.
+// One rank's buffers of one call, written by its host before it enqueues anything. Addresses are
+// those of the leader's process; 0 if the rank has no such buffer.
 struct alignas(64) CallDescriptor {
   std::uint64_t sequence;  // number of the call, from 1; 0: captured, for replays
   CallRecord record;
@@ -25,32 +25,32 @@ struct alignas(64) CallDescriptor {
   static constexpr std::uint32_t kSendStaged = 1;
   static constexpr std::uint32_t kReceiveStaged = 2;
   static constexpr std::uint32_t kLateScalar = 4;
-  static constexpr std::uint32_t kInWindows = 8;  // of all its buffers, for the hosts
+  static constexpr std::uint32_t kInWindows = 8;  // for all its buffers; read by hosts only
 };
 static_assert(sizeof(CallDescriptor) == 64);
 
-// A rank's call slot, on a line of its own.
+// A rank's call slot, on its own cache line.
 struct alignas(64) CallSlot {
-  std::uint32_t descriptor;  // its index among the rank's
+  std::uint32_t descriptor;  // index among the rank's descriptors
 };
 
-// What the leader's device tells the hosts.
+// What the leader's device and the hosts publish to each other.
 struct alignas(64) DeviceWords {
   std::uint64_t heartbeat;  // resolve kernels run so far
   std::uint64_t consumed;   // newest call whose descriptors are no longer needed
-  std::uint32_t mismatch;   // rank + 1 whose descriptor is of another call than the leader's
-  std::uint32_t aborted;    // by a host: kernels do nothing any more
-  std::uint64_t staging;    // by the leader's host: its address of the staging area
+  std::uint32_t mismatch;   // rank + 1 whose descriptor is for another call than the leader's
+  std::uint32_t aborted;    // set by a host: kernels do nothing any more
+  std::uint64_t staging;    // set by the leader's host: its address of the staging area
 };
 
-// A part of a call that fits into staging: elements [begin, begin + count) of every segment, or of
+// A part of a call that fits into staging: elements [begin, begin + count) of all segments, or of
 // one.
 struct CallStep {
   std::int64_t segment;  // -1: all
   std::uint64_t begin, count;
 };
 
-// Staging of rank r: two halves (steps use them in turn), each an input and an output quarter.
+// Staging of rank r: two halves (steps alternate), each with an input and an output quarter.
 struct StagingShape {
   std::uint64_t rank_bytes;
   constexpr std::uint64_t quarter() const { return rank_bytes / 4; }
@@ -61,53 +61,55 @@ struct StagingShape {
     return input(rank, step) + quarter();
   }
 };
-// Whether all ranks get the same: then one output quarter, rank 0's, serves all that are staged.
+// True if all ranks get the same result: then one output quarter, rank 0's, serves all staged
+// ranks.
 constexpr bool output_is_shared(Collective which) {
   return which == Collective::kAllReduce || which == Collective::kAllGather ||
          which == Collective::kBroadcast;
 }
 
-// Shared memory of the resolve kernel, and of the one of agree.h: the words of waits, 32 bytes a
-// rank, and as much for words of the device.
+// Shared memory of the resolve kernel and of agree.h's kernel: the words of waits, 32 bytes per
+// rank, and 32 bytes for words of the device.
 inline constexpr unsigned kResolveShared = kWaitShared + (kMaxDirectRanks + 1) * 32;
 
 struct ResolveArgs {
   const CallSlot* call_slots;         // by rank
-  const CallDescriptor* descriptors;  // of rank r: from r * depth on
+  const CallDescriptor* descriptors;  // rank r's begin at r * depth
   DeviceWords* words;
   void* arguments;  // ReduceArgs or CopyArgs of the kernel that follows
   CallRecord record;
   StagingShape staging;
   CallStep step;
-  std::uint64_t number;  // of the step
-  std::uint32_t depth;   // descriptors a rank
+  std::uint64_t number;  // number of the step
+  std::uint32_t depth;   // descriptors per rank
   std::int32_t ranks, width;
   std::int32_t first_source, end_source;  // copies: ranks whose data this launch moves
   bool reduces;
   bool last;  // launch of the call
 };
 
-// What ranks tell each other of a launch that tries to work in place (agree.h): in the memory of
-// each, by the parity of its barriers and by rank. Addresses are those of the one that is told.
+// What ranks publish to each other for a launch that tries to work in place (agree.h). It is in
+// each rank's memory, by parity of its barriers and by rank. Addresses are those of the receiving
+// rank.
 struct InPlaceWords {
   struct Answer {
     std::uint64_t send, receive;
-    std::uint64_t mapped;  // 1: the teller's buffers are, by all others
+    std::uint64_t mapped;  // 1: all others have mapped the sender's buffers
     std::uint64_t unused;
   };
   Answer said[2][kMaxBarrierDevices];
-  std::uint64_t done;  // 1: there is nothing left to do of the newest call that has been tried
+  std::uint64_t done;  // 1: nothing is left to do for the newest call that was tried
   alignas(64) std::byte arguments[4096];  // ReduceArgs or CopyArgs of the kernel that follows
 };
 
 struct AgreeArgs {
-  ResolveArgs call;       // but for what is about descriptors
-  DeviceBarrier barrier;  // of one CTA
+  ResolveArgs call;       // without the fields for descriptors
+  DeviceBarrier barrier;  // for one CTA
   InPlaceWords* words[kMaxBarrierDevices];
-  InPlaceWords::Answer says[kMaxBarrierDevices];  // this rank, to each
+  InPlaceWords::Answer says[kMaxBarrierDevices];  // what this rank sends to each
 };
 
-// A kernel whose arguments lie in device memory.
+// Argument of a kernel whose arguments are in device memory.
 template <class Arguments>
 struct Stored {
   const Arguments* at;

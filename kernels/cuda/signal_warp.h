@@ -1,8 +1,8 @@
-// The signal warp of a group tells the peers of every job that workers have done.
+// The signal warp of a group: signals the peers after the workers have done a job.
 //
-// Guarantees: what workers have stored is there before a peer hears of it, and what they have
-// loaded is loaded. Cost: up to four stores a job, and a fence for all jobs that were done when it
-// began, while workers do the next ones.
+// Guarantees: before a peer receives the signal, the workers' stores are visible and their loads
+// are complete. Cost: up to four stores per job, and one fence for all jobs that were done when it
+// began; workers run the next jobs meanwhile.
 #pragma once
 
 #include "kernels/cuda/job_ring.h"
@@ -18,7 +18,8 @@ RONDO_FN inline void post_job(std::uint32_t job) {
   }
 }
 
-// By one lane: jobs from `first` on, until the last one of a call. The number of the job after it.
+// By one lane: handles jobs from `first` up to the last one of a call. Returns the number of the
+// job after it.
 RONDO_FN inline unsigned post_jobs(const JobRing& ring, unsigned first) {
   RONDO_NO_UNROLL
   for (unsigned number = first;;) {

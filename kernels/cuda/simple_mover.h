@@ -1,8 +1,9 @@
 // Workers of the Simple protocol: plain data between slots and the caller's buffers.
 //
-// Guarantees: any alignment and count; bytes are moved 16 at a time where all places of a job agree
-// modulo 16, else 4 or one element at a time. Cost: every operand is read once and every target
-// written once, with as many independent loads in flight per thread as kernels/cuda/shapes.h says.
+// Guarantees: any alignment and count. Bytes are moved 16 at a time if all addresses of a job are
+// multiples of 16, else 4 or one element at a time. Cost: every operand is read once and every
+// target written once; kernels/cuda/shapes.h defines the number of independent loads in flight per
+// thread.
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
@@ -10,12 +11,12 @@
 
 namespace rondo::cuda {
 
-// A job's places, in registers of a worker.
+// A job's addresses, in registers of a worker.
 struct JobOperands {
   std::uint64_t from[2], own, to[2], keep;
   std::uint64_t count;
   std::uint32_t how;
-  std::uint32_t at;  // of the job
+  std::uint32_t at;  // position of the job in shared memory
 
   static RONDO_FN JobOperands read(std::uint32_t job) {
     return {{read_word(job + kFrom), read_word(job + kFrom + 1)},
@@ -26,7 +27,7 @@ struct JobOperands {
             static_cast<std::uint32_t>(read_word(job + kHow)),
             job};
   }
-  // Bits below 16 in which any place differs from a multiple of 16.
+  // The bits below 16 in which any address differs from a multiple of 16.
   RONDO_FN unsigned misalignment() const {
     return static_cast<unsigned>(from[0] | from[1] | own | to[0] | to[1] | keep) % 16;
   }
@@ -58,7 +59,8 @@ struct SimpleMover {
     store_at(job.keep, unit, value);
   }
 
-  // Units [begin, end), `unroll` rows of a warp at a time while they last; body<unroll>(first).
+  // Calls body<unroll>(first) for units [begin, end), `unroll` rows of a warp at a time as long as
+  // possible.
   template <int unroll, class Body>
   RONDO_FN void for_rows(std::uint64_t begin, std::uint64_t end, Body&& body) const {
     constexpr std::uint64_t kAtOnce = unroll == 1 ? 1 : unroll * device::kWarp;

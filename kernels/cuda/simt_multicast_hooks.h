@@ -1,5 +1,5 @@
-// Accesses to multicast memory, as an emulated GPU must provide them (simt_hooks.h says the rest):
-// 16 bytes, aligned, by one thread, relaxed at system scope.
+// Accesses to multicast memory that an emulated GPU must provide (see simt_hooks.h): 16 bytes,
+// aligned, by one thread, relaxed at system scope.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace rondo::simt {
 
 enum class Summand : std::uint8_t { kFloat32, kFloat16, kBfloat16 };
 
-// To the memory that every device has bound there; nothing says to whose first.
+// Stores to the memory that every device has bound there, in unspecified order.
 void multicast_store(void* at, const void* from);
-// The sum of what all of them hold: accumulated in float32 in any order, rounded once.
+// The sum of all devices' values: accumulated in float32 in any order, rounded once.
 void multicast_load_sum(void* to, const void* from, Summand type);
 
 void fence_alias();  // between these and accesses of this thread at the devices' own addresses

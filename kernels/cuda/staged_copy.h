@@ -1,12 +1,12 @@
-// Staged copies: collectives that copy, between devices of several processes, whose buffers no
-// other device reaches: one launch on each brings a rank's blocks into staging that all reach,
-// meets, fetches what the rank receives from there straight into its buffer, and meets again.
+// Staged copies: copying collectives between devices of several processes whose buffers other
+// devices do not reach. One launch per device copies the rank's blocks into staging that all reach,
+// has a barrier, copies what the rank receives directly into its buffer, and has a second barrier.
 //
-// A broadcast goes in two steps, so that its root does not send everything to everybody: each
-// device passes on a share of the root's block to the staging of all, from where it is taken out
-// behind the second barrier. Guarantees: those of staged_parts.h; a rank's block to itself passes
-// through no staging. Cost: a read and a write of what a rank sends and of what it receives, and of
-// a broadcast's block once more.
+// A broadcast takes two steps, so that its root does not send everything to every rank: each device
+// forwards a share of the root's block to the staging of all, and the block is copied out after the
+// second barrier. Guarantees: those of staged_parts.h; a rank's block to itself does not pass
+// through staging. Cost: a read and a write of what a rank sends and of what it receives, and once
+// more of a broadcast's block.
 #pragma once
 
 #include "kernels/cuda/device_barrier.h"
@@ -35,7 +35,7 @@ struct StagedCopy {
           slice(device::cta_index() * args.slice) {}
 
     RONDO_FN bool broadcasts() const { return which == Collective::kBroadcast; }
-    // Blocks for each rank; else one for all.
+    // True if there is one block for each rank; else one block for all.
     RONDO_FN bool deals() const {
       return which == Collective::kScatter || which == Collective::kAllToAll;
     }
@@ -94,7 +94,7 @@ struct StagedCopy {
                  },
                  {threads * place + device::thread_index(), threads * devices});
     }
-    // Block after block from the ranks that sent them; warps begin with different ones.
+    // Copies block after block from the ranks that sent them; warps begin with different ones.
     RONDO_FN void fetch(const Call& call, Crew crew) const {
       const int place = args.barrier.place;
       const int blocks = call.gathers() ? args.barrier.devices : 1;

@@ -1,9 +1,9 @@
-// The parts of a call's blocks that a CTA brings into staging and takes out of it (StagedCall).
+// The parts of a call's blocks that a CTA copies into staging and out of it (StagedCall).
 //
-// Blocks lie one behind the other in a rank's buffer, the CTA's parts of them in its slice of
-// staging. Guarantees: all of a block is in the part of one CTA or another; parts of one number are
-// at the same positions of all blocks, so buffers may be used in place. Cost: a read and a write of
-// each byte, by warps dealt to the blocks.
+// Blocks are contiguous in a rank's buffer; the CTA's parts of them are contiguous in its slice of
+// staging. Guarantees: the CTAs' parts cover every block; a CTA's part is at the same position of
+// all blocks, so buffers may be used in place. Cost: one read and one write of each byte, by warps
+// that are distributed over the blocks.
 #pragma once
 
 #include "kernels/cuda/byte_copy.h"
@@ -11,7 +11,7 @@
 
 namespace rondo::cuda {
 
-// Of blocks that are counted in units (elements, bytes).
+// A part of a block, in units (elements, bytes).
 struct Part {
   std::uint64_t begin, count;
 };
@@ -21,7 +21,8 @@ RONDO_FN inline Part part_of_cta(std::uint64_t units, std::uint64_t part) {
   return {begin, units - begin < part ? units - begin : part};
 }
 
-// Warps of a CTA are dealt to blocks like cards: where this thread begins, and its share.
+// Warps of a CTA are distributed over the blocks round robin: this thread's first block, and its
+// share.
 struct BlockDeal {
   int block, step;
   Share share;
@@ -38,11 +39,11 @@ RONDO_FN inline BlockDeal deal_warps(int blocks, unsigned threads) {
            lanes * static_cast<unsigned>(members)}};
 }
 
-// As many vectors as a thread of these launches has to move.
+// The number of vectors that a thread of these launches has to move.
 inline constexpr int kPartInFlight = 4;
 
-// Copies bytes of each block, from where its parts lie to where they go. Not inlined: dozens of
-// kernels do this, before and after what they are made for.
+// Copies `bytes` bytes of each block. Not inlined: dozens of kernels call it, before and after
+// their main work.
 RONDO_FN RONDO_NO_INLINE inline void copy_parts(const std::byte* from, std::uint64_t from_step,
                                                 std::byte* to, std::uint64_t to_step, int blocks,
                                                 std::uint64_t bytes, unsigned threads) {

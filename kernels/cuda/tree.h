@@ -1,10 +1,10 @@
 // The reduction tree of reduce.h in a form that stays in registers.
 //
-// reduce.h's combine_tree() keeps partial results in an array that is indexed at run time, which a
-// GPU would put on a stack. Both forms here give the same order and so the same bits:
-//   fixed_tree<op, leaves>(n, leaf)   n <= leaves sources, all read first: a full binary tree in
-//                                     which a pair without its right half is its left half
-//   counted_tree<op>(n, source)       any n up to 2^kLevels: a binary counter, unrolled
+// reduce.h's combine_tree() keeps partial results in an array with run-time indexes, which a GPU
+// would put on the stack. Both forms here give the same order, so the same bits:
+//   fixed_tree<op, leaves>(n, leaf)   n <= leaves sources, all read first: a full binary tree; a
+//                                     pair without a right half equals its left half
+//   counted_tree<op>(n, source)       any n below 2^kTreeLevels: a binary counter, unrolled
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -23,7 +23,7 @@ RONDO_FN inline auto fixed_tree(int n, Leaf&& leaf) {
   }
 }
 
-// Reduction<op>::finish(): averages of integers of up to 32 bits need no division of 64.
+// Reduction<op>::finish(), but averages of integers of up to 32 bits use no 64-bit division.
 template <RedOp op, class Acc>
 RONDO_FN inline Acc finish_reduction(Acc result, int n) {
   if constexpr (op == RedOp::kAvg && std::is_integral_v<Acc> && sizeof(Acc) <= 4) {
@@ -39,7 +39,7 @@ inline constexpr int kTreeLevels = 7;
 template <RedOp op, class Source>
 RONDO_FN inline auto counted_tree(int n, Source&& source) {
   using Acc = decltype(source(0));
-  Acc partial[kTreeLevels];  // every index is a constant once the loops are unrolled
+  Acc partial[kTreeLevels];  // every index is constant after unrolling
   RONDO_NO_UNROLL
   for (int s = 0; s < n; ++s) {
     Acc value = source(s);

@@ -1,10 +1,10 @@
-// Announcer: how a rank makes its call known, and how it learns of its peers' calls.
+// Announcer: publishes a rank's call to its peers and compares their calls with it.
 //
-// Guarantees: an announcement is written before any data of the call moves; a peer's announcement
-// is compared with this rank's own, whole, the first time that the call waits for it, and with it
-// all calls before (by their history). So no rank takes data of a call that its peer made
-// differently. Peers for which a call does not wait are compared in turn, by the rank that is
-// behind. A rank is at most depth - 1 calls ahead of the slowest.
+// Guarantees: an announcement is written before any data of the call moves. When a call first waits
+// for a peer, it compares the peer's whole announcement with its own; the history in it covers all
+// earlier calls. So no rank uses data of a call that its peer made with other arguments. Peers for
+// which no call waits are compared in turn, by the rank that is behind. A rank is at most depth - 1
+// calls ahead of the slowest.
 // Cost: one line written per call, one line read per peer.
 #pragma once
 
@@ -31,17 +31,19 @@ class BasicAnnouncer {
   void fail() { failed_ = true; }
   std::uint64_t sequence() const { return sequence_; }
 
-  // The line of this call: the payload may be filled before publish_line().
+  // The line of this call. Its payload may be filled before publish_line().
   AnnounceLine& own_line() { return line_of(rank_.rank); }
   AnnounceLine& line_of_peer(int peer) const { return line_of(peer); }
 
-  // Where data of this call lie that do not fit into the line: filled before publish_line() too.
+  // Memory for data of this call that does not fit into the line. Also filled before
+  // publish_line().
   std::byte* own_beside() { return beside_of_peer(rank_.rank); }
   std::byte* beside_of_peer(int peer) {
     return rank_.peers[peer].beside[sequence_ % depth].payload;
   }
 
-  // Waits until the line may be overwritten: every peer has entered the call depth - 1 ago.
+  // Waits until the line may be overwritten: every peer has entered the call that lies depth - 1
+  // calls back.
   void reserve_line() {
     for (int compared = 0; compared < rank_.size; compared += kPeersPerComparison) compare_past();
     if (sequence_ < depth) return;
@@ -53,7 +55,7 @@ class BasicAnnouncer {
     }
   }
 
-  // Makes the call known, with what the caller exposes.
+  // Publishes the call, with the flags of what the caller exposes.
   void publish_line(std::uint32_t exposure) {
     if (failed_) return;
     AnnounceLine& line = own_line();
@@ -67,13 +69,14 @@ class BasicAnnouncer {
     A::store_release(steps.sequence, sequence_);
     A::store_seq_cst(line.sequence, sequence_);
     ring_peers();
-    // Peers hold the next line since they read it in an earlier call: take it while this call
-    // waits.
+    // Peers have cached the next line since they read it in an earlier call. Fetch it for writing
+    // while this call waits.
     A::prefetch_to_write(rank_.self().announcements[(sequence_ + 1) % depth].sequence);
   }
 
-  // A step that nobody waits for but to reuse memory in a later call. This rank's next announcement
-  // tells it, or its next wait if that comes first: a line less to take back from its readers.
+  // Postpones a step that peers need only to reuse memory in a later call. It is published with
+  // this rank's next announcement, or before its next wait if that is earlier. Saves one cache-line
+  // invalidation.
   void owe_step() { rank_.owes_step = true; }
 
   void publish_step() {
@@ -83,7 +86,7 @@ class BasicAnnouncer {
     ring_peers();
   }
 
-  // Waits for the peer's announcement of this very call and compares it.
+  // Waits for the peer's announcement of this call and compares it.
   bool wait_line(int peer) {
     if (failed_) return false;
     if (rank_.known_sequence[peer] >= sequence_) return true;
@@ -97,13 +100,13 @@ class BasicAnnouncer {
       return false;
     }
     rank_.known_sequence[peer] = sequence_;
-    // All ranks take the same steps: at the same announcement each had taken as many as this one.
+    // All ranks take the same steps, so the peer had taken as many as this rank when it announced.
     if (rank_.known_step[peer] < announced_step_) rank_.known_step[peer] = announced_step_;
     rank_.exposure[peer] = A::load_plain(line.exposure);
     return true;
   }
 
-  // Waits until the peer has taken `step` steps in all.
+  // Waits until the peer has taken `step` steps in total.
   bool wait_step(int peer, std::uint64_t step) {
     if (failed_) return false;
     if (rank_.known_step[peer] >= step) return true;
@@ -130,9 +133,10 @@ class BasicAnnouncer {
     rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs, 0);
   }
 
-  // The call before this one, with the next peer in turn, where nothing has waited for it. Only if
-  // the peer has entered that call: its line stays as it is until this rank announces the next one
-  // (reserve_line). Lines of earlier calls do not; a peer that is further behind compares instead.
+  // Compares the previous call with the next peer in turn, if no call has waited for that peer.
+  // Requires that the peer has entered that call: then its line does not change until this rank
+  // announces the next call (reserve_line). Lines of earlier calls may change. If the peer is
+  // behind, it makes the comparison itself.
   void compare_past() {
     const auto after = [&](int r) { return r + 1 == rank_.size ? 0 : r + 1; };
     int peer = rank_.next_compared;
@@ -142,7 +146,7 @@ class BasicAnnouncer {
     if (peer == rank_.rank || rank_.known_sequence[peer] >= last) return;
     if (A::load_acquire(rank_.peers[peer].steps->sequence) < last) return;
     const AnnounceLine& theirs = rank_.peers[peer].announcements[last % depth];
-    // The peer's newest call is told before its line is, by which a fault's text finds the calls.
+    // The peer publishes steps->sequence before the line, because fault messages find calls by it.
     if (A::load_acquire(theirs.sequence) < last) return;
     const AnnounceLine& mine = rank_.self().announcements[last % depth];
     if (A::load_plain(theirs.history) != A::load_plain(mine.history)) {
@@ -154,7 +158,7 @@ class BasicAnnouncer {
 
   template <class Ready>
   void wait(Ready&& ready, int peer) {
-    if (rank_.owes_step) publish_step();  // who waits for it may be whom this rank waits for
+    if (rank_.owes_step) publish_step();  // the awaited peer may wait for this step
     if (!rank_.waiter.until(ready, {peer, rank_.step})) failed_ = true;
   }
   void ring_peers() {

@@ -1,11 +1,11 @@
-// LineMemory: the PeerMemory executor for calls whose data travel with the announcement.
+// LineMemory: the PeerMemory executor for calls whose data travels with the announcement.
 //
-// Up to kPayloadBytes one cache line per rank carries the call and its data; up to kBesideBytes the
-// data lie in lines beside it, which readers fetch together with it. Either way a call is one
-// exchange. No step follows: the lines are read again by nobody once the reader has announced its
-// next call.
-// Needs: what the text exposes fits; the text publishes once and delivers to slots nothing
-// (one-shot texts).
+// Up to kPayloadBytes, one cache line per rank carries the call and its data. Up to kBesideBytes,
+// the data lies in lines beside it, which readers fetch together with it. Either way a call is one
+// exchange. No step follows, because a reader does not read the lines again after it has announced
+// its next call.
+// Requires: the exposed data fits; the algorithm publishes once and delivers nothing to slots
+// (one-shot).
 #pragma once
 
 #include <cassert>
@@ -18,7 +18,7 @@ namespace rondo::host {
 
 class LineMemory {
  public:
-  // `beside`: the data do not fit into the announcement, on any rank.
+  // `beside`: the data does not fit into the announcement; equal on all ranks.
   LineMemory(HostRank& rank, const HostCall& call, bool beside)
       : rank_(rank),
         call_(call),
@@ -56,7 +56,7 @@ class LineMemory {
 
   void reduce(int, const Piece& piece, const Delivery& to) {
     if (announcer_.failed() || piece.count == 0 || !to.keep) return;
-    // Only texts that reduce exactly what they exposed, or nothing that they exposed, run here.
+    // Only algorithms that reduce exactly the piece that they exposed, or other elements, run here.
     const bool own_is_staged = exposed_.count == piece.count && exposed_.at == piece.at;
     alignas(kLineBytes) std::byte scratch[kBesideBytes];
     const void* sources[kMaxRanks];

@@ -23,7 +23,8 @@ Advance advance_send(Message& message) {
   return result;
 }
 
-// A message, of any type, with as many bytes; or a part of the same collective.
+// True for a message of any type with the expected number of bytes, or for a part of the same
+// collective.
 bool fits(const CallRecord& theirs, std::uint32_t tag, const Message& message) {
   const bool part = message.record.collective < Collective::kSend;
   if (part || theirs.collective < Collective::kSend)
@@ -54,7 +55,7 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
   std::size_t left = messages.size();
   const Message* mismatched = nullptr;
   const Message* blocked = nullptr;
-  // One turn over all messages: the first unfinished one of each connection may move.
+  // One pass over all messages: the first unfinished message of each connection may move.
   const auto turn = [&] {
     bool moved = false;
     blocked = nullptr;

@@ -1,4 +1,5 @@
-// Pointers: an array for the operands of a reduction, on the stack for the usual rank counts.
+// Pointers: an array for the operands of a reduction; on the stack for the usual rank counts, else
+// on the heap.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Places of memory of ncclMemAlloc (transport/connection.h): which one a buffer of this process
-// has, and where a peer's place lies here.
+// Places of memory from ncclMemAlloc (transport/connection.h). place_of() returns the place of a
+// buffer of this process; reach() returns the local address of a peer's place.
 //
 // Cost: one load and some arithmetic.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace rondo::host {
 
-// The buffer's place, or 0 where it is not in this process's arena; with kPlacePartly, the arena
-// has to be asked whether peers may have it.
+// The buffer's place, or 0 if it is not in this process's arena. If kPlacePartly is set, the arena
+// decides whether peers may access the buffer.
 inline std::uint64_t place_of(const OwnArena& arena, const void* buffer) {
   const auto at = reinterpret_cast<std::uintptr_t>(buffer);
   if (arena.places == nullptr || at >> kArenaPieceBits >= kArenaAddresses) return 0;

@@ -25,7 +25,7 @@ ReduceFn find(SimdTarget target, DataType type, RedOp op) {
   }
 }
 
-// All functions of all instruction sets, so that a call costs two loads.
+// Table of all functions of all instruction sets, so that a call costs two loads.
 struct Functions {
   ReduceFn of[kSimdTargets.size()][kDataTypes][kRedOps];
   Functions() {
@@ -41,7 +41,7 @@ struct Functions {
   }
 };
 
-// Integers are scaled by the table's own code: nobody does it often.
+// Integers use the table's scalar code: scaling them is rare.
 void scale_portably(void* out, const void* in, std::size_t count, DataType type,
                     const void* scalar) {
   portable::with_type(type, [&]<DataType t>() { portable::scale<t>(out, in, count, scalar); });

@@ -1,5 +1,5 @@
-// The table's scalar code as an executor: for CPUs without a SIMD target, for operations that are
-// not worth one, and as what the SIMD code is tested against.
+// The reduction table's scalar code as an executor. Used on CPUs without a SIMD target, for
+// operations without SIMD code, and as the reference in tests of the SIMD code.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ void scale(void* out, const void* in, std::size_t count, const void* scalar) {
   for (std::size_t i = 0; i < count; ++i) store(out, i, scaled<type>(load<T>(in, i), factor));
 }
 
-// Row of one type: the operation's function, or null.
+// The function for an operation on one type, or null.
 template <DataType type>
 ReduceFn function(RedOp op) {
   ReduceFn found = nullptr;

@@ -1,5 +1,5 @@
-// Runs one collective by an algorithm over connections. The only place that pairs texts over Links
-// with the host executor.
+// Runs one collective with an algorithm over connections. The only place that combines algorithms
+// over Links with the host executor.
 #pragma once
 
 #include "kernels/algorithms/ring.h"
@@ -8,7 +8,7 @@
 
 namespace rondo::host {
 
-// False if the call failed (the communicator knows why) or no text exists for it.
+// False if the call failed (the communicator has recorded why) or there is no such algorithm.
 bool run_connected(ConnectedCall& call, Algorithm algorithm, const RingView& ring,
                    const Rounds& rounds);
 

@@ -1,5 +1,5 @@
-// Runs one collective of a host view by a PeerMemory algorithm. The only place that pairs texts
-// with host executors.
+// Runs one collective of the ranks of one host with a PeerMemory algorithm. The only place that
+// combines these algorithms with host executors.
 #pragma once
 
 #include "kernels/algorithms/table.h"
@@ -8,11 +8,11 @@
 
 namespace rondo::host {
 
-// What carries the data: announcements, the lines beside them, or staging memory and the callers'
-// buffers.
+// How the data travels: in announcements, in lines beside them, or in staging memory and the
+// callers' buffers.
 enum class Carrier { kLine, kLines, kStaging };
 
-// Returns false if a wait was ended or memory was missing; the communicator then knows why.
+// Returns false if a wait was aborted or memory is missing; the communicator has recorded why.
 bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, Carrier carrier,
                 const Rounds& rounds);
 

@@ -27,7 +27,8 @@ class RelayMemory : public StagedMemory {
 
 static_assert(RelayingMemory<RelayMemory>);
 
-// The cross view: this rank's partners, one a host, and its own output or staging as what passes.
+// The cross view: connects this rank to its partners, one per host; the data is its own output or
+// staging.
 class RailLinks {
  public:
   RailLinks(const StagedMemory& host, ConnectedCall& shared, HostCall& call, const HostMap& map)

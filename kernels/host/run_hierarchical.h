@@ -1,5 +1,6 @@
-// Runs one collective of ranks on several hosts by a text over two views. The only place that pairs
-// those texts with host executors: StagedMemory inside the host, SlotPrimitives across.
+// Runs one collective of ranks on several hosts with a hierarchical algorithm. The only place that
+// combines these algorithms with host executors: StagedMemory inside the host, SlotPrimitives
+// between hosts.
 #pragma once
 
 #include "kernels/algorithms/host_map.h"
@@ -7,9 +8,9 @@
 
 namespace rondo::host {
 
-// `call` with the buffers of the whole communicator; `cross` lends connections to ranks of the
-// communicator and belongs to a call whose buffers this function sets. False if the call failed
-// (the communicator knows why) or no text exists for it.
+// `call`: the buffers of the whole communicator. `cross`: connections to ranks of the communicator;
+// it refers to cross_call, whose buffers this function sets. False if the call failed (the
+// communicator has recorded why) or there is no such algorithm.
 bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross,
                       HostCall& cross_call, const HostMap& map, const Rounds& rounds,
                       std::uint64_t longest);

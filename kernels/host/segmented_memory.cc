@@ -7,7 +7,7 @@
 namespace rondo::host {
 namespace {
 
-// A part of fewer bytes is not worth a reduction of its own.
+// Smaller parts are gathered: a reduction of their own would not pay.
 constexpr std::size_t kSmallPart = 1024;
 constexpr std::size_t kScratchBytes = 4096;
 
@@ -57,7 +57,8 @@ void SegmentedMemory::publish() {
   announcer_.publish_line(0);
 }
 
-// Nothing is exposed here: without a root, peers need the last step only to reuse their staging.
+// No buffer is exposed here. So, without a root, peers need the last step only to reuse their
+// staging.
 void SegmentedMemory::release() {
   if (is_rooted(call_.record.collective) || !announced_) return publish();
   ++rank_.step;

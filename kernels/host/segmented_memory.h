@@ -1,10 +1,11 @@
-// SegmentedMemory: the PeerMemory executor for a group of calls that run as one, always staged.
+// SegmentedMemory: the PeerMemory executor for a group of calls that runs as one call, always
+// staged.
 //
-// The text sees one call over one buffer; expose() gathers from the calls' own buffers and what
-// arrives is scattered into them. Parts of some size are reduced straight from and into the
-// callers' buffers, runs of smaller ones by way of a scratch that stays in the first-level cache.
-// No scalar (PreMulSum) and no exposed buffers. Cost: what StagedMemory costs for one call of the
-// joint size.
+// The algorithm sees one call over one buffer. expose() gathers from the calls' own buffers;
+// received data is scattered into them. Parts of at least 1 KiB are reduced directly from and into
+// the callers' buffers; runs of smaller parts use a scratch buffer that stays in the first-level
+// cache. No scalar (PreMulSum) and no exposed buffers. Cost: that of StagedMemory for one call of
+// the joint size.
 #pragma once
 
 #include "kernels/host/reduce_kernels.h"
@@ -35,7 +36,7 @@ class SegmentedMemory {
  private:
   void gather(std::byte* to, std::uint64_t at, std::uint64_t count) const;
   void scatter(const std::byte* from, std::uint64_t at, std::uint64_t count) const;
-  // Every rank's staged `piece`, from element `done` on; `own` takes this rank's place.
+  // Combines every rank's staged `piece`, from element `done` on; `own` replaces this rank's part.
   void combine(int slot, const Piece& piece, std::uint64_t done, std::uint64_t count,
                const std::byte* own, std::byte* const* targets, int target_count) const;
 

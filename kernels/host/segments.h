@@ -1,9 +1,9 @@
-// Segments: the calls of a group that run as one, seen as parts of one call over longer buffers.
+// Segments: the calls of a group that runs as one, seen as parts of one call over longer buffers.
 //
-// The calls lie one after the other in every block of the joint call (a block is what a rank
-// contributes or gets; an all-reduce has one). Element x of block b belongs to the segment that
-// covers x, and lies in that call's own buffer at its own block b. Nothing is owned or copied.
-// Cost: a binary search per part of a verb.
+// Every block of the joint call contains the calls one after another. (A block is what a rank
+// contributes or receives; an all-reduce has one.) Element x of block b belongs to the segment that
+// covers x, and is in block b of that call's own buffer. Nothing is owned or copied. Cost: one
+// binary search per part of a verb.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace rondo::host {
 struct Segment {
   const std::byte* input;
   std::byte* output;
-  std::uint64_t begin;  // in a block of the joint call
+  std::uint64_t begin;  // position in a block of the joint call
   std::uint64_t count;  // elements; never 0
 };
 
@@ -27,10 +27,10 @@ class Segments {
   std::span<const Segment> list() const { return list_; }
   std::uint64_t total() const { return total_; }  // elements of a block
 
-  // Elements from `at` on that lie in one segment, at most `count`.
+  // The elements of one segment from `at` on, at most `count`.
   struct Part {
     const Segment* segment;
-    std::uint64_t offset;  // in the segment's own block
+    std::uint64_t offset;  // position in the segment's own block
     std::uint64_t block;
     std::uint64_t count;
   };
@@ -50,7 +50,8 @@ class Segments {
     return part.segment->output + (part.block * part.segment->count + part.offset) * element_;
   }
 
-  // visit(part, bytes before it) for all parts of [at, at + count), which lies in one block.
+  // Calls visit(part, bytes before it) for all parts of [at, at + count), which must be in one
+  // block.
   template <class Visit>
   void for_each(std::uint64_t at, std::uint64_t count, Visit&& visit) const {
     if (count == 0) return;

@@ -19,7 +19,7 @@ bool has_f16c() {
 SimdTarget detect() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  // All that Highway lets the compiler use for its AVX2 target.
+  // All features that Highway enables for its AVX2 target.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
                     __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul") && has_f16c();

@@ -57,7 +57,7 @@ void SlotPrimitives::hand_over(const Chunk& c, Ways ways) {
     if ((ways & kReceives) && connection != nullptr) ReceiveEnd<>(*connection).pop();
 }
 
-// This rank's operand: what it accumulated, or its input, scaled for PreMulSum.
+// This rank's operand: its accumulated output, or its input (scaled for PreMulSum).
 const void* SlotPrimitives::operand(const Chunk& c, Own own) {
   if (own == kOutput) return output(c);
   if (shared_.call.op != RedOp::kPreMulSum) return input(c);
@@ -66,7 +66,7 @@ const void* SlotPrimitives::operand(const Chunk& c, Own own) {
 }
 
 void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
-  // Without neighbours a chunk may be longer than a slot: nothing of it passes through one.
+  // Without neighbours a chunk may be longer than a slot, because it passes through none.
   const bool alone = to_[0] == nullptr && to_[1] == nullptr;
   if (alone && keep && !shared_.failed && c.count > 0) {
     if (shared_.call.op == RedOp::kPreMulSum && own == kInput) {

@@ -1,10 +1,10 @@
 // SlotPrimitives and SlotLinks: the host executor of the Primitives and Links verbs over
 // Connections.
 //
-// Every verb moves at most one slot per connection. Each slot carries its sender's record, compared
-// with this rank's own before it is read, and its length, compared with what the verb expects.
-// Reductions read the arrived slots and write the outgoing ones, without a copy in between.
-// Cost: SlotPrimitives is a handful of pointers, made per verb where a text asks between() for it.
+// Every verb moves at most one slot per connection. Each slot carries its sender's record, which is
+// compared with this rank's record before the data is read, and its length, which must be what the
+// verb expects. Reductions read the received slots and write the outgoing slots directly, without a
+// copy. Cost: SlotPrimitives is a few pointers, made whenever an algorithm calls between().
 #pragma once
 
 #include <functional>
@@ -15,19 +15,18 @@
 
 namespace rondo::host {
 
-// What the executors of one call along connections share.
+// State that the executors of one call over connections share.
 struct ConnectedCall {
   HostRank& rank;
   const HostCall& call;
   int communicator_rank;
   int communicator_size;
-  // Connections by (peer, channel); null where one cannot be made (the communicator has raised
-  // why).
+  // Connections by (peer, channel); null if one cannot be made (the communicator has recorded why).
   std::function<Connection*(int peer, int channel)> to, from;
-  // Runs two texts at once on this thread.
+  // Runs two functions at once on this thread.
   std::function<void(const std::function<void()>&, const std::function<void()>&)> run_two;
-  // Whether the rank `peer`, whose data is here, has made this very call and the same ones before
-  // it (it announces before it sends); false once the call has failed. May be empty.
+  // True if the rank `peer`, whose data has arrived, made this same call after the same earlier
+  // calls (a rank announces before it sends); false once the call has failed. May be empty.
   std::function<bool(int peer)> has_entered = {};
   std::byte* scratch = nullptr;  // one slot, for PreMulSum's scaled operand
   bool failed = false;
@@ -59,14 +58,14 @@ class SlotPrimitives {
   std::byte* output(const Chunk& c) const {
     return static_cast<std::byte*>(shared_.call.output) + c.out_at * element_;
   }
-  bool ready(const Chunk& c, Ways ways);  // all slots that the verb touches, or false
+  bool ready(const Chunk& c, Ways ways);  // waits for all slots that the verb uses
   bool wait_full(Connection& connection, std::uint64_t bytes);
   bool wait_free(Connection& connection);
   const void* operand(const Chunk& c, Own own);
-  void hand_over(const Chunk& c, Ways ways);  // the slots that the verb has filled or read
+  void hand_over(const Chunk& c, Ways ways);  // sends the filled slots, frees the read ones
 
-  void move(const Chunk& c, Own own, bool keep);  // own data to the next ranks
-  void pass(const Chunk& c, Ways ways);           // from the previous rank, kept, and on
+  void move(const Chunk& c, Own own, bool keep);  // sends own data to the next ranks
+  void pass(const Chunk& c, Ways ways);           // stores data of the previous rank, forwards it
   void reduce(const Chunk& c, Ways ways, Own own, bool keep, bool finished);
   void combine(const Chunk& c, Ways ways, const void* const* sources, int count, bool keep,
                bool finished);

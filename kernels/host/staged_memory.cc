@@ -37,7 +37,7 @@ Exposure StagedMemory::exposed_by(int r) const {
   return exposed;
 }
 
-// Null (and the call has failed) where the peer's memory cannot be mapped.
+// Null (and the call fails) if the peer's memory cannot be mapped.
 std::byte* StagedMemory::at_place(int r, std::uint64_t place) {
   const PeerPort& peer = rank_.peers[r];
   if (std::byte* at = reach(peer, place)) return at;
@@ -85,8 +85,8 @@ void StagedMemory::wait(int r) {
   if (announcer_.wait_line(r)) announcer_.wait_step(r, rank_.step);
 }
 
-// This rank's own operand of a reduction. PreMulSum scales it into the window of its own staging
-// that nobody else reads (or finds it there, exposed).
+// This rank's own operand of a reduction. PreMulSum scales it into its window of this rank's
+// staging, which no other rank reads (or it was exposed there already).
 const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
   const std::byte* from = input() + piece.at * element_;
   if (call_.op != RedOp::kPreMulSum) return from;
@@ -98,7 +98,7 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
   return to;
 }
 
-// Every rank's operand, where it lies. False where there is no memory for this rank's own.
+// Finds the address of every rank's operand. False if there is no memory for this rank's own.
 bool StagedMemory::find_sources(int slot, const Piece& piece, const void** sources) {
   for (int r = 0; r < rank_.size; ++r) {
     const std::byte* in_place = exposed_input(r);
@@ -159,8 +159,9 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
   if (!staging_needed) return count == 0 ? void() : combine(targets.data(), count, streamed);
   void* place = staging_.own_published(announcer_, to.slot, to.window, piece.count);
   if (place == nullptr) return;
-  // The lines of staging come from the cores that read them last, as those of the sources do. One
-  // loop that waits for both is slower than two (by 7 % at 256 KiB where cores share a cache).
+  // The cache lines of staging, as those of the sources, come from the cores that read them last.
+  // One loop that waits for both is slower than two loops (by 7 % at 256 KiB where cores share a
+  // cache).
   const std::size_t bytes = piece.count * element_;
   if (count == 0 || streamed > 0) {
     combine(&place, 1, 0);
@@ -224,8 +225,8 @@ void StagedMemory::release() {
     announcer_.owe_step();
   }
   if (exposure_ == 0) return;
-  // Without a root all ranks take the same verbs at the same steps: peers have done with this
-  // rank's buffers once they have taken the step after its own last look at theirs.
+  // Without a root all ranks run the same verbs at the same steps. So peers have finished with this
+  // rank's buffers once they have taken the step after this rank's last access to theirs.
   const std::uint64_t needed = is_rooted(call_.record.collective) ? rank_.step : last_look_;
   for (int k = 1; k < rank_.size; ++k) {
     const int peer = (rank_.rank + k) % rank_.size;
@@ -234,15 +235,15 @@ void StagedMemory::release() {
   if ((exposure_ & kExposesOutput) && !rank_.all_same_process && was_cut_off()) announcer_.fail();
 }
 
-// Peers may have written this call's output where this process does not see it.
+// True if the memory of this call's output was replaced, so that peers' writes may be lost.
 bool StagedMemory::was_cut_off() {
   return !announcer_.failed() &&
          HostAtomics::load_acquire(*rank_.arena.withdrawals) != withdrawals_ &&
          !rank_.still_whole(rank_.owner, call_);
 }
 
-// Whether a peer may wait for this rank's last step before this rank's next call: to give back a
-// buffer that it has exposed, or, being the only one to wait in a call with a root, to go on.
+// True if a peer may wait for this rank's last step before this rank's next call: to return a
+// buffer that it has exposed, or to continue a call with a root, in which only it waits.
 bool StagedMemory::is_awaited_at_once() const {
   if (is_rooted(call_.record.collective) || !announced_) return true;
   return (exposure_ != 0 || exposed_by_peers()) && last_look_ > rank_.step;
@@ -254,8 +255,8 @@ bool StagedMemory::exposed_by_peers() const {
   return false;
 }
 
-// A peer with a fault may have left its call: its buffers are its caller's again. Either it sees
-// the Touch and waits for its end, or this sees the fault.
+// A peer with a fault may have left its call: its buffers belong to its caller again. Either the
+// peer sees the Touch and waits for its end, or this rank sees the fault.
 bool StagedMemory::may_touch(int r) {
   if (HostAtomics::load_seq_cst(*rank_.peers[r].faulted) != 0) announcer_.fail();
   return !announcer_.failed();

@@ -1,13 +1,13 @@
 // StagedMemory: the PeerMemory executor over staging memory and, where peers can reach them, over
 // the callers' own buffers.
 //
-// Each rank decides for itself, per call, whether peers may read its input and write its output in
-// place (same process, or the buffer lies in the process's arena), says so in its announcement, and
-// every peer reads it there. The text does not know: expose() copies or does nothing, reduce()
-// writes to every output within reach and to staging for the others, copy_result() fetches or finds
-// it done. A rank whose call fails withdraws what it has exposed: withdraw() returns when no peer
-// touches it any more and none will, or, where a peer stands still in a touch, once the memory has
-// been taken out of its reach.
+// For each call, a rank decides whether peers may read its input and write its output directly.
+// That is possible in the same process, or if the buffer lies in the process's arena. The rank
+// publishes the decision in its announcement. The algorithm does not notice: expose() copies or
+// does nothing; reduce() writes to every reachable output and to staging for the others;
+// copy_result() copies or does nothing. A rank whose call fails withdraws what it has exposed:
+// withdraw() returns when no peer touches it and none will. If a peer is stuck in a touch, it
+// returns once the memory is unreachable for that peer.
 // Cost: at most one copy in and one copy out per element; none where buffers are exposed.
 #pragma once
 
@@ -44,20 +44,21 @@ class StagedMemory {
   void release();
   void fail() { announcer_.fail(); }
 
-  // Must follow a failed call, before its buffers are given back to the caller.
+  // Must be called after a failed call, before its buffers return to the caller.
   void withdraw();
 
  private:
   const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
   std::byte* output() const { return static_cast<std::byte*>(call_.output); }
-  // Where peer r's input (output) can be read (written) from here, or null: it is staged.
+  // Local address of peer r's input (output), or null if it is staged.
   Exposure exposed_by(int r) const;
   const std::byte* exposed_input(int r);
   std::byte* exposed_output(int r);
   std::byte* at_place(int r, std::uint64_t place);
   const std::byte* own_source(int slot, const Piece& piece);
   bool find_sources(int slot, const Piece& piece, const void** sources);
-  // What peers expose is touched only between these: after a Touch was announced.
+  // Peers' exposed buffers may be accessed only after a Touch was announced and may_touch() is
+  // true.
   bool is_awaited_at_once() const;
   bool exposed_by_peers() const;
   bool may_touch(int r);
@@ -71,8 +72,8 @@ class StagedMemory {
   Staging staging_;
   bool announced_ = false;
   std::uint32_t exposure_ = 0;
-  std::uint64_t withdrawals_ = 0;  // of memory of this process, when the call began
-  std::uint64_t last_look_ = 0;  // the step that follows what this rank last did in peers' buffers
+  std::uint64_t withdrawals_ = 0;  // counter of this process's memory, at the call's begin
+  std::uint64_t last_look_ = 0;    // the step after this rank's last access to peers' buffers
   std::array<Piece, kStagingSlots> last_exposed_{};
 };
 

@@ -1,9 +1,9 @@
-// Staging: a rank's own part of the staging memory, made present as it is used.
+// Staging: a rank's own part of the staging memory, backed with pages as it is used.
 //
-// A text's slots are turned by one from call to call (the call's number decides, the same on all
-// ranks), so that small calls in a row do not wait for the readers of the one before.
-// Guarantees: a place that own() returns is backed by memory; slot_last tells open() which step
-// published the slot's contents. Cost: a comparison a verb; a system call while the slots grow.
+// An algorithm's slots rotate by one from call to call (by the call's number, equal on all ranks),
+// so that consecutive small calls do not wait for the readers of the previous one.
+// Guarantees: memory that own() returns is backed. slot_last gives open() the step that published
+// the slot's contents. Cost: one comparison per verb; a system call while the slots grow.
 #pragma once
 
 #include "kernels/host/announcer.h"
@@ -19,7 +19,7 @@ class Staging {
     return rank_.peers[r].staging + turned(slot) * rank_.slot_bytes + window * element_;
   }
 
-  // Waits until nobody reads the slot any more.
+  // Waits until no rank reads the slot any more.
   void open(Announcer& announcer, int slot) const {
     const std::uint64_t last = rank_.slot_last[turned(slot)];
     if (last == 0) return;
@@ -27,7 +27,7 @@ class Staging {
       if (r != rank_.rank) announcer.wait_step(r, last + 1);
   }
 
-  // A place in this rank's own staging; null (and the call failed) where there is no memory.
+  // An address in this rank's own staging; null (and the call fails) if there is no memory.
   std::byte* own(Announcer& announcer, int slot, std::uint64_t window, std::uint64_t count) {
     const std::size_t end = (window + count) * element_;
     if (end > rank_.slot_committed[turned(slot)] && !grow(slot, end)) {
@@ -37,7 +37,7 @@ class Staging {
     return of(rank_.rank, slot, window);
   }
 
-  // The same, for what peers will read once the next step is published.
+  // The same, for data that peers will read once the next step is published.
   std::byte* own_published(Announcer& announcer, int slot, std::uint64_t window,
                            std::uint64_t count) {
     rank_.slot_last[turned(slot)] = rank_.step + 1;

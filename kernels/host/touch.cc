@@ -3,7 +3,7 @@
 namespace rondo::host {
 namespace {
 
-// The touches that were going on when it was made.
+// The touches that were in progress at construction.
 class Touches {
  public:
   explicit Touches(const HostRank& rank)

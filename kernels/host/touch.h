@@ -1,9 +1,8 @@
-// Touches: a rank that reads or writes the buffers of its peers, and a peer that takes its buffer
-// back, never do so at the same time.
+// Touches: guarantee that a rank never accesses a peer's buffer after the peer has taken it back.
 //
-// A rank that touches a buffer first announces that and then checks whether the peer has left
-// (`faulted`). A rank that leaves first announces that and then checks who touches. So at least one
-// of them sees the other. Cost: two stores.
+// A rank that accesses (touches) a buffer first announces that and then checks whether the peer has
+// left (`faulted`). A rank that leaves first announces that and then checks which ranks touch. So
+// at least one of the two sees the other. Cost: two stores.
 #pragma once
 
 #include "kernels/host/host_rank.h"
@@ -11,7 +10,7 @@
 
 namespace rondo::host {
 
-// While it lives, this rank says that it may be reading or writing buffers which peers expose.
+// During its lifetime, this rank announces that it may access buffers that peers expose.
 class Touch {
  public:
   Touch(HostRank& rank, bool needed) : word_(rank.self().progress->touching), needed_(needed) {
@@ -28,8 +27,8 @@ class Touch {
   const bool needed_;
 };
 
-// Waits until no peer is in a touch that it began before; asleep after a while. False where the
-// communicator's await_touches() has given up on some.
+// Waits until every touch that peers had begun before the call has ended; sleeps after a while.
+// False if the communicator's await_touches() has given up on some.
 bool outlast_touches(HostRank& rank);
 
 }  // namespace rondo::host

@@ -41,7 +41,7 @@ double SimConnection::send(double wire_bytes, double begin_ns, double filled_ns)
 void SimConnection::leave_by_proxy(void* self, std::uint64_t slot) {
   auto& connection = *static_cast<SimConnection*>(self);
   Turned& turned = connection.turned_[slot];
-  // Of call_at() of this very time, so reservations come in their order.
+  // Runs in call_at() at this time, so reservations are made in time order.
   turned.filled_ns = connection.traffic_.send(connection.route_.wires, turned.wire_bytes,
                                               connection.time_.event_ns()) +
                      connection.route_.latency_ns;

@@ -1,5 +1,5 @@
-// SimConnection: a connection of slots between two simulated ranks: no data, only when each slot
-// was filled, and when it was emptied.
+// SimConnection: a connection of slots between two simulated ranks. It holds no data, only the
+// times when each slot was filled and emptied.
 #pragma once
 
 #include <array>
@@ -23,17 +23,18 @@ class SimConnection {
   SimConnection& operator=(const SimConnection&) = delete;
 
   bool by_proxy() const { return route_.by_proxy; }
-  // Of the sender: until it may fill a slot. Advances the task's clock.
+  // Sender: waits until it may fill a slot. Advances the task's clock.
   void wait_for_slot();
-  // The slot that waits is sent: `filled_ns` is when the rank's own work on it is over. Returns
-  // when the sender may go on.
+  // Sends the slot that was waited for. `filled_ns`: when the rank's own work on it ends. Returns
+  // when the sender may continue.
   double send(double wire_bytes, double begin_ns, double filled_ns);
-  // Of the receiver: until the next message is there; then that it has been read.
+  // Receiver: waits until the next message has arrived; then marks it as read.
   void wait_for_message();
   void release(double at_ns);
 
-  // When the sender may fill a slot, when the receiver's next message is there; kNever: not known
-  // yet. Who wants to know of the one or the other goes on when it is; one at a time.
+  // slot_ns: when the sender may fill a slot. message_ns: when the receiver's next message arrives.
+  // kNever: not known yet. expect() registers the running task to be woken by that event; one task
+  // at a time.
   static constexpr double kNever = 1e300;
   double slot_ns() const;
   double message_ns() const;
@@ -58,18 +59,18 @@ class SimConnection {
   VirtualTime::Task reader_ = VirtualTime::kNone, writer_ = VirtualTime::kNone;
 };
 
-// A slot of each of `from` and `to` at once, by the task that runs: it waits for all of them, works
-// for so long while the wires carry what it sends, and gives back what it has read.
+// Moves one slot of each of `from` and `to` at once, for the running task. It waits for all of
+// them, works for `work_ns` while the wires carry what it sends, and releases what it has read.
 void pass_slot(VirtualTime& time, double wire_bytes, double work_ns,
                std::span<SimConnection* const> from, std::span<SimConnection* const> to);
 
-// The connections of one ring or of a pair of trees, made where they are first used.
+// The connections of one ring or one pair of trees, made at their first use.
 class SimConnections {
  public:
   SimConnections(VirtualTime& time, Traffic& traffic, int slots)
       : time_(time), traffic_(traffic), slots_(slots) {}
 
-  // Positions and the lane tell connections apart.
+  // The key of a connection: both positions and the lane.
   template <class MakeRoute>
   SimConnection& between(int from, int to, int lane, MakeRoute&& route) {
     const std::uint64_t key = (static_cast<std::uint64_t>(from) << 34) |
@@ -79,7 +80,7 @@ class SimConnections {
     if (fresh) found->second = &connections_.emplace_back(time_, traffic_, route(), slots_);
     return *found->second;
   }
-  // Messages that nobody has read: the text is wrong.
+  // False if messages were not read: then the algorithm is wrong.
   bool all_idle() const;
 
  private:

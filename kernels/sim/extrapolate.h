@@ -1,8 +1,8 @@
-// play_until_even(): plays ever more rounds of a call until each takes as long as the one before,
-// and counts the rest at that (`extrapolated`).
+// play_until_even(): simulates more and more rounds of a call until equal numbers of rounds take
+// equal time, then extrapolates the rest (`extrapolated`).
 //
-// `all` is what the call has, in rounds. Where the time never becomes even everything is played, so
-// the answer is at worst slow. Cost: three runs a doubling.
+// `all`: the call's number of rounds. If the time never becomes even, all rounds are simulated:
+// slow, but correct. Cost: three runs per doubling.
 #pragma once
 
 #include <cmath>
@@ -13,13 +13,14 @@
 
 namespace rondo::sim {
 
-// Rounds that are played first, and by which share periods may differ.
+// The number of rounds to start with, and the relative difference allowed between periods.
 struct Evenness {
   std::uint64_t fewest = 4;
   double tolerance = 1e-3;
 };
 
-// play(rounds): the first ones, with what is incomplete at the call's end. play_all(): all of it.
+// play(rounds): simulates the first rounds and the incomplete one at the call's end. play_all():
+// simulates all.
 template <class Play, class PlayAll>
 Result<SimResult> play_until_even(double all, const Evenness& wanted, const Play& play,
                                   const PlayAll& play_all) {
@@ -29,7 +30,7 @@ Result<SimResult> play_until_even(double all, const Evenness& wanted, const Play
     RONDO_TRY(SimResult third, play(2 * rounds));
     const double early = second.ns - first.ns, late = third.ns - second.ns;
     if (std::abs(late - early) > wanted.tolerance * late) continue;
-    // `late` is of half as many rounds as `rounds` are.
+    // `late` is the time of rounds / 2 rounds.
     const auto played = static_cast<double>(2 * rounds);
     third.ns += 4 * late / played * (all - played);
     third.extrapolated = true;

@@ -1,8 +1,8 @@
-// Machine: what simulated ranks run on. Wires, each with a rate, that carry what comes first first;
-// the route from rank to rank; what a rank's kernels take for a verb.
+// Machine: the hardware model that simulated ranks run on. Wires have a rate and serve transfers in
+// arrival order; a route is defined from each rank to each other; verbs have a cost.
 //
-// Rates are GB/s, which are bytes a nanosecond. A plain value: collectives/planner makes it of a
-// graph and of priors, tests make uniform ones.
+// Rates are GB/s, which equals bytes per nanosecond. A plain value: collectives/planner makes it
+// from a graph and priors; tests make uniform ones.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,16 @@
 
 namespace rondo::sim {
 
-// How one rank's bytes reach another one.
+// The route of one rank's bytes to another rank.
 struct Route {
-  std::vector<int> wires;  // in the order in which bytes pass them
-  double latency_ns =
-      0;  // from the last byte's arrival until the receiver has seen it; credits too
-  // The sender goes on when its slot is filled, and somebody else sends it; else it stores into the
-  // receiver's memory, and is not done before the wires have taken it.
+  std::vector<int> wires;  // in the order in which bytes use them
+  double latency_ns = 0;   // from the last byte's arrival until the receiver sees it; credits too
+  // True: a proxy sends; the sender continues when its slot is filled. False: the sender stores
+  // into the receiver's memory and continues when the wires have carried the data.
   bool by_proxy = false;
 };
 
-// `channel`: of several rings, the number of the one.
+// `channel`: the number of the ring, if there are several.
 using Routes = std::function<Route(int from, int to, int channel)>;
 
 struct Machine {
@@ -29,21 +28,21 @@ struct Machine {
   Routes routes;
 };
 
-// What verbs take on a rank: of one CTA, and of all bytes on the wire for one of data.
+// Cost of verbs on a rank: per CTA; wire_bytes: bytes on the wire per byte of data.
 struct VerbCost {
   double fixed_ns = 0;
-  double copy_gbs = 0;  // 0: takes no time
+  double copy_gbs = 0;  // 0: costs no time
   double sum_gbs = 0;
   double wire_bytes = 1;
 };
 
-// What a CTA takes for sums and copies inside a switch (NVLS).
+// Cost, per CTA, of sums and copies inside a switch (NVLS).
 struct MulticastCost {
-  double load_ns = 0;             // a batch of loads of the rank's own memory, and its stores
+  double load_ns = 0;             // a batch of loads of own memory, and its stores
   double sum_ns = 0;              // a batch of loads that the switch sums
-  double barrier_ns = 0;          // from the last one's arrival until all have seen it
-  std::uint64_t batch_bytes = 1;  // that a CTA has on the way at once
-  double wire_bytes = 1;          // for one of data
+  double barrier_ns = 0;          // from the last arrival until all have seen it
+  std::uint64_t batch_bytes = 1;  // in flight at once per CTA
+  double wire_bytes = 1;          // per byte of data
 };
 
 }  // namespace rondo::sim

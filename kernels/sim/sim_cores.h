@@ -1,8 +1,8 @@
-// SimCores: cores that simulated ranks share. A rank holds its core while it works and gives it
-// away where it must wait; who has asked first gets it next, after a while.
+// SimCores: cores that simulated ranks share. A rank holds its core while it works and yields it
+// when it must wait. The next rank in the queue gets the core after `yield_ns`.
 //
-// Ranks are dealt over the cores, and never move. By tasks of one VirtualTime alone. Cost: a queue
-// for each core.
+// Rank r always runs on core r modulo cores. Only tasks of one VirtualTime may use it. Cost: one
+// queue per core.
 #pragma once
 
 #include <deque>
@@ -19,8 +19,8 @@ class SimCores {
 
   bool share(int a, int b) const { return place(a) == place(b); }
 
-  // Called by this rank's task: waits until the core is free, and takes it. The rank that had it
-  // last gets it back at no cost.
+  // To be called by this rank's task: waits until the core is free, then takes it. The rank that
+  // had it last pays nothing.
   void take(int rank) {
     time_.settle();
     Core& core = cores_[place(rank)];
@@ -33,7 +33,7 @@ class SimCores {
     core.last = rank;
   }
 
-  // At the time that all have come to: behind a settle(), or in an event.
+  // Must be called at the global time: after a settle(), or in an event.
   void give(int rank, double now_ns) {
     Core& core = cores_[place(rank)];
     core.held = !core.waiting.empty();

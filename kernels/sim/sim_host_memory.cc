@@ -16,7 +16,7 @@ void SimHostMemory::begin(int root) {
   root_ = root;
   spend(cost().call + cost().memory);
   begun_.push_back(step() + 1);
-  // Its announcement has room once all peers have announced the call that far back.
+  // The announcement has room once all peers have announced the call kAhead calls back.
   constexpr std::size_t kAhead = kAnnounceDepth - 1;
   if (begun_.size() <= kAhead) return;
   for (int r = 0; r < size(); ++r) see_step(r, begun_[begun_.size() - 1 - kAhead]);
@@ -68,7 +68,7 @@ void SimHostMemory::reduce(int, const Piece& piece, const Delivery& to) {
     slot_step(to.slot) = step() + 1;
     ++stores;
   }
-  // The first store is the sum's own.
+  // The sum's cost includes the first store.
   if (stores > 1) work(piece.count * static_cast<std::uint64_t>(stores - 1), cost().copy);
 }
 
@@ -123,7 +123,8 @@ void SimHostMemory::read_step(int r, std::uint64_t step) {
   spend(cost().peer);
 }
 
-// Who it waits for, a rank does not ask: it spins for a while, then others may have its core.
+// A rank does not check which rank it waits for: it spins for a while, then other ranks may take
+// its core.
 void SimHostMemory::park_for(int r, std::uint64_t step) {
   VirtualTime& time = shared_.time;
   shared_.ranks[static_cast<std::size_t>(r)].waiting.push_back({time.self(), step});

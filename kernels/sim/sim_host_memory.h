@@ -1,10 +1,9 @@
-// SimHostMemory: the executor of texts over peers' memory (PeerMemory) that moves no bytes, only
-// their number, in virtual time, as ranks in host memory do it (kernels/host/staged_memory.h,
-// line_memory.h).
+// SimHostMemory: a PeerMemory executor that moves no bytes but adds up their cost in virtual time,
+// as ranks in host memory would pay it (kernels/host/staged_memory.h, line_memory.h).
 //
-// One rank of calls that follow each other: begin() comes before the text of each, leave() behind
-// that of the last. A rank keeps its core until it has waited for a peer for a while, as
-// base/wait.h does. Cost: some 100 ns a verb and peer; 8 bytes a step and rank.
+// It simulates one rank of consecutive calls: begin() must precede each call's algorithm, leave()
+// must follow the last. A rank keeps its core until it has waited for a peer for a while, as
+// base/wait.h does. Cost: about 100 ns per verb and peer; 8 bytes per step and rank.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +16,12 @@
 
 namespace rondo::sim {
 
-// What the ranks of a call have in common.
+// State that the ranks of a call share.
 struct HostSteps {
   struct Rank {
     struct Waiting {
       VirtualTime::Task task;
-      std::uint64_t step;  // that it needs
+      std::uint64_t step;  // the step that it waits for
     };
     std::vector<double> published_ns;  // by step
     std::vector<Waiting> waiting;
@@ -43,7 +42,7 @@ class SimHostMemory {
         seen_call_(shared.ranks.size()) {}
 
   void begin(int root);
-  void leave();  // the core is free then
+  void leave();  // frees the core
 
   int rank() const { return rank_; }
   int size() const { return shared_.call.ranks; }
@@ -67,7 +66,7 @@ class SimHostMemory {
   bool lies(HostPath place) const { return shared_.call.place == place; }
   bool exposes_input() const;
   bool exposes_output(int rank) const;
-  // Slots turn from call to call, so that small calls do not wait for each other's readers.
+  // Slots rotate from call to call, so that small calls do not wait for each other's readers.
   std::uint64_t& slot_step(int slot) {
     return slot_steps_[(static_cast<std::size_t>(slot) + begun_.size()) % kStagingSlots];
   }
@@ -75,7 +74,7 @@ class SimHostMemory {
   void work(std::uint64_t elements, double each) {
     spend(static_cast<double>(elements * shared_.call.element_bytes) * each);
   }
-  // Announcements are looked at in each call, steps that are known are not.
+  // Announcements are read in each call; steps that are already known are not.
   void see_announced(int r);
   void see_step(int r, std::uint64_t step);
   void read_step(int r, std::uint64_t step);
@@ -85,11 +84,11 @@ class SimHostMemory {
   HostSteps& shared_;
   const int rank_;
   int root_ = 0;
-  std::uint64_t last_look_ = 0;  // the step that follows what was last done in peers' buffers
-  std::uint64_t slot_steps_[kStagingSlots] = {};  // the step that published each one last
+  std::uint64_t last_look_ = 0;  // the step after the last access to peers' buffers
+  std::uint64_t slot_steps_[kStagingSlots] = {};  // the step that last published each slot
   std::vector<std::uint64_t> known_;              // steps of each peer that were seen
-  std::vector<std::size_t> seen_call_;            // of each peer, counted from 1
-  std::uint64_t waits_ = 0;                       // odd: in one, on its core
+  std::vector<std::size_t> seen_call_;            // newest call seen of each peer, from 1
+  std::uint64_t waits_ = 0;                       // odd: now waiting, on its core
   std::vector<std::uint64_t> begun_;              // by call: its first step
 };
 

@@ -1,9 +1,10 @@
-// SimLinks: the executor of texts over connections (Primitives, Links) that moves no bytes, only
-// their number, in virtual time.
+// SimLinks: an executor of algorithms over connections (Primitives, Links) that moves no bytes but
+// adds up their cost in virtual time.
 //
-// A verb waits until the data and the free slots that it needs are there, then takes its own time
-// and the wires'. What a slot does not hold is moved in several messages, as kernels do. One per
-// rank and ring; ranks are told by their positions in it. Cost: some 200 ns a message.
+// A verb waits until the data and the free slots that it needs are present, then takes its own time
+// and the wires' time. A chunk longer than a slot is moved in several messages, as kernels do. One
+// object per rank and ring; ranks are identified by their positions in the ring. Cost: about 200 ns
+// per message.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 
 namespace rondo::sim {
 
-// A stream while it is played; its number is Routes' channel.
+// A stream that is being simulated; its number is the channel for Routes.
 struct StreamRun {
   const Machine& machine;
   const VerbCost& cost;
@@ -59,7 +60,7 @@ class SimLinks {
   int size() const { return static_cast<int>(run_.stream.order.size()); }
   Port between(Peers from, Peers to, int lane) { return {*this, from, to, lane}; }
 
-  // Both at once, each with half of the rank's workers.
+  // Runs both at once, each with half of the rank's workers.
   template <class A, class B>
   void roles(A&& a, B&& b) {
     workers_ = 0.5;

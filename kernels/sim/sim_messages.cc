@@ -21,7 +21,8 @@ class MessageRun {
     for (int rank = 0; rank < static_cast<int>(call_.launches.size()); ++rank)
       if (time_.spawn([this, rank] { play_rank(rank); }) == VirtualTime::kNone) full_ = true;
     const bool ended = time_.run();
-    if (full_) return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+    if (full_)
+      return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!ended || !connections_.all_idle())
       return fail(StatusCode::kInternalError, "messages of {} ranks end with ranks that still wait",
                   call_.launches.size());
@@ -53,14 +54,14 @@ class MessageRun {
       }
     }
   }
-  // A place of a CTA's window: the message that it has open there, if any.
+  // An entry of a CTA's window: the message that is open there, if any.
   struct Open {
     const SimMessage* of = nullptr;
     SimConnection* connection = nullptr;  // null: a copy
     std::uint64_t moved = 0;
   };
-  // As kernels/cuda/messages.h: of those that can go on the first one does; where none can, the
-  // next one of the list is opened.
+  // As kernels/cuda/messages.h: the first open message that is ready moves; if none is ready, the
+  // next item of the list is opened.
   void play_cta(int rank, const std::vector<SimMessage>& items) {
     std::vector<Open> open(static_cast<std::size_t>(call_.window));
     for (auto next = items.begin();;) {
@@ -93,7 +94,7 @@ class MessageRun {
     if (one.connection == nullptr) return 0;
     return one.of->sends ? one.connection->slot_ns() : one.connection->message_ns();
   }
-  // False where none is open.
+  // False if none is open.
   bool wait_for_any(const std::vector<Open>& open) {
     double first = SimConnection::kNever;
     bool any = false;

@@ -1,11 +1,11 @@
-// simulate_messages: what messages between ranks take on a machine, launch by launch as the kernel
-// of messages moves them, in virtual time.
+// simulate_messages: the time of point-to-point messages between ranks on a machine, launch by
+// launch as the message kernel moves them, in virtual time.
 //
-// A rank's launches follow each other; the CTAs of one play their items at once, each begins its
-// own in order, has a window of them open, and moves a slot of the first one that can go on. Where
-// it waits for several, it goes on with the one that was known to be ready first. Both ends of a
-// message must cut it alike. Nothing is extrapolated: callers may simulate fewer bytes and
-// extrapolate themselves. Cost: some 300 ns a slot of every message.
+// A rank's launches run one after another. The CTAs of a launch run at once. Each CTA opens its own
+// items in order, keeps a window of them open, and moves one slot of the first item that is ready.
+// If none is ready, it continues with the one that is known to be ready first. Both ends of a
+// message must split it equally. Nothing is extrapolated: callers may simulate fewer bytes and
+// extrapolate themselves. Cost: about 300 ns per slot of every message.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace rondo::sim {
 
-// What one channel of a pair moves of a message, at one of its ends.
+// The part of a message that one channel of a pair moves, at one of its ends.
 struct SimMessage {
-  int peer = 0;  // the rank itself: a copy
+  int peer = 0;  // equal to the rank: a copy
   bool sends = false;
   int channel = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t slot_bytes = 0;  // copies have none
+  std::uint64_t slot_bytes = 0;  // unused for copies
 };
 
 struct SimMessageLaunch {
@@ -31,14 +31,14 @@ struct SimMessageLaunch {
 
 struct SimMessageCall {
   std::vector<std::vector<SimMessageLaunch>> launches;  // by rank
-  int slots = 8;                                        // of a channel
+  int slots = 8;                                        // per channel
   int window = 1;                                       // messages that a CTA has open at once
-  VerbCost cost;                                        // of a CTA
-  double next_launch_ns = 0;                            // behind one of the same rank
+  VerbCost cost;                                        // per CTA
+  double next_launch_ns = 0;                            // after a launch of the same rank
 };
 
-// kInvalidArgument: fewer than two ranks, slots that cannot be simulated, no window.
-// kInternalError: a deadlock of the ranks, or messages that nobody receives.
+// kInvalidArgument: fewer than two ranks, an unsupported number of slots, or no window.
+// kInternalError: the ranks deadlock, or messages are not received.
 Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall& call);
 
 }  // namespace rondo::sim

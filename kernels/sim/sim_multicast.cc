@@ -10,7 +10,7 @@
 namespace rondo::sim {
 namespace {
 
-// Where the CTAs of one number meet, a step after the other.
+// The barrier of the CTAs of one number, step after step.
 struct Meeting {
   int come = 0;
   double last_ns = 0;
@@ -19,7 +19,7 @@ struct Meeting {
 
 class MulticastRun {
  public:
-  // The first `max_rounds` of every CTA.
+  // Simulates the first `max_rounds` rounds of every CTA.
   MulticastRun(const Machine& machine, const SimMulticastCall& call, std::uint64_t max_rounds)
       : call_(call),
         max_rounds_(max_rounds),
@@ -37,7 +37,7 @@ class MulticastRun {
     for (int cta = 0; cta < call_.ctas; ++cta)
       for (int rank = 0; rank < call_.ranks; ++rank)
         if (time_.spawn([this, cta, rank] { play_cta(rank, cta); }) == VirtualTime::kNone)
-          return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+          return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!time_.run())
       return fail(StatusCode::kInternalError, "CTAs of {} ranks wait for each other", call_.ranks);
     return result_of(time_.end_ns(), traffic_);
@@ -99,7 +99,7 @@ class MulticastRun {
     }
   }
 
-  // Of a block, in a round; none past the last that is played.
+  // Bytes of a block in round k; 0 after the last simulated round.
   double bytes_of(const Cta& cta, std::uint64_t k) const {
     if (k >= cta.played) return 0;
     return static_cast<double>(cta.rounds[k].count * call_.element_bytes);
@@ -113,14 +113,14 @@ class MulticastRun {
   void move_own(double bytes, int blocks) {
     time_.advance_to(time_.now_ns() + blocks * batches(bytes) * call_.cost.load_ns);
   }
-  // A rank's own block to all. When the wires are done.
+  // Sends a rank's own block to all. Returns when the wires have finished.
   double give(const Cta& cta, std::uint64_t k) {
     const double end = push(cta.rank, bytes_of(cta, k));
     move_own(bytes_of(cta, k), 1);
     return end;
   }
 
-  // What the switch sums for a rank; what it copies to all.
+  // pull: what the switch sums for a rank. push: what it copies to all.
   double pull(int rank, double bytes) {
     if (bytes == 0) return time_.now_ns();
     time_.settle();

@@ -28,7 +28,7 @@ void SimPush::expose(int, const Piece& piece) {
   for (int k = 1; k < size(); ++k) {
     const int peer = (rank_ + k) % size();
     const Route& route = of(rank_).to[static_cast<std::size_t>(peer)];
-    // One after the other, so that a peer's wire goes to the rank that comes first.
+    // Sends one after another, so that a peer's wire serves ranks in arrival order.
     shared_.time_.advance_to(sent_ns);
     shared_.time_.settle();
     const double now_ns = shared_.time_.now_ns();
@@ -59,7 +59,7 @@ void SimPush::copy(int from, int, const Piece& piece, std::uint64_t) {
   pass(work_ns(piece.count, 1, shared_.cost_.copy_gbs));
 }
 
-// `lines`: of each element, that are read or written, not both.
+// `lines`: number of lines per element that are read or written, not both.
 double SimPush::work_ns(std::uint64_t count, double lines, double cta_gbs) const {
   if (count == 0) return 0;
   const double bytes = static_cast<double>(count) * shared_.element_bytes_ * lines;

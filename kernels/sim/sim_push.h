@@ -1,11 +1,11 @@
-// SimPush: the executor of texts over peers' memory (PeerMemory) that moves no bytes, only their
-// number, in virtual time: ranks of one host that push their data into each other's staging, in
-// lines with flags (kernels/cuda/ll_push.h).
+// SimPush: a PeerMemory executor that moves no bytes but adds up their cost in virtual time, for
+// ranks of one host that push their data into each other's staging, in lines with flags
+// (kernels/cuda/ll_push.h).
 //
-// A round's data are their own announcement: nothing else is published or waited for. All CTAs of a
-// rank move as one. A CTA's rate is of a job that reads lines and writes as many: those that a rank
-// pushes and those that it takes count for half of that each. One per rank. Cost: some 100 ns a
-// verb and peer.
+// A round's data announces itself: nothing else is published or waited for. All CTAs of a rank are
+// simulated as one. A CTA's rate is that of a job that reads lines and writes the same number. So
+// lines that a rank only pushes or only receives cost half. One object per rank. Cost: about 100 ns
+// per verb and peer.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace rondo::sim {
 
-// What ranks of a call have in common.
+// State that the ranks of a call share.
 class PushedRounds {
  public:
   PushedRounds(const Machine& machine, VirtualTime& time, Traffic& traffic, const VerbCost& cost,
@@ -51,7 +51,7 @@ class SimPush {
   void wait(int) {}
   void reduce(int slot, const Piece& piece, const Delivery& to);
   void copy(int from, int slot, const Piece& piece, std::uint64_t at);
-  void copy_result(int, int, const Piece&) {}  // no such text
+  void copy_result(int, int, const Piece&) {}  // unused by these algorithms
   void copy_own(std::uint64_t, std::uint64_t, std::uint64_t) {}
   void release() {}
 

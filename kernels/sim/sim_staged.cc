@@ -6,13 +6,13 @@
 namespace rondo::sim {
 namespace {
 
-// Blocks that pass between a rank's own buffers and its staging, and the work between the meetings.
+// Blocks that move between a rank's own buffers and its staging, and the work between the barriers.
 struct Part {
   double in = 0, out = 0;         // blocks
-  double summed = 0, copied = 0;  // blocks that a pair of operands gives; that are copied
+  double summed = 0, copied = 0;  // blocks summed from two operands; copied
 };
 
-// Blocks that a rank reads of another one's staging, and that it stores there.
+// Blocks that a rank reads from another rank's staging, and blocks that it stores there.
 struct Moved {
   double read = 0, stored = 0;
 };
@@ -80,7 +80,7 @@ class StagedRun {
     }
   }
 
-  // A rank waits until it has seen all others come.
+  // A barrier: each rank waits until it has seen all others arrive.
   void meet() {
     const std::vector<double> came = at_ns_;
     for (int r = 0; r < call_.ranks; ++r)
@@ -90,7 +90,7 @@ class StagedRun {
               at(r), came[static_cast<std::size_t>(peer)] + machine_.routes(peer, r, 0).latency_ns);
   }
 
-  // All ranks turn to the next one first, so that no wire has all of them at once.
+  // Every rank starts with its next rank, so that no wire serves all of them at once.
   void share_work() {
     std::vector<double> ends = at_ns_;
     for (int k = 1; k < call_.ranks; ++k)

@@ -1,12 +1,12 @@
-// simulate_staged: what a staged call of a direct kernel takes (kernels/cuda/direct.h,
+// simulate_staged: the time of a staged call of a direct kernel (kernels/cuda/direct.h,
 // staged_copy.h) on the GPUs of one host, whose ranks are processes.
 //
-// Every rank brings its blocks into staging, meets all others, does its share of the work over
-// their staging, meets again and takes its result out. All ranks share sums and a broadcast, also
-// those with a root: a rank reads its share of what others brought in and stores the result
-// wherever it is wanted. Of other copies each rank reads what it receives. All CTAs of a rank work
-// at once, as each has its own part of every block. Bytes that come and go pass the wires beside
-// the work. Cost: some 100 ns for each pair of ranks.
+// Every rank copies its blocks into staging, has a barrier with all others, does its share of the
+// work on their staging, has a second barrier, and copies its result out. Sums and broadcasts are
+// shared by all ranks, also if they have a root: a rank reads its share of the inputs and stores
+// the result in every rank that needs it. In other copies each rank reads what it receives. All
+// CTAs of a rank work at once, each on its part of every block. Transfers use the wires in parallel
+// with the work. Cost: about 100 ns per pair of ranks.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct SimStagedCall {
   Collective collective = Collective::kAllReduce;
   int ranks = 2;
   int root = 0;
-  int ctas = 1;             // of a rank
+  int ctas = 1;             // per rank
   std::uint64_t count = 0;  // elements of a block
   std::uint64_t element_bytes = 4;
-  VerbCost cost;  // of a CTA
+  VerbCost cost;  // per CTA
 };
 
-// kInvalidArgument: fewer than two ranks, no CTA, a collective that has no staged kernel.
+// kInvalidArgument: fewer than two ranks, no CTA, or a collective without a staged kernel.
 Result<SimResult> simulate_staged(const Machine& machine, const SimStagedCall& call);
 
 }  // namespace rondo::sim

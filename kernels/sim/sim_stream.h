@@ -6,12 +6,11 @@
 
 namespace rondo::sim {
 
-// What carries a share of the call by itself: a ring, a pair of trees. Texts over peers' memory
-// have one, whose order is that of the ranks.
+// Algorithms over peers' memory have one stream, in rank order.
 struct SimStream {
   std::vector<int> order;  // the rank at every position
   int ctas = 1;
-  std::uint64_t count = 0;      // elements: of the call's `count`
+  std::uint64_t count = 0;      // elements of the call's `count`
   std::uint64_t per_round = 1;  // elements
   std::uint64_t slot_bytes = 0;
 };

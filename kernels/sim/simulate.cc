@@ -25,13 +25,13 @@ struct PushAlgorithm {
   }
 };
 
-// Positions stand for ranks: the root is where its rank stands.
+// The position of a rank in the stream; algorithms over Links run on positions.
 int position_of(const SimStream& stream, int rank) {
   const auto at = std::find(stream.order.begin(), stream.order.end(), rank);
   return static_cast<int>(at - stream.order.begin());
 }
 
-// One run of the first `rounds` of them, with the rest of the last one.
+// One run of the call with `left_out` rounds fewer; an incomplete last round is kept.
 class Run {
  public:
   Run(const Machine& machine, const SimCall& call)
@@ -42,7 +42,8 @@ class Run {
         find_row(call_.algorithm, call_.collective, Where::kGpu)->verbs == Verbs::kPeerMemory
             ? start_pushes(left_out)
             : start_links(left_out);
-    if (!started) return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+    if (!started)
+      return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!time_.run() || !all_idle())
       return fail(StatusCode::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
                   name(call_.algorithm), name(call_.collective), call_.ranks);
@@ -51,7 +52,7 @@ class Run {
 
  private:
   static std::size_t tasks_of(const SimCall& call) {
-    // Texts that run two at once have as many tasks again.
+    // Twice the ranks: algorithms with roles() spawn a second task.
     return 2 * call.streams.size() * static_cast<std::size_t>(call.ranks);
   }
   Rounds rounds_of(const SimStream& stream, std::uint64_t left_out) const {
@@ -116,7 +117,7 @@ std::uint64_t rounds_of(const SimStream& stream) {
 Status check(const SimCall& call) {
   const AlgorithmRow* const row = find_row(call.algorithm, call.collective, Where::kGpu);
   if (row == nullptr)
-    return fail(StatusCode::kInvalidArgument, "the simulator has no text of {} for {}",
+    return fail(StatusCode::kInvalidArgument, "the simulator has no algorithm {} for {}",
                 name(call.algorithm), name(call.collective));
   if (call.ranks < 2 || call.streams.empty())
     return fail(StatusCode::kInvalidArgument, "{} ranks and {} rings have nothing to simulate",
@@ -161,7 +162,7 @@ Result<SimResult> simulate(const Machine& machine, const SimCall& call, const Si
     most = std::max(most, rounds_of(stream));
     fewest = std::min(fewest, rounds_of(stream));
   }
-  // Streams leave out equally many rounds, so the shortest says how many there are to leave out.
+  // All streams leave out the same number of rounds, so the shortest stream limits it.
   const auto played = [&](std::uint64_t rounds) { return play(machine, call, fewest - rounds); };
   const std::uint64_t all = limits.rounds > 0 ? std::min(limits.rounds, fewest) : fewest;
   if (limits.rounds > 0) return played(all);

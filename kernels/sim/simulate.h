@@ -1,10 +1,10 @@
-// simulate: what a call of ranks on GPUs takes on a machine, by its algorithm's own text in virtual
-// time.
+// simulate: the time of a call of ranks on GPUs on a machine. It runs the call's own algorithm in
+// virtual time.
 //
-// All ranks begin at once, on idle wires. Rounds are played until each adds as much time as the one
-// before; the rest are counted at that (`extrapolated`). Nothing of this machine's clock goes in:
-// equal questions have equal answers everywhere. Cost: some 200 ns a message of every rank; 20 KiB
-// a rank and stream.
+// All ranks begin at once, on idle wires. Rounds are simulated until each adds the same time as the
+// previous one; the rest is extrapolated (`extrapolated`). The result does not depend on the clock
+// of the machine that simulates: equal input gives equal results everywhere. Cost: about 200 ns per
+// message of every rank; 20 KiB per rank and stream.
 //
 //   const Result<SimResult> result = simulate(machine, {.algorithm = Algorithm::kRing, ...});
 #pragma once
@@ -29,7 +29,7 @@ struct SimCall {
   int root = 0;
   std::uint64_t element_bytes = 4;
   std::uint64_t grain = 1;  // elements
-  int slots = 4;            // of a connection
+  int slots = 4;            // per connection
   VerbCost cost;
   std::vector<SimStream> streams;
 };
@@ -37,19 +37,19 @@ struct SimCall {
 struct SimResult {
   double ns = 0;
   bool extrapolated = false;
-  int busiest_wire = -1;     // of the rounds that were played
-  double busiest_share = 0;  // of the time
+  int busiest_wire = -1;     // in the simulated rounds; -1: none
+  double busiest_share = 0;  // fraction of the time
 };
 
-// Of a run that is over.
+// The result of a finished run.
 SimResult result_of(double ns, const Traffic& traffic);
 
 struct SimLimits {
-  std::uint64_t rounds = 0;  // to play of each stream; 0: until it repeats
+  std::uint64_t rounds = 0;  // number to simulate per stream; 0: until they repeat
 };
 
-// kInvalidArgument: no algorithm for the call, no ranks, a stream of other ranks than the call's.
-// kInternalError: a deadlock of the ranks, which is an error of the algorithm.
+// kInvalidArgument: no algorithm for the call, no ranks, or a stream with other ranks than the
+// call. kInternalError: the ranks deadlock, which is an error of the algorithm.
 Result<SimResult> simulate(const Machine& machine, const SimCall& call,
                            const SimLimits& limits = {});
 

@@ -19,18 +19,20 @@ struct HostAlgorithm {
   static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kPeerMemory; }
 };
 
-// Calls to play: those that count stand between others, as in the middle of a long row.
+// Number of calls to simulate. Calls before and after the counted ones give the state of a long
+// series.
 struct Calls {
   int before, counted, after;
 
   int all() const { return before + counted + after; }
 };
 Calls calls_of(const SimHostCall& call, std::uint64_t rounds) {
-  // A root runs ahead, by lines as far as there are announcements.
+  // With lines, a root runs ahead by as many calls as there are announcements.
   constexpr int kAhead = kAnnounceDepth - 1;
   const bool rooted = is_rooted(call.collective);
   if (rooted && call.place == HostPath::kLines) return {kAhead, 2 * kAhead, kAhead};
-  // Until slots have turned round, roots too; of many rounds a call is hardly a period.
+  // Slots (and roots, if in turn) rotate, so `turns` calls are one period. With many rounds this
+  // hardly matters, so fewer calls are simulated.
   constexpr std::uint64_t kMany = 16;
   const int turns = kStagingSlots * (call.roots_in_turn ? call.ranks : 1);
   const int after = rooted ? kStagingSlots : 1;
@@ -41,7 +43,7 @@ std::uint64_t host_rounds(const SimHostCall& call) {
   return call.rounds.per_round == 0 ? 0 : call.rounds.size();
 }
 
-// When the last rank has ended each call.
+// By call: when the last rank ended it.
 Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmRow& row,
                                        const Rounds& rounds, int calls) {
   VirtualTime time(static_cast<std::size_t>(call.ranks));
@@ -49,7 +51,7 @@ Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmR
   HostSteps shared{call, row, time, cores,
                    std::vector<HostSteps::Rank>(static_cast<std::size_t>(call.ranks))};
   std::vector<double> ended_ns(static_cast<std::size_t>(calls));
-  std::deque<SimHostMemory> memories;  // until the last event
+  std::deque<SimHostMemory> memories;  // must live until the last event
   for (int rank = 0; rank < call.ranks; ++rank) {
     const auto text = [&, &memory = memories.emplace_back(shared, rank)] {
       for (int number = 0; number < calls; ++number) {
@@ -63,7 +65,7 @@ Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmR
       memory.leave();
     };
     if (time.spawn(text) == VirtualTime::kNone)
-      return fail(StatusCode::kInternalError, "no room for the simulator's tasks");
+      return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
   }
   if (!time.run())
     return fail(StatusCode::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
@@ -91,21 +93,22 @@ Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limit
   const AlgorithmRow* const row = find_row(call.algorithm, call.collective);
   if (row == nullptr || row->verbs != Verbs::kPeerMemory ||
       (call.place == HostPath::kLines && !row->fits_lines))
-    return fail(StatusCode::kInvalidArgument, "{} has no text of {} over peers' memory{}",
+    return fail(StatusCode::kInvalidArgument, "{} cannot run {} over peers' memory{}",
                 name(call.algorithm), name(call.collective),
-                row != nullptr && row->verbs == Verbs::kPeerMemory ? " that fits into lines" : "");
+                row != nullptr && row->verbs == Verbs::kPeerMemory ? " by lines" : "");
   if (call.ranks < 2 || call.cores < 1)
     return fail(StatusCode::kInvalidArgument,
                 "{} ranks on {} cores have nothing to simulate: at least 2 ranks on 1 core",
                 call.ranks, call.cores);
   if (call.root < 0 || call.root >= call.ranks)
-    return fail(StatusCode::kInvalidArgument, "root {} is none of {} ranks", call.root, call.ranks);
+    return fail(StatusCode::kInvalidArgument, "root {} is not one of {} ranks", call.root,
+                call.ranks);
   const std::uint64_t all = host_rounds(call);
   const auto play_rounds = [&](std::uint64_t rounds) {
     return play_row(call, *row, all - rounds, limits.calls);
   };
   if (limits.rounds > 0) return play_rounds(std::min(limits.rounds, all));
-  // A root that runs ahead of its readers by some rounds makes few of them uneven.
+  // A root runs some rounds ahead of its readers, so few rounds are uneven.
   const Evenness even{.fewest = is_rooted(call.collective) ? 64U : 8U};
   return play_until_even(static_cast<double>(all), even, play_rounds,
                          [&] { return play_rounds(all); });

@@ -1,12 +1,12 @@
-// simulate_host: what a text over peers' memory takes ranks in host memory of one host, which may
-// share cores, in virtual time: no bytes, only what each verb costs.
+// simulate_host: the time of a PeerMemory algorithm among ranks in host memory of one host, which
+// may share cores. It runs in virtual time: no bytes move, only the cost of each verb counts.
 //
-// Calls follow each other, as in a benchmark, and the time is of one of them: from the end of one
-// to the end of the next, once that repeats. Verbs do what kernels/host/staged_memory.h and
-// line_memory.h do: who may run ahead of whom, and when, follows from the text. Rounds are played
-// until each adds as much as the one before (`extrapolated`). Not known: caches that ranks share,
-// and what the kernel's scheduler does beside giving a core to the next rank. Cost: some 200 ns a
-// verb and peer, for 24 calls or more.
+// Calls are consecutive, as in a benchmark. The time is that of one call, from the end of the
+// previous call to its own end, once that repeats. Verbs act as in kernels/host/staged_memory.h and
+// line_memory.h, so the algorithm determines which rank may run ahead and when. Rounds are
+// simulated until each adds the same time as the previous one (`extrapolated`). Not modelled:
+// shared caches, and what the kernel's scheduler does besides giving a core to the next rank. Cost:
+// about 200 ns per verb and peer, for 24 calls or more.
 //
 //   const Result<SimResult> one = simulate_host({.algorithm = Algorithm::kOneShot, ...});
 #pragma once
@@ -21,17 +21,18 @@
 namespace rondo::sim {
 
 struct HostVerbCost {  // ns
-  double call = 0;     // of a call, before anything moves
-  double meet = 0;     // until a rank on another core sees what was published
-  double peer = 0;     // to read a peer's line or step
-  double spin = 0;     // so long a rank waits before it gives its core away,
-  double yield = 0;    // and so long until the next rank has it: together a turn
-  double copy = 0;     // a byte
-  double sum = 0;      // a byte of a peer's
-  double memory = 0;   // of a rank's whole call, for what the caches have no room for
+  double call = 0;     // per call, before data moves
+  double meet = 0;     // until a rank on another core sees a publication
+  double peer = 0;     // reading a peer's line or step
+  double spin = 0;     // wait of a rank before it yields its core
+  double yield = 0;    // then, until the next rank runs
+  double copy = 0;     // per byte
+  double sum = 0;      // per byte of a peer
+  double memory = 0;   // per call of a rank, for data beyond the caches
 };
 
-// Where peers find a rank's data: beside its announcement, copied to staging, in its own buffers.
+// Location of a rank's data for peers: beside its announcement, copied to staging, or in its own
+// buffers.
 enum class HostPath : std::uint8_t { kLines, kStaging, kBuffers };
 
 struct SimHostCall {
@@ -44,17 +45,17 @@ struct SimHostCall {
   Rounds rounds{};
   std::uint64_t element_bytes = 4;
   HostPath place = HostPath::kStaging;
-  bool in_place = false;  // a rank's own block lies in its output already
+  bool in_place = false;  // a rank's own block is already in its output
   HostVerbCost cost;
 };
 
 struct HostLimits {
-  std::uint64_t rounds = 0;  // of a call, to play; 0: until they repeat
-  int calls = 0;             // to play, all of which are the time; 0: one, once they repeat
+  std::uint64_t rounds = 0;  // number to simulate per call; 0: until they repeat
+  int calls = 0;             // number to simulate, for their total time; 0: for the time of one
 };
 
-// kInvalidArgument: no algorithm over peers' memory for the call, or none that fits into lines;
-// fewer than two ranks; no core. kInternalError: a deadlock of the ranks.
+// kInvalidArgument: no PeerMemory algorithm for the call, or none that fits into lines; fewer than
+// two ranks; no core. kInternalError: the ranks deadlock.
 Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limits = {});
 
 }  // namespace rondo::sim

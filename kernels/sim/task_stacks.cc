@@ -20,7 +20,7 @@ TaskStacks::TaskStacks(std::size_t most) : max_(most) {
     max_ = 0;
     return;
   }
-  // Huge pages would take 2 MiB for the first bytes of a stack.
+  // Huge pages would allocate 2 MiB for the first bytes of a stack.
   madvise(base, most * kStackBytes, MADV_NOHUGEPAGE);
   base_ = static_cast<std::byte*>(base);
 }

@@ -1,7 +1,9 @@
-// TaskStacks: the stacks of many small fibers in one mapping, used again where one has ended.
+// TaskStacks: the stacks of many small fibers in one mapping. A stack is reused after its fiber has
+// ended.
 //
-// One mapping and no guard pages, as a process may have some 65,000 mappings only. Memory is taken
-// where a stack is touched. Where the system gives no address space, it is full from the start.
+// There is one mapping and no guard pages, because a process can have only about 65,000 mappings.
+// Memory is allocated when a stack is touched. If the system provides no address space, full() is
+// true from the start.
 #pragma once
 
 #include <boost/context/stack_context.hpp>

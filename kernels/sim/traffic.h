@@ -1,8 +1,9 @@
-// Traffic: who uses the wires when. Messages pass wire after wire and wait where one is busy.
+// Traffic: reserves the wires. A message uses the wires of its route one after another and waits
+// where one is busy.
 //
-// A message is on its next wire as soon as its first byte is (cut-through), unless others are
-// before it there. Cost: an addition and a comparison a wire. Reservations are to come in the order
-// of their times (VirtualTime::settle).
+// A message enters its next wire as soon as its first byte arrives there (cut-through), unless
+// earlier messages occupy it. Cost: one addition and one comparison per wire. Reservations must be
+// made in time order (VirtualTime::settle).
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ class Traffic {
  public:
   explicit Traffic(const Machine& machine) : machine_(machine), used_(machine.wire_gbs.size()) {}
 
-  // The time at which the last of `bytes` has arrived, if they are ready to send at `at_ns`.
+  // Returns when the last of `bytes` has arrived, if they are ready to send at `at_ns`.
   double send(std::span<const int> wires, double bytes, double at_ns);
 
-  // -1: nothing was sent.
+  // busiest: -1 if nothing was sent.
   double busy_ns(int wire) const { return used_[static_cast<std::size_t>(wire)].busy_ns; }
   int busiest() const;
 

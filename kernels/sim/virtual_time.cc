@@ -24,7 +24,7 @@ struct GivenBack {
 struct VirtualTime::State {
   struct Turn {
     double at_ns;
-    std::uint64_t order;  // of those at one time
+    std::uint64_t order;  // among equal times
     std::uint32_t task;   // kNone: an event
     std::uint32_t event;
     friend bool operator>(const Turn& a, const Turn& b) {
@@ -32,8 +32,8 @@ struct VirtualTime::State {
     }
   };
   struct Fiber {
-    context::fiber fiber;            // suspended, while others run
-    context::fiber* back = nullptr;  // to run(), while this one runs
+    context::fiber fiber;            // suspended while others run
+    context::fiber* back = nullptr;  // back to run(), while this one runs
     std::function<void()> text;
     FiberIdentity identity;
     FiberSwitch own_switch;

@@ -1,11 +1,11 @@
-// VirtualTime: many small tasks that take their time on a clock of their own, not the machine's.
+// VirtualTime: runs many small tasks on virtual clocks, independent of the machine's clock.
 //
-// A task is a fiber. It runs until it waits; the one whose time comes first goes on, those of equal
-// times in the order in which they asked, so that equal programs run equally on all machines. A
-// task's own clock may run ahead of the others'. Before a task touches shared state it sleeps until
-// its own time (`settle`); then it comes after all that happened earlier.
+// A task is a fiber. It runs until it waits; then the task with the earliest time runs. Tasks with
+// equal times run in the order in which they asked, so equal programs run equally on all machines.
+// A task's own clock may run ahead of the others'. Before a task uses shared state it must sleep
+// until its own time (`settle`); then everything earlier has happened.
 //
-// Cost: about 100 ns a wait; 16 KiB of address space a task, of which its texts touch 4 to 8.
+// Cost: about 100 ns per wait; 16 KiB of address space per task, of which algorithms touch 4 to 8.
 //
 //   VirtualTime time;
 //   time.spawn([&] { time.advance(5); time.settle(); ... });
@@ -29,29 +29,29 @@ class VirtualTime {
   VirtualTime(const VirtualTime&) = delete;
   VirtualTime& operator=(const VirtualTime&) = delete;
 
-  // Begins at the time of the task that spawns it, else at 0. kNone: there is no room.
+  // The new task begins at the time of the task that spawns it, else at 0. kNone: no room.
   Task spawn(std::function<void()> run);
-  // Runs until nothing has anything left to do. False: tasks wait that nobody wakes.
+  // Runs until no task or event is left to run. False: some tasks still wait.
   bool run();
-  double end_ns() const { return latest_ns_; }  // of the task that ended last
+  double end_ns() const { return latest_ns_; }  // when the last task ended
 
-  // ---- of the task that runs ----
+  // ---- for the running task ----
   Task self() const { return running_; }
   double now_ns() const;               // its own clock
-  void advance_to(double at_ns);       // no earlier than that; others are not let in between
-  void settle();                       // until all others have come as far as its own clock
-  void park();                         // until somebody wakes it
-  void wake(Task task, double at_ns);  // a parked one, which goes on then; once
-  void join(Task task);                // until it has ended
+  void advance_to(double at_ns);       // sets its clock to at_ns or later; runs no other task
+  void settle();                       // waits until all others have reached its clock
+  void park();                         // waits until wake() is called for it
+  void wake(Task task, double at_ns);  // a parked task; once. It continues at at_ns
+  void join(Task task);                // waits until it has ended
 
-  // Calls `what(argument)` at that time, on no task.
+  // Calls what(context, argument) at that time, outside all tasks.
   using Event = void (*)(void* context, std::uint64_t argument);
   void call_at(double at_ns, Event what, void* context, std::uint64_t argument);
-  double event_ns() const { return event_ns_; }  // of the event that is called
+  double event_ns() const { return event_ns_; }  // time of the running event
 
  private:
   struct State;
-  void leave();  // to the next task
+  void leave();  // switches to the next task
   void resume(Task task);
 
   std::unique_ptr<State> state_;

@@ -1,4 +1,4 @@
-// rondoGetCallCount: exactly the calls that the program made, from any thread and in any way.
+// rondoGetCallCount counts exactly the program's own calls, from any thread and in any form.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # check_audit.sh <librondo_audit.so>: programs that find NVIDIA's library by an RPATH or a full path
-# run on ours.
-# Exits 77 (skipped), with the reason, where NVIDIA's wheel is not to be had.
+# run on ours. Exits 77 (skipped), with the reason, if NVIDIA's wheel is unavailable.
 set -euo pipefail
 cd "$(dirname "$0")"
 audit=$1
@@ -15,7 +14,7 @@ ${CC:-cc} -std=gnu11 -O1 -Wall -I../../api client.c -o "$work/client" "$dir/libn
   "-Wl,-rpath,$dir"
 LD_AUDIT=$audit "$work/client" 3
 
-# By full path: the file that is mapped tells which one was loaded.
+# By full path: the mapped file shows which library was loaded.
 cat >"$work/load.py" <<'PY'
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
@@ -26,7 +25,7 @@ PY
 [ "$(python3 "$work/load.py" "$dir/libnccl.so.2")" = "NVIDIA's 23203" ]
 [ "$(LD_AUDIT=$audit python3 "$work/load.py" "$dir/libnccl.so.2")" = "ours 22809" ]
 
-# A shim that lies alone says so and changes nothing.
+# A shim without our library beside it reports that and changes nothing.
 cp "$audit" "$work/"
 LD_AUDIT=$work/$(basename "$audit") python3 "$work/load.py" "$dir/libnccl.so.2" \
   >"$work/out" 2>"$work/err"

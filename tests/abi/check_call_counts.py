@@ -1,5 +1,5 @@
-"""check_call_counts.py LIBRARY: every function of nccl_exports.txt, called with nothing but zeros,
-returns, and counts its call: as ncclX, as pncclX, and nobody else's.
+"""check_call_counts.py LIBRARY: every function of nccl_exports.txt, called with zeros only,
+returns, and counts its call as ncclX and as pncclX, and no other function's.
 """
 import ctypes
 import pathlib
@@ -8,7 +8,7 @@ import sys
 library = ctypes.CDLL(sys.argv[1])
 listing = pathlib.Path(__file__).with_name("nccl_exports.txt").read_text().split()
 names = [name for name in listing[1::2] if name.startswith("nccl")]
-names.remove("ncclResetDebugInitInternal")  # has no line_pair, and programs must not call it
+names.remove("ncclResetDebugInitInternal")  # has no pncclX, and programs must not call it
 
 
 def count(name):

@@ -1,4 +1,4 @@
-"""check_dlopen.py: under LD_PRELOAD of our libnccl.so.2, dlopen("libnccl.so.2") gives ours, and
+"""check_dlopen.py: under LD_PRELOAD of our libnccl.so.2, dlopen("libnccl.so.2") returns ours, and
 NVIDIA's is never mapped."""
 import ctypes
 import os
@@ -14,7 +14,7 @@ print("rondo", library.rondoGetVersion().decode(), "answers as NCCL", version.va
 mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libnccl" in line}
 assert {os.path.realpath(path) for path in mapped} == {ours}, mapped
 
-# What vLLM's pynccl looks up.
+# The functions that vLLM's pynccl looks up.
 for name in ("ncclGetErrorString ncclGetUniqueId ncclCommInitRank ncclAllReduce ncclReduce "
              "ncclAllGather ncclReduceScatter ncclSend ncclRecv ncclBroadcast ncclCommDestroy "
              "ncclGroupStart ncclGroupEnd ncclCommWindowRegister "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# check_exports.sh <library> <SONAME>: what a library shows to the dynamic linker is NCCL's
-# interface (nccl_exports.txt: the union of 2.28.9 and 2.32.3, "W ncclX", "T pncclX") plus rondo*,
-# without symbol versions, and nothing else.
+# check_exports.sh <library> <SONAME>: the exported symbols are NCCL's interface (nccl_exports.txt:
+# the union of 2.28.9 and 2.32.3, "W ncclX", "T pncclX") plus rondo*, without symbol versions, and
+# nothing else.
 set -euo pipefail
 library=$1 soname=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +24,7 @@ readelf -d "$library" | grep -Eq "NEEDED.*($unwanted)" &&
 undefined=$(nm -D --undefined-only "$library" | awk '{print $2}' | grep -E 'rondo|nccl' || true)
 [ -z "$undefined" ] || complain "undefined symbols:" $undefined
 
-# The list itself, where NVIDIA's libraries are at hand (it works without).
+# Checks the list itself, if NVIDIA's libraries are available.
 for version in 2.28.9 2.32.3; do
   dir=${RONDO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}/nccl-$version
   [ -f "$dir/libnccl.so.2" ] || continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and compiles it in every way that is
-# promised. Exits 77 (skipped), with the reason, where NVIDIA's headers or CUDA's, which they
-# include, are not to be had.
+# Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and compiles it in every supported way.
+# Exits 77 (skipped), with the reason, if NVIDIA's headers or the CUDA headers that they include are
+# unavailable.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
@@ -45,7 +45,7 @@ try "C++17 after CUDA headers" "$cxx" -x c++ -std=c++17 -isystem "$cuda" -includ
 try "C++17 before CUDA headers" "$cxx" -x c++ -std=c++17 -isystem "$cuda" -DRONDO_NO_CUDA_HEADERS \
   -include "$root/api/nccl.h" -include cuda_runtime.h
 
-describe() {  # describe <function> <header>; NCCL_OS_LINUX: or NVIDIA's declares one function less
+describe() {  # describe <function> <header>; NCCL_OS_LINUX: else NVIDIA's lacks one function
   "$cxx" -std=c++17 -Wno-deprecated-declarations -DNCCL_OS_LINUX -DRONDO_NO_CUDA_HEADERS \
     -isystem "$cuda" -I. -include "$2" -DFACTS="$1" -c facts.cc -o "$work/$1.o"
 }

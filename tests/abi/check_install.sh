@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_install.sh <build folder>: what cmake --install leaves is all that a program needs: by
-# find_package and by pkg-config.
+# check_install.sh <build folder>: cmake --install installs all that a program needs, with
+# find_package and with pkg-config.
 set -euo pipefail
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,4 +1,4 @@
-// NCCL_CHECK_MODE: buffers that are no memory of this process are refused before the call runs.
+// NCCL_CHECK_MODE: a buffer that is not memory of this process is refused before the call runs.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// One page of memory and, behind it, none.
+// One page of memory, followed by an unmapped page.
 class LastPage {
  public:
   LastPage()
@@ -61,7 +61,7 @@ TEST(CheckMode, RefusesPointersAndCountsThatLeaveMemory) {
           ncclAllGather(send.page(), receive.page(), kPage / 2 + 1, ncclUint8, comm, nullptr),
           "AllGather : recvbuff 0x");
       expect_refused(ncclSend(nowhere, 1, ncclUint8, 0, comm, nullptr), "Send : sendbuff 0x");
-      // Nothing of all that was a call; what is right still runs, and leaves the data right.
+      // None of these was a call. A valid call still runs, with the right result.
       std::fill_n(send.page(), kPage, char{3});
       OK(sum(send.page(), receive.page(), kPage));
       OK(sum(constant.page(), receive.page(), kPage));

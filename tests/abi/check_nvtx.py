@@ -1,5 +1,5 @@
-"""check_nvtx.py LIBRARY TOOL: what a profiler sees of a program, and that it sees nothing where it
-should not. TOOL is nvtx_tool.c, built as a library.
+"""check_nvtx.py LIBRARY TOOL: a profiler gets the right events of a program, and none if they are
+switched off. TOOL is nvtx_tool.c, built as a library.
 """
 import ctypes
 import os
@@ -59,7 +59,7 @@ def main():
     schema = [line for line in lines if line.startswith("schema")]
     assert schema == ["schema Call 32 bytes: [Communicator at 0] [Count at 8] [Datatype at 16] "
                       "[Reduction operation at 20] [Root or peer at 24]"], schema
-    # Nothing else than the program's own line.
+    # Only the program's own line.
     for quiet in ({}, {"NVTX_INJECTION64_PATH": sys.argv[2], "NCCL_NVTX_DISABLE": "1"}):
         lines = run(**quiet)
         assert len(lines) == 1 and lines[0].startswith("comm"), lines

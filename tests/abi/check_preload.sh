@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # check_preload.sh <our libnccl.so.2>: a program linked to NVIDIA's library, and one that opens it
-# by name, run on ours.
-# Exits 77 (skipped), with the reason, where NVIDIA's wheel is not to be had.
+# by name, run on ours. Exits 77 (skipped), with the reason, if NVIDIA's wheel is unavailable.
 set -euo pipefail
 cd "$(dirname "$0")"
 ours=$1

@@ -1,6 +1,6 @@
-/* A C program against nccl.h alone: processes as ranks, then threads' worth of ranks in one group.
- *   client <ranks>
- * Exits 0 if every result is right. It is linked to librondo, to our libnccl and to NVIDIA's. */
+/* A C program that uses only nccl.h: ranks as processes, then all ranks in one thread and one
+ * group. client <ranks> Exits 0 if every result is right. It is linked with librondo, our libnccl
+ * and NVIDIA's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void check_collectives(ncclComm_t comm, int rank, int ranks) {
   CALL(ncclScatter(in, out, kCount, ncclFloat32, root, comm, NULL));
   expect_all(out, kCount, (float)ranks);
 
-  /* Operation with a factor: destroyed before it is waited for. */
+  /* An operation with a factor may be destroyed before the call has finished. */
   float half = 0.5f;
   ncclRedOp_t scaled;
   CALL(ncclRedOpCreatePreMulSum(&scaled, &half, ncclFloat32, ncclScalarHostImmediate, comm));
@@ -122,7 +122,7 @@ static void check_children(ncclComm_t comm, int rank, int ranks) {
   CALL(ncclCommCount(child, &count));
   CALL(ncclCommUserRank(child, &own));
   EXPECT(count == (rank % 2 == 0 ? (ranks + 1) / 2 : ranks / 2));
-  EXPECT(own == count - 1 - rank / 2); /* keys fall as ranks rise */
+  EXPECT(own == count - 1 - rank / 2); /* keys decrease with the rank */
   int one = 1, sum = 0;
   CALL(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, child, NULL));
   EXPECT(sum == count);
@@ -150,7 +150,7 @@ static int run_rank(const int* from_first, const int* to_others, int rank, int r
   return 0;
 }
 
-/* All ranks in this thread: only groups make that possible. */
+/* All ranks in this thread, which is possible only in a group. */
 static void check_one_process(int ranks) {
   ncclComm_t comms[kMaxRanks];
   int values[kMaxRanks], sums[kMaxRanks];

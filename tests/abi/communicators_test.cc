@@ -65,7 +65,7 @@ TEST(Communicators, ReduceBitsAndShorts) {
 TEST(VectorCollectives, MovePartsOfDifferentSizes) {
   with_ranks(3, [](ncclComm_t comm, int rank) {
     const auto me = static_cast<std::size_t>(rank);
-    // Rank r has r + 1 elements for everybody; displacements leave holes.
+    // Rank r sends r + 1 elements to every rank; the displacements leave gaps.
     const std::size_t counts[3] = {1, 2, 3}, places[3] = {0, 4, 8};
     const std::size_t same[3] = {me + 1, me + 1, me + 1};
     const std::size_t begins[3] = {0, 0, 0};
@@ -118,7 +118,7 @@ TEST(Communicators, AnOperationBelongsToOneAndOutlivesItsDestructionInCalls) {
   });
 }
 
-// As in NCCL: an operation is a rank's own, so that its factor may be, too.
+// As in NCCL, an operation belongs to one rank, so its factor may differ between ranks.
 TEST(Communicators, EveryRankMayScaleByAFactorOfItsOwn) {
   with_ranks(3, [](ncclComm_t comm, int rank) {
     float factor = static_cast<float>(rank + 2);
@@ -152,7 +152,7 @@ TEST(Streams, RunCallsInOrderBesideTheCaller) {
     EXPECT_OK(rondoStreamCreate(&a));
     EXPECT_OK(rondoStreamCreate(&b));
     std::int64_t values[20] = {1};
-    for (int i = 0; i + 1 < 20; ++i)  // each call reads what the one before wrote
+    for (int i = 0; i + 1 < 20; ++i)  // each call reads the result of the previous one
       EXPECT_OK(ncclAllReduce(&values[i], &values[i + 1], 1, ncclInt64, ncclSum, comm,
                               rondoStreamHandle(i % 2 == 0 ? a : b)));
     std::int64_t last = 0;
@@ -248,7 +248,7 @@ TEST(Split, MakesOrderedChildrenAndNoneForNoColor) {
   });
 }
 
-// More ranks than an unstable sort leaves in their order by chance.
+// With this many ranks an unstable sort does not keep their order by chance.
 TEST(Split, OrdersRanksOfOneKeyAsTheParentDoes) {
   constexpr int kRanks = 20;
   const auto child_rank = [](ncclComm_t comm, int key) {
@@ -341,7 +341,7 @@ TEST(Communicators, ACallMayChooseItsAlgorithms) {
     EXPECT_TRUE(plan_of("^ring,tree,twoshot", 1).starts_with("oneshot"));
     EXPECT_NE(plan_of("direct", 1).find("leaves nothing that can run AllReduce"),
               std::string::npos);
-    EXPECT_EQ(plan_of("direct", 0), plan_of(nullptr, 0));  // a wish that nothing meets
+    EXPECT_EQ(plan_of("direct", 0), plan_of(nullptr, 0));  // a request that nothing satisfies
     EXPECT_NE(plan_of("rign", 1).find("'rign' is not an algorithm"), std::string::npos);
   });
 }

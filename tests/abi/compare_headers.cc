@@ -1,5 +1,5 @@
-// Fails if our nccl.h differs from NVIDIA's anywhere but where a newer version must differ from an
-// older one. Compiled by check_headers.sh with the facts of ours and of the real headers.
+// Fails if our nccl.h differs from NVIDIA's, except where a newer version must differ from an older
+// one. check_headers.sh compiles it with the facts of our header and of the real ones.
 #include <cstdio>
 #include <map>
 #include <regex>
@@ -13,7 +13,7 @@ Facts facts_of_23203();
 
 namespace {
 
-// What ours (2.32.3) may have otherwise than 2.28.9. The initialisers are compared further down.
+// Facts of ours (2.32.3) that may differ from 2.28.9. The initialisers are compared below.
 const std::set<std::string> kNewerThan22809 = {"NCCL_MINOR",
                                                "NCCL_PATCH",
                                                "NCCL_VERSION_CODE",
@@ -44,7 +44,8 @@ int differences(const std::map<std::string, std::string>& ours, const Facts& the
   return count;
 }
 
-// All of an older initialiser but its size and version must begin ours (two hex digits a byte).
+// Our initialiser must start with the older one's bytes, except size and version (two hex digits
+// per byte).
 int initialiser_differences(const std::map<std::string, std::string>& ours, const Facts& theirs) {
   int count = 0;
   for (const Fact& fact : theirs) {

@@ -1,5 +1,5 @@
-// Several communicators and threads at once, groups in groups: unrelated work never waits for each
-// other, and every result is right.
+// Several communicators and threads at once, and nested groups: independent work never waits for
+// other work, and every result is right.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -41,7 +41,7 @@ void destroy(const Comms& comms) {
              [&](int rank) { OK(ncclCommDestroy(comms[static_cast<std::size_t>(rank)])); });
 }
 
-// Sums, gathers and messages around the ring, alone and in groups, of many sizes.
+// Sums, gathers and ring messages of many sizes, alone and in groups.
 void exchange(ncclComm_t comm, int rounds) {
   int me = 0, n = 0;
   OK(ncclCommUserRank(comm, &me));
@@ -87,7 +87,7 @@ TEST(Concurrency, EveryCommunicatorOfARankMayHaveAThreadOfItsOwn) {
   for (const Comms* comms : kinds) destroy(*comms);
 }
 
-// Rank 0 waits in one communicator all the time, for a rank that comes last.
+// Rank 0 waits in one communicator all the time, for a rank that arrives last.
 TEST(Concurrency, AWaitInOneCommunicatorHoldsUpNothingInOthers) {
   const Comms waits = world_of(2), works = world_of(2);
   std::atomic<bool> returned{false};
@@ -121,7 +121,7 @@ TEST(Concurrency, AWaitInOneCommunicatorHoldsUpNothingInOthers) {
   destroy(works);
 }
 
-// Outside a group these calls would deadlock: rank 0 begins with one communicator, rank 1 with the
+// Outside a group these calls would deadlock: rank 0 starts with one communicator, rank 1 with the
 // other.
 TEST(Concurrency, AGroupMayNameItsCommunicatorsInAnyOrder) {
   const Comms one = world_of(2), other = world_of(2);

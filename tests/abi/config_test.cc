@@ -8,7 +8,7 @@
 namespace rondo::api {
 namespace {
 
-// A caller whose header had `size` bytes of ncclConfig_t and called itself `version`.
+// The struct of a caller whose header has `size` bytes of ncclConfig_t and reports `version`.
 std::vector<std::byte> caller_struct(std::size_t size, unsigned version,
                                      const ncclConfig_t& values) {
   ncclConfig_t config = values;
@@ -42,7 +42,7 @@ TEST(Config, WithoutOneAllFieldsHaveTheirDefaults) {
 struct Caller {
   std::size_t size;
   unsigned version;
-  int max_ctas, traffic_class, nvlink, graph_mode, nvls_mode;  // as understood
+  int max_ctas, traffic_class, nvlink, graph_mode, nvls_mode;  // as the library read them
 };
 
 class ConfigOfVersion : public testing::TestWithParam<Caller> {};

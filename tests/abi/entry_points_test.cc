@@ -1,4 +1,4 @@
-// What the entry points answer without any communicator: texts, parameters, refusals, groups.
+// Results of the entry points without any communicator: texts, parameters, refusals, groups.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -176,7 +176,7 @@ TEST(Streams, AreHandlesToo) {
   EXPECT_EQ(rondoStreamSynchronize(nullptr), ncclInvalidArgument);
 }
 
-TEST(Twins, AreTheSameFunctions) {
+TEST(PncclNames, AreTheSameFunctions) {
   EXPECT_EQ(reinterpret_cast<void*>(ncclAllReduce), reinterpret_cast<void*>(pncclAllReduce));
   EXPECT_EQ(reinterpret_cast<void*>(ncclGroupEnd), reinterpret_cast<void*>(pncclGroupEnd));
 }

@@ -1,7 +1,7 @@
-// What there is to know about an nccl.h: every size, offset, number and signature, as rows of text.
+// The facts of an nccl.h: every size, offset, number and signature, as rows of text.
 //
-// facts.cc makes the rows and is compiled once against each header, so that the headers never meet
-// in one translation unit; compare_headers.cc compares the tables.
+// facts.cc makes the rows. It is compiled once against each header, so that no translation unit
+// includes two of them; compare_headers.cc compares the tables.
 #pragma once
 
 #include <string>

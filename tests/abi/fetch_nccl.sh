@@ -2,8 +2,8 @@
 # Gets NVIDIA's nccl.h and libnccl.so.2 of one version from PyPI's nvidia-nccl-cu13 wheel, to
 # compare with ours.
 #   dir=$(tests/abi/fetch_nccl.sh 2.32.3)
-# Prints the folder that holds both files; where they cannot be had, says why on stderr and exits 1.
-# They are kept in $RONDO_CACHE (default ~/.cache/rondo), never in the source tree.
+# Prints the folder that holds both files. If they are unavailable, prints the reason on stderr and
+# exits 1. They are kept in $RONDO_CACHE (default ~/.cache/rondo), never in the source tree.
 set -euo pipefail
 version=$1
 cache=${RONDO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}

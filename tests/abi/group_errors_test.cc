@@ -1,5 +1,5 @@
-// Several errors in one group: its end returns the first one, in the order of the calls, whether
-// they are found as the calls are made, as communicators are made, or as the calls run.
+// Several errors in one group: its end returns the first, in call order, whether the call, the
+// creation of a communicator or the execution finds it.
 #include <gtest/gtest.h>
 
 #include "api/rondo.h"
@@ -37,7 +37,7 @@ TEST(GroupErrors, TheFirstOneThatACallReturnedIsReturnedAgainAtTheEnd) {
   EXPECT_EQ(wrong_comm(), ncclInvalidUsage);
   OK(ncclGroupStart());
   EXPECT_EQ(wrong_type(), ncclInvalidArgument);
-  OK(ncclGroupEnd());  // the inner one: nothing has ended yet
+  OK(ncclGroupEnd());  // the inner group: nothing has run yet
   EXPECT_EQ(wrong_split(), ncclInvalidArgument);
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
 
@@ -50,7 +50,7 @@ TEST(GroupErrors, TheFirstOneThatACallReturnedIsReturnedAgainAtTheEnd) {
   OK(ncclCommDestroy(revoked));
 }
 
-// Two communicators whose ranks 0 have faults of different kinds.
+// Two communicators whose rank 0 has different faults.
 class GroupOfFaulted : public testing::Test {
  protected:
   void SetUp() override {
@@ -67,7 +67,7 @@ class GroupOfFaulted : public testing::Test {
   void TearDown() override {
     for (ncclComm_t comm : {left_[0], mismatched_[0], mismatched_[1]}) OK(ncclCommAbort(comm));
   }
-  // The end of a group that calls `make` for the one communicator, then for the other.
+  // Ends a group that calls `make` for both communicators, in each order, and checks the result.
   template <class Make>
   void expect_the_first(const Make& make) {
     for (const bool left_first : {true, false}) {

@@ -1,5 +1,5 @@
-// Groups whose calls name several streams of rondoStreamCreate(): every one of these streams sees
-// the group as one of its own jobs, whichever of them carries it out.
+// Groups whose calls name several streams of rondoStreamCreate(): the group is ordered in each of
+// these streams, whichever stream executes it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,11 +13,11 @@
 
 namespace {
 
-// What a job that must not run yet is given to run in, where it does so wrongly.
+// Time in which a job that must not run yet would run if the order were wrong.
 constexpr std::chrono::milliseconds kChance{100};
 constexpr int kNothing = -1;
 
-// A rank's own thread waits so for the other rank's.
+// A rank's thread uses this to wait for the other rank's.
 void await(const std::atomic<bool>& flag) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!flag && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -27,11 +27,10 @@ enum class Way { kMessages, kPuts };
 
 struct Setting {
   Way way;
-  bool
-      sends_first;  // the group's first call, whose stream is the group's first, is the sending one
+  bool sends_first;  // the group's first call, which decides its first stream, is the send
 };
 
-// A rank's two communicators, two streams, and words that its peer sends or puts into.
+// A rank's two communicators and two streams, and the words that its peer sends or puts.
 struct Rank {
   Rank(ncclComm_t comm, int rank) : comm(comm), rank(rank), peer(1 - rank) { make(); }
   ~Rank() { destroy(); }
@@ -89,9 +88,9 @@ struct Rank {
 
 class GroupOnStreams : public testing::TestWithParam<Setting> {};
 
-// The values of ranks 0 and 1 are 10 and 20. Behind its group, each stream of rank 0 adds up what
-// the ranks have got, on a communicator whose calls do not wait for the group's; rank 1 adds up at
-// once, and comes to the group last.
+// The values of ranks 0 and 1 are 10 and 20. After its group, each stream of rank 0 sums the
+// received values on a communicator whose calls do not wait for the group's. Rank 1 calls the sum
+// at once, and enters the group last.
 TEST_P(GroupOnStreams, LetsTheLaterWorkOfEachStreamSeeItsEffect) {
   std::atomic<bool> queued{false};
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
@@ -128,8 +127,8 @@ TEST_P(GroupOnStreams, LetsTheLaterWorkOfEachStreamSeeItsEffect) {
   });
 }
 
-// What rank 0 sends is made before, on the stream of `makes_on_sending`, by a sum that rank 1 comes
-// to last, behind its own side of the group.
+// A sum produces the value that rank 0 sends, on the stream that `makes_on_sending` selects. Rank 1
+// enters that sum last, after its own side of the group.
 void make_then_exchange(const Setting& setting, bool makes_on_sending) {
   std::atomic<bool> queued{false};
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
@@ -162,7 +161,7 @@ TEST_P(GroupOnStreams, WaitsForTheEarlierWorkOfEachStream) {
   make_then_exchange(GetParam(), false);
 }
 
-// Who waits for one of the streams alone has to learn it too.
+// A thread that waits for only one of the streams must also get the error.
 TEST_P(GroupOnStreams, TellsItsErrorToEachStream) {
   std::atomic<bool> ready{false}, told{false};
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {

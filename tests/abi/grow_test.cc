@@ -45,7 +45,7 @@ TEST(Grow, AddsRanksAndKeepsNumbers) {
   newcomer.join();
 }
 
-// All ranks compute the ticket's secret: one of another origin is refused by all of them.
+// All ranks compute the ticket's secret, so all of them refuse a ticket of another communicator.
 TEST(Grow, TakesOnlyTheLastTicketOfThisCommunicator) {
   with_ranks(2, [](ncclComm_t comm, int rank) {
     ncclUniqueId ticket;
@@ -59,7 +59,7 @@ TEST(Grow, TakesOnlyTheLastTicketOfThisCommunicator) {
   });
 }
 
-// Of a ticket that could not be made there is nothing that ncclCommGrow could use first.
+// A ticket that could not be made leaves nothing for ncclCommGrow to use first.
 TEST(Grow, GivesATicketAfterOneThatCouldNotBeMade) {
   with_ranks(1, [](ncclComm_t comm, int) {
     ncclUniqueId ticket;

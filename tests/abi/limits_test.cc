@@ -1,5 +1,6 @@
-// Numbers that no call can mean: counts larger than any memory, seconds that are no number, ranks
-// beyond what there can be. They are refused by name, before memory is touched or allocated.
+// Impossible arguments: counts larger than any memory, seconds that are not a number, ranks beyond
+// the maximum. An error that names the argument refuses them before memory is accessed or
+// allocated.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +27,8 @@ void expect_invalid(ncclResult_t result, const std::string& call, const std::str
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-// All calls that take a count of elements; the others of the table are of `count` bytes too.
+// All calls that take a count of elements. Every element is one byte, so `count` is also a number
+// of bytes.
 struct CountedCall {
   const char* name;
   std::function<ncclResult_t(void*, std::size_t, ncclComm_t, int peer)> call;
@@ -122,7 +124,7 @@ TEST(Limits, CountsThatNoBufferHoldsAreRefused) {
         expect_invalid(result, name, std::to_string(count));
         expect_invalid(result, name, "larger than any buffer");
       }
-    int one = 1;  // and the communicator goes on
+    int one = 1;  // and the communicator still works
     OK(ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, nullptr));
     EXPECT_EQ(one, 2);
   });

@@ -1,4 +1,4 @@
-// Requests, completion queues and messages with tags through the C API, ranks as threads.
+// Requests, completion queues and tagged messages through the C API; ranks are threads.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,10 +14,10 @@
 
 namespace {
 
-constexpr double kLong = 60;  // seconds: a deadline, never waited out
+constexpr double kLong = 60;  // seconds: a deadline that is never reached
 constexpr std::size_t kBeyondEager = (4u << 20) + 12345;
 
-// As with_ranks(), on communicators that are open for messages with tags.
+// Like with_ranks(), with communicators that accept tagged messages.
 void with_messages(int ranks, const std::function<void(ncclComm_t, int)>& body) {
   rondo::test::with_ranks(ranks, [&](ncclComm_t comm, int rank) {
     OK(rondoCommOpenMessages(comm));
@@ -53,7 +53,7 @@ TEST(Messages, TagsMatchInAnyOrderAndEveryLengthArrives) {
   });
 }
 
-// What nobody has received yet lies with the receiver, whose memory says so.
+// A message without a receive is stored at the receiver, and counts as its memory.
 TEST(Messages, ThatWaitForTheirReceiveAreCountedAsMemory) {
   with_messages(2, [](ncclComm_t comm, int rank) {
     std::vector<std::uint8_t> data(1 << 20, 7);
@@ -65,7 +65,8 @@ TEST(Messages, ThatWaitForTheirReceiveAreCountedAsMemory) {
       }
       return;
     }
-    OK(rondoIrecv(data.data(), 1, ncclUint8, 0, 4, comm, &request));  // from now on it listens
+    OK(rondoIrecv(data.data(), 1, ncclUint8, 0, 4, comm, &request));  // from now on it accepts
+                                                                      // messages
     wait_and_free(request);
     const auto used = [&] {
       std::size_t bytes = 0;
@@ -177,7 +178,7 @@ TEST(Requests, ARecordIsDoneWithTheCallsBeforeItAndItsTokenArrivesOnce) {
     EXPECT_EQ(out, 3);
     OK(rondoRequestTest(request));
     EXPECT_EQ(rondoCompletionsNext(queue, 0, &token), ncclInProgress);
-    EXPECT_EQ(rondoRequestCancel(request, 1), ncclSuccess);  // finished: nothing to cancel
+    EXPECT_EQ(rondoRequestCancel(request, 1), ncclSuccess);  // finished, so it cannot be cancelled
     OK(rondoRequestFree(request));
   });
   OK(rondoCompletionsDestroy(queue));

@@ -1,5 +1,5 @@
-/* A profiler as small as can be: NVTX loads it by NVTX_INJECTION64_PATH, and it writes what it is
-   told to stdout, one line an event:
+/* A minimal profiler. NVTX loads it through NVTX_INJECTION64_PATH, and it writes each event as one
+   line to stdout:
 
      schema Call 32 bytes: Communicator Count Datatype ...
      push NCCL ncclAllReduce count=4 type=7 op=0 root=-1
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct call_facts { /* what the schema announces: checked by its size and its names */
+struct call_facts { /* must match the schema; its size and names are checked */
   const void* comm;
   uint64_t count;
   int32_t type, op, root;

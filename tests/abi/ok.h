@@ -1,4 +1,5 @@
-// OK(call): it returns ncclSuccess, or the function that says so ends; EXPECT_OK(call) goes on.
+// OK(call) returns from the function if the call does not return ncclSuccess; EXPECT_OK(call)
+// continues.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Faults, shrinking and revoking through the C interface, ranks as processes.
+// Faults, shrinking and revoking through the C API; ranks are processes.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -18,9 +18,9 @@ Status as_done(ncclResult_t result) {
   return fail(static_cast<StatusCode>(result), "{}", ncclGetLastError(nullptr));
 }
 
-// A rank's process, with the communicator that the C interface made.
+// A rank's process, with the communicator that the C API made.
 struct ApiRank {
-  // Its body ends it, or leaves that to the end of the process.
+  // The body destroys it, or leaves it to the end of the process.
   explicit ApiRank(NcclRank& of) : seat(of), comm(std::exchange(of.comm, nullptr)) {}
   static std::string last_error() { return ncclGetLastError(nullptr); }
 
@@ -29,7 +29,7 @@ struct ApiRank {
     out.assign(count, 0);
     return ncclAllReduce(in.data(), out.data(), count, ncclInt32, ncclSum, on, nullptr);
   }
-  // The communicator works, and has that many ranks.
+  // Checks that the communicator works and has `ranks` ranks.
   void expect_works(ncclComm_t on, int ranks) {
     int count = 0;
     seat.expect(ncclCommCount(on, &count) == ncclSuccess && count == ranks,
@@ -97,7 +97,7 @@ TEST(ProcessShrink, SurvivesADeath) {
   ranks.check_expectations();
 }
 
-// A call hangs on a stream; NCCL_SHRINK_ABORT ends it.
+// A call on a stream hangs; NCCL_SHRINK_ABORT ends it.
 TEST(ProcessShrink, EndsCallsThatHang) {
   RankProcesses ranks(3, {}, [](NcclRank& seat) {
     ApiRank me(seat);
@@ -153,7 +153,8 @@ TEST(ProcessFaults, AStoppedRankIsNamedWhenTheTimeIsOver) {
   }
 }
 
-// Rank 0 ends its communicator from another thread while it is blocked; rank 2 never calls.
+// Rank 0 is blocked, and another of its threads aborts or revokes the communicator; rank 2 never
+// calls.
 void expect_ended_by(bool revoke, const std::string& what) {
   RankProcesses ranks(3, {}, [&](NcclRank& seat) {
     ApiRank me(seat);

@@ -1,5 +1,5 @@
-// The collectives of rondo.h with a count a rank: right for all counts, and ranks that disagree are
-// told so, in the words of the call that they made.
+// Collectives of rondo.h with a count per rank: results are right for all counts. If ranks
+// disagree, the error names the call that they made.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -16,12 +16,12 @@ namespace {
 using rondo::test::with_ranks;
 using Sizes = std::vector<std::size_t>;
 
-// Element i of what `from` has for `to`.
+// Element i of the data from `from` to `to`.
 int value(int from, int to, std::size_t i) {
   return from * 1'000'003 + to * 1009 + static_cast<int>(i % 1000);
 }
 
-// counts[from * n + to], zeros among them; places leave holes of `hole` elements.
+// counts[from * n + to], some of them zero; the displacements leave gaps of `hole` elements.
 struct Traffic {
   int n;
   Sizes counts;
@@ -131,7 +131,7 @@ TEST_P(VectorCollectivesOf, GatherScatterAndReduceOfUnequalParts) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, VectorCollectivesOf, testing::Values(1, 2, 3, 5, 8));
 
-// Both calls stand in the text of every rank, as AllToAllV and not as the messages behind it.
+// Every rank's error text names both calls as AllToAllV, not as the messages that implement it.
 void expect_mismatch(ncclResult_t result, const std::string& one, const std::string& other) {
   const std::string text = ncclGetLastError(nullptr);
   EXPECT_EQ(result, ncclInvalidUsage) << text;
@@ -175,7 +175,7 @@ TEST(VectorMismatch, AgainstAnotherCollectiveNamesBoth) {
     });
 }
 
-// Counts that every rank must know are compared whole, though each pair may agree.
+// Counts that every rank must know are compared as a whole, even if each pair agrees.
 TEST(VectorMismatch, OfCountsThatAllKnowIsFoundWhereverItLies) {
   for (const bool reduces : {false, true})
     for (const bool same_sum : {false, true})

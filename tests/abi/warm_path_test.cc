@@ -1,4 +1,4 @@
-// Groups and messages through the C API allocate nothing once such calls were made before.
+// Groups and messages through the C API allocate nothing after the first such calls.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace rondo::test {
 namespace {
 
-// Two ranks as threads make the calls, at first without being watched.
+// Two ranks, as threads, make the calls: first unwatched as a warm-up, then counted.
 void expect_no_allocation(const std::function<void(ncclComm_t, int rank)>& calls) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   with_ranks(2, [&](ncclComm_t comm, int rank) {

@@ -1,4 +1,4 @@
-"""bench/compare.sh: a contestant that hangs is noticed, named and leaves no process behind."""
+"""bench/compare.sh: a contestant that hangs is detected, named and leaves no process behind."""
 import os
 import sys
 import time
@@ -7,7 +7,7 @@ sys.path.insert(0, sys.argv[1])
 sys.dont_write_bytecode = True
 import groups  # noqa: E402
 
-# Two ranks: both say that they are ready; asked for a number, the second one never gives it.
+# Two ranks report that they are ready; the second one never answers a request for a number.
 SCRIPT = """
 for r in 0 1; do echo ready > "$0/out.$r"; done
 read line < "$0/in.0"

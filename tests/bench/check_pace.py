@@ -1,4 +1,4 @@
-"""bench/compare.sh --minutes: what is cut so that a comparison ends in time (pretended clock)."""
+"""bench/compare.sh --minutes: what is cut so that a comparison ends in time (simulated clock)."""
 import sys
 
 sys.path.insert(0, sys.argv[1])
@@ -18,7 +18,7 @@ class Clock:
 
 
 def compare(seconds, rounds):
-    """A whole comparison as compare.py drives it; the pace, and rounds by (size, name)."""
+    """A whole comparison as compare.py drives it; returns the pace, and rounds by (size, name)."""
     global clock
     clock = 0.0
     pace.time = Clock
@@ -40,7 +40,8 @@ def compare(seconds, rounds):
 
 
 def no_answer():
-    """Who gave no answer is not asked for that or more again, with or without a time limit."""
+    """A contestant that gave no answer is not asked for that or more, with or without a time
+    limit."""
     pace.time = Clock
     for seconds in (None, 600):
         it = pace.Pace(seconds, 11, MPIS)
@@ -56,7 +57,7 @@ def no_answer():
 
 def main():
     no_answer()
-    whole = 976  # seconds that 11 rounds of all take
+    whole = 976  # seconds for 11 rounds of everything
     everything, measured = compare(None, 11)
     assert not everything.cuts and set(measured.values()) == {11} and abs(clock - whole) < 1, clock
     for seconds in (20, 60, 200, 600):

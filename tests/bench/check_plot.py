@@ -1,6 +1,6 @@
-"""bench/compare/plot.py --simulated: what it draws of a file, what it says where it cannot.
+"""bench/compare/plot.py --simulated: what it draws from a file, and its errors.
 
-A pretended matplotlib tells what was drawn, so that this runs where there is none.
+A fake matplotlib records what was drawn, so this runs without matplotlib.
 """
 import json
 import os
@@ -77,7 +77,7 @@ assert ["the planner's time of it", ":", [64, 4096], [0.3, 1.5]] in lines, lines
 assert ["all_reduce, float, simulated", "log", "log", []] in lines, lines
 assert len(lines) == 5, lines
 
-# An algorithm by several protocols at once is a line each.
+# An algorithm with several protocols is drawn as one line per protocol.
 both = drawn([("ring", "LL", 64, 7.0, 8.0, 1), ("ring", "Simple", 64, 9.0, 9.5, 0)])
 assert ["ring LL", "-", [64], [7.0]] in both and ["ring Simple", "-", [64], [9.0]] in both, both
 

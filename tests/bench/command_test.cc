@@ -1,4 +1,5 @@
-// The rondo command as a program: rondo run's promises, and exit codes of the others.
+// The rondo command as a program: the guarantees of rondo run, and the exit codes of the other
+// commands.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -24,11 +25,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// A rondo in the background. Whatever happens, it has ended when the test has.
+// A rondo in the background. It never outlives the test.
 class Program {
  public:
-  // Everything that it starts inherits the writing end of `life_`: end of file there means that no
-  // process of it is left.
+  // Every process that it starts inherits the write end of `life_`: end of file on it proves that
+  // none of them is left.
   explicit Program(Words words) {
     int out[2], life[2];
     if (pipe(out) != 0 || pipe(life) != 0) throw std::runtime_error("no pipes");
@@ -46,7 +47,7 @@ class Program {
     }
     close(out[1]), close(life[1]);
     out_.reset(out[0]), life_.reset(life[0]);
-    // Not for the children of later tests.
+    // Later tests' children must not inherit these.
     fcntl(out_.get(), F_SETFD, FD_CLOEXEC), fcntl(life_.get(), F_SETFD, FD_CLOEXEC);
   }
   ~Program() {
@@ -57,7 +58,7 @@ class Program {
   int pid() const { return pid_; }
   const std::string& output() const { return output_; }
 
-  // Until the text has appeared so and so often.
+  // Reads until the text has appeared `times` times.
   bool read_until(const std::string& text, int times = 1) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < until) {
@@ -69,7 +70,7 @@ class Program {
     return false;
   }
 
-  // 128 + signal where a signal ended rondo itself.
+  // 128 + signal if a signal ended rondo itself.
   int wait() {
     while (read_some()) {
     }
@@ -204,7 +205,7 @@ TEST(RondoRun, ASignalThatEndsTheRanksIsItsStatus) {
   EXPECT_EQ(program.wait(), 128 + SIGINT);
 }
 
-// Grandchildren, in the rank's group and out of it.
+// Grandchildren, inside and outside of the rank's process group.
 const char* const kFamily =
     "setsid sleep 300 & sleep 300 & (setsid sh -c 'sleep 300 & sleep 300' &); echo ready; wait";
 
@@ -274,7 +275,7 @@ TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {
   EXPECT_EQ(rondo({"explain", "all_reduce", "4M", "--ranks", "2", "--hosts", "3"}).status, 2);
 }
 
-// A variable as long as the test runs.
+// Sets a variable during the test.
 class With {
  public:
   With(const char* name, const std::string& value) : name_(name) {
@@ -333,7 +334,7 @@ TEST(RondoEnvironment, OfProtocolsAndAlgorithmsIsRefusedByName) {
   EXPECT_NE(bench.output.find("staged"), std::string::npos) << bench.output;
 }
 
-// The ranks of a launcher, while they wait for one that is stopped.
+// A launcher's ranks while they wait for one that is stopped.
 TEST(RondoCommand, ShowsWhatRanksAreDoing) {
   Program bench({"bench", "all_reduce", "--ranks", "2", "--processes", "-b", "4", "-e", "4", "-n",
                  "100000000", "--no-progress"});
@@ -352,7 +353,7 @@ TEST(RondoCommand, ShowsWhatRanksAreDoing) {
   EXPECT_TRUE(bench.nobody_left());
 }
 
-// The real library, as processes that rondo starts, as threads, and under rondo run.
+// The real library: as processes that rondo starts, as threads, and under rondo run.
 TEST(RondoBench, MeasuresAndChecksAsProcessesAndAsThreads) {
   for (const char* launch : {"--processes", "--threads"}) {
     const Ended ended = rondo({"bench", "all_reduce", "--ranks", "3", launch, "-b", "1000", "-e",
@@ -371,7 +372,7 @@ TEST(RondoBench, TakesPartWhereALauncherStartedIt) {
 
 TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
   const With split("NCCL_TESTS_SPLIT", "MOD 2");
-  // Blocks of a small group are larger than those of all ranks would be.
+  // The blocks of a small group are larger than those of all ranks.
   for (const char* collective : {"reduce", "all_gather", "reduce_scatter", "alltoall", "scatter"}) {
     const char* launch = collective[0] == 'r' ? "--processes" : "--threads";
     const Ended ended = rondo({"bench", collective, "--ranks", "5", launch, "-b", "4000", "-e",

@@ -1,4 +1,4 @@
-// rondo doctor's checks on pretended machines and environments.
+// Checks of rondo doctor on simulated machines and environments.
 #include "api/cli/doctor_checks.h"
 
 #include <gtest/gtest.h>
@@ -110,8 +110,8 @@ TEST_F(Machine, WithoutRdmaNeedsNoLockedMemory) {
 TEST_F(Machine, WhereUcxIsAskedForIsToldThatItCannotBeUsed) {
   const Error absent = fail(StatusCode::kSystemError, "libucp.so.0 cannot be loaded");
   EXPECT_EQ(count(ucx_findings("ucx", absent), Verdict::kProblem, "libucp.so.0 cannot be"), 1);
-  EXPECT_EQ(count(ucx_findings("", absent), Verdict::kOk, "none is needed"), 1);
-  EXPECT_EQ(count(ucx_findings("", std::string("1.13.1")), Verdict::kOk, "1.13.1, used where"), 1);
+  EXPECT_EQ(count(ucx_findings("", absent), Verdict::kOk, "not needed"), 1);
+  EXPECT_EQ(count(ucx_findings("", std::string("1.13.1")), Verdict::kOk, "1.13.1, used with"), 1);
 }
 
 TEST_F(Machine, WithRdmaIsToldOfPortsThatCarryNothingAndOfAMissingProvider) {

@@ -1,4 +1,4 @@
-// rondo explain, env and run as words: what they say is so.
+// The output of rondo explain, env and run is true.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// `before`: variables, as the shell has them.
+// `before`: variables, in shell syntax.
 ShellResult rondo(const std::string& before, const std::string& words) {
   return shell(before + " " RONDO_PROGRAM " " + words);
 }
@@ -36,13 +36,13 @@ TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
   const std::string on = " 4M --ranks 8 --gpus 8";
   for (const char* which : {"alltoallv", "all_gather_v", "gather_v", "scatter_v"})
     expect_says(rondo("", "explain " + std::string(which) + on), "runs         as messages");
-  expect_says(rondo("", "explain reduce_scatter_v" + on), "ask about reduce");
+  expect_says(rondo("", "explain reduce_scatter_v" + on), "see `rondo explain reduce`");
 }
 
 TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
   const ShellResult said = rondo("", "explain all_reduce 64M --topo dgx-h100");
   for (const char* const row :
-       {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", "nothing was measured",
+       {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", ", not measured",
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
     expect_says(said, row);
   expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
@@ -51,8 +51,9 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
   expect_says(rondo("", small), "next best    ring by Simple");
   const ShellResult forced = rondo("NCCL_ALGO=ring", small);
   expect_says(forced, "next best    tree by Simple");
-  expect_says(forced, "faster by this model than what runs");
-  expect_says(rondo("", "explain barrier --topo dgx-a100"), "what runs is not simulated");
+  expect_says(forced, "by this model faster than the chosen algorithm");
+  expect_says(rondo("", "explain barrier --topo dgx-a100"),
+              "the chosen algorithm is not simulated");
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo dgx-a100 --ranks 9").status, 2);
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);
 }
@@ -102,7 +103,7 @@ TEST(EnvCommand, DoesNotShowTheSecret) {
   EXPECT_NE(rondo(secret, "env").text.find("(not shown)"), std::string::npos);
 }
 
-// A program with more rights than its user takes no file names and no secret from that user.
+// A setuid program takes no file names and no secret from its user.
 TEST(EnvCommand, OfASetuidProgramNamesNoFiles) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to make one";
   const std::string script =

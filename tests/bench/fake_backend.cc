@@ -81,7 +81,7 @@ class FakeBackend : public Backend {
     const std::size_t element = info(call.type).size;
     std::vector<std::byte> result(call.layout->recv_count * element);
     for (const Piece& piece : call.layout->pieces) {
-      if (piece.count == 0) continue;  // perhaps there is no buffer either
+      if (piece.count == 0) continue;  // it may have no buffer
       std::byte* out = result.data() + piece.recv_offset * element;
       const auto source = [&](int rank) {
         return static_cast<const std::byte*>(world_->calls[static_cast<std::size_t>(rank)].send) +

@@ -1,5 +1,6 @@
-// FakeBackend: a library for the benchmark to measure, inside the test: ranks are threads that
-// exchange by a barrier, sums are those of float32 and int32. A test may spoil what it does.
+// FakeBackend: a small library for the benchmark to measure. Ranks are threads that exchange data
+// through a barrier, and sums support float32 and int32. A test can make its results or calls
+// wrong.
 #pragma once
 
 #include <atomic>
@@ -17,9 +18,10 @@ struct FakeWorld {
   explicit FakeWorld(int ranks);
 
   int ranks;
-  std::function<void(int rank, int call_number, const Call& call)> after;  // the result is there
-  std::function<ncclResult_t(int rank, int call_number)> fail;             // instead of the call
-  std::function<void(int rank, std::function<bool()> aborted)> hang;       // before the call
+  std::function<void(int rank, int call_number, const Call& call)>
+      after;                                                          // after the result is written
+  std::function<ncclResult_t(int rank, int call_number)> fail;        // instead of the call
+  std::function<void(int rank, std::function<bool()> aborted)> hang;  // before the call
   std::barrier<> meeting;
   std::vector<Call> calls;
   std::atomic<bool> aborted{false};

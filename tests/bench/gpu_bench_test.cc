@@ -1,5 +1,5 @@
-// rondo bench on CUDA devices, real or emulated: every collective and every flag that has to do
-// with devices, the roofline's arithmetic, and a judge who sees what the device holds.
+// rondo bench on CUDA devices, real or emulated: every collective, every flag for devices, the
+// roofline's arithmetic, and a result check that reads the device's memory.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -97,7 +97,8 @@ TEST_F(GpuBench, WhatCannotBeIsRefusedInASentence) {
   EXPECT_EQ(bench("all_reduce -D 1").status, kNotImplemented);
 }
 
-// Two ranks on one device read and write 2 x 2 x S bytes; the roofline is that over the copies.
+// Two ranks on one device read and write 2 x 2 x S bytes. The roofline is that divided by the
+// bandwidth of copies.
 TEST_F(GpuBench, RooflineIsBytesOverTheBandwidthOfCopies) {
   const std::string file = testing::TempDir() + "gpu_bench_roofline.json";
   const Ended ended =
@@ -128,7 +129,8 @@ TEST_F(GpuBench, RanksOnSeveralDevicesAreMeasuredBesideTheLinkToo) {
   EXPECT_TRUE(of == "link" || of == "memory") << of;
 }
 
-// Two hosts of two ranks, four ports of 0.1 Gb/s each: half of an all-gather enters each host.
+// Two hosts of two ranks, four ports of 0.1 Gb/s each: half of an all-gather's data enters each
+// host.
 TEST_F(GpuBench, RanksOfSeveralHostsAreMeasuredBesideTheirNetworkToo) {
   if (gpu_devices() < 4) GTEST_SKIP() << "there are " << gpu_devices() << " devices";
   const test::TemporaryFolder root;
@@ -169,7 +171,7 @@ TEST_F(GpuBench, GroupsThatShareLinksHaveNoRoof) {
   EXPECT_FALSE(json.at("results").at(0).at("out_of_place").contains("roof_of")) << json;
 }
 
-// A rank on device 0, alone.
+// One rank on device 0.
 class OneOnDevice : public GpuBench {
  protected:
   void SetUp() override {
@@ -193,7 +195,7 @@ TEST_F(OneOnDevice, TheJudgeSeesWhatTheDeviceHolds) {
   ASSERT_TRUE(area.fetch(area.data(), 1000));
   EXPECT_EQ(area.data()[7], std::byte{1});
   EXPECT_EQ(Area::damaged(area.data(), 1000), 0u);
-  // One byte beyond the end, on the device alone.
+  // Writes one byte beyond the end, in device memory.
   const std::byte wrong{0x11};
   ASSERT_TRUE(backend->gpu()->upload(area.place() + 1000, &wrong, 1));
   EXPECT_EQ(Area::damaged(area.data(), 1000), 0u);

@@ -1,5 +1,5 @@
-// rondo tune on GPUs, real or emulated: its file is what RONDO_TUNE_FILE takes, and explanations
-// say what was measured. What it measures on an emulated GPU means nothing.
+// rondo tune on GPUs, real or emulated: RONDO_TUNE_FILE accepts its file, and explanations show the
+// measured values. Values measured on an emulated GPU have no meaning.
 #include <gtest/gtest.h>
 
 #include "base/gpu.h"
@@ -14,13 +14,13 @@ TEST(GpuTuneCommand, WritesRatesByWhichCallsOnGpusAreExplained) {
   if (gpu_devices() == 0) GTEST_SKIP() << "no CUDA device: " << gpu_absence();
   const rondo::test::TemporaryFolder folder;
   const std::string file = folder.path() + "/here.tune";
-  // --force: other programs run beside this test.
+  // --force: other programs run at the same time as this test.
   const ShellResult said = shell(
       RONDO_PROGRAM " tune --only all_gather --most 2K --min-time 0.001 --force --table " + file);
   ASSERT_EQ(said.status, 0) << said.text;
   EXPECT_NE(said.text.find("ring:Simple:8"), std::string::npos) << said.text;
-  EXPECT_NE(said.text.find("not measured, so that priors count: "), std::string::npos) << said.text;
-  EXPECT_EQ(said.text.find("ran otherwise than planned"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("not measured, priors are used: "), std::string::npos) << said.text;
+  EXPECT_EQ(said.text.find("did not run as planned"), std::string::npos) << said.text;
   const ShellResult text = shell("cat " + file);
   EXPECT_NE(text.text.find("\ngpu " + gpu_name(0) + "\n"), std::string::npos) << text.text;
 

@@ -1,4 +1,4 @@
-/* The header in a C translation unit. */
+/* Proves that the header compiles as C. */
 #include "api/launch_env.h"
 
 int launch_env_compiles_as_c(void);

@@ -1,4 +1,5 @@
-// launch_env.h: who am I under which launcher, and bytes from rank 0 to the others.
+// launch_env.h: a process finds its rank under each launcher, and rank 0 broadcasts bytes to the
+// others.
 #include "api/launch_env.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// Every variable that matters is unset before, and after.
+// Unsets every relevant variable, before and after a test.
 void clear_variables() {
   for (const char* name : {"RANK",
                            "WORLD_SIZE",
@@ -98,7 +99,7 @@ TEST_F(LaunchEnv, RefusesNonsense) {
   EXPECT_NE(testing::internal::GetCapturedStderr().find("RANK='8'"), std::string::npos);
 }
 
-// Ranks as processes; each broadcasts thrice and compares. `more` decides how they meet.
+// Ranks as processes; each broadcasts three times and compares. `more` decides how they meet.
 void broadcast(int ranks, const Variables& more, const std::string& local_size) {
   std::vector<pid_t> children;
   for (int rank = ranks - 1; rank >= 0; --rank) {

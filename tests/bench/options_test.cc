@@ -1,4 +1,4 @@
-// The command line: what is understood, what is refused, and that every sweep ends.
+// The command line: accepted and refused options; every accepted sweep ends.
 #include "bench/options.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The judge itself: an honest reduction passes, whatever the order; one wrong bit does not.
+// The result check itself: it accepts a correct reduction in any order, and rejects one wrong bit.
 #include "bench/reference.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ double combine_floats(Op op, double a, double b) {
   return a + b;
 }
 
-// As a simple library would: every step rounded to the element type, ranks in the given order.
+// Like a simple library: rounds every step to the element type, ranks in the given order.
 std::vector<std::byte> reduce(const Recipe& recipe, bool backwards) {
   const TypeInfo& type = info(recipe.type);
   std::vector<std::byte> result(kCount * type.size), input(kCount * type.size);
@@ -121,7 +121,7 @@ TEST(BenchReference, AcceptsAnHonestReductionInAnyOrder) {
 TEST(BenchReference, RefusesTheInputOfOneRankAlone) {
   for_each_recipe([](const Recipe& recipe) {
     const TypeInfo& type = info(recipe.type);
-    // As many roundings as a significand has steps: the tolerance is as large as the values.
+    // With more roundings than a significand has steps, the tolerance is as large as the values.
     const bool blunt = type.is_float && recipe.values == Values::kRandom &&
                        recipe.ranks >= 1ll << type.significand_bits;
     if (blunt) return;
@@ -193,7 +193,7 @@ void same_conversions(ncclDataType_t which) {
     if (!std::isnan(value)) {
       ASSERT_EQ(encode(type, value), bits);
     }
-    // Between this value and the next: halves, quarters and a hair beside the half.
+    // Values between this one and the next: halves, quarters, and values very close to the half.
     if (std::isnan(value) || std::isnan(decode(type, bits + 1))) continue;
     const double next = decode(type, bits + 1);
     if (!std::isfinite(next)) continue;

@@ -1,5 +1,5 @@
-// The roofline's arithmetic: what has to pass over the links between devices and over the network
-// between hosts, and which limit counts.
+// The roofline's arithmetic: bytes over the links between devices and over the network between
+// hosts, and the limit that applies.
 #include "bench/roofline.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kBytes = 4096;  // what the table calls size
+constexpr std::size_t kBytes = 4096;  // the size in the table
 constexpr double kWhole = kBytes, kPart = kWhole / 4;
 
 bench::Test test_of(Kind kind, int root = 0) {
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                                                                                : "_together");
     });
 
-// Of what passes between two devices, that which stays in their area.
+// Of the traffic between two devices, the part that stays within their area.
 TEST(CrossingsOfAreas, CountWhatStaysInAnAreaAndNoSums) {
   const std::vector<int> areas{0, 0, 1, 1};
   const auto of = [&](Kind kind, int root = 0) {
@@ -99,12 +99,12 @@ TEST(CrossingsOfAreas, CountWhatStaysInAnAreaAndNoSums) {
     }
     EXPECT_DOUBLE_EQ(found.all, 4 * kPart) << info(kind).name;
   }
-  // Rank 1 sends to rank 0 of its area, and to two of the other one.
+  // Rank 1 sends to rank 0 in its area, and to two ranks in the other.
   const Crossings broadcast = of(Kind::kBroadcast, 1);
   EXPECT_DOUBLE_EQ(broadcast.of_place[1].out, kWhole);
   EXPECT_DOUBLE_EQ(broadcast.of_place[0].in, kWhole);
   EXPECT_DOUBLE_EQ(broadcast.of_place[2].in + broadcast.of_place[3].in, 0);
-  // To the next rank: 0 to 1 and 2 to 3 stay.
+  // Each rank sends to the next one: 0 to 1 and 2 to 3 stay within an area.
   const Crossings messages = of(Kind::kSendRecv);
   EXPECT_DOUBLE_EQ(messages.of_place[0].out, kWhole);
   EXPECT_DOUBLE_EQ(messages.of_place[1].out, 0);
@@ -128,7 +128,7 @@ std::vector<Rank> ranks_on(const std::vector<std::string>& bus_ids, double copy,
 TEST(Roof, IsTheSlowerOfMemoryAndLinks) {
   const bench::Test test = test_of(Kind::kAllReduce);
   constexpr std::size_t bytes = 1 << 20;
-  // Memory moves 2 bytes for each of a call's, a link 1.5 each way.
+  // Memory moves 2 bytes per byte of a call; a link moves 1.5 in each direction.
   const auto apart = [](double copy, double link) {
     return ranks_on({"0:1", "0:2", "0:3", "0:4"}, copy, link);
   };
@@ -138,11 +138,11 @@ TEST(Roof, IsTheSlowerOfMemoryAndLinks) {
   const Roof by_memory = roof_of(apart(100, 1000), test, 1, bytes);
   EXPECT_EQ(by_memory.of, "memory");
   EXPECT_DOUBLE_EQ(by_memory.us, 2.0 * bytes / 100e3);
-  // Not measured: nothing is known.
+  // Without a measurement there is no roofline.
   EXPECT_EQ(roof_of(apart(0, 0), test, 1, bytes).us, 0);
 }
 
-// Each process that sees one device calls it 0.
+// Each process that sees one device numbers it 0.
 TEST(Roof, DevicesOfOneNumberAreToldApartByWhereTheyAre) {
   const bench::Test test = test_of(Kind::kBroadcast);
   constexpr std::size_t bytes = 1 << 20;
@@ -152,7 +152,7 @@ TEST(Roof, DevicesOfOneNumberAreToldApartByWhereTheyAre) {
   EXPECT_EQ(together.of, "memory");
 }
 
-// hosts[h]: ranks there, each on a device of its own, with what its network passes.
+// hosts[h]: the number of its ranks, each on its own device, and the rate of its network.
 struct HostOf {
   int ranks;
   double network_gbs;
@@ -175,7 +175,7 @@ struct ByNetwork {
   Kind kind;
   int root;
   std::vector<HostOf> hosts;
-  double us;  // of 1.2 MB
+  double us;  // for 1.2 MB
 };
 constexpr std::size_t kMillions = 1'200'000;
 class RoofOfHosts : public testing::TestWithParam<ByNetwork> {};
@@ -187,27 +187,28 @@ TEST_P(RoofOfHosts, IsWhatTheBusiestNetworkTakes) {
   EXPECT_NEAR(roof.us, of.us, 1e-6 * of.us);
 }
 
-// 1 GB/s is 1000 bytes a microsecond. Parts are 1.2 MB over the number of ranks.
+// 1 GB/s is 1000 bytes per microsecond. Each part is 1.2 MB divided by the number of ranks.
 const std::vector<HostOf> kTwo{{2, 10}, {2, 10}}, kThree{{2, 10}, {2, 10}, {2, 10}},
     kUneven{{1, 10}, {3, 10}}, kSlow{{2, 10}, {2, 2}}, kHalfKnown{{2, 0}, {2, 10}};
 INSTANTIATE_TEST_SUITE_P(
     Kinds, RoofOfHosts,
     testing::Values(
-        // 2 (h - 1) / h of the bytes each way.
+        // 2 (h - 1) / h of the bytes in each direction.
         ByNetwork{"all_reduce_2", Kind::kAllReduce, 0, kTwo, 120},
         ByNetwork{"all_reduce_3", Kind::kAllReduce, 0, kThree, 160},
         ByNetwork{"all_reduce_uneven", Kind::kAllReduce, 0, kUneven, 120},
         ByNetwork{"all_reduce_slow", Kind::kAllReduce, 0, kSlow, 600},
-        // What a host lacks comes in: half of all, two thirds, three quarters.
+        // The parts that a host lacks must enter it: half of all, two thirds, three quarters.
         ByNetwork{"all_gather_2", Kind::kAllGather, 0, kTwo, 60},
         ByNetwork{"all_gather_3", Kind::kAllGather, 0, kThree, 80},
         ByNetwork{"all_gather_uneven", Kind::kAllGather, 0, kUneven, 90},
         ByNetwork{"all_gather_slow", Kind::kAllGather, 0, kSlow, 300},
-        // Each of a host's ranks has a part for each rank elsewhere: 2 x 2, 2 x 4, 1 x 3 parts.
+        // Each of a host's ranks has a part for each rank of the other hosts: 2 x 2, 2 x 4, 1 x 3
+        // parts.
         ByNetwork{"all_to_all_2", Kind::kAllToAll, 0, kTwo, 120},
         ByNetwork{"all_to_all_3", Kind::kAllToAll, 0, kThree, 160},
         ByNetwork{"all_to_all_uneven", Kind::kAllToAll, 0, kUneven, 90},
-        // Once to each host, from the root or from a host that has it.
+        // Once to each host, from the root or from a host that already has the data.
         ByNetwork{"broadcast_2", Kind::kBroadcast, 3, kTwo, 120},
         ByNetwork{"broadcast_3", Kind::kBroadcast, 3, kThree, 120},
         ByNetwork{"broadcast_slow", Kind::kBroadcast, 0, kSlow, 600},
@@ -215,11 +216,11 @@ INSTANTIATE_TEST_SUITE_P(
         ByNetwork{"send_recv_2", Kind::kSendRecv, 0, kTwo, 120},
         ByNetwork{"send_recv_3", Kind::kSendRecv, 0, kThree, 120},
         ByNetwork{"send_recv_uneven", Kind::kSendRecv, 0, kUneven, 120},
-        // One host's rate is enough for what that host sends and takes.
+        // If only one host's rate is known, it limits what that host sends and receives.
         ByNetwork{"all_gather_half_known", Kind::kAllGather, 0, kHalfKnown, 60}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A slow host takes part in a sum with its bytes once each way at least; others may do the rest.
+// In a sum, a slow host must move its own bytes once in each direction; others can do the rest.
 TEST(Roof, OfASumAsksNoMoreOfASlowHostThanItsOwnPart) {
   const std::vector<HostOf> hosts{{1, 100}, {1, 100}, {1, 10}};
   const Roof roof = roof_of(ranks_of_hosts(hosts), test_of(Kind::kAllReduce), 1, kMillions);
@@ -231,15 +232,15 @@ TEST(Roof, OfHostsWhoseNetworkIsNotKnownIsNotByTheNetwork) {
     const Roof roof = roof_of(ranks_of_hosts({{2, 0}, {2, 0}}), test_of(kind), 1, kMillions);
     EXPECT_EQ(roof.of, "memory") << info(kind).name;
   }
-  // A rate of the network that no other host is on.
+  // A network rate without another host has no effect.
   EXPECT_EQ(roof_of(ranks_of_hosts({{4, 10}}), test_of(Kind::kAllGather), 1, kMillions).of,
             "memory");
 }
 
-// Of several hosts, a link limits what stays in a host and is no sum.
+// With several hosts, a link limits only traffic that stays in a host and is not a sum.
 TEST(Roof, OfSeveralHostsMayBeALinks) {
   const std::vector<Rank> ranks = ranks_of_hosts({{3, 100}, {3, 100}}, 1);
-  // Two parts of a sixth from the host's other devices.
+  // Two parts, each a sixth of the data, from the host's other devices.
   const Roof gathered = roof_of(ranks, test_of(Kind::kAllGather), 1, kMillions);
   EXPECT_EQ(gathered.of, "link");
   EXPECT_NEAR(gathered.us, 400, 1e-3);

@@ -1,4 +1,4 @@
-// A line of the shell, run as a program's user would, and what it said.
+// Runs a shell command line as a user would, and returns its output.
 #pragma once
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// rondo simulate as people call it.
+// rondo simulate on the command line.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ TEST(SimulateCommand, WritesRowsForPrograms) {
   std::string line;
   int rows = 0;
   while (std::getline(file, line)) ++rows;
-  EXPECT_EQ(rows, 3);  // two sizes below their names
+  EXPECT_EQ(rows, 3);  // two sizes and the header row
   std::filesystem::remove(path);
 }
 
@@ -65,10 +65,11 @@ TEST(SimulateCommand, NamesWhatThereIs) {
   EXPECT_NE(foreign.text.find("no kernel of that name"), std::string::npos) << foreign.text;
   const auto sizes = simulate("all_reduce -b 2M -e 1M");
   EXPECT_EQ(sizes.status, 2);
-  EXPECT_NE(sizes.text.find("no sizes from less to more"), std::string::npos) << sizes.text;
+  EXPECT_NE(sizes.text.find("give two sizes above 0, the smaller first"), std::string::npos)
+      << sizes.text;
 }
 
-// Virtual time needs no such cores, and answers are the same everywhere.
+// Simulated time does not need these cores, and results are the same everywhere.
 TEST(SimulateCommand, PlaysRanksInHostMemoryThatShareCores) {
   const std::string call = "all_reduce --ranks 8 --cores 2 -b 64K -e 1M -f 4 --algo all";
   const auto result = simulate(call);
@@ -79,7 +80,7 @@ TEST(SimulateCommand, PlaysRanksInHostMemoryThatShareCores) {
     EXPECT_NE(result.text.find(text), std::string::npos) << text << "\n" << result.text;
   EXPECT_EQ(simulate(call).text, result.text);
   EXPECT_NE(simulate(call + " --threads").text.find("threads of one process"), std::string::npos);
-  // What NCCL_ALGO leaves would run.
+  // The algorithm that NCCL_ALGO permits is marked as chosen.
   const auto forced = shell("NCCL_ALGO=oneshot " RONDO_PROGRAM " simulate " + call);
   EXPECT_NE(forced.text.find(">  oneshot"), std::string::npos) << forced.text;
 }
@@ -108,7 +109,7 @@ TEST(SimulateCommand, NamesWhatRanksInHostMemoryCannotBe) {
   refused("--ranks 8 --algo pat", "'pat' of all_reduce: no algorithm of that name");
   refused("--ranks 8 --topo dgx-h100", "--ranks");
   refused("--cores 2", "--ranks");
-  refused("--ranks 8 -r 8", "--root 8 is no rank");
+  refused("--ranks 8 -r 8", "--root 8 is not a rank");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// NCCL_TESTS_SPLIT: who is in which group.
+// NCCL_TESTS_SPLIT: the group of each rank.
 #include "bench/split.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The benchmark as a whole over a backend of the test's own: table, reports, exit codes.
+// The whole benchmark over the test's own backend: table, reports, exit codes.
 #include "bench/sweep.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(BenchTable, PrintsPercentilesSlowestRankAndPlanAfterThem) {
   EXPECT_EQ(fields[17] + " " + fields[18], "fake plan");
 }
 
-// Every collective's bandwidth columns, recomputed from time and size by the published formulas.
+// Recomputes every collective's bandwidth columns from time and size, by the published formulas.
 class BenchArithmetic : public Scratch, public testing::WithParamInterface<Kind> {};
 TEST_P(BenchArithmetic, OfBandwidthsFollowsFromTimeAndSize) {
   const int ranks = 4;
@@ -300,7 +300,7 @@ TEST(BenchExit, FloorOfBusBandwidth) {
 
 class BenchBaseline : public Scratch {
  protected:
-  // Writes a baseline in which every median is `factor` times what was measured.
+  // Writes a baseline in which every median is `factor` times the measured one.
   void baseline(double factor) {
     Options options = small(Kind::kAllReduce, 2);
     options.json = path("a.json");

@@ -1,4 +1,5 @@
-// rondo topo --channels as words: what it says of machines of tests/topology, and what it refuses.
+// rondo topo --channels on the command line: its output for machines of tests/topology, and its
+// refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +73,7 @@ TEST(TopoCommand, WritesThePictureByGraphviz) {
   EXPECT_EQ(topo("dgx-1v.xml", "--svg " + file + " --matrix").status, 2);
 }
 
-// What stands in for graphviz's program: a shell script.
+// A shell script in place of graphviz's program.
 ShellResult topo_with_dot(const std::string& script) {
   const rondo::test::TemporaryFolder folder;
   folder.file("dot", "#!/bin/sh\n" + script + "\n");
@@ -89,7 +90,7 @@ TEST(TopoCommand, SaysWhyGraphvizDrewNothing) {
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.text.find("failed: no memory"), std::string::npos) << failed.text;
   EXPECT_EQ(topo_with_dot("exit 0").status, 1) << "a picture of nothing";
-  // More than a pipe holds, on both.
+  // More than a pipe holds, on both outputs.
   const ShellResult much = topo_with_dot("head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero");
   EXPECT_EQ(much.status, 0);
   EXPECT_EQ(much.text.size(), 300000u);
@@ -102,16 +103,17 @@ TEST(TopoCommand, SaysWhyGraphvizDrewNothing) {
 }
 
 TEST(TopoCommand, SaysWhereNoChannelIs) {
-  EXPECT_NE(topo("one-gpu.xml", "--channels").text.find("one GPU alone"), std::string::npos);
+  EXPECT_NE(topo("one-gpu.xml", "--channels").text.find("there is only one GPU"),
+            std::string::npos);
   const ShellResult none = topo("cpu-box.xml", "--channels");
   EXPECT_EQ(none.status, 1);
-  EXPECT_NE(none.text.find("there is no GPU"), std::string::npos) << none.text;
+  EXPECT_NE(none.text.find("this host has no GPU"), std::string::npos) << none.text;
   EXPECT_EQ(topo("dgx-1v.xml", "--hosts 2").status, 2);
   EXPECT_EQ(topo("dgx-1v.xml", "--channels --hosts 0").status, 2);
   EXPECT_EQ(topo("dgx-1v.xml", "--channels --cross-nic 1").status, 2);
 }
 
-// Of a terminal's user, files that would be waited for or never end; "timeout" ends with 124.
+// Files that would block a user at a terminal or never end. "timeout" ends with 124.
 TEST(TopoCommand, WaitsForNoFifoThatAVariableNames) {
   const rondo::test::TemporaryFolder folder;
   const std::string fifo = folder.path() + "/fifo";

@@ -1,4 +1,4 @@
-// rondo tune as a command: what it writes is what RONDO_TUNE_FILE takes.
+// rondo tune as a command: RONDO_TUNE_FILE accepts the file that it writes.
 #include <gtest/gtest.h>
 
 #include "tests/bench/shell.h"
@@ -12,7 +12,7 @@ TEST(TuneCommand, WritesAFileThatExplainReads) {
   const std::string file = folder.path() + "/here.tune";
   const std::string call = RONDO_PROGRAM " explain all_reduce 4K --ranks 2";
   EXPECT_NE(shell(call).text.find("on priors"), std::string::npos);
-  // --force: other programs run beside this test.
+  // --force: other programs run at the same time as this test.
   const ShellResult said =
       shell(RONDO_PROGRAM " tune --only broadcast --min-time 0.001 --force --table " + file);
   ASSERT_EQ(said.status, 0) << said.text;
@@ -25,7 +25,8 @@ TEST(TuneCommand, WritesAFileThatExplainReads) {
   EXPECT_NE(cut.text.find("cut short"), std::string::npos) << cut.text;
 }
 
-// Two machines, played by two names of this one. What one asks for, the listening one decides.
+// Two machines, simulated by two names of this one. The side that listens decides what both
+// measure.
 TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
   const rondo::test::TemporaryFolder folder;
   const std::string port = std::to_string(rondo::test::reserved_port());
@@ -36,7 +37,7 @@ TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
       " one.tune >one.log 2>&1 & NCCL_HOSTID=two" + tune + "--table --peer 127.0.0.1:" + port +
       " two.tune; status=$?; wait $! && cat one.log && exit $status");
   ASSERT_EQ(said.status, 0) << said.text;
-  EXPECT_NE(said.text.find("link, link_byte and relay are of the network between"),
+  EXPECT_NE(said.text.find("link, link_byte and relay are measured over the network"),
             std::string::npos)
       << said.text;
   EXPECT_NE(said.text.find("one.tune: written"), std::string::npos) << said.text;

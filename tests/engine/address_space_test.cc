@@ -1,4 +1,4 @@
-// What communicators cost a process besides memory: address space, mappings, descriptors.
+// Costs of communicators besides memory: address space, mappings, descriptors.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ namespace rondo::test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kShadowed = true;  // its shadow memory takes more than any limit here
+constexpr bool kShadowed = true;  // its shadow memory exceeds every limit here
 #else
 constexpr bool kShadowed = false;
 #endif
@@ -132,7 +132,7 @@ TEST(ArenaExtents, SayWhyTheyDoNotGrow) {
   ranks.check_expectations();
 }
 
-// Past a cgroup's limit the kernel would kill.
+// Exceeding the cgroup's limit would make the kernel kill the process.
 TEST(MemoryLimit, OfAControlGroupIsAnErrorOfTheAllocation) {
   const bool v2 = access("/sys/fs/cgroup/cgroup.subtree_control", F_OK) == 0;
   const std::string folder =
@@ -164,7 +164,7 @@ TEST(MemoryLimit, OfAControlGroupIsAnErrorOfTheAllocation) {
   for (int turn = 0; turn < 1000 && rmdir(folder.c_str()) != 0; ++turn) nap(0.005);
 }
 
-// RONDO_TEST_CHILDREN=600 RONDO_TEST_FILES=1024: the numbers of programs with default limits.
+// RONDO_TEST_CHILDREN=600 RONDO_TEST_FILES=1024 are the numbers of programs with default limits.
 TEST(Children, CostNoDescriptorsOnceThereAreMany) {
   const auto from_environment = [](const char* name, int otherwise) {
     const char* text = std::getenv(name);
@@ -188,7 +188,7 @@ TEST(Children, CostNoDescriptorsOnceThereAreMany) {
       if (i == children / 2) open = descriptors(), mapped = mappings();
     }
     const int more = children - children / 2 - 1;
-    for (int turn = 0; turn < 2000 && descriptors() > open; ++turn) nap(0.005);  // of the last one
+    for (int turn = 0; turn < 2000 && descriptors() > open; ++turn) nap(0.005);  // the last child's
     seat.expect(descriptors() <= open,
                 fmt::format("{} descriptors, {} of half as many", descriptors(), open));
     seat.expect(mappings() <= mapped + 2 * more,

@@ -1,4 +1,4 @@
-// Every collective, type, operation and rank count against the reference, ranks as threads.
+// Compares every collective, type, operation and rank count with the reference; ranks are threads.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -46,7 +46,7 @@ TEST_P(CollectivesTest, EqualTheReferenceForEverySizeClass) {
   const Communicators comms = make_communicators(n);
   const TestSeed seed;
   std::mt19937 random(seed.value);
-  // Around the borders of lines, staging windows and rounds, and some in between.
+  // Sizes around the limits of lines, staging windows and rounds, and some between.
   const std::size_t sizes[] = {1, 7, 8, 9, 100, 1023, 4097, 16385, 70001, 262145, 600011};
   for (Collective collective : kAllCollectives) {
     for (std::size_t base : sizes) {
@@ -65,8 +65,8 @@ TEST_P(CollectivesTest, EqualTheReferenceForEverySizeClass) {
   }
 }
 
-// Algorithms over connections, forced one by one. Values are multiples of 1/8, so float32 sums are
-// exact in any order.
+// Each algorithm over connections is forced in turn. Values are multiples of 1/8, so float32 sums
+// are exact in any order.
 TEST_P(CollectivesTest, EqualTheReferenceAlongConnections) {
   const int n = GetParam();
   struct Row {

@@ -1,4 +1,4 @@
-// Counters that grow with every call, over the end of 32 bits.
+// Counters that grow with every call keep working when they pass 2^32.
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_rank.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kNearTheEnd = (std::uint64_t{1} << 32) - 2;
 
-// Sets all counters as after `to` calls, steps and slots between all pairs.
+// Sets all counters as they are after `to` calls, steps and slots between all pairs.
 void move_on(CommunicatorState& state, std::uint64_t to) {
   host::HostRank& view = state.host;
   view.sequence = view.step = to;

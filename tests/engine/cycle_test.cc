@@ -1,5 +1,5 @@
-// Cycles of waits, looked for in words that the test writes itself: when ranks are told to be
-// stuck, and when they must not be.
+// Detection of wait cycles, on words that the test writes itself: ranks in a cycle are reported,
+// and ranks that are only slow are not.
 #include <gtest/gtest.h>
 
 #include "tests/support/played_peers.h"
@@ -16,7 +16,7 @@ class Cycles : public PlayedPeers {
     state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
   }
 
-  // As rank `rank` shows it when it begins a wait.
+  // Publishes what rank `rank` publishes when it begins a wait.
   void wait_in_message(int rank, int for_rank) {
     ProgressLine& line = progress(rank);
     line.call = {10, Collective::kRecv, DataType::kInt32, RedOp::kSum, 0, -1};
@@ -26,7 +26,7 @@ class Cycles : public PlayedPeers {
   }
 
   bool begin(const WaitSite& site) { return state_.supervisor.keep_waiting(site, true); }
-  // Rank 0 looks again, in a wait that has lasted; the others have found theirs unmet once more.
+  // Rank 0 checks again in a long wait; the others have once more found their conditions false.
   bool look(const WaitSite& site) {
     for (int r = 1; r < kRanks; ++r) ++progress(r).checks;
     SupervisorSeam::age(state_.supervisor, kLong);
@@ -51,12 +51,12 @@ TEST_F(Cycles, OfTwoRanksInDifferentCallsEndWithBoth) {
   EXPECT_NE(state_.faults.fault()->text.find("Broadcast(count 5"), std::string::npos);
 }
 
-// What the part that has ended waited for is over: a rank that still waits for this one, for what
-// it will get, is no cycle with that.
+// A finished part of a call no longer waits. A rank that waits for this rank's next data forms no
+// cycle with that part.
 TEST_F(Cycles, AreNotMadeOfAWaitOfAPartThatHasEnded) {
   state_.call.waiting_parts = 2;
   ASSERT_TRUE(begin(on(2)));
-  ASSERT_TRUE(begin(on(1)));  // shown: 1; and it ends
+  ASSERT_TRUE(begin(on(1)));  // publishes 1, then the wait ends
   EXPECT_EQ(progress(0).waiting_for, 1);
   state_.call.waiting_parts = 1;
   progress(1).call = state_.call.record;  // the same call, behind this rank in the tree
@@ -80,8 +80,8 @@ TEST_F(Cycles, AreNotLookedForWhileTwoPartsWait) {
   EXPECT_EQ(progress(0).state, kWaitingTwice);
 }
 
-// Whatever this rank waits for, in however many parts: who waits for it in a message, outside its
-// collective, gets nothing.
+// A rank that waits in a message, outside this rank's collective, gets nothing from any part of it.
+// This is found without a cycle.
 TEST_F(Cycles, AreNotNeededToKnowThatAMessageNeverComes) {
   state_.call.waiting_parts = 2;
   ASSERT_TRUE(begin(on(2)));
@@ -100,14 +100,14 @@ TEST_F(Cycles, AreNotNeededToKnowThatAMessageNeverComes) {
 TEST_F(Cycles, AreNotSeenInMessagesThatGetOnOrThatNeedNotEnd) {
   ASSERT_TRUE(begin(on(2)));
   for (int i = 0; i < 10; ++i) {
-    wait_in_message(1, 0);  // another wait each time
+    wait_in_message(1, 0);  // a different wait each time
     ASSERT_TRUE(look(on(2))) << state_.faults.fault()->text;
   }
-  // A message after the collective, which the peer has left already.
+  // A message after the collective, which the peer has already left.
   wait_in_message(1, 0);
   state_.host.peers[1].steps->sequence = 1;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.faults.fault()->text;
-  // A root may go on without its receivers.
+  // A root can finish without its receivers.
   state_.host.peers[1].steps->sequence = 0;
   state_.call.record.collective = Collective::kBroadcast;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.faults.fault()->text;

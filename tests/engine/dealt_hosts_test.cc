@@ -1,5 +1,5 @@
-// Ranks that are dealt to hosts in turn, over TCP: right results, and rings and trees that go host
-// after host all the same, as the order of their sums shows.
+// Ranks assigned to hosts round robin, over TCP. Results are right, and rings and trees still visit
+// one host after the other; the rounding of sums shows their order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class DealtHosts : public testing::TestWithParam<Deal> {
     job.environment = {{"NCCL_ALGO", algorithm}};
     return job;
   }
-  // The rank at every position: host after host.
+  // The rank at each position, ordered by host.
   static std::vector<int> order() {
     std::vector<int> ranks;
     for (int host = 0; host < GetParam().hosts; ++host)
@@ -62,7 +62,8 @@ TEST_P(DealtHosts, EqualTheReference) {
   }
 }
 
-// What a tree over positions adds up, in float32. root: a position, or -1 of the free trees.
+// The float32 sum of a tree over positions. root: a position, or -1 for the trees without a fixed
+// root.
 float tree_sum(const std::vector<int>& order, const std::vector<float>& inputs, int tree,
                int root) {
   const int n = static_cast<int>(order.size());
@@ -84,11 +85,11 @@ float tree_sum(const std::vector<int>& order, const std::vector<float>& inputs, 
 struct Sum {
   Collective collective;
   int root;
-  float halves[2], over_numbers[2];  // by tree
+  float halves[2], over_numbers[2];  // indexed by tree
   bool tells() const { return halves[0] != over_numbers[0] || halves[1] != over_numbers[1]; }
 };
 
-// An all-reduce, and a reduction to rank 1.
+// The sums of an all-reduce and of a reduction to rank 1.
 std::vector<Sum> sums_of(const std::vector<int>& order, const std::vector<float>& inputs) {
   std::vector<int> numbers = order;
   std::sort(numbers.begin(), numbers.end());
@@ -103,7 +104,7 @@ std::vector<Sum> sums_of(const std::vector<int>& order, const std::vector<float>
   return sums;
 }
 
-// Inputs whose sums tell one order from the other by what they round off.
+// Inputs whose rounding differs between the two orders.
 std::vector<float> telling_inputs(const std::vector<int>& order) {
   for (unsigned seed = 1; seed < 10'000; ++seed) {
     std::mt19937 random(seed);
@@ -120,7 +121,7 @@ std::vector<float> telling_inputs(const std::vector<int>& order) {
 }
 
 TEST_P(DealtHosts, TreesAddUpHostAfterHost) {
-  constexpr std::size_t kCount = 64;  // a half for each tree
+  constexpr std::size_t kCount = 64;  // half for each tree
   const std::vector<float> inputs = telling_inputs(order());
   ASSERT_FALSE(inputs.empty());
   const std::vector<Sum> sums = sums_of(order(), inputs);

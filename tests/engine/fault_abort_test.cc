@@ -1,5 +1,5 @@
-// abort() and revoke() from another thread: they always return, whatever the victim is doing, and
-// the peers learn it at once.
+// abort() and revoke() from another thread always return, whatever the aborted rank is doing, and
+// its peers get the error at once.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Fails the test, instead of hanging it, where a thread does not come back.
+// Fails the test if a thread does not return, so that the test does not hang.
 template <class Work>
 auto within(std::chrono::seconds limit, const char* what, Work work) {
   std::packaged_task<decltype(work())()> task(std::move(work));
@@ -50,8 +50,7 @@ Status call_once(Communicator& comm, const AbortSetting& setting) {
   return comm.run({&receive, 1});
 }
 
-// Rank 2 stays away, so that ranks 0 and 1 wait; rank 0 is aborted while it spins, yields or
-// sleeps.
+// Rank 2 makes no call, so ranks 0 and 1 wait. Rank 0 is aborted while it spins, yields or sleeps.
 TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
   const TestSeed seed;
   std::mt19937 random(seed.value);
@@ -107,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, AbortedCall,
                                               s.count);
                          });
 
-// In the middle of a stream of calls that do complete: whatever the moment, both sides stop.
+// An abort at any moment of a stream of calls that succeed stops both sides.
 TEST(Abort, StopsAStreamOfCalls) {
   const TestSeed seed;
   std::mt19937 random(seed.value);
@@ -118,8 +117,8 @@ TEST(Abort, StopsAStreamOfCalls) {
     for (int r = 0; r < 3; ++r)
       ends[r] = std::async(std::launch::async, [&, r] {
         for (;;) {
-          // Fresh buffers for every call: a peer that still used those of a failed one is caught by
-          // the address sanitizer.
+          // Fresh buffers for every call: the address sanitizer catches a peer that still uses
+          // those of a failed call.
           Status done = call_once(*comms[r], {"", Work::kCollective, count});
           if (!done.ok()) return done;
         }
@@ -187,7 +186,7 @@ TEST(Abort, FromSeveralThreadsAtOnce) {
   }
 }
 
-// The end of a faulted communicator asks nothing of its peers, dead or alive.
+// Destroying a communicator after a fault needs nothing from its peers, dead or alive.
 TEST(Destroy, AfterAFaultWaitsForNobody) {
   RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     if (seat.rank == 2) {
@@ -227,7 +226,7 @@ TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
   EXPECT_EQ(revoked.load(), 3);
 }
 
-// Ranks that lost track of each other: one has failed in a call that another never made.
+// One rank has failed in a call that another rank never made; shrink still works.
 TEST(Shrink, NeedsNoAgreementOnWhatWasCalledBefore) {
   const Communicators comms = make_communicators(3, short_timeouts(30));
   comms[2]->abort();
@@ -245,7 +244,7 @@ TEST(Shrink, NeedsNoAgreementOnWhatWasCalledBefore) {
   });
 }
 
-// While the ranks are joining: the third never comes.
+// The ranks are joining, and the third never arrives.
 TEST(Abort, DuringInitEndsItAndTellsTheOthers) {
   auto id = bootstrap::make_unique_id();
   ASSERT_TRUE(id.ok());

@@ -1,4 +1,5 @@
-// A rank is killed at a random moment: the others learn it, by name and soon, and go on without it.
+// A rank is killed at a random moment. The others get an error that names it within kSoon seconds,
+// and can continue without it.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 namespace rondo::test {
 namespace {
 
-// The promise is 2 s; the rest is for machines that are busy with something else.
+// The guarantee is 2 s; the rest allows for a busy machine.
 constexpr double kSoon = 5;
 
 constexpr Collective kCollectives[] = {
@@ -24,7 +25,7 @@ constexpr Collective kCollectives[] = {
     Collective::kGather,    Collective::kScatter,       Collective::kBarrier,
 };
 
-// Others on the machine may come and go there: only our name counts.
+// Counts only files with our name, since other programs' files change.
 int shared_memory_files() {
   int count = 0;
   DIR* directory = opendir("/dev/shm");
@@ -34,7 +35,7 @@ int shared_memory_files() {
   return count;
 }
 
-// Survivors make a communicator without `dead` and sum something on it.
+// Survivors make a communicator without `dead` and compute a sum on it.
 void go_on_without(EngineRank& seat, int dead) {
   auto child = seat.comm->shrink({&dead, 1}, short_timeouts(20), {});
   seat.expect(child.ok(), child.ok() ? "" : "shrink: " + child.error().text);
@@ -78,7 +79,7 @@ void kill_and_check(RankProcesses& ranks, const Moment& moment) {
 }
 
 struct DeathSetting {
-  const char* algorithm;  // NCCL_ALGO, or empty: the planner's choice
+  const char* algorithm;  // NCCL_ALGO; empty: the planner's choice
   std::size_t count;
 };
 
@@ -148,7 +149,7 @@ TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
   }
 }
 
-// A rank that waits for a living but slow peer first still learns of the death of another.
+// A rank that waits for a slow, living peer first still detects the death of another.
 TEST(KilledRankInMessages, IsSeenBehindASlowOne) {
   RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     if (seat.rank != 0) {
@@ -184,7 +185,7 @@ TEST(KilledRankInCollective, IsSeenBehindASlowOne) {
   EXPECT_EQ(ranks.text(0).rfind("rank 2 ", 0), 0u) << ranks.text(0);
 }
 
-// A rank outside of any call learns it by asking.
+// A rank outside of any call detects it by asking.
 TEST(KilledRankInCollective, IsToldToWhoAsks) {
   RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     seat.mark(1);
@@ -207,7 +208,7 @@ TEST(KilledRankInCollective, IsToldToWhoAsks) {
   }
 }
 
-// Its sockets stay open in a child that it had forked.
+// A forked child keeps the dead rank's sockets open.
 TEST(KilledRankInCollective, IsSeenThoughItsForkedChildLivesOn) {
   const Moment moment{3, 1, 0.005};
   RankProcesses ranks(moment.ranks, short_timeouts(30), [&](EngineRank& seat) {
@@ -297,10 +298,10 @@ TEST(KilledRankInInit, AtAnyMomentNobodyHangs) {
   }
 }
 
-// ---- ends that harm nobody ----
+// ---- exits that are no fault ----
 
-// The root of a broadcast leaves its process as soon as its call has returned, without destroying
-// anything; the readers are still reading.
+// The root of a broadcast exits right after its call, without destroying anything, while the
+// receivers still read.
 TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
   for (bool by_exit : {false, true}) {
     for (std::size_t count : {4u, 30'000u, 120'000u}) {
@@ -311,7 +312,8 @@ TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
       RankProcesses ranks(4, options, [&](EngineRank& seat) {
         SampleCall sample(Collective::kBroadcast, count, seat.size);
         if (seat.rank == 0) sample.input()[count - 1] = 77;
-        if (seat.rank > 0) nap(0.05 * seat.rank);  // the root has ended before the last one enters
+        if (seat.rank > 0)
+          nap(0.05 * seat.rank);  // the root has exited before the last rank enters
         const Status done = seat.comm->run({&sample.call, 1});
         seat.report(done);
         seat.expect(done.ok() && sample.output()[count - 1] == 77, "the root's data did not come");
@@ -326,7 +328,7 @@ TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
   }
 }
 
-// Ranks end one after the other behind collectives of every kind.
+// Ranks exit one after the other after collectives of every kind.
 TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
   const TestSeed seed;
   for (const char* algorithm : {"", "ring"}) {
@@ -354,7 +356,7 @@ TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
   }
 }
 
-// A sender's bytes outlive it.
+// A sender's data remains readable after its exit.
 TEST(ExitWithoutDestroy, LeavesMessagesReadable) {
   RankProcesses ranks(2, short_timeouts(20), [](EngineRank& seat) {
     std::vector<int> data(1000, seat.rank == 0 ? 9 : 0);

@@ -1,5 +1,5 @@
-// Ranks on several hosts that make different calls, or stand still: everybody who still runs is
-// told by whom and in which calls, though nobody sees the other host's memory.
+// Ranks on several hosts make different calls, or stop. Every running rank gets an error that names
+// the rank and the calls, although no rank can read the other host's memory.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -27,9 +27,9 @@ bool has(const std::string& text, const std::string& what) {
 struct Difference {
   const char* title;
   Collective collective, other;
-  int more = 0;  // elements of the odd rank beyond the others'
+  int more = 0;  // extra elements of the odd rank
   int other_root = 0;
-  bool may_return = false;  // nobody need wait in the call itself: the next one knows of it
+  bool may_return = false;  // no rank has to wait in this call: the next call fails
 };
 constexpr Difference kDifferences[] = {
     {"count", Collective::kAllReduce, Collective::kAllReduce, 1},
@@ -44,7 +44,7 @@ constexpr Difference kDifferences[] = {
 
 class HostsThatDiffer : public testing::TestWithParam<Hosts> {};
 
-// Who had returned from the call learns it in its next one.
+// A rank that has already returned gets the error in its next call.
 TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
   const Hosts& hosts = GetParam();
   const int n = static_cast<int>(hosts.size());
@@ -128,7 +128,7 @@ TEST(HostsThatDiffer, InMessagesThatNobodySends) {
     EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
 }
 
-// Long waits of every kind that are no mismatch: nobody may be taken for stuck.
+// Long waits of every kind without a mismatch must not be reported as stuck.
 TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
   const Hosts hosts = {"a", "b", "b", "a"};
   RankProcesses ranks(4, on(hosts, 60), [](EngineRank& seat) {
@@ -137,7 +137,7 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
     SampleCall sum(Collective::kAllReduce, 40'000, 4), all(Collective::kAllToAll, 1000, 4);
     Status done;
     for (int turn = 0; turn < 2 && done.ok(); ++turn) {
-      // Each waits for the one before it, and 0 is slow; then all wait for 3.
+      // Each rank waits for the one before it, and rank 0 is slow; then all wait for rank 3.
       if (rank == 0) nap(1.2);
       const Call receive = message(Collective::kRecv, (rank + 3) % 4, data.data(), data.size());
       const Call send = message(Collective::kSend, (rank + 1) % 4, data.data(), data.size());
@@ -156,7 +156,7 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
   ranks.check_expectations();
 }
 
-// ---- ranks that stand still ----
+// ---- stopped ranks ----
 
 TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
   const Hosts hosts = {"a", "b", "b", "a"};
@@ -207,7 +207,7 @@ TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
   ranks.board().flag.store(1);
 }
 
-// Between hosts a barrier is a sum of tokens; nobody need know.
+// Between hosts a barrier is a sum of tokens. Errors still call it a barrier.
 TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
   RankProcesses late(3, on({"a", "b", "b"}, 2), [](EngineRank& seat) {
     SampleCall barrier(Collective::kBarrier, 0, seat.size);
@@ -241,7 +241,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
   }
 }
 
-// Nobody of its host can tell what it does.
+// No rank of the silent host can report its state.
 TEST(AbsentHost, IsSaidToBeSilent) {
   RankProcesses ranks(2, on({"a", "b"}, 2), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllGather, 700, seat.size);
@@ -253,7 +253,7 @@ TEST(AbsentHost, IsSaidToBeSilent) {
   });
   ASSERT_TRUE(ranks.wait_reports(30, {1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kTimeout) << ranks.text(0);
-  EXPECT_TRUE(has(ranks.text(0), "nothing heard")) << ranks.text(0);
+  EXPECT_TRUE(has(ranks.text(0), "no report")) << ranks.text(0);
   ranks.board().flag.store(1);
 }
 

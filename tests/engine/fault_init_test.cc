@@ -1,5 +1,4 @@
-// A rank that cannot go on while the communicator is being made: all others learn it, and why,
-// long before the init deadline.
+// A rank fails during init. All others get the reason long before the init deadline.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr double kInitDeadline = 300, kLimit = 60;
 
-// Every rank prepares itself, then joins; the one who fails does so by what it prepared.
+// Every rank calls `prepare`, then joins. The rank `culprit` fails because of what it prepared.
 void expect_failure_of(int culprit, int ranks, const std::function<void()>& prepare,
                        const std::string& reason) {
   Job options;
@@ -49,7 +48,7 @@ TEST(FaultAtInit, TheLeaderHasNoSharedMemory) {
       "ulimit -f allows this process files of 4096 bytes at most: raise it");
 }
 
-// The memory behind ncclMemAlloc is a file that is longer than the machine's memory otherwise.
+// Otherwise the file behind ncclMemAlloc is longer than the machine's memory.
 TEST(FileLimit, OfHalfAGigabyteIsEnoughForRanksOfAHost) {
   Job job(as_processes(3));
   job.create = false;

@@ -1,5 +1,5 @@
-// Ranks that make different calls: everybody learns both calls, nobody hangs, no memory is touched
-// beyond the buffers or after they were given back.
+// Ranks make different calls. Every rank gets an error with both calls, none hangs, and no memory
+// is touched beyond the buffers or after the call returned.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -16,7 +16,7 @@ namespace {
 struct Difference {
   const char* what;
   Collective collective, other_collective;
-  int more;  // elements of the odd rank beyond the others'
+  int more;  // extra elements of the odd rank
   DataType other_type;
   RedOp other_op;
   int other_root;
@@ -59,8 +59,8 @@ struct MismatchSetting {
 
 class MismatchedCalls : public testing::TestWithParam<MismatchSetting> {};
 
-// The mismatched call, or for who had returned from it the next one, is the error. Buffers of a
-// failed call are the caller's at once.
+// The mismatched call fails, or the next call of a rank that had already returned from it. Buffers
+// of a failed call belong to the caller at once.
 TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
   const auto [algorithm, count] = GetParam();
   for (int n : {2, 3, 8}) {
@@ -85,9 +85,9 @@ TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
           std::fill_n(sample.input(), words, -5);
           std::fill_n(const_cast<int*>(sample.output()), words, -7);
         }
-        // Who had returned learns it in its next call. A call that was refused for a reason of its
-        // own (NCCL_ALGO) compares nothing: the next call, alike everywhere, may end well on a rank
-        // that never waited in it, and only the one after it needs ranks that have failed.
+        // A rank that had returned gets the error in its next call. A call refused for its own
+        // reason (NCCL_ALGO) compares nothing. The next call, the same on all ranks, can succeed on
+        // a rank that never waits in it; only the call after it depends on failed ranks.
         const bool refused = failed && done.error().text.find("NCCL_ALGO") != std::string::npos;
         const int most = refused ? 2 : failed ? 0 : 1;
         for (int more = 0; more < most && (more == 0 || done.ok()); ++more)
@@ -164,7 +164,7 @@ TEST(MismatchedCallsWithoutData, AreDifferentFromThoseWithSome) {
   });
 }
 
-// Every rank thinks that it is the root, so nobody ever waits.
+// Every rank takes itself for the root, so no rank waits.
 TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
   for (int n : {2, 3, 8}) {
     const Communicators comms = make_communicators(n, short_timeouts(20));
@@ -227,7 +227,8 @@ TEST(MismatchedMessages, AgainstACollectiveAreFound) {
   }
 }
 
-// Two parts of a tree wait at once, for different ranks: that is no cycle, but just as certain.
+// Two parts of a tree wait at once, for different ranks. That is no cycle, but the call cannot
+// finish.
 TEST(MismatchedMessages, AgainstATreeAreFoundLongBeforeTheDeadline) {
   for (int n : {2, 3, 6}) {
     setenv("NCCL_ALGO", "tree", 1);
@@ -259,7 +260,7 @@ TEST(MismatchedMessages, WithNobodySendingAreFound) {
     EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
 }
 
-// Long waits of every kind that are no mismatch: nobody may be taken for stuck.
+// Long waits of every kind without a mismatch must not be reported as stuck.
 TEST(MismatchedMessages, AreNotSeenWhereRanksAreOnlySlow) {
   const Communicators comms = make_communicators(3, short_timeouts(20));
   run_ranks(comms, [&](Communicator& comm) {

@@ -1,4 +1,4 @@
-// Signals that interrupt every system call, and forks of a process that has communicators.
+// Signals that interrupt every system call, and forks of a process with communicators.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<int> signals_seen{0};
 
-// A thousand signals a second of processor time, and of real time for those who sleep; system calls
-// are not restarted.
+// 1000 signals per second of CPU time, and of real time for sleeping threads. System calls are not
+// restarted.
 void start_signal_storm() {
   struct sigaction action {};
   action.sa_handler = [](int) { signals_seen.fetch_add(1, std::memory_order_relaxed); };
@@ -51,7 +51,7 @@ Status work_through_the_storm(Communicator& comm) {
   std::vector<int> out(50'000, comm.rank()), in(50'000);
   for (int i = 0; i < 8; ++i) {
     for (std::size_t count : {3u, 4000u, 60'000u}) RONDO_CHECK_OK(sum_correctly(comm, count));
-    if (comm.rank() == i % n) nap(0.02);  // the others get as far as to sleep
+    if (comm.rank() == i % n) nap(0.02);  // long enough for the others to sleep
     const Call calls[] = {message(Collective::kSend, next, out.data(), out.size()),
                           message(Collective::kRecv, before, in.data(), in.size())};
     RONDO_CHECK_OK(comm.run(calls));
@@ -110,8 +110,8 @@ TEST(SignalStorm, DisturbsNoInitAndNoCallOfThreads) {
 
 // ---- fork ----
 
-// In the child of a rank: everything but the child's own communicators is refused. The number of
-// the first step that went wrong, or 0.
+// Runs in the forked child of a rank. Only the child's own communicators can be used there. Returns
+// the number of the first step that failed, or 0.
 int use_after_fork(Communicator& inherited) {
   const auto refused = [](const Status& done) {
     return done.code() == StatusCode::kInvalidUsage &&
@@ -145,7 +145,7 @@ TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
           if (destroys) seat.comm.reset();
           _exit(step);
         }
-        // The parent works on while the child does all that.
+        // The parent keeps working while the child does this.
         for (int i = 0; i < 50; ++i) seat.expect(sum_correctly(*seat.comm, 5000).ok(), "meanwhile");
         int status = -1;
         waitpid(child, &status, 0);
@@ -162,7 +162,8 @@ TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
   }
 }
 
-// A thread was inside a call when another one forked: the child's abort() has nobody to wait for.
+// A thread was inside a call during the fork. That thread is absent in the child, so abort() there
+// must not wait for it.
 TEST(ForkAfterInit, InTheMiddleOfACallAbortStillReturns) {
   RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
     std::thread caller;

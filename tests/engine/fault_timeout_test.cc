@@ -1,4 +1,4 @@
-// A rank that stands still: the others are told who, in which call, and where everybody is.
+// A rank stops. The others get an error that names the rank, its call, and the place of every rank.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -97,7 +97,8 @@ TEST(AbsentRank, IsNamedToWhoWaitsForItsMessage) {
   EXPECT_NE(done.error().text.find("Recv(count 1, int32"), std::string::npos) << done.error().text;
 }
 
-// Only time in which the waiter itself ran counts: Ctrl-Z of a job, or a debugger, is no fault.
+// Only time in which the waiter itself runs counts: stopping a job with Ctrl-Z or a debugger is no
+// fault.
 TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
   Job options;
   options.comm = short_timeouts(1.5);
@@ -119,7 +120,7 @@ TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
   ranks.check_expectations();
 }
 
-// One call that takes longer than the limit, but never stands still for as long.
+// A call that takes longer than the limit, but always makes progress within it, succeeds.
 TEST(Deadline, RestartsOnProgress) {
   const Communicators comms = make_communicators(2, short_timeouts(20));
   constexpr int kMessages = 8;

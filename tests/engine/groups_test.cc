@@ -1,4 +1,5 @@
-// Groups of small calls, which run as one: results as of the single calls, mismatches by name.
+// Groups of small calls run as one fused call. Results equal those of the single calls, and
+// mismatches are reported by name.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ constexpr Collective kFusable[] = {
     Collective::kReduceScatter, Collective::kAllToAll,
 };
 
-// One call of a group with its buffers; the output lies between guard bytes.
+// One call of a group and its buffers; the output is between guard bytes.
 struct GroupedCall {
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kFill{0xa5};
@@ -61,7 +62,7 @@ struct GroupedCall {
   Call call;
 };
 
-// A group of `calls` calls in runs of one kind, type and operation; the same on every rank.
+// A random group of `calls` calls, in runs of one kind, type and operation; the same on every rank.
 std::vector<Case> random_group(std::mt19937& random, int n, int calls) {
   std::vector<Case> group;
   while (static_cast<int>(group.size()) < calls) {
@@ -127,7 +128,7 @@ TEST_P(GroupedCalls, EqualTheReferenceAsProcesses) {
       const std::string wrong = run_group(*seat.comm, random_group(random, n, 40));
       seat.expect(wrong.empty(), wrong);
     }
-    // Longer than one fused call, and than a round.
+    // Longer than one fused call, and longer than a round.
     const std::string wrong = run_group(*seat.comm, small_all_reduces(n, 600, 1000));
     seat.expect(wrong.empty(), wrong);
     if (n > 1)
@@ -165,7 +166,7 @@ TEST(Groups, HoldMessagesBesideCollectives) {
   });
 }
 
-// A fused call lists kMaxGrouped calls at most, beside words of other things.
+// A fused call lists at most kMaxGrouped calls; longer groups are cut.
 TEST(Groups, OfLengthsAroundTheLongestFusedCallAreCutThere) {
   const Communicators comms = make_communicators(2);
   std::shared_ptr<TaggedMessages> boxes[2];
@@ -188,12 +189,12 @@ TEST(Groups, OfLengthsAroundTheLongestFusedCallAreCutThere) {
 
 struct Odd {
   const char* what;
-  std::vector<std::size_t> counts;  // of the group that rank 1 makes; rank 0's is {100, 200, 300}
+  std::vector<std::size_t> counts;  // counts of rank 1's group; rank 0's are {100, 200, 300}
   const char* mine;
   const char* theirs;
 };
 
-// Every rank is told how the other one called what it called differently.
+// Every rank's error names the call that differs on both ranks.
 TEST(Groups, MadeDifferentlyAreNamed) {
   const Odd odds[] = {
       {"count",
@@ -235,7 +236,7 @@ TEST(Groups, MadeDifferentlyAreNamed) {
   }
 }
 
-// The last call of a group differs: it is named by its place in the fused call that it is part of.
+// The last call of a group differs. The error gives its index in the fused call that contains it.
 TEST(Groups, MadeDifferentlyNearTheLongestFusedCallAreNamed) {
   const std::pair<int, const char*> ends[] = {
       {kMaxGrouped, " as number 253 of 253 grouped calls"},

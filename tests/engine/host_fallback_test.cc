@@ -1,5 +1,5 @@
-// Ranks that look like ranks of one host and cannot share memory with each other (a sandbox refuses
-// a system call, a network namespace of its own hides a Unix socket) use TCP, and say so once.
+// Ranks of one host that cannot share memory (a sandbox refuses a system call, or a network
+// namespace hides a Unix socket) use TCP, and log it once.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,8 +27,8 @@
 namespace rondo::test {
 namespace {
 
-// A system call that a process cannot make from here on, where the argument of that number has that
-// value; -1: in any case.
+// A system call that is refused to the process if argument number `argument` has this value. -1:
+// refused in every case.
 struct Refusal {
   const char* title;
   std::uint32_t call;
@@ -55,7 +55,7 @@ bool refuse(const Refusal& what) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// One log file for each rank, in a directory of the test's own.
+// One log file per rank, in a directory of the test.
 class Logs {
  public:
   Logs() {
@@ -69,7 +69,7 @@ class Logs {
     setenv("NCCL_DEBUG_FILE", file(rank).c_str(), 1);
     log::reset();
   }
-  // Lines that say `what`.
+  // Number of lines that contain `what`.
   int count(int rank, const std::string& what) const {
     std::ifstream in(file(rank));
     int found = 0;
@@ -82,9 +82,9 @@ class Logs {
   std::string directory_;
 };
 
-constexpr const char* kSays = "shares no memory";
+constexpr const char* kSays = "cannot share memory";
 
-// Makes the communicator, checks a sum and a message around the ring, notes the number of hosts.
+// Makes the communicator, checks a sum and a message around the ring, records the number of hosts.
 void make_and_check(EngineRank& seat) {
   CreateRequest request;
   request.rank = seat.rank;
@@ -122,13 +122,13 @@ const Refusal kRefusals[] = {
     {"pidfd_open", SYS_pidfd_open, EPERM},
     {"pidfd_open of gVisor", SYS_pidfd_open, ENOSYS},
     {"socket of AF_UNIX", SYS_socket, EACCES, 0, AF_UNIX},
-    // As long as the address of a meeting: a NUL, "rondo-", 32 digits.
+    // Length of a meeting's address: a NUL, "rondo-", 32 digits.
     {"connect to a name", SYS_connect, EPERM, 2, sizeof(sa_family_t) + 1 + 6 + 32},
 };
 
 class RefusedCalls : public testing::TestWithParam<Refusal> {};
 
-// refused: the ranks whose processes may not make the call.
+// refused: ranks whose processes are refused the call.
 void check_refused(int ranks, const std::set<int>& refused, const Refusal& what) {
   const Logs logs;
   RankProcesses processes(ranks, without_communicator(), [&](EngineRank& seat) {
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Sandbox, RefusedCalls, testing::ValuesIn(kRefusals), []
   return name;
 });
 
-// Ranks of several threads need no memory file to share what their process has.
+// Ranks that are threads of one process share its memory without a memory file.
 TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
   const Logs logs;
   RankProcesses processes(1, without_communicator(), [&](EngineRank& seat) {
@@ -180,7 +180,7 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
   processes.check_expectations();
 }
 
-// Two hosts that look alike in every way: on each of them its ranks share memory.
+// Two hosts look identical. Ranks share memory on each host, and use TCP between them.
 TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
   const JoinedNamespaces clones;
   if (!clones) GTEST_SKIP() << "no network namespaces here";

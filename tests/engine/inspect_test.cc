@@ -1,4 +1,4 @@
-// Looking at ranks from outside: who is in which call, and whom it waits for.
+// Inspecting ranks from outside shows which call each is in, and which rank it waits for.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 namespace rondo::test {
 namespace {
 
-// Looks until the text is in what `rank` is doing, 10 s at most; what it was doing last.
+// Inspects `rank` until its state contains `text`, for at most 10 s. Returns the last state.
 std::string wait_for_text(int pid, int rank, const std::string& text) {
   std::string last;
   for (int turn = 0; turn < 1000; ++turn) {
@@ -53,7 +53,7 @@ TEST(Inspect, TellsWhoIsInWhichCallAndWhomItWaitsFor) {
   EXPECT_NE(stopped.find("stopped"), std::string::npos) << stopped;
   ranks.send(2, SIGCONT);
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_exits(30));  // looking has disturbed nobody
+  ASSERT_TRUE(ranks.wait_exits(30));  // inspection did not disturb the ranks
   ranks.check_expectations();
 }
 
@@ -85,7 +85,7 @@ TEST(Inspect, SaysWhyThereIsNothingToSee) {
     const auto views = inspect_process(pid);
     return views.ok() ? std::string("no error") : views.error().text;
   };
-  EXPECT_EQ(text(0), "0 is no process number");
+  EXPECT_EQ(text(0), "0 is not a process id");
   EXPECT_NE(text(1 << 30).find("there is no process 1073741824"), std::string::npos);
   const pid_t child = fork();
   if (child == 0) {
@@ -97,7 +97,7 @@ TEST(Inspect, SaysWhyThereIsNothingToSee) {
     said = text(child);
     nap(0.01);
   }
-  EXPECT_NE(said.find("(sleep 30) has no communicator of Rondo"), std::string::npos) << said;
+  EXPECT_NE(said.find("(sleep 30) has no Rondo communicator"), std::string::npos) << said;
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }

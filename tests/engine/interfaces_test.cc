@@ -1,5 +1,5 @@
-// Ranks on two hosts of which the kernel does not call the wire between them running yet (it says
-// so up to a second after the wire is up): they announce addresses at which they can be reached.
+// Two hosts whose interface the kernel does not report as running yet (this can last 1 s after the
+// link is up) still announce addresses at which they can be reached.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,9 +13,9 @@
 namespace rondo::test {
 namespace {
 
-// It carries packets, and stays in the state that it is in just after it came up.
+// The link carries packets, and stays in the state just after it came up.
 constexpr const char* kYoungWire = "ip link set $wire mode dormant";
-// Beside it another interface is running, which leads to nobody.
+// A second interface is running, but connects to no rank.
 constexpr const char* kBesideAnother =
     "ip link set $wire mode dormant && ip link add own type veth peer name own-end && "
     "ip addr add 10.8.0.1/24 dev own && ip link set own up && ip link set own-end up";
@@ -25,7 +25,8 @@ struct Outcome {
   std::string text[2];
 };
 
-// Rank 0 here and rank 1 there make a communicator and a sum. only_there: rank 1's own variables.
+// Rank 0 here and rank 1 on the other host make a communicator and a sum. only_there: variables of
+// rank 1 alone.
 Outcome sum_of_two_hosts(const JoinedNamespaces& hosts, const Environment& environment,
                          const Environment& only_there = {}) {
   Job job;
@@ -73,16 +74,18 @@ TEST(YoungInterfaces, ARankWithLoopbackAddressesAloneIsRefusedAndSaysWhy) {
   const Outcome outcome =
       sum_of_two_hosts(hosts, {{"NCCL_COMM_ID", meet_at_near()}}, {{"NCCL_SOCKET_IFNAME", "^far"}});
   EXPECT_EQ(outcome.status[1], StatusCode::kInvalidUsage) << outcome.text[1];
-  EXPECT_NE(outcome.text[1].find("loopback addresses alone"), std::string::npos) << outcome.text[1];
+  EXPECT_NE(outcome.text[1].find("only at loopback addresses"), std::string::npos)
+      << outcome.text[1];
   EXPECT_NE(outcome.text[0].find("rank 1 could not set up"), std::string::npos) << outcome.text[0];
-  EXPECT_NE(outcome.text[0].find("loopback addresses alone"), std::string::npos) << outcome.text[0];
+  EXPECT_NE(outcome.text[0].find("only at loopback addresses"), std::string::npos)
+      << outcome.text[0];
 }
 
 TEST(YoungInterfaces, ARankThatNamesLoIsBelieved) {
   const JoinedNamespaces hosts;
   if (!hosts) GTEST_SKIP() << "no network namespaces here";
   Job job(as_processes(2));
-  job.hosts = {"one", "two"};  // both here
+  job.hosts = {"one", "two"};  // both in this namespace
   job.comm = short_timeouts(20);
   job.environment = {{"NCCL_COMM_ID", meet_at_near()}, {"NCCL_SOCKET_IFNAME", "lo"}};
   run_job(job, [](EngineRank& seat) {

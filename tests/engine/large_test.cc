@@ -1,6 +1,6 @@
-// Counts above 2^31 and buffers above 4 GiB, on little memory: an input is one small file mapped
-// again and again. An output is mapped in the same way, and its bytes also repeat, except for
-// windows of memory of its own at its ends and around 2^31 and 2^32.
+// Counts above 2^31 and buffers above 4 GiB, on little memory. An input is one small file mapped
+// repeatedly. An output is mapped the same way, with private memory only at its ends and around
+// 2^31 and 2^32.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,12 +19,12 @@ constexpr std::size_t kManyPages = (std::size_t{1} << 31) + 4096;
 constexpr std::size_t kManyBytes = (std::size_t{1} << 32) + 5;
 constexpr std::size_t kLargest = 2 * kManyPages;
 constexpr std::size_t kWindow = std::size_t{1} << 20;
-// A prime number of pages: an offset that lost its upper half finds other bytes.
+// A prime number of pages, so that an offset without its upper half finds other bytes.
 constexpr std::size_t kTile = std::size_t{12289} << 12;
 
 using Tile = std::vector<std::uint8_t>;
 
-// The pattern that rank `rank` sends, one period of it.
+// One period of the pattern that rank `rank` sends.
 Tile tile_of(int rank) {
   Tile tile(kTile);
   std::uint64_t word = 1 + static_cast<std::uint64_t>(rank);
@@ -36,7 +36,8 @@ Tile tile_of(int rank) {
   return tile;
 }
 
-// Byte i of `got` is byte (shift + i) of the endless tile. The first offset that is not, or -1.
+// The first offset at which byte i of `got` differs from byte (shift + i) of the repeated tile, or
+// -1.
 std::ptrdiff_t first_wrong(const std::uint8_t* got, std::size_t bytes, const Tile& tile,
                            std::size_t shift = 0) {
   for (std::size_t i = 0; i < bytes;) {
@@ -49,7 +50,7 @@ std::ptrdiff_t first_wrong(const std::uint8_t* got, std::size_t bytes, const Til
   return -1;
 }
 
-// Address space in which one file's pages come again and again.
+// Address space that maps one file's pages repeatedly.
 class Repeated {
  public:
   explicit Repeated(std::size_t bytes) : bytes_((bytes / kTile + 1) * kTile) {
@@ -84,7 +85,7 @@ class Output {
   }
   std::uint8_t* data() const { return memory_.data(); }
 
-  // Bytes begin to end repeat the tile from `shift` on: looked at in the windows.
+  // Expects bytes begin to end to repeat the tile from `shift` on; checks the windows only.
   void expect_in_windows(const Tile& tile, std::size_t shift, std::size_t begin,
                          std::size_t end) const {
     for (const auto& [first, last] : windows_) {
@@ -94,7 +95,7 @@ class Output {
           << "in the window at " << from;
     }
   }
-  // All bytes do, so that the pages which repeat hold just one tile.
+  // Expects all bytes to do so: the repeated pages hold one tile.
   void expect(const Tile& tile, std::size_t shift = 0) const {
     expect_in_windows(tile, shift, 0, bytes_);
     const std::size_t last = (bytes_ - kWindow) / kTile * kTile - kTile;
@@ -127,7 +128,7 @@ class Large : public testing::Test {
       sums[i] = static_cast<std::uint8_t>(tiles[0][i] + tiles[1][i]);
   }
 
-  // Both ranks' outputs, of that many bytes.
+  // Runs with outputs of that many bytes on both ranks.
   void run(const Communicators& comms, Collective collective, std::size_t count,
            std::size_t bytes) {
     for (auto& output : outputs) output = std::make_unique<Output>(bytes);
@@ -159,7 +160,7 @@ TEST_F(Large, AllReduceAlongARing) {
   for (const auto& output : outputs) output->expect(sums);
 }
 
-// The halves share the pages that repeat; the windows are at both ends of both.
+// Both halves share the repeated pages; each half has windows at both ends.
 TEST_F(Large, AllGatherOfOutputsAbove4GiB) {
   run(make_communicators(2), Collective::kAllGather, kManyPages, kLargest);
   for (const auto& output : outputs) {

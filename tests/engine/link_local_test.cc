@@ -1,4 +1,5 @@
-// Ranks whose only addresses are IPv6 link-local ones: each names an interface of its own host.
+// Ranks with only IPv6 link-local addresses can connect: each address names an interface of its own
+// host.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -51,7 +52,8 @@ TEST(LinkLocal, AddressesAreOfferedWhereNoOtherIs) {
 
 bool runs(const char* command) { return std::system(command) == 0; }
 
-// In a namespace of its own: the ranks of two pretended hosts, one wire with such addresses alone.
+// In a separate network namespace: the ranks of two pretended hosts, one link with only such
+// addresses.
 int ranks_on_a_link() {
   if (unshare(CLONE_NEWNET) != 0) return 77;
   if (!runs("ip link set lo up && ip link add v0 type veth peer name v1 && "

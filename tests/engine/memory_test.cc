@@ -1,4 +1,4 @@
-// What a communicator commits in shared memory, and that it says so.
+// The shared memory that a communicator commits, and that it reports it correctly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxBytes = 4 << 20;
 
-// Everything that commits: all staging slots of a rank, a connection to every other one.
+// Uses all memory: all staging slots of a rank, a connection to every other rank.
 void use_all(EngineRank& seat) {
   for (Collective collective : {Collective::kAllReduce, Collective::kAllToAll}) {
     SampleCall sample(collective, 1 << 20, seat.size);
@@ -44,7 +44,7 @@ TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
     const std::uint64_t slots = static_cast<std::uint64_t>(seat.size - 1) *
                                 tuning::kConnectionSlots * tuning::connection_slot_bytes(seat.size);
     seat.expect(before < used, fmt::format("{} bytes before, {} after", before, used));
-    // Of a slot of staging no more is used than a core's cache has room for.
+    // Only as much of a staging slot is used as fits a core's cache.
     const std::uint64_t round =
         std::min<std::uint64_t>(tuning::kStagingBytes / kStagingSlots,
                                 tuning::round_bytes(topology::cache_sizes().core_bytes));
@@ -72,7 +72,7 @@ TEST(ConnectionSlots, AreOfTheSizeThatIsAskedFor) {
   EXPECT_EQ(tuning::connection_slot_bytes(2, std::uint64_t{1} << 40), tuning::kMaxSlotBytes);
 }
 
-// All ranks use the least that any of them asks for, also between hosts.
+// All ranks use the smallest value that any rank requests, also between hosts.
 TEST(ConnectionSlots, OfAnySizeCarryEveryCall) {
   for (const char* bytes : {"4096", "100K", "4M"}) {
     for (const std::vector<std::string>& hosts :

@@ -1,5 +1,5 @@
-// Communicators between hosts over a network plugin: which is taken, and what is said where it
-// cannot be.
+// Communicators between hosts over a network plugin: which plugin is chosen, and the error if it
+// cannot be used.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kRanks = 4;
 
-// Of one rank.
+// What one rank requests.
 struct Wish {
-  std::string plugin = "";     // NCCL_NET_PLUGIN; "": not set
-  std::string behaviour = "";  // of the test plugin
+  std::string plugin = "";     // NCCL_NET_PLUGIN; "": unset
+  std::string behaviour = "";  // behaviour of the test plugin
   std::string network = "";    // NCCL_NET
 };
 
@@ -30,8 +30,8 @@ Job on_hosts(const std::vector<std::string>& hosts) {
 }
 const std::vector<std::string> kTwo = {"a", "a", "b", "b"}, kOne = {"a", "a", "a", "a"};
 
-// Ranks as processes; each reports how it joined, what a sum came to, and whether it went over the
-// plugin.
+// Starts ranks as processes. Each reports how it joined, the result of a sum, and if the sum used
+// the plugin.
 std::unique_ptr<RankProcesses> join(const std::vector<Wish>& wishes,
                                     const std::vector<std::string>& hosts = kTwo) {
   const auto body = [wishes](EngineRank& seat) {
@@ -84,9 +84,9 @@ TEST(NetworkPlugins, WhatCannotBeUsedIsRefusedOnAllRanksWithTheValue) {
   const Wish good{plugin_file()};
   expect_refusal(*join({good, good, {"/nowhere/net.so"}, good}),
                  "network '/nowhere/net.so', which rank 2 asks for (NCCL_NET_PLUGIN), cannot be "
-                 "used on rank 2: the network plugin /nowhere/net.so is not there: correct");
+                 "used on rank 2: the network plugin /nowhere/net.so does not exist: correct");
   expect_refusal(*join({good, {plugin_file("13")}, good, good}),
-                 "libnccl-net-rondotest13.so is no network plugin");
+                 "libnccl-net-rondotest13.so is not a network plugin");
   expect_refusal(*join({{plugin_file(), "fail=init:1"}, good, good, good}),
                  "cannot be used on rank 0: plugin 'RondoTest' (" + plugin_file() +
                      ", ncclNetPlugin_v12): init() gave ncclSystemError (2)");
@@ -97,7 +97,7 @@ TEST(NetworkPlugins, WhatCannotBeUsedIsRefusedOnAllRanksWithTheValue) {
                  "rank 0: it has none of that name");
 }
 
-// It is asked for between hosts alone.
+// A plugin is loaded only for communicators of several hosts.
 TEST(NetworkPlugins, WhatCannotBeUsedIsNotLookedAtOnOneHostNorWhereAnotherNetworkIsAsked) {
   expect_all(*join({{"/nowhere/net.so"}}, kOne), false);
   expect_all(*join({{"/nowhere/net.so", "", "Socket"}}), false);
@@ -113,7 +113,7 @@ TEST(NetworkPlugins, APluginThatFailsLaterEndsTheCallByName) {
     std::string wrong = check_call(*seat.comm, sum, false, 0);
     seat.expect(wrong.empty(), wrong);
     const PluginControls controls;
-    if (seat.rank == 3) controls.behave("fail=isend:5");  // it sends to the other host
+    if (seat.rank == 3) controls.behave("fail=isend:5");  // rank 3 sends to the other host
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!seat.comm->fault() && std::chrono::steady_clock::now() < until) {
       wrong = check_call(*seat.comm, sum, false, 0);
@@ -126,10 +126,10 @@ TEST(NetworkPlugins, APluginThatFailsLaterEndsTheCallByName) {
   bool named = false;
   for (int r = 0; r < kRanks; ++r) {
     EXPECT_NE(ranks.status(r), StatusCode::kSuccess) << r;
-    // By the rank whose plugin it is or by its peer, whichever is first.
+    // Detected by the plugin's rank or by its peer, whichever is first.
     const std::string text = ranks.text(r);
     named |= text.find("isend() gave ncclSystemError (2)") != std::string::npos ||
-             text.find("its own end of the connection failed") != std::string::npos;
+             text.find("its end of the connection failed") != std::string::npos;
   }
   EXPECT_TRUE(named) << ranks.text(3);
   ranks.check_expectations();

@@ -1,5 +1,5 @@
-// Communicators agree on the network between their hosts: the best that all ranks have, or the one
-// that somebody asks for; and run over whichever it is.
+// Communicators agree on the network between their hosts: the best one that all ranks have, or the
+// one that a rank requests. They work on each of them.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kWhyNot[] = "port 1 is down";
 
-// Of each rank: what it asks for, and whether it has the loop network.
+// For each rank: the network it requests, and if it has the loop network.
 struct Setting {
   std::vector<std::string> asked;
   std::vector<bool> has_loop;
@@ -35,7 +35,7 @@ const std::vector<std::string> kOneHost = {"a", "a", "a", "a"};
 
 class Networks : public testing::Test {
  protected:
-  // Ranks as processes; each reports how it joined, and where it did, what a sum came to.
+  // Starts ranks as processes. Each reports how it joined, and on success the result of a sum.
   static std::unique_ptr<RankProcesses> join(const Setting& setting,
                                              const std::vector<std::string>& hosts) {
     const auto body = [setting](EngineRank& seat) {
@@ -93,7 +93,7 @@ TEST_F(Networks, WhatARankLacksIsRefusedOnAllRanksByNameAndReason) {
                    "rank 2: port 1 is down");
   expect_refusal(
       *join({{"Nowhere", "", "", ""}, all_}, kTwoHosts),
-      "cannot be used on rank 0: there is no network of that name here, but Loop, IB, Socket");
+      "cannot be used on rank 0: no network here has that name; available: Loop, IB, Socket");
 }
 
 TEST_F(Networks, DifferentWishesAreRefusedByName) {
@@ -107,7 +107,7 @@ TEST_F(Networks, OneHostOpensNone) {
   expect_all(*join({{"", "Loop", "", ""}, all_}, kOneHost), false);
 }
 
-// Control messages go by TCP, the data by the loop network: each tells of the end.
+// TCP carries control messages, the loop network carries data: either can detect the death.
 TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
   const auto body = [](EngineRank& seat) {
     add_loop_network();
@@ -134,7 +134,7 @@ TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
   ranks.check_expectations();
 }
 
-// The rank is there: it is not called gone.
+// The rank is alive, so the error does not call it gone.
 TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksSayWhyToBoth) {
   if (!ucx::library_version().ok()) GTEST_SKIP() << ucx::library_version().error().text;
   RankProcesses ranks(2, on({"a", "b"}), [](EngineRank& seat) {
@@ -150,7 +150,7 @@ TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksSayWhyToBoth) {
   ASSERT_TRUE(ranks.wait_reports(90));
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(ranks.status(r), StatusCode::kSystemError) << ranks.text(r);
-    for (const char* part : {"rank 1", "cannot be reached", "no way to this rank by UCX"})
+    for (const char* part : {"rank 1", "cannot be reached", "cannot reach this rank by UCX"})
       EXPECT_NE(ranks.text(r).find(part), std::string::npos) << ranks.text(r);
   }
 }

@@ -1,4 +1,4 @@
-// Puts and signals: bytes are there when their signal is, in order, whatever memory they go to.
+// Puts and signals: a signal arrives after its data, in order, for every kind of memory.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace rondo::test {
 namespace {
 
-// Memory of a window: this process's arena (peers write it) or its heap (they cannot).
+// Memory of a window: in this process's arena (peers can write it) or its heap (they cannot).
 struct WindowMemory {
   WindowMemory(std::size_t words, bool mapped) : mapped(mapped), heap(mapped ? 0 : words) {
     if (mapped) arena = static_cast<int*>(*(*shm::Arena::of_process())->allocate(words * 4));
@@ -28,7 +28,7 @@ struct WindowMemory {
   std::vector<int> heap;
 };
 
-// Every rank puts a block of its own into every window, again and again, and checks what came.
+// Every rank repeatedly puts its own block into every window, and checks what it received.
 std::string exchange_blocks(Communicator& comm, bool mapped, std::size_t count) {
   const int n = comm.size(), me = comm.rank();
   WindowMemory memory(count * n, mapped);
@@ -65,7 +65,8 @@ TEST(OneSided, PutsReachThreads) {
 
 class OneSidedProcesses : public testing::TestWithParam<bool> {};
 
-// Longer than all slots of a lane together, all ranks at once: everybody must take while putting.
+// More data than all slots of a lane hold, from all ranks at once: every rank must receive while it
+// puts.
 TEST_P(OneSidedProcesses, PutsReachEveryMemory) {
   const bool hosts = GetParam();
   Job options;
@@ -88,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Places, OneSidedProcesses, testing::Bool(), [](const au
 
 TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
   RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
-    WindowMemory memory(4, false);  // puts go by the lane: so must the signal behind them
+    WindowMemory memory(4, false);  // puts use the lane, so the signal after them must too
     const auto window = seat.comm->register_window(memory.data(), 16);
     seat.expect(window.ok(), "register");
     if (seat.rank == 0) {
@@ -110,7 +111,7 @@ TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
   ranks.check_expectations();
 }
 
-// How a signal comes: through the peer's word, from the rank itself, or along the lane.
+// How a signal arrives: in the peer's word, from the rank itself, or along the lane.
 enum class Path { kWord, kSelf, kLaneOfHost, kLaneBetweenHosts };
 
 const char* name_of(Path path) {
@@ -126,12 +127,12 @@ const char* name_of(Path path) {
   }
 }
 
-// Rank 0 raises five signals; behind them a sixth, of another number, says that all have come.
+// Rank 0 sends five signals. A sixth, with another number, shows that all have arrived.
 constexpr int kCounted = 3, kLast = 4;
 
 void raise_five(EngineRank& seat, int to, int window, bool lane) {
   const int zero = 0;
-  // A put into memory that this process does not reach goes by the lane, and all signals after it.
+  // A put to memory that this process cannot access uses the lane, and so do all later signals.
   if (lane) seat.expect(run(*seat.comm, put(to, window, 0, &zero, 1, 0)).ok(), "put");
   for (int i = 0; i < 5; ++i)
     seat.expect(run(*seat.comm, signal_to(to, kCounted)).ok(), "a signal");
@@ -161,7 +162,7 @@ TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
       waits(1, kLast);
       waits(2, kCounted);
       waits(3, kCounted);
-      // Nothing is left: the next one comes with the value behind it.
+      // No signal is left: the next one arrives with the value that follows it.
       if (to != from) seat.expect(run(*seat.comm, signal_to(from)).ok(), "the answer");
     }
     if (seat.rank == from && to != from)

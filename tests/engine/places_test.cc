@@ -1,5 +1,6 @@
-// Communicators of several hosts know their hosts' graphs: found once a host by its first rank,
-// read and written by NCCL's variables, and handed to the networks as ports by nearness.
+// Communicators of several hosts know the topology graph of each host. It is detected once per host
+// by the first rank, can be read and written through NCCL's variables, and gives networks their
+// ports sorted by distance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ void expect_a_sum(EngineRank& seat) {
   seat.expect(wrong.empty(), wrong);
 }
 
-// What each rank's network was told of this host's ports.
+// Records which ports of this host each rank's network received.
 TEST(PlacementOfHosts, NetworksGetTheHostsPortsByNearness) {
   const auto body = [](EngineRank& seat) {
     auto told = std::make_shared<topology::NearNics>();
@@ -66,7 +67,8 @@ TEST(PlacementOfHosts, NetworksGetTheHostsPortsByNearness) {
   for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
 }
 
-// By the first rank of each host; a child needs none, nor does a communicator of one host's.
+// Detected by the first rank of each host. Children detect nothing, and neither do communicators of
+// one host.
 TEST(PlacementOfHosts, AreFoundOnceAHost) {
   constexpr const char* kFound = "topology of this host: ";
   for (const auto& [hosts, leaders] :
@@ -105,7 +107,7 @@ TEST(PlacementOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
   EXPECT_EQ(written->graph.numa_nodes().size(), here.numa_nodes().size());
 }
 
-// Also where the file cannot be written.
+// Also if the file cannot be written.
 TEST(PlacementOfHosts, AWrongFileIsAWarningAndNoMore) {
   const TemporaryFolder folder;
   const std::string path =
@@ -132,7 +134,7 @@ TEST(PlacementOfHosts, AWrongFileIsAWarningAndNoMore) {
   EXPECT_NE(last.find("/nowhere/topo.xml"), std::string::npos) << last;
 }
 
-// Of four ports of 100 Gb/s, NCCL_IB_HCA admits two: it speaks to RDMA alone.
+// NCCL_IB_HCA admits two of four ports of 100 Gb/s; it applies to RDMA only.
 TEST(PlacementOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
   constexpr double kPortGbs = 12.5 * 0.96;
   const TemporaryFolder root, dark;

@@ -1,4 +1,4 @@
-// What one rank does to its peers' words, and how long it waits by them.
+// How one rank writes its peers' words, and how long it waits for them.
 #include "tests/support/played_peers.h"
 
 #include "base/seconds.h"
@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-// Makes a wait for the end of peers' touches as old as a test wants, and the next look due.
+// Sets the age of a wait for the end of peers' accesses, and makes its next check due.
 struct WithdrawalSeam {
   static void age(Withdrawal& withdrawal, double seconds) {
     withdrawal.began_ns_ = now_ns() - static_cast<std::int64_t>(seconds * 1e9);
@@ -19,7 +19,7 @@ namespace {
 
 class Signals : public PlayedPeers {};
 
-// A sleep ends by itself in time, so that nothing but the bell itself tells whether it rang.
+// A sleep ends by its timeout, so the test checks the bell itself.
 TEST_F(Signals, RingForThePeerThatSleepsAndForNobodyElse) {
   *port(1).parked = 1;
   const Call calls[] = {signal_to(1, 3), signal_to(2, 3)};
@@ -32,7 +32,7 @@ TEST_F(Signals, RingForThePeerThatSleepsAndForNobodyElse) {
 
 class Deadlines : public PlayedPeers {};
 
-// As fault_timeout_test.cc sees it, without the luck that a look comes after a stop.
+// Same as in fault_timeout_test.cc, but without depending on a check right after the stop.
 TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const WaitSite site{-1, 0, 1};
@@ -50,7 +50,7 @@ TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
 
 class Withdrawals : public PlayedPeers {
  protected:
-  // A look in a wait that has lasted for some seconds, for a rank of this process.
+  // One check in a wait that has lasted `seconds`, for a rank of this process.
   bool goes_on_after(double seconds) {
     const WaitSite site{-1, 1, -1, [](const void*, int rank) { return rank == 1; }, this};
     if (!state_.withdrawal.await_touches(site, true)) return false;

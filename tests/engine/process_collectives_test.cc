@@ -1,5 +1,5 @@
-// Every collective against the reference, ranks as processes: of one host, and of hosts that share
-// no memory (each rank is told by NCCL_HOSTID where it is), where the data goes over TCP.
+// Compares every collective with the reference; ranks are processes, of one host or of hosts
+// without shared memory (NCCL_HOSTID sets each rank's host), with data over TCP.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -18,12 +18,12 @@ namespace {
 
 struct Place {
   const char* title;
-  std::vector<std::string> hosts;  // one a rank
+  std::vector<std::string> hosts;  // one per rank
 };
 
 void PrintTo(const Place& place, std::ostream* out) { *out << place.title; }
 
-// Between hosts the data goes along a ring, in its order: only what is exact has one result. (The
+// Between hosts the sum follows the ring's order, so only exact operations have one result. (The
 // inputs are small multiples of 1/8.)
 bool exact_in_any_order(DataType type, RedOp op) {
   const bool wide = type == DataType::kFloat32 || type == DataType::kFloat64;
@@ -46,7 +46,7 @@ class ProcessCollectives : public testing::TestWithParam<Place> {
     return std::all_of(hosts.begin(), hosts.end(), [&](auto& host) { return host == hosts[0]; });
   }
 
-  // All ranks make the same calls, in order, until one of theirs is wrong.
+  // All ranks make the same calls, in order, until one of their results is wrong.
   void run_all(const std::vector<Case>& cases, const char* algorithm = "") {
     RankProcesses ranks(size(), on(GetParam(), algorithm), [&](EngineRank& seat) {
       for (const Case& c : cases) {
@@ -83,7 +83,7 @@ TEST_P(ProcessCollectives, EqualTheReferenceForEverySizeClass) {
   const TestSeed seed;
   std::mt19937 random(seed.value);
   std::vector<Case> cases;
-  // Around the borders of lines, staging windows, slots and rounds.
+  // Sizes around the limits of lines, staging windows, slots and rounds.
   for (Collective collective : kAllCollectives)
     for (std::size_t base : {1, 7, 9, 100, 1023, 4097, 32769, 140001})
       cases.push_back({collective, DataType::kFloat32, RedOp::kSum, size(),
@@ -114,7 +114,7 @@ TEST_P(ProcessCollectives, EqualTheReferenceAlongConnections) {
   }
 }
 
-// Buffers that peers read and write in place, of all ranks or of every other one.
+// Buffers that peers read and write in place, on all ranks or on every other rank.
 TEST_P(ProcessCollectives, EqualTheReferenceInMappedMemory) {
   if (size() > 8) GTEST_SKIP() << "a minute on two cores, for nothing that 8 ranks do not show";
   const char* algorithm = one_host() ? "" : "hierarchical";
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- hosts and orders ----
 
-// All-reduces whose bits depend on the order of the sum, equal to the tree over ranks.
+// All-reduces whose bits depend on the order of the sum must equal the tree over ranks.
 void expect_tree_order(const std::vector<std::string>& hosts, Algorithm expected) {
   Job options = on({"", hosts}, "hierarchical,recursive");
   options.comm.reproducible = true;

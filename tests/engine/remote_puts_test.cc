@@ -1,5 +1,5 @@
-// Puts between hosts that the network itself writes: the target is asleep or stopped, and the bytes
-// are there before their signal. On the loop network, or on that of RONDO_TEST_NETWORK.
+// Puts between hosts that the network itself writes: they complete while the target sleeps or is
+// stopped, and data arrives before its signal. On the loop network, or on RONDO_TEST_NETWORK.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -15,7 +15,7 @@
 namespace rondo::test {
 namespace {
 
-// Ranks as processes on hosts.
+// Ranks as processes on `hosts`.
 Job between(const std::vector<std::string>& hosts, double seconds = 30) {
   Job job;
   job.hosts = hosts;
@@ -38,7 +38,7 @@ std::vector<std::byte> made_by(int rank, int round, std::size_t bytes) {
   return made;
 }
 
-// Whatever the program sees, without any call of the library.
+// What the program reads without any call of the library.
 std::byte seen(const std::vector<std::byte>& window, std::size_t at) {
   return *static_cast<const volatile std::byte*>(&window[at]);
 }
@@ -50,7 +50,7 @@ struct Shape {
 
 class RemotePuts : public testing::TestWithParam<Shape> {};
 
-// Every rank puts into two windows of every other one, from its heap and from a window of its own.
+// Every rank puts into two windows of every other rank, from its heap and from its own window.
 TEST_P(RemotePuts, ReachEveryRankInEverySize) {
   const Job job = between(GetParam().hosts);
   RankProcesses ranks(static_cast<int>(job.hosts.size()), job, [&](EngineRank& seat) {
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(On, RemotePuts,
                                          Shape{"FiveRanksThreeHosts", {"a", "b", "c", "a", "b"}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// The target's process is stopped: none of its threads can help.
+// The target's process is stopped, so none of its threads can help.
 TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
   const Job job = between({"a", "b"});
   constexpr std::size_t kBytes = 1'000'003;
@@ -122,7 +122,7 @@ TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
         seat.expect(run(*seat.comm, signal_to(1, 5)).ok(), "signal");
       }
       seat.mark(2);
-      seat.wait_flag(2, 30);  // rank 1 goes on
+      seat.wait_flag(2, 30);  // rank 1 continues
       seat.expect(run(*seat.comm, wait_for(1, 1)).ok(), "answer");
       return;
     }
@@ -148,8 +148,8 @@ TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
   ranks.check_expectations();
 }
 
-// Ten times what a link has outstanding, to one place: a signal is never before its bytes, none is
-// lost, and a wait takes no more than it asks for.
+// Ten times the number of outstanding puts of a link, to one place. No signal arrives before its
+// data, none is lost, and a wait consumes no more than it asks for.
 TEST(RemotePutsInOrder, AreCountedByTheirSignals) {
   const Job job = between({"a", "b", "b"});
   constexpr int kRounds = 300;
@@ -218,7 +218,7 @@ TEST(RemotePutsThatFail, AreThoseIntoAWindowThatIsGone) {
     }
     seat.expect(run(*seat.comm, wait_for(0, 1)).ok(), "the other window's signal");
     seat.expect(kept == mine, "the other window");
-    seat.report(run(*seat.comm, wait_for(0, 1)));  // which never comes
+    seat.report(run(*seat.comm, wait_for(0, 1)));  // it never arrives
     seat.expect(gone == std::vector<std::byte>(64), "written where no window is any more");
   });
   ASSERT_TRUE(ranks.wait_reports(50));

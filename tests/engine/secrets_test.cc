@@ -1,5 +1,5 @@
-// A listener on the network learns no secret: neither of a communicator, nor of its children, its
-// links or its growth. It takes no rank's seat.
+// A listener on the network learns no secret of a communicator, its children, its links or its
+// growth, and cannot take a rank's seat.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ std::string text_of(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-// Two ranks on two hosts, so that calls and the records of children travel over TCP as well.
+// Two ranks on two hosts, so that calls and the records of children also use TCP.
 Job two_hosts() {
   Job options;
   options.comm.timeout_seconds = options.comm.init_timeout_seconds = kLong;
@@ -57,7 +57,7 @@ Secret split_secret(const Secret& parent) {
   return parent.derive("split", context.take());
 }
 
-// In a process of its own; its exit status is 0, or 2 where namespaces are not to be had.
+// Runs in a separate process. Exit status 0, or 2 if namespaces are unavailable.
 int in_namespace(const std::function<void(Sniffer&)>& body) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -72,7 +72,7 @@ int in_namespace(const std::function<void(Sniffer&)>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-// The secrets of a communicator, which its rank 0 writes to the test: its own, the id's.
+// The secrets of a communicator, written to the test by rank 0: its own, and the id's.
 struct Known {
   Digest communicator, id;
 };
@@ -118,7 +118,7 @@ TEST(Secrets, NeverTravel) {
   EXPECT_EQ(status, 0);
 }
 
-// The ports of this network namespace at which somebody listens over IPv4.
+// TCP ports of this network namespace that accept IPv4 connections.
 std::set<std::uint16_t> listening_ports() {
   std::set<std::uint16_t> ports;
   std::ifstream table("/proc/net/tcp");
@@ -133,8 +133,8 @@ std::set<std::uint16_t> listening_ports() {
   return ports;
 }
 
-// What one can try who knows every port and has heard everything: the ranks' own addresses travel
-// encrypted, and so does whatever might stand there for a secret.
+// The attacker knows every port and has recorded all traffic. The ranks' addresses and secrets are
+// encrypted on the wire.
 TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
   const int status = in_namespace([](Sniffer& sniffer) {
     RankProcesses ranks(2, two_hosts(), [](EngineRank& seat) {
@@ -158,7 +158,7 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
       addresses.emplace(bootstrap::encode_id(contents).bytes, sizeof(bootstrap::UniqueId));
     }
     ASSERT_FALSE(addresses.empty()) << "nobody listens in the namespace";
-    // The thieves are at the door before the child's ranks are.
+    // The attackers connect before the child's ranks do.
     std::atomic<int> seats{0};
     std::vector<std::thread> thieves;
     for (const auto& address : addresses) {
@@ -187,7 +187,7 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
   EXPECT_EQ(status, 0);
 }
 
-// Each host resolves the name in its own way: rank 0 listens everywhere, rank 1 knows one address.
+// Each host resolves the name differently: rank 0 listens on all addresses, rank 1 knows one.
 TEST(Secrets, OfLinksDoNotDependOnHowNcclCommIdResolves) {
   Job options = two_hosts();
   options.create = false;

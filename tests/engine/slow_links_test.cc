@@ -1,5 +1,5 @@
-// Links between hosts that take long to open: who waits for one is not stuck, whatever the others
-// do meanwhile.
+// Links between hosts that take long to open: a rank that waits for one is not stuck, whatever the
+// others do meanwhile.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -14,9 +14,8 @@ namespace {
 
 class SlowLinks : public testing::TestWithParam<int> {};
 
-// A rank that stands still answers nobody who connects to it. The root's data is on its way to it;
-// the others wait, in the next call, for those who have sent it: a cycle, were it not for the
-// data.
+// A stopped rank answers no connection. The root's data is on its way to it; the others wait, in
+// the next call, for the ranks that sent it. Without that data this would be a cycle of waits.
 TEST_P(SlowLinks, AreNoCircleOfWaits) {
   const int stopped = GetParam();
   Job options;

@@ -1,5 +1,5 @@
-// Programs that were started with standard input, output or error closed: what they print must not
-// get into the transport, and these descriptors stay theirs.
+// Programs started with standard input, output or error closed: their prints must not reach the
+// transport, and these descriptors stay unused by the library.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ struct Closed {
 
 class ClosedStandard : public testing::TestWithParam<Closed> {};
 
-// What a program does that does not know of it.
+// What a program does that is not aware of the closed descriptors.
 void print_and_read(const std::vector<int>& descriptors) {
   const std::string text = "a line of the program that is longer than any number in a slot\n";
   char taken[8];
@@ -49,7 +49,7 @@ void work_with_closed(NcclRank& seat, const std::vector<int>& descriptors) {
   seat.join();
   if (seat.comm == nullptr) return seat.expect(false, ncclGetLastError(nullptr));
   sums_are_right(seat, seat.comm, descriptors);
-  void* memory = nullptr;  // in the arena, which has a file too
+  void* memory = nullptr;  // in the arena, which also has a file
   seat.expect(ncclMemAlloc(&memory, 1 << 20) == ncclSuccess, ncclGetLastError(nullptr));
   ncclComm_t child = nullptr;
   const ncclResult_t split = ncclCommSplit(seat.comm, 0, seat.rank, &child, nullptr);
@@ -78,14 +78,14 @@ TEST_P(ClosedStandard, ProcessesOfAHostWork) {
   expect_all_work(as_processes(3), GetParam().descriptors);
 }
 
-// Also over UCX, as the test engine.ucx does.
+// The test engine.ucx runs this over UCX.
 TEST_P(ClosedStandard, ProcessesOfSeveralHostsWork) {
   Layout layout = as_processes(3);
   layout.hosts = {"a", "b", "b"};
   expect_all_work(layout, GetParam().descriptors, std::getenv("NCCL_NET") != nullptr);
 }
 
-// Its sockets are made by the plugin itself.
+// The plugin makes its sockets itself.
 TEST_P(ClosedStandard, NetworkPluginsGetNoneOfThem) {
   Layout layout = as_processes(2);
   layout.hosts = {"a", "b"};

@@ -1,6 +1,6 @@
-// A rank that is stopped at a random moment, often in the middle of a copy into a buffer of its
-// peer: the peer's call returns by its deadline, and what the program then keeps in that memory
-// stays as it is when the stopped rank goes on.
+// A rank is stopped at a random moment, often during a copy into a buffer of its peer. The peer's
+// call returns by its deadline, and what the program stores in that memory afterwards stays
+// unchanged when the stopped rank continues.
 //
 // RONDO_TEST_STOPS=1000: 1000 stops in total instead of a few of each kind.
 #include <fcntl.h>
@@ -27,8 +27,8 @@ namespace rondo::test {
 namespace {
 
 constexpr double kTimeout = 0.3;  // RONDO_TIMEOUT, in seconds
-constexpr double kAllowed = 2;    // from then on
-constexpr double kSlack = 5;      // of a busy machine
+constexpr double kAllowed = 2;    // s, after the timeout
+constexpr double kSlack = 5;      // s, for a busy machine
 constexpr std::size_t kBytes = 6 << 20;
 constexpr std::size_t kStops = 4;
 
@@ -89,8 +89,8 @@ bool may_unshare_pids() {
   return status == 0;
 }
 
-// The rest of the body is of a process in a PID namespace of its own, with its /proc; who forks it
-// waits for it and leaves its number, as the test counts, on the board.
+// Runs the rest of the body in a process in its own PID namespace, with its own /proc. The parent
+// waits for it, and writes its pid in the test's namespace to the board.
 void move_apart(EngineRank& seat) {
   if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return seat.expect(false, "unshare");
   const pid_t child = fork();
@@ -121,7 +121,7 @@ struct Buffer {
 struct Variant {
   Collective collective;
   bool in_place;
-  bool frees;  // what is kept after the call lies in memory that is allocated then
+  bool frees;  // data kept after the call is in memory allocated after it
 };
 
 void run_rank(EngineRank& seat, const Variant& variant, bool apart) {
@@ -168,7 +168,7 @@ void run_rank(EngineRank& seat, const Variant& variant, bool apart) {
 
 class StandingStill : public testing::TestWithParam<Way> {
  protected:
-  // Seconds until the other rank's call had returned.
+  // Seconds until the other rank's call returned.
   double stop_once(std::mt19937& random) {
     const Way way = GetParam();
     const Variant variant{random() % 2 == 0 ? Collective::kAllReduce : Collective::kReduce,

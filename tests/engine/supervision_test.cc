@@ -1,5 +1,5 @@
-// What the supervisor of waits owes to who sleeps, and to who has ended: real communicators, in
-// waits whose every moment the test chooses.
+// What the supervisor of waits guarantees to sleeping ranks and to ranks that have ended, on real
+// communicators, with every moment of the waits chosen by the test.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,18 +27,18 @@ bool eventually(const Holds& holds) {
   return true;
 }
 
-// How rank 0 comes to its fault.
+// How rank 0 gets its fault.
 struct Cause {
   const char* name;
   void (*raise)(Communicator& rank_0);
-  StatusCode told;  // to the others
+  StatusCode told;  // what the others get
 };
 void PrintTo(const Cause& cause, std::ostream* out) { *out << cause.name; }
 
 class FaultOf : public testing::TestWithParam<Cause> {};
 
-// A sleep ends by itself after a while, so that a fault without a ring is only late, by a time
-// that no test can tell from a busy machine: what is looked at is the bell itself.
+// A sleep ends by its timeout, so a fault without a ring is only late, which looks like a busy
+// machine. So the test checks the bell itself.
 TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
   constexpr int kRanks = 3;
   const Communicators comms = make_communicators(kRanks);
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
               StatusCode::kTimeout}),
     [](const auto& info) { return info.param.name; });
 
-// Rank 0 waits by way of its own supervisor for what the test says.
+// Rank 0 waits through its own supervisor for a condition of the test.
 class Waits {
  public:
   explicit Waits(CommunicatorState& state) : state_(state) {
@@ -95,7 +95,7 @@ class Waits {
   std::uint32_t checks() const {
     return HostAtomics::load_acquire(state_.host.self().progress->checks);
   }
-  // Until it is dead and a whole check is due.
+  // Returns once the peer is dead and a full check is due.
   bool kill_peer() {
     const Membership& members = state_.members;
     pollfd& peer = SupervisorSeam::pidfd(state_.supervisor, members.group->process_of_member[1]);
@@ -111,8 +111,9 @@ class Waits {
   CommunicatorState& state_;
 };
 
-// A peer gives what is waited for and ends, both between the waiter's question for it and the
-// waiter's look for dead peers: that look finds it dead, and the next question is answered.
+// A peer provides the awaited value and exits, both between the waiter's check of its condition and
+// its check for dead peers. That check finds the peer dead, and the next check of the condition
+// succeeds.
 TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
   RankProcesses ranks(2, short_timeouts(60), [](EngineRank& seat) {
     const std::shared_ptr<TaggedMessages> box = TaggedMessages::open(seat.comm, 64).value();
@@ -126,15 +127,16 @@ TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
     const std::uint32_t checks_before = waits.checks();
     const bool came = waits.until([&] {
       if (checks_at_death) return waits.checks() != *checks_at_death;
-      if (waits.checks() == checks_before) return false;  // the first check asks for no deaths
+      if (waits.checks() == checks_before)
+        return false;  // the first check does not look for deaths
       seat.expect(waits.kill_peer(), "rank 1 could not be killed");
       checks_at_death = waits.checks();
-      return false;  // as of before the death
+      return false;  // the state before the death
     });
     seat.expect(came, state.faults.is_raised() ? state.faults.fault()->text
                                                : "the wait ended without a fault");
     seat.expect(!seat.comm->fault(), "a fault though all that was waited for came");
-    // What it left undone is one.
+    // What the peer did not finish is a fault.
     seat.expect(!waits.until([] { return false; }), "something came from a dead rank");
     const auto fault = seat.comm->fault();
     seat.report(fault ? Status(fault->error()) : ok_status());

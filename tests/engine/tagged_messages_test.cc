@@ -1,4 +1,4 @@
-// Messages with tags where their counters end, and where a peer says what cannot be.
+// Messages with tags when their counters wrap, and when a peer sends invalid values.
 #include "collectives/host/tagged_messages.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(TaggedMessages, NumbersOffersRoundTheEndOfTheirCounter) {
   for (int i = 0; i < kMessages; ++i) sent.emplace_back(1000, static_cast<std::byte>(i + 1));
   for (int i = 0; i < kMessages; ++i)
     sending.push_back(two.box[0]->send({.peer = 1, .tag = i}, sent[i].data(), sent[i].size()));
-  // The offers are there before anybody asks for them.
+  // The offers arrive before any receive is posted.
   for (int i = 0; i < 200; ++i)
     for (const auto& box : two.box) box->help();
   for (int i = 0; i < kMessages; ++i) {
@@ -52,12 +52,12 @@ TEST(TaggedMessages, NumbersOffersRoundTheEndOfTheirCounter) {
   }
 }
 
-// More than the slots of a connection hold.
+// More messages than a connection has slots.
 constexpr int kMany = 150;
 
-// Large ones, which are offered, and small ones, which are sent at once, all with one tag; `early`
-// of their receives are there before any of them, the others after all of them. Where the receiver
-// is held meanwhile, what finds no slot waits with the sender.
+// Large messages, which are offered, and small ones, which are sent at once, all with one tag.
+// `early` receives are posted before them, the others after all of them. If the receiver is held
+// meanwhile, messages without a slot wait at the sender.
 void send_and_receive(int early, int source, bool held) {
   TwoRanks two;
   std::vector<Bytes> sent, got;
@@ -98,8 +98,8 @@ TEST(TaggedMessages, MatchesOffersAndSmallMessagesInTheOrderInWhichTheyWereSent)
       }
 }
 
-// Its message came, and it left, after this rank had looked for messages and before it looked for
-// ranks that have left.
+// A message arrives and its sender leaves, both after this rank checked for messages and before it
+// checked for ranks that have left.
 TEST(TaggedMessages, TakesWhatAPeerSentBeforeItLeft) {
   TwoRanks two;
   Bytes sent(10, std::byte{7}), got(10);
@@ -114,7 +114,7 @@ TEST(TaggedMessages, TakesWhatAPeerSentBeforeItLeft) {
   ASSERT_TRUE((*receiving)->finished());
   EXPECT_TRUE((*receiving)->result().ok()) << (*receiving)->result().error().text;
   EXPECT_EQ(got, sent);
-  // What has not come by the second look never will.
+  // A message that has not arrived by the second check never will.
   TaggedMessagesSeam::look_for_ended(*two.box[1]);
   holding.unlock();
   const auto late = two.box[1]->receive({.peer = 0}, got.data(), got.size());
@@ -134,7 +134,7 @@ TEST(TaggedMessages, TakesNoMoreUnaskedThanItsPeerMaySend) {
   const Error& error = receiving.ok() ? (*receiving)->result().error() : receiving.error();
   EXPECT_EQ(error.code, StatusCode::kRemoteError);
   EXPECT_NE(error.text.find("rank 0 (pid"), std::string::npos) << error.text;
-  EXPECT_NE(error.text.find("64 bytes unasked"), std::string::npos) << error.text;
+  EXPECT_NE(error.text.find("an eager message of 64 bytes"), std::string::npos) << error.text;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A call that was made before allocates nothing, and makes no system call unless its peer is late.
+// A repeated call allocates nothing, and makes no system call unless its peer is late.
 #include <gtest/gtest.h>
 
 #include "tests/support/allocations.h"
@@ -20,7 +20,7 @@ class WarmPath : public testing::TestWithParam<Setting> {};
 
 constexpr int kBatches = 1000, kCallsPerBatch = 2;
 
-// Stages: how many batches had no system call; value: the first one that was no waiting.
+// stages: number of batches without a system call; value: the first system call that was no wait.
 TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
   const Setting setting = GetParam();
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
@@ -39,7 +39,7 @@ TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
     if (!traps) seat.mark(-1);
     SystemCallTrap trap;
     for (int batch = 0; batch < kBatches; ++batch) {
-      make_calls(1);  // brings the ranks together
+      make_calls(1);  // synchronizes the ranks
       const AllocationCount allocations;
       if (traps) trap.begin();
       const bool well = make_calls(kCallsPerBatch);
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, WarmPath,
                                               name(info.param.collective), info.param.count);
                          });
 
-// Messages keep their list from call to call.
+// Messages reuse their list from call to call.
 TEST(WarmPathOfMessages, AllocatesNothing) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   CommOptions options;
@@ -96,7 +96,7 @@ TEST(WarmPathOfMessages, AllocatesNothing) {
   ranks.check_expectations();
 }
 
-// A group of small calls keeps its list, too.
+// A group of small calls also reuses its list.
 TEST(WarmPathOfGroups, AllocatesNothing) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   CommOptions options;

@@ -1,6 +1,7 @@
-// AnnouncerScenario: calls announced in a ring of two lines per rank, in the ways of the executors.
+// AnnouncerScenario: calls published in a ring of two lines per rank, in the modes of the
+// executors.
 //
-// The real Announcer and Waiter, more calls than lines.
+// It runs the real Announcer and Waiter, with more calls than lines.
 #pragma once
 
 #include <string>
@@ -13,12 +14,12 @@ namespace rondo::explorer {
 class AnnouncerScenario : public Scenario {
  public:
   enum class Calls {
-    kLines,          // all read all lines' payloads (LineMemory)
-    kOneWay,         // all read rank 0's, which waits for nobody (a broadcast's root)
+    kLines,          // all read all ranks' payloads in the lines (LineMemory)
+    kOneWay,         // all read rank 0's, which waits for no rank (a broadcast's root)
     kStaging,        // all read all ranks' staging, one slot each (StagedMemory)
-    kPhases,         // the same, and all wait for all to have read it
-    kUnlike,         // kOneWay, by ranks that make different calls from the first one on
-    kForgottenStep,  // kStaging, and a step that is owed is told by the next line alone
+    kPhases,         // the same, and all wait until all have read it
+    kUnlike,         // kOneWay, with ranks whose calls differ from the first one on
+    kForgottenStep,  // kStaging, and only the next line publishes a step that is due
   };
   AnnouncerScenario(Calls which, int ranks, int calls)
       : which_(which), size_(ranks), calls_(calls) {}
@@ -114,7 +115,7 @@ class AnnouncerScenario : public Scenario {
   struct Shared {
     Port ports[3];
   };
-  // What a rank keeps, and where in its text it is.
+  // What a rank keeps, and its position in its program.
   struct Local {
     Rank rank;
     Machine* machine = nullptr;

@@ -1,5 +1,5 @@
-// Announcer and the ringing of faults under every interleaving, and the proof that each of their
-// orderings is needed. (What they share with connections, slots_test.cc takes apart.)
+// Announcer and the wakeups on faults under every interleaving, and the proof that each of their
+// memory orderings is needed. (slots_test.cc tests what they share with connections.)
 #include "tests/explorer/announcer_scenario.h"
 #include "tests/explorer/expect.h"
 #include "tests/explorer/fault_scenario.h"
@@ -51,7 +51,7 @@ TEST_P(Announcements, AFaultEndsTheSleepThatItPrecedes) {
   FaultScenario scenario;
   expect_passes(scenario, GetParam());
 }
-// kWeak allows everything that kTso does; both would take twice as long.
+// kWeak allows everything that kTso does; running both would take twice as long.
 INSTANTIATE_TEST_SUITE_P(Models, Announcements, testing::Values(Model::kWeak),
                          [](const auto& info) { return name(info.param); });
 

@@ -1,7 +1,7 @@
-// CallOrderScenario: one thread takes its turns, one sleeps until the turn after them is its own.
+// CallOrderScenario: one thread takes its turns; another sleeps until the turn after them.
 //
-// The real CallOrder. The end of the first turn rings in vain, that of the last must be heard. What
-// the turns guard is a plain word.
+// It runs the real CallOrder. The wakeup after the first turn is spurious; the one after the last
+// turn must not be lost. The turns guard a plain word.
 #pragma once
 
 #include "collectives/communicator/call_order.h"
@@ -9,7 +9,8 @@
 
 namespace rondo::explorer {
 
-// Light: fences of all threads are there (membarrier). Else the frequent side has its own barrier.
+// light: a fence of all threads is available (membarrier). Otherwise the frequent side has its own
+// barrier.
 template <bool light>
 struct SimTurnAtomics : SimAtomics {
   template <class T>
@@ -23,7 +24,7 @@ struct SimTurnAtomics : SimAtomics {
   static void heavy_fence() {
     if (light) machine->heavy_fence();
   }
-  // Of a word that one actor alone writes.
+  // For a word that only one actor writes.
   static void add_seq_cst(std::uint32_t& word, std::uint32_t more) {
     store_seq_cst(word, load_relaxed(word) + more);
   }

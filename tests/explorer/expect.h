@@ -1,4 +1,4 @@
-// What the explorer's tests say of a scenario: all executions pass, or a mutant is found out.
+// Expectations of the explorer's tests: all executions of a scenario pass, or a mutant is detected.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ inline std::string reproducer(const Outcome& outcome) {
                      outcome.what, outcome.schedule, test->test_suite_name(), test->name());
 }
 
-// Runs the one schedule that the environment asks for; false: it asks for none.
+// Runs the one schedule that the environment gives. False if it gives none.
 inline bool replayed(Scenario& scenario, Model model, const Mutant& mutant, const Limits& limits) {
   const char* schedule = std::getenv("RONDO_TEST_SCHEDULE");
   if (schedule == nullptr) return false;
@@ -45,7 +45,7 @@ inline void expect_passes(Scenario& scenario, Model model, const Limits& limits 
                                : fmt::format(" (at most {} delays)", limits.max_delays));
 }
 
-// The mutant fails, with `what` in its failure, and does so again under its schedule.
+// Expects that the mutant fails, with `what` in its error, and fails again under its schedule.
 inline void expect_found(Scenario& scenario, Model model, const Mutant& mutant,
                          const std::string& what) {
   if (replayed(scenario, model, mutant, {})) return;

@@ -8,7 +8,7 @@
 namespace rondo::explorer {
 namespace {
 
-constexpr int kMaxSteps = 5000;  // of one execution: none of the scenarios needs nearly as many
+constexpr int kMaxSteps = 5000;  // of one execution; far more than any scenario needs
 constexpr std::uint64_t kMaxStates = 4'000'000;
 constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -78,7 +78,7 @@ class Search {
   }
 
   // With a limit, the first choice is the actor that ran last, then stores in flight, then the next
-  // actor in turn; once the limit is reached there is no other.
+  // actor in turn. Once the limit is reached no other choice is allowed.
   void keep_within_limits() {
     if (limits_.max_delays == Limits::kUnlimited) return;
     const auto turn = [&](const Step& step) {

@@ -1,11 +1,11 @@
 // explore: runs a scenario through every interleaving of its steps, store buffers included.
 //
-// Depth first: an execution is cut off only where it arrives at a state from which everything has
-// been tried. Nothing is left out unless the limits say so (max_delays). States are compared by a
-// hash of 64 bits (with ten million states the chance that two different ones look alike is 3 in a
-// million). Going back means running again from the start, so a state costs about as much as the
-// steps that lead to it. Failures come with a schedule, one character a choice;
-// RONDO_TEST_SCHEDULE=<schedule> runs that one execution alone and prints its steps.
+// The search is depth first. It ends an execution early only at a state from which everything has
+// been tried, so it skips nothing unless the limits say so (max_delays). States are compared by a
+// 64-bit hash (with ten million states, two different ones collide with a probability of 3 in a
+// million). Backtracking means running again from the start, so a state costs about as much as the
+// steps that lead to it. A failure prints its schedule, one character per choice;
+// RONDO_TEST_SCHEDULE=<schedule> runs only that execution and prints its steps.
 //
 //   const Outcome outcome = explore(scenario, Model::kTso);
 //   EXPECT_FALSE(outcome.failed) << outcome.what;
@@ -29,10 +29,11 @@ struct Outcome {
 };
 
 struct Limits {
-  // How many sleeps of each actor may end by themselves. What must not need one is tried with 0; a
-  // deadlock is a failure even where time-outs are left.
+  // Number of sleeps per actor that may time out. Use 0 for code that must not depend on time-outs.
+  // A deadlock is a failure even if time-outs are left.
   int time_outs = 0;
-  // How often an execution may depart from "who runs goes on, then stores drain, then the next".
+  // Number of times that an execution may depart from the default order: the running actor
+  // continues, then stores drain, then the next actor runs.
   int max_delays = kUnlimited;
   static constexpr int kUnlimited = 1 << 30;
 };
@@ -40,7 +41,7 @@ struct Limits {
 Outcome explore(Scenario& scenario, Model model, const Mutant& mutant = {},
                 const Limits& limits = {});
 
-// One execution. `trace` receives its steps, a line each.
+// Runs one execution. `trace` receives its steps, one per line.
 Outcome replay(Scenario& scenario, Model model, const Mutant& mutant, const Limits& limits,
                const std::string& schedule, std::string* trace);
 

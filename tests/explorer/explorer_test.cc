@@ -1,11 +1,11 @@
-// The explorer itself: it allows what each memory model allows, and no more.
+// Tests the explorer itself: it allows all that each memory model allows, and no more.
 #include "tests/explorer/expect.h"
 #include "tests/explorer/sim_atomics.h"
 
 namespace rondo::explorer {
 namespace {
 
-// Two actors, two words, what each actor read. `text` is what they run.
+// Two actors, two words, and the values that each actor read. `text` is their program.
 class Litmus : public Scenario {
  public:
   using Algorithm = void (*)(Litmus& shared, int actor);
@@ -42,7 +42,7 @@ std::string reordered(const Litmus& l) {
 }
 std::string nothing(const Litmus&) { return {}; }
 
-// Store buffering: each stores its word and loads the other's.
+// Store buffering: each actor stores its word and loads the other's.
 template <auto store, auto load>
 void store_then_load(Litmus& l, int actor) {
   store(actor == 0 ? l.shared.x : l.shared.y, std::uint64_t{1});
@@ -77,7 +77,7 @@ TEST(Explorer, AFenceOrdersStoresAndLoads) {
   expect_passes(litmus, Model::kWeak);
 }
 
-// Message passing: x, then y; the reader looks at y, then x.
+// Message passing: one actor stores x, then y; the other loads y, then x.
 template <auto store_y>
 void two_stores(Litmus& l, int actor) {
   if (actor == 0) {

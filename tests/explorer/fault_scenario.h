@@ -1,7 +1,8 @@
-// FaultScenario: a rank that waits in vain, and a peer that raises a fault and rings.
+// FaultScenario: a rank waits for a condition that stays false; a peer reports a fault and wakes
+// it.
 //
-// What the condition does not look at, the Waiter's supervisor does: a fault must end the sleep
-// that it precedes, whether the sleeper had set `parked` yet or not.
+// The Waiter's supervisor checks for faults, not the condition. A fault must end a sleep that
+// begins after it, whether or not the sleeper had set `parked` before the fault.
 #pragma once
 
 #include "base/wait.h"

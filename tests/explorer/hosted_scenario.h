@@ -1,7 +1,8 @@
-// HostedScenario: staged calls that a stream enqueues and a thread of the host does (HostProxy).
+// HostedScenario: staged calls that a stream enqueues and a host thread executes (HostProxy).
 //
-// The real orders of both sides (hosted_words.h); calls of several steps, more of them than halves
-// of staging. A stream's memory operations are releases and acquires, its copies plain accesses.
+// It uses the real memory orders of both sides (hosted_words.h), with calls of several steps and
+// more calls than halves of staging. A stream's memory operations are releases and acquires; its
+// copies are plain accesses.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace rondo::explorer {
 
 class HostedScenario : public Scenario {
  public:
-  // Calls of `steps` and `steps` + 1 steps in turn.
+  // Calls have `steps` and `steps` + 1 steps, alternating.
   HostedScenario(int calls, std::uint32_t steps) : calls_(calls), steps_(steps) {}
 
   int actors() const override { return 2; }

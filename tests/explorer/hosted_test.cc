@@ -1,5 +1,5 @@
-// READY, DONE and the call slot of calls through the host under every interleaving of the stream
-// and the thread, and the proof that each of their orderings is needed.
+// READY, DONE and the call slot of calls through the host, under every interleaving of the stream
+// and the thread, and the proof that each of their memory orderings is needed.
 #include "tests/explorer/expect.h"
 #include "tests/explorer/hosted_scenario.h"
 

@@ -1,10 +1,11 @@
-// Knowledge: who knows of which plain access; the explorer's exact and finite form of vector
-// clocks.
+// Knowledge: which plain accesses happened before the current point of an actor. It is the
+// explorer's exact, finite form of vector clocks.
 //
-// Of every plain word only the newest write and the newest read by each actor matter. Each of these
-// is one bit. An actor, a store in flight and an atomic word carry the set of those that happened
-// before them; acquiring joins sets. An access that must come after another and does not know of it
-// is a data race. Sets of bits, unlike clocks, do not grow with time, so equal states stay equal.
+// For each plain word only the newest write and each actor's newest read matter. Each of them is
+// one bit. An actor, a store in flight and an atomic word carry the set of accesses that happened
+// before them; an acquire joins sets. An access is a data race if an earlier conflicting access is
+// missing from its set. Unlike clocks, sets of bits do not grow with time, so equal states stay
+// equal.
 #pragma once
 
 #include <bitset>

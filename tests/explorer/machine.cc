@@ -132,7 +132,7 @@ std::uint64_t Machine::look_up(const void* at, Order order) {
   if (word.role == Role::kBell) rewind(word);
   const std::uint64_t value = in_memory(word);
   if (word.plain_index >= 0) read_plain(at, word.bytes);
-  // An actor that loads `parked`, and rings if it was set, does not keep the value.
+  // An actor that loads `parked` and wakes the sleeper if it was set does not keep the value.
   observe(word.role == Role::kParked ? 0 : value);
   const bool seen_before = actor.last_loaded[index] == value;
   actor.last_loaded[index] = value;
@@ -290,7 +290,7 @@ bool Machine::can_run(const Actor& actor) const {
     case State::kNeedsNoSeqCst:
       return std::none_of(actor.buffer.begin(), actor.buffer.end(),
                           [](const Pending& entry) { return entry.order == Order::kSeqCst; });
-    case State::kPolls:  // its own store to the word in flight would be what it sees
+    case State::kPolls:  // it would otherwise see its own store in flight
       return in_memory(words_[actor.word]) != actor.newest_load && !has_in_flight(actor);
     default:
       return false;

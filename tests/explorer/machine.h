@@ -1,19 +1,20 @@
-// Machine: shared memory, store buffers and a futex for actors whose every step can be scheduled.
+// Machine: shared memory, store buffers and a futex for actors. Every step of them can be
+// scheduled.
 //
-// Two memory models. kTso is x86: a store enters its actor's buffer and drains first in, first out;
-// a seq_cst store, an increment, a fence and a system call wait until the buffer is empty. kWeak is
-// what C++ allows beyond that: relaxed stores to different words drain in any order, release stores
-// after all earlier ones, and a seq_cst store does not hold up later loads that are not seq_cst
-// themselves. Loads take effect in program order; that an acquire is missing shows as a data race.
+// It has two memory models. kTso is x86: a store enters its actor's buffer and drains first in,
+// first out; a seq_cst store, an increment, a fence and a system call wait until the buffer is
+// empty. kWeak is what C++ allows beyond that: relaxed stores to different words drain in any
+// order, release stores after all earlier ones, and a seq_cst store does not delay later loads that
+// are not seq_cst. Loads take effect in program order; a missing acquire shows as a data race.
 //
-// Only what others can observe is a step: shared loads, drains, increments, futex calls. Plain
-// accesses, own words and stores into the buffer happen together with the step before them; races
-// on plain words are found by what the accesses know of each other (knowledge.h), so no order of
-// plain accesses needs to be tried. A bell counts rings since its owner has read it last (0 or 1):
-// the owner compares it with nothing else, and states that differ only in old rings are one. Actors
-// are fibers on stacks of their own; an execution that is given up is abandoned where it stands, so
-// what actors keep on their stacks must be trivially destructible, and everything else belongs to
-// the scenario, which resets it.
+// Only what other actors can observe is a step: shared loads, drains, increments, futex calls.
+// Plain accesses, accesses to own words and stores into the buffer happen together with the step
+// before them. Races on plain words are found through happens-before sets (knowledge.h), so orders
+// of plain accesses are not explored. A bell counts the rings since its owner last read it (0 or
+// 1): the owner compares it with nothing else, so states that differ only in old rings are equal.
+// Actors are fibers with their own stacks. An execution that is given up is abandoned without
+// unwinding, so objects on actors' stacks must be trivially destructible; everything else belongs
+// to the scenario, which resets it.
 #pragma once
 
 #include <algorithm>
@@ -34,23 +35,23 @@ enum class Model : std::uint8_t { kTso, kWeak };
 
 class Machine;
 
-// What is explored. The shared memory and all other state must be as new after reset().
+// What is explored. reset() must restore the shared memory and all other state.
 class Scenario {
  public:
   virtual ~Scenario() = default;
   virtual int actors() const = 0;
   virtual std::span<std::byte> memory() = 0;
-  virtual void describe(Machine& machine) = 0;  // names every word of memory(), once
+  virtual void describe(Machine& machine) = 0;  // names each word of memory() once
   virtual void reset() = 0;
   virtual void act(Machine& machine, int actor) = 0;
-  virtual std::string check() { return {}; }  // after the end of all actors; empty: all is well
+  virtual std::string check() { return {}; }  // runs after the end of all actors; empty: no error
 };
 
 struct Step {
   enum class Kind : std::uint8_t { kRun, kDrain, kTimeOut };
   Kind kind;
   int actor;
-  int entry;  // of the store buffer
+  int entry;  // index in the store buffer
 };
 
 class Machine {
@@ -58,8 +59,8 @@ class Machine {
   Machine(Scenario& scenario, Model model, const Mutant& mutant, int time_outs);
   ~Machine();
 
-  // For Scenario::describe. `owner`: the only actor that stores there, or kAnyone. A bell belongs
-  // to the actor that sleeps on it and is incremented by the others.
+  // For Scenario::describe. `owner` is the only actor that stores to the word, or kAnyone. A bell
+  // belongs to the actor that sleeps on it; the others increment it.
   static constexpr int kAnyone = -1;
   template <class T>
   void word(const T& at, Role role, int owner, const std::string& name) {
@@ -70,29 +71,29 @@ class Machine {
     add_word(&at, sizeof(T), Role::kPlain, kAnyone, name);
   }
 
-  // For actors, by way of SimAtomics.
+  // For actors, through SimAtomics.
   std::uint64_t load(const void* at, std::size_t, Order order) {
     return self().newest_load = look_up(at, order);
   }
   void store(void* at, std::size_t bytes, std::uint64_t value, Order order);
   void fence() { fence(State::kNeedsEmptyBuffer); }
-  // membarrier: goes on once no actor has a store in its buffer. Of more than two actors more than
-  // the system promises, which is a barrier of each at some moment of the call.
+  // membarrier: returns when no actor has a store in its buffer. With more than two actors this is
+  // more than the system guarantees (one barrier per actor at some moment during the call).
   void heavy_fence() { fence(State::kNeedsEmptyBuffers); }
   void increment(std::uint32_t& at);
   void wait(std::uint32_t& at, std::uint32_t expected);
   void wake(std::uint32_t& at);
-  // A polling loop's pause: until the word in memory is other than this actor's newest load gave.
-  // Turns of the loop that would see the same again are no steps, so a loop that polls without end
-  // is found, as is an actor that is never woken.
+  // The pause of a polling loop: returns when the word in memory differs from this actor's newest
+  // load. Iterations that would see the same value are no steps, so a loop that polls without limit
+  // is found, and so is an actor that is never woken.
   void await_change(const void* at) { pause(State::kPolls, "polls", word_of(at), true); }
   void read_plain(const void* at, std::size_t bytes);
   void write_plain(const void* at);
 
-  // For actors' own checks. require() ends the execution as failed. at(): everything that this
-  // actor still remembers follows from `state`, which lets more executions meet in equal states; it
-  // remembers no more than that after each sleep before the next at() (the Waiter keeps nothing
-  // from one sleep to the next, and no wait condition may).
+  // For checks in actors. require() ends the execution as failed. at() declares that everything the
+  // actor still remembers follows from `state`, so that more executions reach equal states. After
+  // each sleep the actor must remember no more than that until the next at() (the Waiter keeps
+  // nothing from one sleep to the next, and no wait condition is allowed to).
   void require(bool holds, const std::string& what) {
     if (!holds) fail(what);
   }
@@ -100,7 +101,7 @@ class Machine {
 
   // For the explorer.
   void restart();
-  void steps(std::vector<Step>& enabled);  // empty: nothing can go on
+  void steps(std::vector<Step>& enabled);  // empty: no actor can continue
   void take(const Step& step);
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
@@ -117,7 +118,7 @@ class Machine {
     int owner;
     std::string name;
     int plain_index;
-    Knowledge released;  // what an acquiring load of it learns
+    Knowledge released;  // accesses that an acquiring load of it adds
   };
   struct Pending {  // a store in the buffer
     int word;
@@ -139,9 +140,9 @@ class Machine {
     FiberIdentity identity;
     std::unique_ptr<std::byte[]> stack;
     State state = State::kRunnable;
-    bool silent = false;  // what it is about to do is not a step of its own
+    bool silent = false;  // its next operation is no separate step
     const char* doing = "start";
-    int word = -1;  // what the next step touches, or sleeps on
+    int word = -1;  // the word that the next step accesses or sleeps on
     std::uint64_t newest_load = 0;
     int time_outs_left = 0;
     std::uint64_t history = 0;  // hash of all that it has observed since...

@@ -1,7 +1,7 @@
-// Mutant: the real code with exactly one thing made wrong, without a second copy of the code.
+// Mutant: the real code with exactly one error, without a second copy of the code.
 //
-// The machine below the code does it: it executes one kind of access to one kind of word with a
-// weaker order, or behaves as if one line (the re-check, the ring) were missing.
+// The machine below the code makes the error: it executes one kind of access to one kind of word
+// with a weaker order, or behaves as if one line (the re-check, the ring) were missing.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace rondo::explorer {
 
-// What a word of shared memory is for.
+// Purpose of a word of shared memory.
 enum class Role : std::uint8_t {
   kPlain,
   kTail,
@@ -26,17 +26,17 @@ enum class Order : std::uint8_t { kRelaxed, kAcquire, kRelease, kSeqCst };
 struct Mutant {
   enum class Kind : std::uint8_t {
     kNone,
-    kLoad,               // loads of `role` with order `from` have order `to`
-    kStore,              // stores to `role`: the same
+    kLoad,               // loads of `role` with order `from` get order `to`
+    kStore,              // stores to `role` with order `from` get order `to`
     kIncrement,          // the bell's increment is relaxed
-    kNoFence,            // the fence of who goes to sleep, before it looks again, does nothing
-    kNoRecheck,          // the check after setting `parked` sees what the one before it saw
+    kNoFence,            // the fence before the last check of a sleep does nothing
+    kNoRecheck,          // the check after setting `parked` sees the values of the check before
     kBellReadLate,       // the bell is read after the re-check
     kBellReadAtParking,  // the bell is read when `parked` is set, after the supervisor's check
-    kNoIncrement,        // the bell is not incremented, its sleeper is woken
-    kNoWake,             // the bell is incremented, its sleeper is not woken
-    kNoRing,             // `parked` is never seen set
-    kOneTooMany,         // a value of `role` that is seen twice in a row is taken for one more
+    kNoIncrement,        // the bell is not incremented, but its sleeper is woken
+    kNoWake,             // the bell is incremented, but its sleeper is not woken
+    kNoRing,             // `parked` always reads as unset
+    kOneTooMany,         // if a value of `role` is seen twice in a row, it reads as one more
   };
   Kind kind = Kind::kNone;
   Role role = Role::kPlain;

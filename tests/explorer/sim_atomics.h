@@ -10,7 +10,7 @@
 namespace rondo::explorer {
 
 struct SimAtomics {
-  static inline Machine* machine = nullptr;  // that of the running exploration
+  static inline Machine* machine = nullptr;  // the machine of the running exploration
 
   template <class T>
   static T load_relaxed(const T& word) {

@@ -1,6 +1,7 @@
-// SlotsScenario: messages through the slots of one Connection, or of two by way of a relay.
+// SlotsScenario: messages through the slots of one Connection, or of two through a relay.
 //
-// The real SendEnd, ReceiveEnd and Waiter; more messages than slots, so that slots are used again.
+// It runs the real SendEnd, ReceiveEnd and Waiter, with more messages than slots, so slots are
+// reused.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace rondo::explorer {
 
 class SlotsScenario : public Scenario {
  public:
-  // Actor i sends to actor i + 1; those in the middle pass on.
+  // Actor i sends to actor i + 1; actors in the middle forward.
   SlotsScenario(int actors, int slot_count, int messages)
       : actors_(actors), slots_(slot_count), messages_(messages) {}
 

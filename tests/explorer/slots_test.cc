@@ -1,5 +1,5 @@
-// Connection and Waiter under every interleaving, and the proof that each of their orderings is
-// needed.
+// Connection and Waiter under every interleaving, and the proof that each of their memory orderings
+// is needed.
 #include "tests/explorer/expect.h"
 #include "tests/explorer/slots_scenario.h"
 

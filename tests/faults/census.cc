@@ -23,7 +23,7 @@ void each_entry(const char* path, Each each) {
   closedir(dir);
 }
 
-// Without the number of its inode: another socket is as good as the one before.
+// Without the inode number: a new socket counts the same as the old one.
 std::string kind_of_file(const std::string& path) {
   char target[256] = "";
   const ssize_t length = readlink(path.c_str(), target, sizeof(target) - 1);
@@ -48,7 +48,7 @@ Census Census::now() {
 }
 
 std::string Census::growth_since(const Census& before) {
-  // A rendezvous at which not all have come stays open for latecomers, for RONDO_INIT_TIMEOUT.
+  // A rendezvous with missing ranks stays open for latecomers, for RONDO_INIT_TIMEOUT.
   constexpr int kTurns = 1000;
   std::string growth;
   for (int turn = 0; turn < kTurns; ++turn) {

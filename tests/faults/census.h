@@ -8,11 +8,11 @@ namespace rondo::test {
 
 struct Census {
   static Census now();
-  // Until it is the same as `before`, for a moment: threads end and sockets close by themselves.
-  // What there is more than before; empty: nothing.
+  // Waits briefly until the process holds the same as in `before`, because threads end and sockets
+  // close by themselves. Returns what it holds beyond that; empty: nothing.
   static std::string growth_since(const Census& before);
 
-  std::vector<std::string> descriptors;  // what each is, sorted
+  std::vector<std::string> descriptors;  // kind of each, sorted
   int shared_mappings = 0;
   long own_mappings = 0;
   int threads = 0;

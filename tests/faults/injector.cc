@@ -35,10 +35,10 @@ static_assert(std::size(kNames) == static_cast<std::size_t>(Kind::kCount));
 std::atomic<Kind> armed{Kind::kNone};
 std::atomic<std::uint64_t> wanted{0}, calls{0};
 std::atomic<std::int64_t> mappings{0};
-// Where the call came from, for addr2line -e fault_sweep.
+// Prints the caller's address, for addr2line -e fault_sweep.
 const bool traced = std::getenv("RONDO_FAULTS_TRACE") != nullptr;
 
-// True for the call that has to fail.
+// True for the call that must fail.
 bool hit(Kind kind) {
   if (armed.load(std::memory_order_relaxed) != kind) return false;
   if (calls.fetch_add(1) + 1 != wanted.load(std::memory_order_relaxed)) return false;
@@ -86,7 +86,7 @@ std::int64_t live_mappings() { return mappings.load(); }
 
 using rondo::test::Kind;
 
-// The program's definitions stand before those of the C library, for libraries too.
+// Definitions in the program override those of the C library, for libraries too.
 #pragma GCC visibility push(default)
 extern "C" {
 

@@ -23,10 +23,10 @@ constexpr int kFaulty = 1;
 constexpr std::string_view kSettings[] = {"threads", "processes", "hosts", "cold"};
 constexpr std::string_view kStages[] = {"init", "call", "stream", "message", "split", "destroy"};
 
-// What the processes of a job share.
+// State shared by the processes of a job.
 struct Board {
   std::atomic<int> arrived;
-  std::atomic<int> failed;  // some rank, in this round
+  std::atomic<int> failed;  // a rank has failed in this round
   Meeting meetings[kRounds];
   std::atomic<bool> fired;
   std::atomic<std::uint64_t> calls;
@@ -73,14 +73,14 @@ class Process {
       board_.complain(fmt::format("process {} is left with{}", index_, growth));
   }
 
-  // All processes have come so far.
+  // Waits until all processes have arrived.
   void meet() {
     const int target = ++meetings_ * processes();
     ++board_.arrived;
     while (board_.arrived.load() < target) usleep(200);
   }
 
-  // Only the round with the fault may wait in vain, and then briefly.
+  // Only the round with the fault is allowed to wait for a message in vain, and then briefly.
   void round(int number) {
     setenv("RONDO_TIMEOUT", number == kFaulty ? "2" : "30", 1);
     setenv("RONDO_INIT_TIMEOUT", number == kFaulty ? "4" : "30", 1);
@@ -94,7 +94,7 @@ class Process {
       run_stage(stage, board_.meetings[number], here);
       meet();
       const bool over = board_.failed.load() != 0;
-      meet();  // nobody fails in the next stage before all have looked
+      meet();  // no rank fails in the next stage before all have checked
       if (over) break;
     }
     for (Rank& rank : ranks_) {
@@ -126,7 +126,7 @@ class Process {
   std::deque<Rank> ranks_;
 };
 
-// Empty: it left as it should.
+// Empty if the process exited as expected.
 std::string how_it_ended(pid_t pid, double until, bool* killed) {
   for (;;) {
     int status = 0;

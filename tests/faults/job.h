@@ -1,9 +1,10 @@
-// One job of two ranks that goes through its stages, in one of which a call fails.
+// Runs one job of two ranks through its stages. A call fails in one of the stages.
 //
 // A job's ranks are threads of one process, or processes, on one host or on two pretended ones
-// (NCCL_HOSTID, over TCP). Each round starts with new communicators: a clean one, which makes what
-// lives as long as the process, unless the job is cold; the one with the fault; a clean one again.
-// Afterwards the process has as many descriptors, mappings and threads as before the fault.
+// (NCCL_HOSTID, over TCP). Each round starts with new communicators: first a clean round, which
+// makes what lives as long as the process (skipped if the job is cold); then the one with the
+// fault; then a clean one. Afterwards the process has as many descriptors, mappings and threads as
+// before the fault.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,17 @@ struct Injection {
   Setting setting = Setting::kThreads;
   Stage stage = Stage::kInit;
   Kind kind = Kind::kNone;
-  std::uint64_t nth = 0;  // 0: none fails, they are only counted
-  int victim = 0;         // the rank whose process it is
+  std::uint64_t nth = 0;  // 0: none fails, calls are only counted
+  int victim = 0;         // the rank whose process gets the fault
 };
 
 struct Verdict {
   bool fired = false;
   std::uint64_t calls = 0;
-  std::string complaint;  // empty: as it should be
+  std::string complaint;  // empty: passed
 };
 
-// In processes of its own, which are killed after `seconds`: that is a complaint.
+// Runs in separate processes, which are killed after `seconds`; that is a complaint.
 Verdict run_job(const Injection& injection, double seconds);
 
 }  // namespace rondo::test

@@ -6,7 +6,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kPatience = 8;  // seconds, for a message whose peer may have failed
+constexpr double kPatience = 8;  // seconds to wait for a message whose sender may have failed
 
 }  // namespace
 

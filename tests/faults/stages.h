@@ -1,4 +1,4 @@
-// What one rank of a job does, stage by stage, through the C API.
+// The stages of one rank of a job, through the C API.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@
 
 namespace rondo::test {
 
-// Where rank 0 leaves the ticket of a round.
+// Where rank 0 publishes the ticket of a round.
 struct Meeting {
-  std::atomic<int> state;  // 0: none yet, 1: it is there, 2: there will be none
+  std::atomic<int> state;  // 0: none yet, 1: available, 2: there will be none
   ncclUniqueId ticket;
 };
 
@@ -25,10 +25,10 @@ class Rank {
   Rank(int rank, int size) : rank_(rank), size_(size) { requests_.reserve(16); }
 
   bool run(Stage stage, Meeting& meeting);
-  // Whatever is left of the round.
+  // Finishes the rest of the round.
   void finish();
 
-  std::string error;  // of the round: what failed, and the last error
+  std::string error;  // of the round: the call that failed, and the last error
 
  private:
   bool init(Meeting& meeting);
@@ -43,13 +43,13 @@ class Rank {
   const int rank_, size_;
   ncclComm_t comm_ = nullptr;
   std::vector<rondoRequest_t> requests_;
-  // Messages may still be under way into these when a stage has failed.
+  // Messages can still arrive in these buffers after a stage has failed.
   std::vector<float> in_ = std::vector<float>(kMaxFloats, 1.0f);
   std::vector<float> out_ = std::vector<float>(kMaxFloats);
   static constexpr std::size_t kMaxFloats = 1 << 18;
 };
 
-// One thread for each; they exist before go() and have ended after it.
+// One thread per rank; the threads exist before go() and have ended after it.
 class OnThreads {
  public:
   OnThreads(std::size_t count, std::function<void(std::size_t)> body);

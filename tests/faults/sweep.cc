@@ -4,7 +4,7 @@
 //   fault_sweep                                   all of them
 //   fault_sweep threads init socket               all N of these
 //   fault_sweep threads init socket 3 [victim]    this one
-// Exits 1 if any process aborted, hung, kept something, or worked no more afterwards.
+// Exits 1 if any process aborted, hung, leaked something, or failed afterwards.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -22,8 +22,8 @@ namespace rondo::test {
 namespace {
 
 constexpr double kSeconds = 60;
-constexpr std::uint64_t kShort = 2;   // of each kind, in a short sweep
-constexpr std::size_t kTogether = 6;  // jobs at once: they mostly wait
+constexpr std::uint64_t kShort = 2;   // N of each kind, in a short sweep
+constexpr std::size_t kTogether = 6;  // concurrent jobs; they mostly wait
 
 struct Selection {
   std::string setting, stage, kind;  // empty: all
@@ -37,7 +37,7 @@ std::string words(const Injection& one) {
                      one.nth, one.victim);
 }
 
-// The N of one kind that are tried: all, or some from the first to the last.
+// The N of one kind that are tried: all, or a few from the first to the last.
 std::vector<std::uint64_t> chosen(std::uint64_t calls, bool few) {
   std::vector<std::uint64_t> all;
   const std::uint64_t step = few ? std::max<std::uint64_t>(1, calls / kShort) : 1;
@@ -45,7 +45,7 @@ std::vector<std::uint64_t> chosen(std::uint64_t calls, bool few) {
   return all;
 }
 
-// What the workers of a sweep leave for it, by job.
+// Results that the worker processes leave for the sweep, by job.
 struct Seen {
   bool tried, fired, complained;
   std::uint64_t calls;
@@ -57,7 +57,7 @@ class Sweep {
       : selection_(std::move(selection)), program_(std::move(program)) {}
 
   int run() {
-    // Jobs without a fault say how many calls there are to fail.
+    // Jobs without a fault count the calls that can fail.
     std::vector<Injection> jobs;
     for (int s = 0; s < static_cast<int>(Setting::kCount); ++s)
       for (int t = 0; t < static_cast<int>(Stage::kCount); ++t)
@@ -106,7 +106,7 @@ class Sweep {
     return {true, verdict.fired, !verdict.complaint.empty(), verdict.calls};
   }
 
-  // By processes: a fork beside threads would take their locks along.
+  // Uses processes: forking next to threads would copy their locks.
   std::vector<Seen> judge_all(const std::vector<Injection>& jobs) {
     if (jobs.empty()) return {};
     const std::size_t bytes = jobs.size() * sizeof(Seen);

@@ -1,5 +1,5 @@
-// Any bytes to either side of a handshake, cut anywhere: nobody is proven who does not hold the
-// secret, nothing is read beyond a message, and a refused handshake asks for nothing more.
+// Any bytes to either side of a handshake, split anywhere: no peer without the secret is proven,
+// nothing is read beyond a message, and a refused handshake asks for no more bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

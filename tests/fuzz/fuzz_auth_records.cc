@@ -1,5 +1,5 @@
-// A stream of records that is changed anywhere: what opens is a beginning of what was sealed. The
-// first four bytes say where the rest of the input replaces the stream.
+// A stream of records that is changed anywhere: the opened data are a prefix of the sealed data.
+// The first four bytes give the offset at which the rest of the input replaces the stream.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Any file as the baseline of `rondo bench`: it is refused with a reason, or was compared with.
+// Any file as the baseline of `rondo bench`: it is refused with a reason, or the comparison runs.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 #include "bench/report.h"
 
-// In place of the library's, which the report names.
+// Replaces the library's function; the report contains its value.
 extern "C" const char* rondoGetVersion(void) { return "fuzzed"; }
 
 namespace {
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const Run run = one_measurement();
   static const Context context{};
   static const Options options{};
-  // Every third input is laid into a baseline that is right, at the place that it names.
+  // Every third input overwrites part of a valid baseline, at the offset that it gives.
   std::string bytes(reinterpret_cast<const char*>(data), size);
   if (size > 2 && data[0] % 3 == 0) {
     std::string right = json_of(context, options, run);

@@ -1,5 +1,5 @@
-// Any command line of `rondo bench`: it is refused with an exit code, or the sweep that it asks for
-// is one that ends. Any text as NCCL_TESTS_SPLIT: refused, or everybody has a place.
+// Any command line of `rondo bench`: it is refused with an exit code, or its sweep ends. Any text
+// as NCCL_TESTS_SPLIT: it is refused, or every rank has a group.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 #include "bench/options.h"
 #include "bench/split.h"
 
-// In place of the bench's: here are no devices.
+// Replaces the bench's function: no devices here.
 int rondo::bench::gpu_devices() { return 0; }
 
 namespace {

@@ -1,5 +1,5 @@
 // Any bytes from the network: frames are found or refused; messages and ids are refused or encode
-// to the bytes that they were decoded from. The first byte chooses what reads the rest.
+// to the bytes from which they were decoded. The first byte selects the decoder of the rest.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -27,7 +27,7 @@ void round_trip(ByteSpan bytes) {
   }
 }
 
-// In two pieces, cut anywhere.
+// In two pieces, split anywhere.
 void frames(ByteSpan bytes) {
   if (bytes.empty()) return;
   const std::size_t cut = std::to_integer<std::size_t>(bytes[0]) % bytes.size();
@@ -56,7 +56,7 @@ void id(ByteSpan bytes) {
   UniqueId any;
   std::memcpy(any.bytes, bytes.data(), std::min(bytes.size(), sizeof(any.bytes)));
   const auto checked = rondo::auth::sha256({std::as_bytes(std::span(any.bytes)).first(124)});
-  std::memcpy(any.bytes + 124, checked.data(), 4);  // so that the rest is read
+  std::memcpy(any.bytes + 124, checked.data(), 4);  // so that the rest is decoded
   if (const auto contents = decode_id(any); contents.ok())
     require(decode_id(encode_id(contents.value())).value().addresses == contents.value().addresses);
 }

@@ -1,4 +1,4 @@
-// Any file as the trainer's checkpoint: it is refused with a reason, or is whole and its own.
+// Any file as the trainer's checkpoint: it is refused with a reason, or it is complete and its own.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ void require(bool condition) {
 
 constexpr std::size_t kValues = 16;
 
-// A checkpoint that is right, into which the input's bytes are laid at the offset that it names.
+// A valid checkpoint, overwritten by the input's bytes at the offset that it gives.
 std::string file_of(const std::uint8_t* data, std::size_t size) {
   static const std::string right = [] {
     const std::string path = "/tmp/fuzz-checkpoint-" + std::to_string(getpid());
@@ -36,7 +36,7 @@ std::string file_of(const std::uint8_t* data, std::size_t size) {
   const std::size_t at = data[0] % bytes.size();
   if (at + size - 1 > bytes.size()) bytes.resize(at + size - 1);
   std::memcpy(bytes.data() + at, data + 1, size - 1);
-  // Every other input has a right checksum, so that what is behind it is read.
+  // Every other input gets a valid checksum, so that the fields after it are read.
   const std::size_t header = right.size() - kValues * sizeof(float);
   if (size % 2 == 0 && bytes.size() >= header) {
     const std::uint64_t hash = train::fnv1a(bytes.data(), header - sizeof hash);

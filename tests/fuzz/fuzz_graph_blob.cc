@@ -1,4 +1,4 @@
-// Any bytes: parse_graph() either refuses them or gives a graph that travels unchanged.
+// Any bytes: parse_graph() refuses them, or returns a graph that survives a round trip unchanged.
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// Any text: a topology file is either refused, or a graph that is the same once written and read,
-// and that can be described.
+// Any text as a topology file: it is refused, or its graph survives writing and reading and can be
+// described.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

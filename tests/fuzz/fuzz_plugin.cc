@@ -1,5 +1,5 @@
 // Any bytes as the greeting of a plugin's link and as a device's properties, and any text as
-// NCCL_NET_PLUGIN: what is accepted is written as it was read, and stays in its range.
+// NCCL_NET_PLUGIN: accepted values are in range and encode to the same bytes.
 #include <strings.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int version = plugin::abi::kOldest; version <= plugin::abi::kNewest; ++version) {
     alignas(16) std::array<std::byte, 512> properties{};
     std::copy_n(bytes.begin(), std::min(size, properties.size()), properties.begin());
-    std::fill_n(properties.begin(), 2 * sizeof(char*), std::byte{});  // its texts
+    std::fill_n(properties.begin(), 2 * sizeof(char*), std::byte{});  // its string pointers
     devices.push_back(plugin::read_device(version, version, properties.data()));
     const std::uint64_t most = devices.back().max_bytes;
     if (most == 0 || most > std::numeric_limits<int>::max()) std::abort();

@@ -1,6 +1,6 @@
-// Any bytes as what ranks tell each other when a communicator is made and when it fails: a record
-// (of a rank, of its networks) is refused or encodes to the bytes that it was decoded from; a fault
-// names only ranks that exist, and so does a report of what a host does.
+// Any bytes as the records that ranks exchange when a communicator is made and when it fails. A
+// record (of a rank, of its networks) is refused or encodes to the bytes from which it was decoded.
+// A fault, and a report of a host's progress, name only existing ranks.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -21,7 +21,7 @@ void require(bool condition) {
 }
 
 void record(std::span<const std::byte> bytes) {
-  // Of this build: so that the rest is read.
+  // The version of this build, so that the rest is decoded.
   std::vector<std::byte> blob(sizeof(kLayoutVersion));
   std::memcpy(blob.data(), &kLayoutVersion, sizeof(kLayoutVersion));
   blob.insert(blob.end(), bytes.begin(), bytes.end());

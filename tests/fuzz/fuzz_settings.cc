@@ -1,6 +1,5 @@
-// Any text as a conf file, as the value of every variable of the registry, as NCCL_ALGO and
-// NCCL_PROTO, as a list of CPUs, and as what a launcher sets: each is refused or means something
-// that can be used.
+// Any text as a conf file, as the value of every registered variable, as NCCL_ALGO and NCCL_PROTO,
+// as a list of CPUs, and as a launcher's variables: each is refused or gives usable values.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,7 +33,7 @@ void conf_file(std::string_view text) {
   }
 }
 
-// The log is left alone: it would open files of any name.
+// Except the log's variables: they would open files of any name.
 void every_variable(const std::string& value) {
   for (const env::Variable& variable : env::all()) {
     if (variable.name == "NCCL_DEBUG_FILE" || variable.name == "NCCL_DEBUG") continue;
@@ -79,7 +78,7 @@ void cpu_list(std::string_view text) {
   if (cpus) require(topology::parse_cpu_list(topology::to_text(*cpus)) == cpus);
 }
 
-// One line a variable.
+// One line per variable.
 void launcher(std::string_view text) {
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"}) {
     const auto end = std::min(text.find('\n'), text.size());

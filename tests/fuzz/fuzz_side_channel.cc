@@ -1,5 +1,5 @@
-// Any bytes on a side channel, from a peer that has proved itself: it ends, or has the blob that
-// they frame; never more than kMaxBlob bytes of it, and nothing after its end.
+// Any bytes on a side channel from a peer that has proved itself: the channel ends, or returns the
+// blob that they frame. It never returns more than kMaxBlob bytes, and nothing after its end.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ void require(bool condition) {
 
 }  // namespace
 
-// The first byte says where the others are cut in two: both parts arrive separately.
+// The first byte says where the rest is split: both parts arrive separately.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));

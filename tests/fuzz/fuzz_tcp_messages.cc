@@ -1,6 +1,6 @@
-// Any bytes: the decoders of the TCP transport either refuse them or give what encodes to the same
-// bytes; and as the stream of a link they write into the offered room alone and move nothing
-// backwards.
+// Any bytes: the decoders of the TCP transport refuse them, or return a value that encodes to the
+// same bytes. As the stream of a link, they are written only into the offered memory, and no
+// counter decreases.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// The first byte says where the bytes are cut in two: both halves arrive separately.
+// The first byte says where the rest is split: both parts arrive separately.
 void receive(ByteSpan bytes) {
   constexpr std::size_t kRoom = 9000;
   constexpr int kMessages = 4;

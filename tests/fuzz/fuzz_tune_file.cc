@@ -1,5 +1,5 @@
-// Any text: a tune file is either refused, with its name and a line, or rates that can be used and
-// that are the same once written and read.
+// Any text as a tune file: it is refused, with its name and a line, or gives usable rates that
+// survive writing and reading.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Any bytes as the greeting of a link over UCX: what is accepted is written as it was read.
+// Any bytes as the greeting of a UCX link: an accepted one encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

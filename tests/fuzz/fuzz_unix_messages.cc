@@ -1,8 +1,8 @@
-// Whatever a process says over a Unix socket once it is in: messages of any length, with any files
-// in them. What is taken for shared memory cannot shrink and is as long as it must be, a place
-// outside of the sender's arena is an error, and no descriptor is left over.
+// Any messages over a Unix socket from a process that was accepted, of any length and with any
+// files. Accepted shared memory cannot shrink and is as long as required, a place outside of the
+// sender's arena is an error, and no descriptor leaks.
 //
-// The input is a list of messages: how many bytes, which files, the bytes.
+// The input is a list of messages: number of bytes, selection of files, the bytes.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ void require(bool condition) {
 const SegmentShape kShape{2, 4096 * 8, 4096, 2};
 constexpr std::size_t kFiles = 6;
 
-// What an attacker has at hand: each may stand in place of shared memory.
+// Files that an attacker can have; each may replace the shared memory.
 int file(std::size_t which, std::size_t bytes) {
   static const auto segment = HostSegment::create(kShape).value();
   static const Fd sealed = create_memfd("fuzz", kArenaPiece).value();
@@ -54,7 +54,7 @@ int file(std::size_t which, std::size_t bytes) {
   }
 }
 
-// Also what send_fds() would not: any length, and more files than fit.
+// Can also send what send_fds() would refuse: any length, and more files than fit.
 void say(int socket, const std::uint8_t* bytes, std::size_t length, std::size_t files,
          std::size_t first) {
   alignas(cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {};

@@ -1,5 +1,5 @@
-// Any bytes as a queue pair, the end of a link and the key of memory of a peer, and any text as
-// NCCL_IB_HCA: what is accepted is in its range, and is written as it was read.
+// Any bytes as a peer's queue pair, link end and memory key, and any text as NCCL_IB_HCA: accepted
+// values are in range and encode to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

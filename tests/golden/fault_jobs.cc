@@ -14,16 +14,16 @@
 namespace rondo::test {
 namespace {
 
-// RONDO_INIT_TIMEOUT, and RONDO_TIMEOUT where it must not be what ends a call. Less than the test
-// waits: ranks that hang say in what before it gives them up.
+// RONDO_INIT_TIMEOUT, and RONDO_TIMEOUT if the deadline must not end the call. Shorter than the
+// test's own wait, so that hanging ranks report where they hang before the test kills them.
 constexpr double kLongSeconds = 40;
-enum Stage { kMade = 1, kInCall, kCalled };  // how far a rank has come; 0: it makes a communicator
-constexpr double kWordSeconds = 5;  // that word of a fault may take, where no call waits for it
-constexpr int kRoundsToWrite = 6;   // to meet what chance decides
-// What only a starved machine says is said once; what the program says now, every time.
+enum Stage { kMade = 1, kInCall, kCalled };  // a rank's progress; 0: it makes a communicator
+constexpr double kWordSeconds = 5;  // time for a fault to be reported if no call waits for it
+constexpr int kRoundsToWrite = 6;   // to see all texts that depend on timing
+// Only a starved machine gives a text once; a text of the program appears every time.
 constexpr int kAttempts = 3;
 
-// All ranks have their outcomes, but for one of whom none is asked.
+// True if all ranks have their outcomes, except one that needs none.
 bool all_told(const Board& board, const FaultKind& kind) {
   for (int rank = 0; rank < kFaultRanks; ++rank)
     if (board.seats[rank].reported.load() == 0 && !(kind.last_leaves && rank == kFaultRanks - 1))
@@ -31,8 +31,8 @@ bool all_told(const Board& board, const FaultKind& kind) {
   return true;
 }
 
-// A call may be over before word of its fault comes from another host. Then the communicator says
-// it later, to some rank at least.
+// A call can return before the report of its fault arrives from another host. The communicator then
+// reports it later, on at least one rank.
 ncclResult_t told_after_call(const FaultRank& self) {
   ncclResult_t seen = ncclSuccess;
   wait_until(
@@ -47,14 +47,14 @@ ncclResult_t told_after_call(const FaultRank& self) {
   return seen;
 }
 
-// As the golden file has it. Ranks that do the same are one: chance decides which of them tells.
-// What is known of ranks of other hosts is what they told last.
+// The text as in the golden file. Ranks that do the same are treated as one, because timing decides
+// which of them reports. The state of ranks on other hosts is what they reported last.
 std::string block_of(ncclResult_t result, const std::string& told, const FaultKind& kind,
                      bool one_host) {
   std::string text = fmt::format("{}\n{}", ncclGetErrorString(result), masked(told));
   text = std::regex_replace(text, std::regex(R"(\b(step|channel) \d+)"), "$1 <n>");
   if (kind.others_alike) text = std::regex_replace(text, std::regex(R"(\brank [01]\b)"), "rank A");
-  // By what a connection's end is noticed first: a reset, its end, a refused attempt.
+  // How a connection's end is detected first: a reset, an end of stream, a refused attempt.
   text = std::regex_replace(text, std::regex(R"((waits for it): [^\n]*)"), "$1: <network error>");
   if (!one_host)
     text = std::regex_replace(text, std::regex(R"((\n  rank \w+ \(pid <pid> on <host>\)): [^\n]*)"),
@@ -67,7 +67,7 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
   FaultRank self(seat);
   ncclResult_t result = ncclCommInitRank(&self.comm, kFaultRanks, seat.id(), seat.rank);
   seat.mark(kMade);
-  seat.board.meet();  // none shall wait for long in this call
+  seat.board.meet();  // no rank must wait long in this call
   if (result == ncclSuccess) result = self.sum(1000);
   seat.mark(kInCall);
   seat.board.meet();
@@ -77,12 +77,12 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
   seat.report(result == ncclSuccess
                   ? ok_status()
                   : Status(Error{static_cast<StatusCode>(result), ncclGetLastError(self.comm)}));
-  // A rank that leaves now would cause one more fault at the others.
+  // A rank that leaves now would cause another fault on the others.
   wait_until([&] { return all_told(seat.board, kind); }, kMaxSeconds);
   if (self.comm != nullptr) ncclCommAbort(self.comm);
 }
 
-// The faults that ranks were told of.
+// The faults that ranks reported.
 std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) {
   Job job = of.layout.under(
       {{"RONDO_TIMEOUT", std::to_string(kind.ends_by_deadline ? of.seconds : kLongSeconds)},
@@ -96,7 +96,7 @@ std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) 
     ranks.send(last, SIGKILL);
   }
   ranks.wait_reports(kMaxSeconds, kind.last_leaves ? std::set<int>{last} : std::set<int>{});
-  // Chance decides whether a rank is told in this call or would be in its next one.
+  // Timing decides whether a rank gets the fault in this call or in its next one.
   std::vector<std::string> blocks;
   for (int rank = 0; rank < kFaultRanks; ++rank)
     if (ranks.reported(rank) && ranks.status(rank) != StatusCode::kSuccess)

@@ -7,8 +7,8 @@
 namespace rondo::test {
 namespace {
 
-constexpr bool kByDeadline = true;  // is how the call ends
-constexpr bool kBefore = false;     // a deadline: it must not be what ends the call
+constexpr bool kByDeadline = true;  // the deadline ends the call
+constexpr bool kBefore = false;     // the deadline must not be what ends the call
 constexpr std::size_t kCount = 5000;
 
 ncclResult_t sleep_for_ever(FaultRank&) {

@@ -1,4 +1,4 @@
-// The kinds of faults of tests/golden/fault_jobs.h, each as what one rank does.
+// The kinds of faults of tests/golden/fault_jobs.h, each as the actions of one rank.
 #pragma once
 
 #include <functional>
@@ -10,21 +10,21 @@
 namespace rondo::test {
 
 inline constexpr std::size_t kFaultBytes = 1 << 20;
-inline constexpr double kMaxSeconds = 60;  // of any wait
+inline constexpr double kMaxSeconds = 60;  // limit of every wait
 
-// A rank's calls. Every function makes a call, waits for its end and gives its result.
+// A rank's calls. Every function makes a call, waits for its end and returns its result.
 struct FaultRank {
   explicit FaultRank(NcclRank& seat);
 
   NcclRank& seat;
   const int rank;
-  void* bytes = nullptr;  // of kFaultBytes, on the rank's device or on the host
+  void* bytes = nullptr;  // kFaultBytes bytes, on the rank's device or on the host
   ncclComm_t comm = nullptr;
 
-  // Until that rank has its outcome.
+  // Waits until that rank has its outcome.
   void wait_for(int other) const;
   bool last() const { return rank == kFaultRanks - 1; }
-  // The result of what was called: its own, or what the communicator says once the stream is done.
+  // The result of a call: its own, or the communicator's error once the stream is done.
   ncclResult_t settled(ncclResult_t called) const;
   ncclResult_t sum(std::size_t count, ncclDataType_t type = ncclFloat32,
                    ncclRedOp_t op = ncclSum) const;
@@ -39,8 +39,8 @@ struct FaultKind {
   bool ends_by_deadline;
   std::function<ncclResult_t(FaultRank&)> body;
   bool others_alike = true;  // all but the last rank do the same
-  bool kills_last = false;   // by a signal, once the others have made their calls
-  bool last_leaves = false;  // nothing is asked of the last rank
+  bool kills_last = false;   // by SIGKILL, after the others have made their calls
+  bool last_leaves = false;  // the last rank needs no outcome
 };
 
 const std::vector<FaultKind>& fault_kinds();

@@ -51,7 +51,7 @@ std::string with_number(int line, const std::string& text) {
   return "line " + std::to_string(line) + ": " + text;
 }
 
-// The first line in which they differ, as both have it.
+// The first line that differs, in both versions.
 std::string difference(const std::string& expected, const std::string& found) {
   std::istringstream left(expected), right(found);
   for (int line = 1;; ++line) {
@@ -155,7 +155,7 @@ GoldenSets::~GoldenSets() {
   EXPECT_TRUE(file.good()) << "cannot write " << path_of(name_);
 }
 
-// Sections begin with "== NAME"; then a name and a number a line.
+// Sections begin with "== NAME"; then one name and one number per line.
 GoldenCounts::GoldenCounts(std::string name) : name_(std::move(name)) {
   if (writes()) return;
   std::ifstream file(path_of(name_));

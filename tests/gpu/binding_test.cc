@@ -1,4 +1,4 @@
-// Where ranks live, which pointers they take, and what is said when they cannot.
+// Where ranks run, which pointers they accept, and the error they return if they cannot.
 #include <cstdlib>
 #include <string>
 
@@ -105,7 +105,7 @@ TEST(DeviceBinding, AllocatesMemoryOnTheDevice) {
   NCCL_OK(ncclMemFree(memory));
 }
 
-// Every rank's kernel reads all inputs: mapped memory has to be open to the peers.
+// Every rank's kernel reads all inputs, so mapped memory has to be accessible to the peers.
 TEST(DeviceBinding, AllocatedMemoryIsReachedFromOtherDevices) {
   int devices = 0;
   GPU_OK(gpu_api()->device_count(&devices));

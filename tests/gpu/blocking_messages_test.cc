@@ -1,5 +1,5 @@
-// Messages between processes of several ranks, where every launch returns when its kernel is over:
-// a rank that waits for a message keeps no other rank of its process from sending.
+// Messages between processes of several ranks with blocking launches: a rank that waits for a
+// message must not keep another rank of its process from sending.
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, BlockingMessages, testing::ValuesIn(kLayouts),
 
 constexpr std::size_t kBytes = 30'000;  // more than the slots of a pair hold
 
-// Of four ranks, two a process, 0 and 2 receive and 3 and 1 send, crosswise.
+// Four ranks, two per process: 0 and 2 receive, 3 and 1 send, crosswise.
 struct Exchange {
   explicit Exchange(NcclRank& of)
       : seat(of), receives(of.rank % 2 == 0), peer(3 - of.rank), buffer(kBytes, 0) {
@@ -52,7 +52,7 @@ struct Exchange {
 TEST_P(BlockingMessages, AreReceivedWhileOtherThreadsSend) {
   run_job(layout(), 240, [](NcclRank& seat) {
     Exchange exchange(seat);
-    if (!exchange.receives) nap(0.3);  // until both that receive are in their calls
+    if (!exchange.receives) nap(0.3);  // until both receivers are in their calls
     for (int i = 0; i < 3; ++i) exchange.call();
     exchange.check();
   });

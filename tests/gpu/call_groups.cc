@@ -16,7 +16,7 @@ Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large) {
   Random random(seed);
   const auto any = [&random](const auto& of) { return of[random.below(std::size(of))]; };
   Group group{{}, seed};
-  // Calls of one kind in a row are what fuses.
+  // Only consecutive calls of one kind are fused.
   Case c{any(kCollectives), any(kTypes), any(kOps), ranks, 0, 1, 0};
   while (group.cases.size() < calls) {
     if (random.one_in(3)) c.collective = any(kCollectives), c.type = any(kTypes), c.op = any(kOps);
@@ -31,7 +31,7 @@ Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large) {
 
 void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell) {
   seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
-  // An abort is a fault, too: no rank aborts before all have reported the first fault.
+  // An abort is also a fault: no rank aborts before all have reported the first fault.
   if (all_tell) {
     EXPECT_TRUE(seat.board.meet());
   }
@@ -80,7 +80,7 @@ class GroupRun {
   }
   ~GroupRun() {
     if (has_windows()) {
-      EXPECT_TRUE(seat_.board.meet());  // no rank's calls use them any more
+      EXPECT_TRUE(seat_.board.meet());  // no rank's calls still use them
     }
     windows_.clear();
     for (std::size_t s = 1; s < streams_.size(); ++s) gpu_api()->destroy_stream(streams_[s]);
@@ -90,7 +90,7 @@ class GroupRun {
 
   void fill() {
     for (RankCase& part : parts_) part.fill_input();
-    // Others write into windows as soon as they come.
+    // Other ranks write into windows as soon as they can.
     if (has_windows()) {
       ASSERT_TRUE(seat_.board.meet());
     }
@@ -138,7 +138,7 @@ void run_group(NcclRank& seat, const Group& group, const GroupOptions& how) {
     GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
     run.check(group.seed);
     if (how.windows != GroupOptions::kNone) {
-      ASSERT_TRUE(seat.board.meet());  // before anybody fills again
+      ASSERT_TRUE(seat.board.meet());  // before any rank fills again
     }
   }
   GPU_OK(gpu_api()->destroy_graph(graph));

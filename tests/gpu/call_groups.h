@@ -1,5 +1,5 @@
-// Groups of collectives by chance, of one communicator: the ranks make them alike, but for what is
-// each rank's own affair (streams, where it ends a group, alignment).
+// Random groups of collectives on one communicator. All ranks generate the same group, except for
+// what each rank decides alone (streams, where a group ends, alignment).
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,30 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// What the ranks of a group agree on.
+// The part of a group that all ranks agree on.
 struct Group {
   std::vector<Case> cases;
   std::uint64_t seed = 0;
 };
-// large: some calls are worth several CTAs.
+// large: some calls are large enough for several CTAs.
 Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large = false);
 
 struct GroupOptions {
-  int streams = 1;    // of which one is chosen for each call
-  bool cuts = false;  // the rank ends the group now and then
-  // Of all ranks: calls in symmetric windows.
+  int streams = 1;    // one is chosen for each call
+  bool cuts = false;  // the rank sometimes ends the group early
+  // Same on all ranks: calls in symmetric windows.
   enum Windows { kNone, kHalf, kAll } windows = kNone;
-  bool captures = false;  // of all ranks: into a graph, which is replayed
+  bool captures = false;  // same on all ranks: captured into a graph, which is replayed
 };
-// Makes the calls and compares with the reference.
+// Makes the calls and compares the results with the reference.
 void run_group(NcclRank& seat, const Group& group, const GroupOptions& how);
 
-// Tells of the fault that a group ended with, and aborts the communicator: once nothing of it is
-// left on the device. all_tell: all ranks do so.
+// Reports the fault that ended a group, and aborts the communicator once none of its work is left
+// on the device. all_tell: all ranks report a fault.
 void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell);
 
-// A symmetric window of a buffer by ncclMemAlloc, of all ranks at once. The caller sees to it that
-// nobody uses it any more when it ends.
+// A symmetric window over a buffer from ncclMemAlloc; all ranks make it together. The caller makes
+// sure that no rank still uses it when it is destroyed.
 class SymmetricWindow {
  public:
   SymmetricWindow(NcclRank& seat, DeviceBuffer& buffer);

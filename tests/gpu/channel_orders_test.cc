@@ -1,5 +1,5 @@
-// The channels of GPUs' kernels follow the rings that the search finds: on one host and on several,
-// by which ports, and what ranks do that find different ones.
+// Channels of GPU kernels follow the rings that the search finds: on one host and on several,
+// through which ports, and what ranks do if they find different rings.
 #include "collectives/gpu/channel_search.h"
 
 #include <gtest/gtest.h>
@@ -29,11 +29,11 @@ std::shared_ptr<const topology::Graph> machine(const std::string& name) {
   return std::make_shared<const topology::Graph>(std::move(parsed->graph));
 }
 
-// The even GPUs are a host, and the odd ones.
+// The even GPUs form one host, the odd ones another.
 std::shared_ptr<const topology::Graph> pairs() { return machine("../gpu/two-hosts"); }
 const std::vector<std::vector<int>> kEvenAndOdd{{0, 2, 4, 6}, {1, 3, 5, 7}};
 
-// Hosts of one kind; gpus[h]: those that ranks are on, as the file numbers them.
+// Hosts of one kind; gpus[h]: GPUs used by the ranks of host h, as numbered in the file.
 struct Machines {
   Machines(const std::shared_ptr<const topology::Graph>& graph,
            const std::vector<std::vector<int>>& gpus, const std::vector<std::uint64_t>& host_of)
@@ -42,14 +42,15 @@ struct Machines {
     for (const std::uint64_t host : host_of) {
       const int gpu = gpus[host][used[host]++];
       for (const int node : graph->gpus())
-        if (graph->node(node).number == gpu) places.locations.push_back({graph->node(node).bus_id});
+        if (graph->node(node).number == gpu)
+          placement.locations.push_back({graph->node(node).bus_id});
     }
-    places.graphs.assign(gpus.size(), graph);
+    placement.graphs.assign(gpus.size(), graph);
   }
   ChannelOrders orders(int max_channels = 16, int cross_nic = 2) const {
-    return find_orders({&places, shape, max_channels, cross_nic});
+    return find_orders({&placement, shape, max_channels, cross_nic});
   }
-  Places places;
+  RankPlacement placement;
   HostShape shape;
 };
 
@@ -90,9 +91,9 @@ TEST(ChannelOrders, AreRankAfterRankWhereNothingBetterIsKnown) {
   EXPECT_NE(one_ring.orders().digest(), 0u);
   EXPECT_EQ(ChannelOrders().digest(), 0u);
   Machines unknown(machine("dgx-1v"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
-  unknown.places.locations[3].gpu = "0000:77:00.0";
+  unknown.placement.locations[3].gpu = "0000:77:00.0";
   EXPECT_TRUE(unknown.orders().rings.empty());
-  unknown.places.locations[3] = unknown.places.locations[4];
+  unknown.placement.locations[3] = unknown.placement.locations[4];
   EXPECT_TRUE(unknown.orders().rings.empty()) << "two ranks on one GPU";
   const Machines no_port(machine("gb200-nvl72"), {{0}, {0}}, {0, 1});
   EXPECT_TRUE(find_orders({nullptr, no_port.shape, 16, 2}).rings.empty());
@@ -103,7 +104,9 @@ TEST(ChannelOrders, AreWrittenByTheRankThatTheEnvironmentNames) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/graph.json";
   const WithEnvironment file("NCCL_GRAPH_DUMP_FILE", path), of("NCCL_GRAPH_DUMP_FILE_RANK", "5");
-  const auto of_rank = [&](int rank) { return find_orders(&hosts.places, hosts.shape, 16, rank); };
+  const auto of_rank = [&](int rank) {
+    return find_orders(&hosts.placement, hosts.shape, 16, rank);
+  };
   of_rank(0);
   EXPECT_FALSE(std::filesystem::exists(path)) << "rank 0 wrote what rank 5 was to write";
   const ChannelOrders orders = of_rank(5);
@@ -112,7 +115,7 @@ TEST(ChannelOrders, AreWrittenByTheRankThatTheEnvironmentNames) {
   ASSERT_FALSE(json.is_discarded());
   ASSERT_EQ(json["channels"].size(), orders.rings.size());
   EXPECT_EQ(json["channels"][1]["ranks"].get<std::vector<int>>(), orders.rings[1].ranks);
-  // Where it cannot be written the rings are the same.
+  // If the file cannot be written, the rings are the same.
   const WithEnvironment nowhere("NCCL_GRAPH_DUMP_FILE", "/nowhere/graph.json");
   EXPECT_EQ(of_rank(5).digest(), orders.digest());
 }
@@ -123,7 +126,7 @@ TEST(ChannelOrders, KeepToAPortWhereTheEnvironmentSaysSo) {
   const Machines hosts(machine("pcie-8-two-sockets"), {numbers(0, 8), numbers(0, 8)}, host_of);
   const auto with = [&](const char* cross_nic) {
     const WithEnvironment set("NCCL_CROSS_NIC", cross_nic);
-    return find_orders(&hosts.places, hosts.shape, 16, 0).digest();
+    return find_orders(&hosts.placement, hosts.shape, 16, 0).digest();
   };
   EXPECT_EQ(with("0"), hosts.orders(16, 0).digest());
   EXPECT_NE(with("0"), hosts.orders(16, 2).digest());
@@ -152,7 +155,7 @@ TEST(ChannelOrders, OfHostsLeaveByAsManyRanksAsThereArePorts) {
   }
 }
 
-// Whether every ring passes one port on all hosts.
+// True if every ring uses one port on all hosts.
 bool keeps_rails_apart(const ChannelOrders& orders) {
   for (const ChannelOrders::Ring& ring : orders.rings)
     for (const ChannelOrders::Ports& ports : ring.ports)
@@ -161,13 +164,13 @@ bool keeps_rails_apart(const ChannelOrders& orders) {
   return true;
 }
 
-// NCCL_IB_HCA, of each host's first rank: what the network leaves alone is in no ring.
+// NCCL_IB_HCA of each host's first rank: ports that the network does not use are in no ring.
 TEST(ChannelOrders, UseThePortsThatTheNetworkMay) {
   Machines hosts = two_hosts();
   const auto only = [&](const char* first, const char* second) {
-    hosts.places.nic_filters.clear();
+    hosts.placement.nic_filters.clear();
     for (const char* text : {first, second})
-      hosts.places.nic_filters.push_back(*topology::NicFilter::parse(text));
+      hosts.placement.nic_filters.push_back(*topology::NicFilter::parse(text));
     return hosts.orders();
   };
   const ChannelOrders two = only("mlx5_1,mlx5_3", "^mlx5_0,mlx5_2");
@@ -184,8 +187,7 @@ TEST(ChannelOrders, UseThePortsThatTheNetworkMay) {
   EXPECT_EQ(only("nothing_of_this_host", "").rings.size(), 4u) << "its network is another one";
 }
 
-// NCCL_CROSS_NIC: where it costs speed, 0 alone keeps rails apart; where it costs none, 2 does,
-// too.
+// NCCL_CROSS_NIC: if rails cost speed, only 0 keeps them apart; if they cost none, 2 does, too.
 TEST(ChannelOrders, KeepRailsApart) {
   const std::vector<std::vector<int>> gpus{numbers(0, 8), numbers(0, 8)};
   const std::vector<std::uint64_t> host_of{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -217,9 +219,9 @@ TEST(ChannelOrders, GiveARankItsPortFirst) {
   const Machines hosts = two_hosts();
   const ChannelOrders orders = hosts.orders();
   for (int rank = 0; rank < 4; ++rank) {
-    const std::vector<topology::DeviceLocation> here(hosts.places.locations.begin(),
-                                                     hosts.places.locations.begin() + 4);
-    const auto usual = topology::near_nics(*hosts.places.graphs[0], here, rank);
+    const std::vector<topology::DeviceLocation> here(hosts.placement.locations.begin(),
+                                                     hosts.placement.locations.begin() + 4);
+    const auto usual = topology::near_nics(*hosts.placement.graphs[0], here, rank);
     const auto near = near_by_orders(orders, hosts.shape, rank, usual);
     std::set<std::string> wanted;
     for (const auto& ring : orders.rings) {
@@ -257,7 +259,7 @@ TEST(ChannelOrders, LayOutARingAndTreesOverTheirPositions) {
   EXPECT_EQ(ConnectionLayout(shape, near).orders_at(), 0u);
 }
 
-// Each rank's proxy has one connection of a ring to the other host: a quarter of the bytes.
+// Each rank's proxy has one ring connection to the other host: a quarter of the bytes.
 TEST(ChannelOrders, GiveEachProxyAQuarter) {
   const ChannelOrders orders = two_hosts().orders();
   const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
@@ -287,7 +289,7 @@ TEST(ChannelOrders, RanksThatFindOthersTakeNone) {
   EXPECT_TRUE(agreed_orders(all, orders).rings.empty());
 }
 
-// A root reduces over trees where on every channel its position has few enough neighbours.
+// A root can reduce over trees if its position has few enough neighbours on every channel.
 TEST(ChannelOrders, TellWhichRootsTreesTake) {
   DevicePlanFacts facts;
   facts.ranks = 8;

@@ -1,6 +1,6 @@
-// Emulated GPUs where a topology file has its GPUs: kernels pass bytes along the rings that the
-// search finds there, on one host and between two. Network ports are this machine's, as a file's
-// ports that are not here do not count, or those of a pretended /sys.
+// Emulated GPUs placed as in a topology file: kernels pass bytes along the rings that the search
+// finds for it, on one host and between two. Network ports are this machine's (ports of the file
+// that do not exist here are ignored), or those of a fake /sys.
 #include <signal.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Environment wired_by(const std::string& file) {
   return {{"RONDO_SIMT", "topology=" + file}, {"NCCL_TOPO_FILE", file}};
 }
 Environment wired_as(const std::string& name) { return wired_by(fixture_file(name)); }
-// The even GPUs are a host, and the odd ones (two-hosts.xml).
+// The even GPUs form one host, the odd ones another (two-hosts.xml).
 const Layout kTwoHosts{{{0, 2, 4, 6}, {1, 3, 5, 7}}, {"a", "b"}};
 
 Environment logged(const RankLogs& logs) {
@@ -31,7 +31,7 @@ Environment logged(const RankLogs& logs) {
           {"NCCL_DEBUG_SUBSYS", "ALL"},
           {"NCCL_DEBUG_FILE", logs.file(0) + ".%p"}};
 }
-// All lines of all processes that have `what` in them.
+// All lines of all processes that contain `what`.
 std::vector<std::string> lines_with(const RankLogs& logs, const std::string& what) {
   std::vector<std::string> found;
   const auto folder = std::filesystem::path(logs.file(0)).parent_path();
@@ -47,7 +47,7 @@ struct Wired {
   const char* name;
   const char* machine;
   Layout layout;
-  int rings;  // 0: by this machine's ports
+  int rings;  // 0: depends on this machine's ports
 };
 
 class Channels : public testing::TestWithParam<Wired> {
@@ -78,7 +78,7 @@ TEST_P(Channels, GiveTheReferencesResults) {
                {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
                 Collective::kAllGather, Collective::kReduceScatter}) {
             if (tree && which == Collective::kReduce)
-              return;  // trees take few roots, and no blocks
+              return;  // trees support only some roots, and no blocks
             for (const std::size_t count : {1, 37, 5000}) {
               const int root = number++ % seat.size;
               run_case(seat, {which, DataType::kInt32, RedOp::kSum, seat.size, root, count, 7},
@@ -105,7 +105,7 @@ TEST_P(Channels, DoEveryOperationOnEveryType) {
       {{"NCCL_ALGO", "ring,tree"}});
 }
 
-// x += the sum of all ranks' x, by a graph's replays and plain calls.
+// x += the sum of all ranks' x, by replays of a graph and plain calls.
 TEST_P(Channels, AreReplayed) {
   run(
       [](NcclRank& seat) {
@@ -148,8 +148,7 @@ const Wired kWired[] = {
 INSTANTIATE_TEST_SUITE_P(Machines, Channels, testing::ValuesIn(kWired),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Ranks as processes of their own, so that one of them can be killed, along rings that are not
-// those of the numbers.
+// Ranks in separate processes, so that one can be killed, along rings that are not in rank order.
 class ChannelFaults : public Channels {};
 const Wired kApart[] = {
     {"dgx_1v", "dgx-1v", {{{0}, {1}, {2}, {3}}}, 4},
@@ -176,7 +175,8 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
                             [](NcclRank& seat) { sum_until_error(seat, 20'000); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     processes.send(victim, SIGKILL);
-    ASSERT_TRUE(processes.wait_reports(15, {victim}));  // soon; the rest is for a busy machine
+    ASSERT_TRUE(processes.wait_reports(15, {victim}));  // usually soon; the rest is for a busy
+                                                        // machine
     expect_reports(processes, ranks, StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
@@ -184,7 +184,7 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
   }
 }
 
-// It gets no processor while another rank dies, and all others end for that.
+// The sleeper is stopped while another rank dies and all others end because of that.
 TEST_P(ChannelFaults, ADeathIsNamedByARankThatSleptUntilAllOthersHadEnded) {
   const RankLogs logs;
   const int victim = 1, sleeper = 3;
@@ -201,7 +201,7 @@ TEST_P(ChannelFaults, ADeathIsNamedByARankThatSleptUntilAllOthersHadEnded) {
   processes.wait_exits(60, {victim});
 }
 
-// A DGX A100 where one GPU that a rank is on has lost 3 of its 12 NVLinks.
+// A DGX A100 where the GPU of one rank has lost 3 of its 12 NVLinks.
 TEST(SlowLinks, AreToldOnceWithTheRank) {
 #ifndef RONDO_SIMT
   GTEST_SKIP() << "real GPUs are where they are";
@@ -225,7 +225,7 @@ TEST(SlowLinks, AreToldOnceWithTheRank) {
   EXPECT_NE(said[0].find("(9 of them) where most have"), std::string::npos) << said[0];
 }
 
-// By rank: what its kernels sent to other hosts.
+// Bytes that each rank's kernels sent to other hosts.
 std::map<int, std::uint64_t> sent_by_kernels(const RankLogs& logs) {
   std::map<int, std::uint64_t> sent;
   for (const std::string& line : lines_with(logs, "rank ")) {
@@ -237,7 +237,7 @@ std::map<int, std::uint64_t> sent_by_kernels(const RankLogs& logs) {
   return sent;
 }
 
-// What kernels send to the other host goes by the rank at the end of the ring's way over a host.
+// Kernels send to the other host through the last rank of the ring's path over a host.
 TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
 #ifndef RONDO_SIMT
   GTEST_SKIP() << "real GPUs are where they are";
@@ -267,7 +267,8 @@ TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
     EXPECT_EQ(bytes, rank == ring[3] || rank == ring[7] ? kBytes : 0) << "rank " << rank;
 }
 
-// Two hosts of four GPUs, a port beside each: four channels leave each host by four ranks.
+// Two hosts with four GPUs and a port beside each: four channels leave each host through four
+// ranks.
 TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
 #ifndef RONDO_SIMT
   GTEST_SKIP() << "real GPUs are where they are";
@@ -298,7 +299,7 @@ TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
   for (const auto& [rank, bytes] : sent) EXPECT_EQ(bytes, kQuarter) << "rank " << rank;
 }
 
-// rondoCommNetworkRate: what a program learns of its host's network.
+// rondoCommNetworkRate: the rate of the host's network that a program gets.
 TEST(RatesOfHosts, AreThoseOfTheirPorts) {
 #ifndef RONDO_SIMT
   GTEST_SKIP() << "real GPUs are where they are";
@@ -317,7 +318,7 @@ TEST(RatesOfHosts, AreThoseOfTheirPorts) {
     });
   };
   expect_rate(kTwoHosts, 4 * 25e9 * 0.96);
-  // Ranks that share GPUs, where no rings are searched.
+  // Ranks that share GPUs, for which no rings are searched.
   expect_rate({{{0, 0}, {1}}, {"a", "b"}}, 4 * 25e9 * 0.96);
   expect_rate({{{0, 2}, {4}}}, 0);  // one host
 }

@@ -36,7 +36,7 @@ done
 command -v python3 >/dev/null || { echo "missing: python3" >&2 && exit 2; }
 export OUT=${OUT:-gpu-results}
 
-# Names what a build needs and this machine lacks: one look at programs, headers and libraries.
+# Lists what a build needs and this machine lacks: one check of programs, headers and libraries.
 missing() {
   local program library
   for program in cmake ninja nvcc c++ pkg-config; do

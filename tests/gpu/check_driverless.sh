@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_driverless.sh BUILD: what the library and the programs of a build for GPUs do on a machine
-# without a driver: ranks live on the host, and what needs a GPU reports that there is none.
+# check_driverless.sh BUILD: a GPU build on a machine without a driver. Ranks on the host work, and
+# everything that needs a GPU reports that there is none.
 set -euo pipefail
 bin=$1/bin lib=$1/lib
 if [ -e /proc/driver/nvidia/version ]; then
@@ -10,7 +10,7 @@ fi
 failures=0
 complain() { echo "driverless: $*"; failures=$((failures + 1)); }
 
-# says TEXT STATUS command...: it ends with that status (some: any but 0) and says TEXT.
+# says TEXT STATUS command...: expects that status (some: any but 0) and TEXT in the output.
 says() {
   local text=$1 wanted=$2 status=0 said
   shift 2
@@ -24,20 +24,20 @@ says() {
 }
 
 for library in "$lib"/lib{rondo,nccl}.so; do
-  # cudart is inside, the driver is asked for by name when a communicator is made.
+  # cudart is linked statically; the driver is loaded by name when a communicator is made.
   if ldd "$library" | grep -E 'libcuda|libcudart'; then complain "$library needs CUDA to load"; fi
 done
-says 'ranks live on the host: no CUDA device can be used' 0 "$bin/rondo" doctor
+says 'ranks use host memory: no CUDA device can be used' 0 "$bin/rondo" doctor
 says 'RONDO_DEVICE' 0 "$bin/rondo" env
 says '' 0 "$bin/rondo" run -n 3 -- "$bin/hello_allreduce"
 says 'all_reduce' 0 "$bin/rondo" bench all_reduce --ranks 2 -b 4 -e 64K -f 16 -n 5 --no-progress
 says '' 0 env LD_PRELOAD="$lib/libnccl.so.2" "$bin/client_nccl" 3
-# What needs a GPU.
+# Commands that need a GPU.
 says 'GPU' some "$bin/rondo" bench all_reduce --ranks 2 -b 4 -e 4 -n 2 -G 2 --no-progress
 says 'probe: all is as it should be' 0 python3 "$(dirname "$0")/check_probe.py" "$bin/gpu_probe"
 says 'cudaGetDeviceCount' some "$bin/nccl_contestant" --library "$lib/libnccl.so.2" --ranks 1 \
   --sizes 4 --collective all_reduce
-# What is pure arithmetic runs everywhere.
+# Pure arithmetic runs everywhere.
 says 'PASSED' 0 "$bin/gpu_tests" --gtest_filter='DevicePlan*:Reachability*:PeerAccess*'
 echo "driverless: $failures complaints"
 [ $failures -eq 0 ]

@@ -56,7 +56,7 @@ for one in [*document["assumptions"], *document["probes"].values()]:
     path = one["relied_on_by"]
     expect(os.path.exists(os.path.join(ROOT, path)), f"{path}, which relies on it, does not exist")
 
-# Probes that go wrong are named, leave nothing behind, and the next one runs.
+# Failing probes are named, leave nothing behind, and the next one runs.
 with tempfile.TemporaryDirectory() as folder:
     copy = os.path.join(folder, "probe.json")
     code, document = ask("planted_hang", "planted_abort", "planted_end", "--json", copy)
@@ -77,7 +77,7 @@ expect(
     "an assumption that did not hold once holds",
 )
 
-# Interrupted: what was said until then, and nothing goes on.
+# Interrupted: keeps the output so far, and no process continues.
 running = subprocess.Popen(
     [probe, "planted_end", "planted_hang", "tools"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
 )

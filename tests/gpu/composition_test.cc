@@ -1,5 +1,5 @@
-// Collectives as steps of GPUs' ranks and of their leaders: played on plain memory for many
-// placements of ranks, the steps leave in every rank what the collective shall.
+// Collectives as steps of ranks on GPUs and of their leaders: run on plain memory for many
+// placements of ranks, the steps must give every rank the collective's result.
 #include "collectives/gpu/composition.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class Played {
  private:
   struct Memory {
     Values send, receive, spare;
-    std::size_t send_at, receive_at;  // where both are one
+    std::size_t send_at, receive_at;  // used if both are one buffer
   };
 
   static std::int64_t input(std::size_t rank, std::size_t i) {
@@ -80,7 +80,7 @@ class Played {
     for (std::size_t i = 0; i < step.record.count; ++i) at(rank, step.send, i) /= groups_.ranks();
   }
 
-  // One call of a smaller communicator.
+  // Runs one call of a smaller communicator.
   void play(const std::vector<int>& ranks, std::size_t number, const std::vector<int>& members) {
     const CallRecord call = steps_[ranks[0]][number].record;
     const bool message =
@@ -161,7 +161,7 @@ class Played {
             if (static_cast<int>(r) == record_.root) {
               ASSERT_EQ(got, sum(i)) << r;
             } else if (!in_place_) {
-              // Leaders may keep sums in spare memory only.
+              // Leaders may keep sums only in spare memory.
               ASSERT_EQ(got, kUntouched) << r;
             }
             break;
@@ -209,7 +209,7 @@ void play_all(const std::vector<int>& gpu_of, unsigned seed) {
         if (!reduces && op != RedOp::kSum) continue;
         const bool rooted = which == Collective::kReduce || which == Collective::kBroadcast;
         const int root = rooted ? static_cast<int>(random() % gpu_of.size()) : -1;
-        // From pieces of one element to all at once.
+        // From pieces of one element to the whole at once.
         const std::uint64_t spare = 16 * gpu_of.size() * (1 + random() % 60);
         const CallRecord record{count, which, DataType::kInt64, op, 0, root};
         SCOPED_TRACE(to_string(record) + ", seed " + std::to_string(seed));

@@ -1,4 +1,4 @@
-// Calls over connections and between devices that reach each other: several devices of one process,
+// Calls over connections and between devices with peer access: several devices of one process,
 // rings and trees forced on one device, every protocol, against the reference.
 #include <algorithm>
 #include <cstdlib>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr int kAllDevices = 0;
 
-// Settings of one communicator's making.
+// Settings with which one communicator is made.
 struct Setting {
   const char* algorithm;
   const char* protocol;
-  int devices;  // over which ranks are dealt; kAllDevices: as many as there are
+  int devices;  // over which ranks are distributed; kAllDevices: all present
 };
 
 int device_count() {
@@ -26,7 +26,7 @@ int device_count() {
   return count;
 }
 
-// A real GPU is taken at NCCL_PROTO's word; the emulated one says whether it keeps lines whole.
+// On a real GPU NCCL_PROTO is trusted; the emulated one reports whether it keeps lines whole.
 bool keeps_lines_whole() {
   const char* const told = std::getenv("RONDO_SIMT");
   return std::string(gpu_api()->name) != "simt" ||
@@ -87,7 +87,7 @@ TEST_P(Connected, TakeEveryOperation) {
   DeviceRanks ranks = make(3);
   unsigned seed = 300;
   for (int op = 0; op < kRedOps; ++op) {
-    // Integers wrap in any order; of the floats only what rounds nothing.
+    // Integers wrap the same way in any order; floats use only operations that do not round.
     const auto o = static_cast<RedOp>(op);
     const bool scales = o == RedOp::kPreMulSum;
     for (const DataType type : {DataType::kInt16, DataType::kUint64, DataType::kFloat32}) {
@@ -185,7 +185,8 @@ TEST_P(Connected, AreReplayedByGraphs) {
   for (int r = 1; r < kRanks; ++r) gpu_api()->destroy_event(joins[r]);
 }
 
-// The last rank to post launches, if on another rank's stream: what its own holds comes before.
+// The last rank to post launches, maybe on another rank's stream; its own stream's work comes
+// first.
 TEST_P(Connected, ComeAfterWhatTheLastRanksStreamHolds) {
   constexpr int kRanks = 3;
   constexpr std::size_t kBytes = 1200;
@@ -233,7 +234,7 @@ TEST(ConnectedInBulk, EqualTheReference) {
       }
 }
 
-// Two ranks on two devices, of which rank 1's stream is held up by a word in host memory.
+// Two ranks on two devices; a word in host memory blocks rank 1's stream.
 class ConnectedFaults : public testing::Test {
  protected:
   void hold_up(GpuStream stream) {
@@ -268,7 +269,7 @@ class ConnectedFaults : public testing::Test {
   void* word = nullptr;
 };
 
-// A call of this size goes by what the environment says: rings, LL push, or a barrier.
+// A call of this size uses what the environment selects: rings, LL push, or a barrier.
 class ConnectedFaultsOf : public ConnectedFaults,
                           public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Algorithms, ConnectedFaultsOf,

@@ -1,5 +1,5 @@
-// CTA policy ZERO and limits on CTAs: what is asked of a communicator or of a call is what is
-// launched. How much is launched only the emulated device tells; results are checked everywhere.
+// CTA policy ZERO and limits on CTAs: a communicator or call launches exactly what is requested.
+// Only the emulated device reports how much is launched; results are checked everywhere.
 #include <array>
 #include <cstdlib>
 
@@ -100,8 +100,8 @@ TEST_P(CopyEngines, CarryMessages) {
   launches.expect(0, 0);
 }
 
-// x is summed, gathered, and the gathered summed, again and again with nobody waiting: each call
-// must see all of the one before, whichever devices' engines or kernels made it.
+// Sums x, gathers it and sums the result, again and again without host waits: each call must see
+// all results of the previous one, whichever devices' engines or kernels made them.
 TEST_P(CopyEngines, KeepTheirPlaceAmongKernels) {
   const Variable policy("NCCL_CTA_POLICY", "ZERO");
   constexpr int kRanks = 3;
@@ -196,7 +196,7 @@ TEST_P(CopyEngines, AreReplayedByGraphs) {
 INSTANTIATE_TEST_SUITE_P(Devices, CopyEngines, testing::Bool(),
                          [](const auto& info) { return info.param ? "several" : "one"; });
 
-// One call of all ranks with options of its own.
+// One call of all ranks with its own options.
 void gather_with(DeviceRanks& ranks, const ncclCollConfig_t& config) {
   const int n = ranks.size();
   std::vector<DeviceBuffer> in, out;
@@ -237,7 +237,7 @@ TEST(CallOptions, ChooseWhoMovesASingleCall) {
   launches.expect(1, 3);
 }
 
-// The largest grid of an all-reduce of a megabyte, whose sum is checked.
+// The largest grid of an all-reduce of one megabyte; the sum is checked.
 void sum_with(DeviceRanks& ranks, const ncclCollConfig_t* config) {
   constexpr std::size_t kCount = 250000;
   std::vector<DeviceBuffer> x;
@@ -279,7 +279,7 @@ TEST(CallOptions, LimitTheCtasOfADevice) {
     sum_with(limited, nullptr);
     launches.expect_grid(1, 2);
   }
-  const Variable many("NCCL_MAX_CTAS", "257");  // more than a byte holds
+  const Variable many("NCCL_MAX_CTAS", "257");  // more than one byte can hold
   DeviceRanks unlimited(2);
   launches.begin();
   sum_with(unlimited, nullptr);

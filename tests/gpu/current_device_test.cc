@@ -1,5 +1,5 @@
-// Calls made while another device is current than the ranks': CUDA goes by their streams, and what
-// does not is made to. What was current stays so.
+// Calls made while the current device is not the ranks' device: CUDA uses the streams' device, and
+// Rondo sets the device where CUDA does not. The current device must not change.
 #include "tests/gpu/device_case.h"
 
 namespace rondo::test {
@@ -44,7 +44,7 @@ TEST_P(CurrentDevice, NeedNotBeTheRanks) {
   }
 }
 
-// Whatever streams change: events are made on the way.
+// Also if streams change, because events are then created during the call.
 TEST_P(CurrentDevice, NeedNotBeTheRanksForSeveralStreams) {
   DeviceRanks ranks(devices());
   const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, ranks.size(), 0, kCount, 7};
@@ -133,7 +133,7 @@ TEST_P(CurrentDevice, NeedNotBeTheRanksInACapture) {
   GPU_OK(gpu_api()->destroy_graph(graph));
 }
 
-// Default streams are those of the ranks' devices; pinned memory is seen from there.
+// Default streams are those of the ranks' devices; pinned memory is accessible from them.
 TEST_P(CurrentDevice, NeedNotBeTheRanksForDefaultStreamsAndPinnedMemory) {
   DeviceRanks ranks(devices());
   std::vector<std::int32_t*> values(ranks.size());

@@ -1,4 +1,4 @@
-// Memory of Rondo's own is freed under no work, whosever it is: work that the test plays.
+// Rondo's own memory is never freed under unfinished work of any owner; work is simulated.
 #include "transport/cuda/deferred_free.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 class DeferredFree : public testing::Test {
  protected:
   void SetUp() override {
-    free_deferred(10);  // what tests before it in this process have left
+    free_deferred(10);  // left by earlier tests in this process
     ASSERT_EQ(deferred_frees(), 0u);
   }
   void free_one() {
@@ -43,7 +43,7 @@ TEST_F(DeferredFree, WaitsForTheWorkOfEveryOwner) {
   EXPECT_EQ(deferred_frees(), 0u);
 }
 
-// As of a communicator that is destroyed while its kernel spins.
+// As for a communicator that is destroyed while its kernel spins.
 TEST_F(DeferredFree, WaitsForWorkWhoseOwnerIsGone) {
   bool over = false;
   {

@@ -43,7 +43,7 @@ RankCase::~RankCase() {
   if (own_op_) ncclRedOpDestroy(op_, comm_);
 }
 
-// Where the rank's own block begins in the larger buffer of an in-place call.
+// Offset of the rank's own block in the larger buffer of an in-place call.
 std::size_t RankCase::own_block() const {
   const std::size_t block = c_.count * size_of(c_.type);
   const Collective which = c_.collective;

@@ -1,4 +1,4 @@
-// Cases of the reference on devices: buffers with guards, and a rank's or a whole process's calls.
+// Reference cases on devices: buffers with guards, and the calls of one rank or of a whole process.
 //
 // Everything goes through nccl.h and the table of CUDA calls, as in a program.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace rondo::test {
 
-// Device memory between guard bytes, `shift` bytes off alignment; shareable: by ncclMemAlloc.
+// Device memory between guard bytes, `shift` bytes off alignment; shareable: from ncclMemAlloc.
 class DeviceBuffer {
  public:
   DeviceBuffer(std::size_t bytes, std::size_t shift, bool shareable = false)
@@ -47,7 +47,7 @@ class DeviceBuffer {
   void* base() const { return base_; }
   std::size_t size() const { return host_.size(); }
   std::byte* data() const { return static_cast<std::byte*>(base_) + begin_; }
-  // Fills everything with the guard's pattern, then puts `content` at `offset`.
+  // Fills everything with the guard pattern, then writes `content` at `offset`.
   void put(const Bytes& content, std::size_t offset, GpuStream stream) {
     std::fill(host_.begin(), host_.end(), kFill);
     std::copy(content.begin(), content.end(), host_.begin() + begin_ + offset);
@@ -77,20 +77,20 @@ class DeviceBuffer {
   bool shareable_ = false;
 };
 
-// One rank's part of a collective, with input and expectation from the reference.
+// One rank's part of a collective, with input and expected output from the reference.
 class RankCase {
  public:
   struct Options {
     bool in_place = false;
     std::size_t shift = 0;   // bytes off alignment
-    bool shareable = false;  // buffers by ncclMemAlloc
+    bool shareable = false;  // buffers from ncclMemAlloc
   };
   RankCase(ncclComm_t comm, GpuStream stream, const Case& c, int rank, const Options& options);
   ~RankCase();
   RankCase(RankCase&& other) noexcept;
   void fill_input();
   ncclResult_t call();
-  // Compares output and guards; "" where all is well. Waits for the stream.
+  // Compares output and guards; returns "" if all is right. Waits for the stream.
   std::string check();
   DeviceBuffer& input() { return in_; }
   DeviceBuffer& output() { return out_; }
@@ -108,11 +108,11 @@ class RankCase {
   bool own_op_ = false;
 };
 
-// One collective of all ranks of a process.
+// One collective on all ranks of a process.
 class DeviceCase {
  public:
   DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift);
-  // Makes the call of one rank; inside a group, or on a thread of its own.
+  // Makes the call of one rank, inside a group or on its own thread.
   ncclResult_t call(int rank) { return parts_[rank].call(); }
   void fill_inputs();
   // Compares every rank's output and guards.
@@ -123,10 +123,10 @@ class DeviceCase {
   std::vector<RankCase> parts_;
 };
 
-// All ranks' calls of a case in one group of one thread, as nccl-tests makes them, and the check.
+// Makes all ranks' calls of a case in one group on one thread, as nccl-tests does, and checks them.
 void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift);
 
-// Each rank's message to the next one, all in one group; sent from `shift` bytes off alignment.
+// Each rank sends a message to the next one, all in one group, from `shift` bytes off alignment.
 void send_round_a_ring(DeviceRanks& ranks, std::size_t bytes, std::size_t shift);
 
 }  // namespace rondo::test

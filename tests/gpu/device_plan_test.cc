@@ -1,4 +1,4 @@
-// Which way a call on CUDA devices runs: a pure function, so no device is needed.
+// How a call on CUDA devices runs: a pure function, so no device is needed.
 #include "collectives/planner/device_plan.h"
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ TEST(DevicePlan, NamesOfAlgorithmsAndProtocolsAreObeyed) {
     EXPECT_EQ(plan.protocol, Protocol::kLL);
     EXPECT_EQ(plan.groups, 2);
     EXPECT_EQ(plan.threads % (32u * 2), 0u);
-    // There is no tree of reduce-scatter.
+    // Reduce-scatter has no tree.
     EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kReduceScatter, kLarge)).ok());
   }
 }
@@ -180,7 +180,7 @@ TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   };
   EXPECT_EQ(wire_of(100), Protocol::kLL);
   EXPECT_EQ(wire_of(kLarge), Protocol::kSimple);
-  // By the priors LL's hops or Simple's rate win at every size (docs/internals/gpu-choices.md).
+  // By the priors, LL's hops or Simple's rate win at every size (docs/internals/gpu-choices.md).
   facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_EQ(wire_of(100), Protocol::kLL128);
   EXPECT_EQ(wire_of(kLarge), Protocol::kLL128);
@@ -208,7 +208,7 @@ TEST(DevicePlan, CopiesNeedNoPeerAccess) {
             Strategy::kConnected);
 }
 
-// Of several processes.
+// For several processes.
 TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
   DevicePlanFacts facts = usual_facts(8, 8, true, true);
   const auto plan_of = [&](Collective which, std::uint64_t bytes, RedOp op = RedOp::kSum) {
@@ -222,7 +222,7 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
             Strategy::kConnected);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 10).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kConnected);
-  // Blocks of all ranks lie in staging.
+  // Staging holds the blocks of all ranks.
   EXPECT_EQ(plan_of(Collective::kAllToAll, 128 << 10).strategy, Strategy::kShared);
   EXPECT_EQ(plan_of(Collective::kAllToAll, (128 << 10) + 4).strategy, Strategy::kMessages);
   facts.reproducible = true;
@@ -303,7 +303,8 @@ TEST(DevicePlan, IsExplainedInWords) {
   facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);
   facts.algorithms = only("twoshot");
-  EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices meet"), std::string::npos);
+  EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices synchronize"),
+            std::string::npos);
   const auto in_processes = [](int gpus, Collective which, std::uint64_t count) {
     const auto rows = explain_on_devices(usual_facts(4, gpus, true, true), record_of(which, count));
     return rows.at(1).value + "; " + rows.at(1).why;

@@ -1,5 +1,5 @@
-// Puts of ranks on GPUs into windows of other hosts, which the network itself writes: over the loop
-// network, or over whatever RONDO_TEST_NETWORK names (dmabuf_network.cc).
+// Puts of ranks on GPUs into windows of other hosts, written by the network itself: over the loop
+// network, or over the one that RONDO_TEST_NETWORK names (dmabuf_network.cc).
 #include <signal.h>
 
 #include <cstdlib>
@@ -18,10 +18,10 @@ namespace {
 
 bool puts_over_loop() { return std::getenv("RONDO_TEST_NETWORK") == nullptr; }
 
-// No adapter of tests is near a GPU of theirs. Staging of 64 KiB: large puts take many pieces.
+// Test adapters are near none of their GPUs. With staging of 64 KiB, large puts take many pieces.
 Environment with_direct(Environment more = {}) {
   more.insert(more.begin(), {{"NCCL_NET_GDR_LEVEL", "SYS"}, {"RONDO_GPU_STAGING", "64K"}});
-  return more;  // what is given comes later, and holds
+  return more;  // later settings override
 }
 
 const NamedLayout kPutLayouts[] = {
@@ -99,7 +99,7 @@ TEST_F(PutsToAHost, EndWhileTheTargetIsStopped) {
   ranks.check_expectations();
 }
 
-// Its stream ends, and the error names who is gone.
+// Its stream ends, and the error names the rank that died.
 TEST_F(PutsToAHost, NameTheKilledTarget) {
   RankProcesses ranks(job_of_two(), [](NcclRank& seat) {
     PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 100'000);
@@ -123,7 +123,7 @@ TEST_F(PutsToAHost, NameTheKilledTarget) {
   ranks.wait_exits(60, {1});
 }
 
-// Pinned memory is any network's that has puts; whose GPU no adapter reaches is not put into.
+// Any network with puts can use pinned memory; no put goes to a GPU that no adapter reaches.
 TEST_F(PutsToAHost, ReachPinnedWindowsWithoutGpuDirect) {
   run_job(job_of_two({{"NCCL_NET_GDR_LEVEL", "LOC"}}), 120, [](NcclRank& seat) {
     constexpr std::size_t kBlock = 100'000;
@@ -156,7 +156,7 @@ TEST_F(PutsToAHost, ReachPinnedWindowsWithoutGpuDirect) {
   });
 }
 
-// What leaves a window leaves it by itself, unless adapters may not read there.
+// Data that leaves a window goes directly, unless adapters cannot read there.
 TEST_F(PutsToAHost, LeaveFromWhereAdaptersMayRead) {
   if (!puts_over_loop()) GTEST_SKIP() << "counted by the loop network alone";
   for (const bool reads : {true, false})
@@ -170,7 +170,7 @@ TEST_F(PutsToAHost, LeaveFromWhereAdaptersMayRead) {
 }
 
 #ifdef RONDO_SIMT
-// Every wait for a signal flushes, where the GPU does not see by itself what adapters write.
+// Every wait for a signal flushes if the GPU does not see adapters' writes without it.
 TEST_F(PutsToAHost, AreFlushedWhereTheGpuNeedsIt) {
   for (const bool flushes : {true, false})
     run_job(job_of_two({{"RONDO_SIMT", flushes ? "ordering=none" : ""}}), 120, [&](NcclRank& seat) {
@@ -178,7 +178,7 @@ TEST_F(PutsToAHost, AreFlushedWhereTheGpuNeedsIt) {
       std::uint64_t calls = 0;
       for (const simt::CallCount* one = simt::call_counts(); one != nullptr; one = one->next)
         if (std::string(one->name) == "flush_direct_writes") calls += one->calls;
-      EXPECT_EQ(calls >= 12, flushes) << calls;  // three sizes of four rounds
+      EXPECT_EQ(calls >= 12, flushes) << calls;  // three sizes, four rounds each
     });
 }
 #endif

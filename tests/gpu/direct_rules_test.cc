@@ -1,4 +1,4 @@
-// What decides whether adapters reach a GPU's memory, as a pure function.
+// Rules that decide whether adapters can access a GPU's memory, as a pure function.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(GpuDirect, SaysWhichFactOrRuleKeepsItFromGpus) {
   EXPECT_THAT(why(usual(), facts, false), HasSubstr("no kind of memory in common"));
   facts = able();
   facts.takes_dmabuf = facts.takes_device = false;
-  EXPECT_THAT(why(usual(), facts, false), HasSubstr("IB moves memory of the host alone"));
+  EXPECT_THAT(why(usual(), facts, false), HasSubstr("IB moves host memory only"));
   GpuDirectRules rules = usual();
   rules.level = PathClass::kLoc;
   EXPECT_THAT(why(rules, able(), false), HasSubstr("NCCL_NET_GDR_LEVEL forbids it"));
@@ -74,7 +74,7 @@ TEST(GpuDirect, SaysWhichFactOrRuleKeepsItFromGpus) {
   EXPECT_FALSE(gpu_direct(rules, able(), false).kinds.empty());
 }
 
-// Only what comes in, and only where the GPU does not see it by itself.
+// Flushes only received data, and only if the GPU does not see it without a flush.
 TEST(GpuDirect, FlushesOrLeavesTheGpuAlone) {
   GpuDirectFacts facts = able();
   EXPECT_FALSE(gpu_direct(usual(), facts, false).flushes);
@@ -82,9 +82,9 @@ TEST(GpuDirect, FlushesOrLeavesTheGpuAlone) {
   EXPECT_TRUE(gpu_direct(usual(), facts, false).flushes);
   EXPECT_FALSE(gpu_direct(usual(), facts, true).flushes);
   facts.flushes = false;
-  EXPECT_THAT(gpu_direct(usual(), facts, false).why_not, HasSubstr("after a flush alone"));
+  EXPECT_THAT(gpu_direct(usual(), facts, false).why_not, HasSubstr("only after a flush"));
   EXPECT_FALSE(gpu_direct(usual(), facts, true).kinds.empty());
-  facts.reads_back = true;  // the network's flush, where CUDA has none
+  facts.reads_back = true;  // the network's flush, if CUDA has none
   EXPECT_TRUE(gpu_direct(usual(), facts, false).reads_back);
   EXPECT_FALSE(gpu_direct(usual(), facts, false).flushes);
   EXPECT_FALSE(gpu_direct(usual(), facts, true).reads_back);

@@ -1,5 +1,5 @@
-// Slots between hosts in the memory of GPUs, which a network's adapters read and write by
-// themselves: over the loop network, or over whatever RONDO_TEST_NETWORK names (dmabuf_network.cc).
+// Slots between hosts in GPU memory, which a network's adapters read and write directly: over the
+// loop network, or over the one that RONDO_TEST_NETWORK names (dmabuf_network.cc).
 #include <cstdlib>
 #include <string>
 
@@ -27,7 +27,7 @@ const NamedLayout kLayouts[] = {
 
 bool over_loop() { return std::getenv("RONDO_TEST_NETWORK") == nullptr; }
 
-// Whether this process has sent anything from, and got anything into, memory of GPUs.
+// Checks whether this process has sent anything from GPU memory, and received anything into it.
 void expect_moved(bool from, bool into) {
   if (!over_loop()) return;
   EXPECT_EQ(LoopMemory::from_devices().load() > 0, from) << "bytes sent";
@@ -40,14 +40,14 @@ void sum_and_pass(NcclRank& seat) {
   pass_round_a_ring(seat, {1001});
 }
 
-// No adapter of tests is near a GPU of theirs.
+// Test adapters are near none of their GPUs.
 Environment anywhere(Environment more = {}) {
   for (const auto& [name, value] : {std::pair{"NCCL_NET_GDR_LEVEL", "SYS"},
                                     {"RONDO_GPU_RELAY", "1"},
                                     {"NCCL_BUFFSIZE", "4096"},
                                     {"NCCL_MAX_CTAS", "2"},
                                     {"RONDO_GPU_STAGING", "64K"}})
-    more.insert(more.begin(), {name, value});  // what is given comes later, and holds
+    more.insert(more.begin(), {name, value});  // later settings override
   return more;
 }
 
@@ -78,24 +78,24 @@ TEST_P(Direct, MixesMessagesAndCalls) {
   });
 }
 
-// What a rank's log says of its slots, and what has moved. Of two ranks on two hosts.
+// What a rank's log reports about its slots, and what has moved. Two ranks on two hosts.
 struct Way {
   const char* name;
   Environment environment;
-  bool sends, receives;  // by GPU memory
+  bool sends, receives;  // through GPU memory
   const char *says_of_sends, *says_of_receives;
 };
 constexpr const char* kFarther = "at distance SYS from the GPU, and NCCL_NET_GDR_LEVEL allows PHB";
 constexpr const char* kUsual = "and NCCL_NET_GDR_LEVEL allows PXB";
 constexpr const char* kNever = "NCCL_NET_GDR_LEVEL forbids it";
-constexpr const char* kSockets = "Socket moves memory of the host alone";
-// nvidia_peermem is not there: an adapter does not know a GPU's address.
+constexpr const char* kSockets = "Socket moves host memory only";
+// nvidia_peermem is missing: an adapter does not know a GPU's address.
 constexpr const char* kUnknown = "Bad address";
-// Soft-RoCE's own answer to dmabuf files, in the guest.
+// Soft-RoCE's error for dmabuf files, in the guest.
 constexpr const char* kRefused = "of a dmabuf file cannot be registered with rxe";
 constexpr const char* kReadBack = "(dmabuf, read back by the network)";
 constexpr const char* kNoFlush =
-    "the GPU sees what adapters write after a flush alone, and has none";
+    "the GPU sees the writes of NICs only after a flush, which it does not have";
 const Way kWays[] = {
     {"by_dmabuf", {}, true, true, "(dmabuf)", "(dmabuf)"},
     {"with_flushes",

@@ -1,5 +1,5 @@
-// How many CUDA calls and threads a communicator and its calls take on the emulated GPU, a process:
-// tests/golden/files/driver_calls_*.txt. They may only fall.
+// Number of CUDA calls and threads that a communicator and its calls use on the emulated GPU, per
+// process: tests/golden/files/driver_calls_*.txt. The numbers may only fall.
 #include <dirent.h>
 #include <sys/mman.h>
 
@@ -11,14 +11,14 @@ namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr int kRepeats = 8;     // of every call; counts are of all of them
+constexpr int kRepeats = 8;     // of every call; counts cover all of them
 constexpr int kMaxCounts = 96;  // calls of the table, and threads
 constexpr std::size_t kBytes = 8 << 20;
 
 using Counts = std::map<std::string, std::uint64_t>;
 
-// Counted are what every call takes, and what a communicator makes once. What grows with the
-// staging memory (vmm_*, allocate) comes and goes at moments that chance decides.
+// Counts what every call uses, and what a communicator makes once. Calls that grow with the staging
+// memory (vmm_*, allocate) run at random moments and are not counted.
 bool is_counted(const std::string& name) {
   static const std::set<std::string> kCounted = {
       "capture_info", "copy",       "create_event",  "create_stream",     "fill",
@@ -82,9 +82,9 @@ const Step kSteps[] = {
 };
 const Step kRegisteredStep = {"all_reduce_4_KiB_registered",
                               [](NcclRank& s, std::byte* m) { return sum(s, m, 4 << 10); }};
-constexpr int kStepCount = std::size(kSteps) + 3;  // and that one, making, ending
+constexpr int kStepCount = std::size(kSteps) + 3;  // the steps, that one, creation and end
 
-// What a process counted in each step.
+// Counts of a process in each step.
 struct Counted {
   struct {
     char name[32];
@@ -127,15 +127,15 @@ class DriverCalls : public testing::TestWithParam<NamedLayout> {
       to[at++].count = count;
     };
     for (const auto& [name, count] : counts_now()) {
-      // Which thread opens what all need, and for whose device, chance decides.
+      // It is random which thread opens what all need, and for which device.
       if (step == 0 && name == "set_device") continue;
       put(name, count - before.at(name));
     }
     put("threads", threads);
   }
 
-  // One thread makes the calls of all ranks of its process, grouped: threads would take turns by
-  // chance, and other turns take other waits.
+  // One thread makes the calls of all ranks of its process, grouped: with several threads, a random
+  // order of turns would give other waits.
   void run(Ranks<NcclRank>& ranks) {
     int step = 0;
     std::vector<void*> memory(static_cast<std::size_t>(ranks.size()));
@@ -160,7 +160,7 @@ class DriverCalls : public testing::TestWithParam<NamedLayout> {
       ASSERT_TRUE(ranks.meet());
       const std::uint64_t now = threads_now();
       keep(ranks[0].rank, step++, before, now > threads ? now - threads : 0);
-      ASSERT_TRUE(ranks.meet());  // a rank that went on would ask slots of one that still counts
+      ASSERT_TRUE(ranks.meet());  // a rank that continues would request slots from others
     };
     measure([&] {
       once([](NcclRank& one, std::byte*) {
@@ -168,13 +168,13 @@ class DriverCalls : public testing::TestWithParam<NamedLayout> {
       });
     });
     const auto measure_step = [&](const Step& each) {
-      once(each.call);  // the first one makes what all of them need
+      once(each.call);  // the first call makes what all of them need
       measure([&] {
         for (int i = 0; i < kRepeats; ++i) once(each.call);
       });
     };
     for (const Step& each : kSteps) measure_step(each);
-    // Other processes would map it, at a moment that chance decides.
+    // Other processes would map it at a random moment.
     if (ranks.size() == ranks[0].size)
       once([](NcclRank& one, std::byte* at) {
         void* handle = nullptr;

@@ -1,4 +1,4 @@
-// Which way each edge between ranks on GPUs takes, and where layouts put its slots therefore.
+// The transport of each edge between ranks on GPUs, and where layouts therefore put its slots.
 #include "collectives/gpu/channels/edge_transport.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(EdgeTransports, TheFirstThatCanConnectIsTaken) {
   }
 }
 
-// Ranks 0 and 1 reach each other, 2 is out of their reach, 3 is on another host.
+// Ranks 0 and 1 have peer access, 2 has none, 3 is on another host.
 TEST(EdgeTransports, SayWhereSlotsLie) {
   const std::vector<int> host_of{0, 0, 0, 1};
   P2pReach near(4, host_of);

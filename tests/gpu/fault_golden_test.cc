@@ -1,17 +1,17 @@
-// What ranks on GPUs are told of every kind of fault: tests/golden/files/faults_*.txt.
+// Errors that ranks on GPUs get for every kind of fault: tests/golden/files/faults_*.txt.
 #include "tests/golden/fault_jobs.h"
 #include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 namespace {
 
-// Small slots: what the hosts pass on goes round often.
+// Small slots, so that what hosts relay reuses them often.
 const Environment kByKernels = {{"RONDO_GPU_RELAY", "1"}, {"NCCL_BUFFSIZE", "4096"}};
-const Environment kByHosts = {{"NCCL_PROTO", "ll"}};  // kernels between hosts are Simple
+const Environment kByHosts = {{"NCCL_PROTO", "ll"}};  // kernels between hosts use Simple
 
-// By the emulated device's clock, which is slower than that of the wall.
+// On the emulated device's clock, which is slower than wall time.
 constexpr double kSeconds = 0.7;
-constexpr double kSecondsOfHosts = 3;  // who waits asks other hosts first
+constexpr double kSecondsOfHosts = 3;  // a waiting rank queries other hosts first
 
 const FaultLayout kLayouts[] = {
     {"threads_one_gpu", {{{0, 0, 0}}}, kSeconds},

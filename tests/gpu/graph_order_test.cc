@@ -1,5 +1,5 @@
-// Which call comes first where graphs and plain calls of one communicator run on streams that
-// nothing else orders: the one that was made, or launched, first.
+// Order of calls where graphs and plain calls of one communicator run on streams that nothing else
+// orders: the call that was made, or launched, first runs first.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -16,8 +16,8 @@ constexpr int kRounds = 5;
 
 using Streams = std::vector<GpuStream>;  // by rank
 
-// raise() multiplies every rank's x by the number of ranks, look() copies x to y. They give another
-// y in another order; only the communicator keeps them in theirs.
+// raise() multiplies every rank's x by the number of ranks, look() copies x to y. Another order
+// gives another y; only the communicator keeps the order.
 class GraphOrder : public testing::TestWithParam<int> {
  protected:
   GraphOrder() : ranks(places()) {
@@ -39,7 +39,7 @@ class GraphOrder : public testing::TestWithParam<int> {
     for (GpuEvent event : made_events) gpu_api()->destroy_event(event);
   }
 
-  // As many devices as there are, at most the test's.
+  // All devices, but at most the test's number.
   static std::vector<int> places() {
     int there = 0;
     EXPECT_EQ(gpu_api()->device_count(&there), kGpuSuccess);
@@ -81,7 +81,7 @@ class GraphOrder : public testing::TestWithParam<int> {
     NCCL_OK(ncclGroupEnd());
   }
 
-  // Captures what `calls` enqueue on streams that are forked off the first, all at the beginning.
+  // Captures what `calls` enqueue on streams that are forked off the first one at the beginning.
   template <class Calls>
   void capture(const std::vector<Streams>& on, const Calls& calls, void** graph) {
     const GpuStream origin = on[0][0];
@@ -105,14 +105,14 @@ class GraphOrder : public testing::TestWithParam<int> {
     GPU_OK(gpu_api()->end_capture(origin, graph));
   }
   static void wait_a_little(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
-  // What comes next on the stream begins later: whatever does not wait for it overtakes it.
+  // Delays the stream's next work, so that work that does not wait for it overtakes it.
   static void hold_up(GpuStream stream) {
     GPU_OK(gpu_api()->launch_host(stream, wait_a_little, nullptr));
   }
   void synchronize(const Streams& streams) {
     for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
   }
-  // y as it must be after x was raised so often.
+  // Checks y for the case that x was raised `times` times.
   void check(int times) {
     std::int64_t factor = 1;
     for (int i = 0; i < times; ++i) factor *= kRanks;
@@ -127,7 +127,7 @@ class GraphOrder : public testing::TestWithParam<int> {
     }
   }
 
-  // Calls in a wrong order may also wait for each other: then they soon end with an error.
+  // Calls in a wrong order may also wait for each other: then they end with an error soon.
   const WithEnvironment timeout{"RONDO_TIMEOUT", "20"};
   DeviceRanks ranks;
   std::vector<DeviceBuffer> x, y;
@@ -136,7 +136,7 @@ class GraphOrder : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, GraphOrder, testing::Values(1, kRanks));
 
-// The plain calls use the same streams every time, so that no change of streams makes them wait.
+// The plain calls always use the same streams, so that no stream change makes them wait.
 TEST_P(GraphOrder, PlainCallsComeAfterAGraphThatWasLaunchedBefore) {
   const Streams plain = more_streams();
   look(plain);
@@ -193,7 +193,7 @@ TEST_P(GraphOrder, GraphsComeAfterGraphsThatWereLaunchedBefore) {
   GPU_OK(gpu_api()->destroy_graph(looking));
 }
 
-// One capture whose calls take turns on two sets of streams, that it forks before any of them.
+// One capture whose calls alternate between two sets of streams, forked before any of them.
 TEST_P(GraphOrder, ACallThatOnlyOneRankCapturesIsRefused) {
   const Streams streams = ranks.streams();
   GPU_OK(gpu_api()->begin_capture(streams[0], GpuCaptureMode::kRelaxed));
@@ -209,8 +209,8 @@ TEST_P(GraphOrder, ACallThatOnlyOneRankCapturesIsRefused) {
   GPU_OK(gpu_api()->destroy_graph(graph));
 }
 
-// As nccl-tests' -G with several GPUs a process, and JAX, capture: each GPU's stream for itself. Of
-// ranks that share a GPU one kernel does the call: that needs one graph.
+// Captured as by nccl-tests' -G with several GPUs per process, and by JAX: each GPU's stream alone.
+// One kernel does the call of ranks that share a GPU, which needs one graph.
 TEST_P(GraphOrder, EachDeviceMayHaveAGraphOfItsOwn) {
   const bool apart = places() == std::vector<int>{0, 1, 2};
   const Streams streams = ranks.streams(), plain = more_streams();
@@ -236,7 +236,7 @@ TEST_P(GraphOrder, EachDeviceMayHaveAGraphOfItsOwn) {
     }
     synchronize(streams);
     check(++times);
-    raise(plain);  // between replays, on streams of its own
+    raise(plain);  // between replays, on other streams
     ++times;
     if (HasFatalFailure()) break;
   }
@@ -244,8 +244,8 @@ TEST_P(GraphOrder, EachDeviceMayHaveAGraphOfItsOwn) {
   for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
 }
 
-// A rank that is a call ahead of another one: its message to itself, after its own graph, must not
-// come before the other's graph, for which its own one waits.
+// One rank is a call ahead of another: its message to itself, after its own graph, must not run
+// before the other's graph, for which its own graph waits.
 TEST_P(GraphOrder, GraphsOfTheirOwnWaitForNoRankThatIsAhead) {
   if (places() != std::vector<int>{0, 1, 2}) GTEST_SKIP() << "needs a GPU a rank";
   if (gpu::blocking_launches()) GTEST_SKIP() << "one thread launches graphs that need each other";
@@ -259,7 +259,7 @@ TEST_P(GraphOrder, GraphsOfTheirOwnWaitForNoRankThatIsAhead) {
   look(streams);
   for (GpuStream stream : streams)
     GPU_OK(gpu_api()->begin_capture(stream, GpuCaptureMode::kRelaxed));
-  for (int r = 0; r < kRanks; ++r) {  // a message in the graph, too
+  for (int r = 0; r < kRanks; ++r) {  // the graph has a message, too
     GPU_OK(gpu_api()->set_device(r));
     keep(r);
   }

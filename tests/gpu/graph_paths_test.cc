@@ -1,5 +1,5 @@
-// Emulated GPUs where a topology file has its GPUs: NCCL_P2P_LEVEL allows P2P by their paths, and
-// what is out of reach goes by staging.
+// Emulated GPUs placed as in a topology file: NCCL_P2P_LEVEL allows P2P by their paths, and pairs
+// without P2P use staging.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +17,7 @@ Environment pretending(const char* name, const char* level) {
           {"NCCL_P2P_LEVEL", level}};
 }
 
-// Whether the library has opened `peer`'s memory to `device`, as the devices themselves say.
+// True if the library has enabled access of `device` to `peer`'s memory, as the devices report it.
 bool is_open(int device, int peer) {
   EXPECT_EQ(gpu_api()->set_device(device), kGpuSuccess);
   const GpuError error = gpu_api()->enable_peer_access(peer);
@@ -59,7 +59,7 @@ TEST_P(GraphPaths, DecideWhoseMemoryIsUsed) {
   run_job(layout.under(pretending(row.machine, row.level)), body);
 }
 
-// Between processes, too: two on each of two sockets.
+// Also between processes: two on each of two sockets.
 TEST_P(GraphPaths, JoinProcesses) {
   const Row& row = GetParam();
   if (row.ranks < 4) GTEST_SKIP() << "too few";
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, GraphPaths, testing::ValuesIn(kRows), [](const au
   return name;
 });
 
-// GPUs that nobody knows are as far as can be, and a damaged file keeps nobody from starting.
+// Unknown GPUs count as the farthest, and a damaged file does not prevent the start.
 TEST(GraphPathsUnknown, LeaveNoP2PBelowSys) {
 #ifndef RONDO_SIMT
   GTEST_SKIP() << "real GPUs are where they are";
@@ -101,7 +101,7 @@ TEST(GraphPathsUnknown, LeaveNoP2PBelowSys) {
     EXPECT_FALSE(is_open(0, 1));
     EXPECT_FALSE(is_open(1, 0));
     EXPECT_EQ(logs.count(0, "NCCL WARN " + broken + ", line 2: ", &last), 1);
-    EXPECT_EQ(logs.count(0, "NVLinks are not known", &last), 1);
+    EXPECT_EQ(logs.count(0, "NVLinks are unknown", &last), 1);
     EXPECT_EQ(logs.count(0, "topology of this host: ", &last), 1);
     EXPECT_NE(last.find("2 GPUs (CUDA)"), std::string::npos) << last;
     GPU_OK(gpu_api()->set_device(0));

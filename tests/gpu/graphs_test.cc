@@ -91,7 +91,7 @@ TEST_F(Graphs, MixWithPlainCallsInOrder) {
   fill();
   for (int i = 0; i < 3; ++i) {
     all_reduce();
-    // The program's own order between its streams; the communicator's order is not enough for data.
+    // The program has to order its own streams; the communicator's order is not enough for data.
     ranks.synchronize();
     GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
     ranks.synchronize();
@@ -118,7 +118,7 @@ TEST_F(Graphs, OfOneCommunicatorRunOnTwoStreams) {
 
 TEST_F(Graphs, HoldCallsOfOneRankOnSeveralStreams) {
   fill();
-  // Plain calls that change streams: each must wait for the one before.
+  // Plain calls that change streams: each must wait for the previous one.
   for (int call = 0; call < 6; ++call) {
     for (int r = 0; r + 1 < ranks.size(); ++r) std::swap(ranks[r].stream, ranks[r + 1].stream);
     all_reduce();
@@ -126,7 +126,7 @@ TEST_F(Graphs, HoldCallsOfOneRankOnSeveralStreams) {
   check(6);
 }
 
-// A group of calls of several kinds, which take few launches; on one GPU, or one each.
+// A group of calls of several kinds, which need few launches; on one GPU, or on one each.
 void replay_a_group(const std::vector<int>& devices) {
   DeviceRanks ranks(devices);
   constexpr std::size_t kCounts[] = {1, 500, 37, 3001, 64, 0, 900};

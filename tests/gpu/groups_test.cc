@@ -1,5 +1,5 @@
-// Groups of collectives on one communicator: their sums, and the order of calls on a stream,
-// wherever the ranks live; ranks that fuse beside ranks that cannot; what goes wrong within one.
+// Groups of collectives on one communicator: their results and the order of calls on a stream, for
+// any placement of ranks; ranks that fuse beside ranks that cannot; faults within a group.
 #include <signal.h>
 
 #include <set>
@@ -35,7 +35,7 @@ constexpr GroupMachine kGroupMachines[] = {
 
 class Groups : public testing::TestWithParam<std::tuple<NamedLayout, GroupMachine>> {
  protected:
-  // Two channels even for small calls: what lacks an order shows.
+  // Two channels even for small calls, so that a missing order shows.
   static Layout layout() {
     return std::get<NamedLayout>(GetParam())
         .layout.under({{"RONDO_SIMT", std::get<GroupMachine>(GetParam()).simt},
@@ -63,7 +63,7 @@ TEST_P(Groups, EqualTheReference) {
   });
 }
 
-// What a rank may know alone: its streams, where its group ends.
+// Settings that a rank may decide alone: its streams, and where its group ends.
 TEST_P(Groups, OfRanksThatFuseBesideRanksThatCannot) {
   run_job(layout(), 240, [](NcclRank& seat) {
     for (std::uint64_t seed = 11; seed <= 14 && !testing::Test::HasFatalFailure(); ++seed) {
@@ -93,8 +93,8 @@ struct Numbers {
   DeviceBuffer memory;
 };
 
-// Sums of the end of what the call before has made, which other CTAs write, and write last: in a
-// group, and in a graph that is replayed.
+// Each call sums the end of the previous call's result, which other CTAs write, and write last: in
+// a group, and in a graph that is replayed.
 void sum_in_a_chain(NcclRank& seat, bool captures) {
   constexpr std::size_t kCounts[] = {6000, 1500, 400, 100};
   constexpr std::size_t kCalls = std::size(kCounts), kAll = kCounts[0], kLast = kCounts[kCalls - 1];
@@ -108,7 +108,7 @@ void sum_in_a_chain(NcclRank& seat, bool captures) {
     for (std::size_t k = 0; k < kCalls; ++k)
       NCCL_OK(ncclAllReduce(x[k].at(k == 0 ? 0 : kCounts[k - 1] - kCounts[k]), x[k + 1].at(0),
                             kCounts[k], ncclInt64, ncclSum, seat.comm, seat.stream));
-    // And what was read last is written.
+    // The data read last is then overwritten.
     NCCL_OK(ncclAllReduce(x[kCalls].at(0), x[0].at(kAll - kLast), kLast, ncclInt64, ncclMax,
                           seat.comm, seat.stream));
     NCCL_OK(ncclGroupEnd());
@@ -155,7 +155,7 @@ TEST_P(Groups, KeepTheOrderOfCallsWhoseBuffersOverlap) {
   run_job(layout(), 240, [=](NcclRank& seat) { sum_in_a_chain(seat, captures); });
 }
 
-// More calls than one launch holds, and than the ring of announcements.
+// More calls than one launch holds, and than the ring of descriptors.
 TEST_P(Groups, OfHundredsOfCalls) {
   run_job(layout(), 240, [](NcclRank& seat) {
     constexpr std::size_t kCalls = 300, kEach = 40;
@@ -176,7 +176,7 @@ TEST_P(Groups, OfHundredsOfCalls) {
   });
 }
 
-// A group that was made before: what it allocates does not grow with its calls.
+// A repeated group: its number of allocations does not grow with its calls.
 TEST(GroupsBetweenHosts, AllocateNothingACall) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
@@ -196,7 +196,7 @@ TEST(GroupsBetweenHosts, AllocateNothingACall) {
       return allocated;
     };
     for (int i = 0; i < 3; ++i) allocations_of(kCalls);
-    // A launch on an emulated GPU allocates by itself.
+    // A launch on an emulated GPU allocates memory itself.
     const std::size_t of_two = allocations_of(2);
     for (int i = 0; i < 10; ++i) EXPECT_EQ(allocations_of(kCalls), of_two);
   });
@@ -204,8 +204,8 @@ TEST(GroupsBetweenHosts, AllocateNothingACall) {
 
 // ---- what goes wrong ----
 
-// Groups of sums until an error comes, which is told. odd: the rank whose third call of the second
-// group has another count.
+// Groups of sums until an error occurs, which is reported. odd: the rank whose third call of the
+// second group has another count.
 constexpr std::size_t kSummed = 1000, kOdd = 77;
 void sum_in_groups_until_error(NcclRank& seat, int odd) {
   Numbers x(4 * kSummed);
@@ -224,10 +224,10 @@ void sum_in_groups_until_error(NcclRank& seat, int odd) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
   }
-  end_after_fault(seat, result, odd >= 0);  // what was launched for all ranks touches x
+  end_after_fault(seat, result, odd >= 0);  // x is used by what was launched for all ranks
 }
 
-constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine
+constexpr double kSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
 
 class GroupFaults : public testing::TestWithParam<NamedLayout> {
  protected:

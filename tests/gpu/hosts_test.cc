@@ -1,5 +1,5 @@
-// Ranks on GPUs of several hosts (processes of this machine that are told so by NCCL_HOSTID): calls
-// pass through pinned memory and the host's shared memory and TCP.
+// Ranks on GPUs of several hosts (processes of this machine with different NCCL_HOSTID): calls pass
+// through pinned memory, the host's shared memory and TCP.
 #include <signal.h>
 
 #include <thread>
@@ -80,7 +80,7 @@ TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
   });
 }
 
-// 64 hardware queues, so that streams hardly ever share one, and a deadline for hangs.
+// 64 hardware queues, so that streams hardly ever share one, and a timeout against hangs.
 const Environment kManyQueues = {{"RONDO_SIMT", "queues=64"}, {"RONDO_TIMEOUT", "40"}};
 TEST_P(GpuHosts, KeepTheOrderOfACaptureOverTwoStreams) {
   run(replay_a_capture_of_two_streams, kManyQueues);
@@ -111,7 +111,7 @@ TEST_P(GpuHosts, MismatchedCallsAreNamed) {
   processes.wait_exits(60);
 }
 
-// The others come when it is over, and are told.
+// The others arrive after it has ended, and get an error.
 TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
   const auto body = [](NcclRank& seat) {
     if (seat.rank != 0) {
@@ -139,7 +139,7 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
   processes.wait_exits(60);
 }
 
-// A rank that is far ahead of a stream that its program holds up.
+// A rank that is far ahead of a stream that its program blocks.
 TEST(GpuHostsAlone, AreNotAheadForEver) {
   const auto body = [](NcclRank& seat) {
     DeviceBuffer buffer(100, 0);
@@ -167,7 +167,7 @@ TEST(GpuHostsAlone, AreNotAheadForEver) {
   run_job(Layout{{{0}, {0}}, {"a", "b"}, {{"RONDO_TIMEOUT", "1"}}}, 60, body);
 }
 
-// Without shared memory between processes, each is a host of its own.
+// Without shared memory between processes, each process counts as a host.
 TEST(GpuHostsAlone, NeedNoSharedMemory) {
   run_job(as_processes(2, Gpus::kOne, {{"NCCL_SHM_DISABLE", "1"}}), [](NcclRank& seat) {
     run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 2, 0, 100'000, 5}, {});

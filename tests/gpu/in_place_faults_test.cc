@@ -1,4 +1,4 @@
-// Calls that are tried in place, when something goes wrong: everybody learns who did it.
+// Faults in calls that try to run in place: every rank gets the name of the rank that caused it.
 #include <signal.h>
 
 #include "tests/gpu/registered.h"
@@ -38,7 +38,7 @@ TEST(InPlaceFaults, ADeathInSuchACallIsNamed) {
   }
 }
 
-// It has mapped nothing yet; registering is no error then.
+// The rank has mapped nothing yet; registering is no error then.
 TEST(InPlaceFaults, ADeathBeforeMemoryIsMappedIsNamed) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   constexpr int kVictim = 2;
@@ -58,8 +58,8 @@ TEST(InPlaceFaults, ADeathBeforeMemoryIsMappedIsNamed) {
   ranks.check_expectations();
 }
 
-// It has said that it has registered memory, and stands still before it has seen that all have:
-// then their first calls wait for it, until it dies.
+// The rank has announced registered memory, and stops before it has seen that all have: the first
+// calls of the others wait for it, until it dies.
 TEST(InPlaceFaults, ADeathBeforeAllHaveAgreedIsNamed) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   constexpr int kVictim = 2;
@@ -85,12 +85,12 @@ TEST(InPlaceFaults, ADeathBeforeAllHaveAgreedIsNamed) {
   ranks.check_expectations();
 }
 
-// One rank never comes; abort ends the other one's kernels.
+// One rank never arrives; abort ends the other one's kernels.
 TEST(InPlaceFaults, AnAbortEndsSuchACall) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   RankProcesses ranks(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
     Registered buffer(seat), other(seat);
-    for (int i = 0; i < 30; ++i) {  // so that it is tried
+    for (int i = 0; i < 30; ++i) {  // so that the in-place path is tried
       ASSERT_TRUE(comes_to_be_in_place(seat, buffer));
       nap(0.01);
     }

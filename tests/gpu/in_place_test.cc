@@ -1,5 +1,5 @@
-// Collectives of processes with GPUs of their own on buffers that are registered, or come from
-// ncclMemAlloc: worked on in place, if those of all ranks are; right in any case.
+// Collectives of processes with their own GPUs on buffers that are registered, or come from
+// ncclMemAlloc: in place if the buffers of all ranks allow it; right in any case.
 #include "tests/gpu/registered.h"
 
 namespace rondo::test {
@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Places, InPlaceOf, testing::ValuesIn(kPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(InPlaceOf, SumsAreMadeInRegisteredMemory) {
-  // What cudaMalloc gave, one GPU of another process can map: CUDA IPC.
+  // Memory from cudaMalloc can be mapped by one GPU of another process: CUDA IPC.
   const bool shareable = GetParam().layout.processes[0].size() > 1;
   run_job(GetParam().layout, 200, [=](NcclRank& seat) {
     Registered buffer(seat, 12, true, shareable);
@@ -46,7 +46,7 @@ TEST(InPlace, SumsAreMadeInWeakMemory) {
   });
 }
 
-// Blocks by ncclMemAlloc, which nobody registers; in place and out of place, odd alignments.
+// Unregistered blocks from ncclMemAlloc; in place and out of place, odd alignments.
 TEST_P(InPlaceOf, EveryCollectiveIsRight) {
   run_job(GetParam().layout, 200, [](NcclRank& seat) {
     Registered buffer(seat, 0, true, true);
@@ -76,7 +76,7 @@ TEST_P(InPlaceOf, EveryCollectiveIsRight) {
   });
 }
 
-// Whatever a rank has registered, sums are right; in place, only what all have.
+// Sums are right whatever a rank has registered; they run in place only if all ranks have.
 TEST(InPlace, OneRankIsEnoughToDoItOtherwise) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   run_job(as_processes(3, Gpus::kOneEach), 200, [](NcclRank& seat) {
@@ -105,7 +105,7 @@ TEST(InPlace, PlacesMayDifferFromRankToRank) {
   });
 }
 
-// Calls lie on the streams while memory comes and goes; what comes again is mapped again.
+// Memory is made and freed while calls are on the streams; new memory is mapped again.
 TEST(InPlace, MemoryMayComeAndGo) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   run_job(as_processes(3, Gpus::kOneEach), 200, [](NcclRank& seat) {
@@ -120,14 +120,14 @@ TEST(InPlace, MemoryMayComeAndGo) {
       sum_numbers(seat, other);
       late.enter();
       EXPECT_TRUE(is_summed_in_place(seat, late));
-      Registered brief(seat);  // where the last one lay, perhaps
+      Registered brief(seat);  // perhaps at the address of the last one
       EXPECT_TRUE(is_summed_in_place(seat, brief));
       sums_well(seat, brief, i);
     }
   });
 }
 
-// One graph whose sum is in place and one whose is not, mixed with plain ones.
+// One graph with an in-place sum and one without, mixed with plain sums.
 TEST(InPlace, ReplaysMixWithPlainCalls) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   run_job(as_processes(3, Gpus::kOneEach), 200, [](NcclRank& seat) {
@@ -139,7 +139,7 @@ TEST(InPlace, ReplaysMixWithPlainCalls) {
       EXPECT_EQ(gpu_api()->end_capture(seat.stream, &graph), kGpuSuccess);
       return graph;
     };
-    void* const early = captured(all);  // before anything is tried
+    void* const early = captured(all);  // before any in-place attempt
     ASSERT_TRUE(comes_to_be_in_place(seat, all));
     void* const graphs[] = {captured(all), captured(some), early};
     const auto is_replayed_in_place = [&](Registered& buffer, void* graph) {

@@ -1,5 +1,5 @@
-// Ranks on GPUs of several hosts whose calls run as kernels, when something goes wrong: everybody
-// learns soon who did it, whatever kernel waits for whom.
+// Faults of ranks on GPUs of several hosts whose calls run as kernels: every rank soon gets the
+// name of the rank that caused it, whichever kernel waits for which rank.
 #include <signal.h>
 
 #include <thread>
@@ -9,7 +9,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine
+constexpr double kSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
 
 const NamedLayout kLayouts[] = {{"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
                                 {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}}};
@@ -45,7 +45,7 @@ TEST_P(InternodeFaults, DeathOfAnyRankIsReportedByName) {
   }
 }
 
-// All to all, until it fails.
+// All-to-all calls, until one fails.
 void exchange_until_error(NcclRank& seat, std::size_t bytes) {
   DeviceBuffer in(bytes, 0), out(bytes * static_cast<std::size_t>(seat.size), 0);
   in.put(Bytes(bytes), 0, seat.stream);
@@ -79,7 +79,7 @@ TEST_P(InternodeFaults, DeathOfAnyRankInMessagesIsReportedByName) {
   }
 }
 
-// Rank 0 waits for rank 1, and that for the last one, which dies before its first message.
+// Rank 0 waits for rank 1, which waits for the last one, which dies before its first message.
 TEST_P(InternodeFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
   const int victim = ranks() - 1;
   const auto body = [victim](NcclRank& seat) {
@@ -145,7 +145,7 @@ TEST_P(InternodeFaults, MismatchedCallsAreNamed) {
   processes.wait_exits(60);
 }
 
-// One makes a call that the hosts do, the others one that kernels do.
+// One rank makes a call that hosts run, the others one that kernels run.
 TEST_P(InternodeFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
   RankProcesses processes(job({{"RONDO_GPU_RELAY", "20000"}}), [](NcclRank& seat) {
     sum_until_error(seat, seat.rank == 1 ? 100 : 8000);
@@ -184,7 +184,7 @@ TEST_P(InternodeFaults, ReplaysOfOtherGraphsAreNamed) {
   processes.wait_exits(60);
 }
 
-// In the middle of a call for which one rank never comes.
+// During a call for which one rank never arrives.
 TEST_P(InternodeFaults, AbortEndsTheKernelsOfAll) {
   const auto body = [](NcclRank& seat) {
     if (seat.rank == seat.size - 1) {
@@ -246,7 +246,7 @@ TEST_P(InternodeFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
   processes.wait_exits(60);
 }
 
-// Also where other ranks tell rank 0 through it how they are, as the last one of four does.
+// Also if ranks report their state to rank 0 through the stopped one, as the last one of four does.
 TEST_P(InternodeFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
   const int victim = ranks() / 2;
   const auto body = [victim](NcclRank& seat) {
@@ -273,7 +273,7 @@ TEST_P(InternodeFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
   processes.wait_exits(60);
 }
 
-// After a fault the GPUs are as good as before: the next communicator works, without rank 1.
+// After a fault the GPUs remain usable: the next communicator works, without rank 1.
 TEST_P(InternodeFaults, LeaveTheGpusUsable) {
   const auto body = [](NcclRank& seat) {
     if (seat.rank == 1) {

@@ -1,4 +1,4 @@
-// What ranks on GPUs of several hosts agree on, and where the memory between them lies.
+// What ranks on GPUs of several hosts agree on, and where the memory between them is.
 #include "collectives/gpu/internode_plan.h"
 
 #include <gtest/gtest.h>
@@ -104,8 +104,8 @@ TEST(InternodePlan, IsExplained) {
             std::string::npos);
 }
 
-// Both sides of a connection between hosts have slots of their own; what is between others costs
-// this host nothing.
+// Both sides of a connection between hosts have their own slots; connections between other ranks
+// cost this host no memory.
 TEST(InternodePlan, LayoutsHoldOnlyWhatAHostNeeds) {
   const Internode found = agree_on_internode(internode_records({0, 0, 1, 1}, {0, 1, 2, 3}));
   const ConnectionLayout first(found.shape, found.near, {found.host_of, 0});

@@ -1,5 +1,5 @@
-// Ranks on GPUs of several hosts (processes of this machine that are told so by NCCL_HOSTID) whose
-// calls run as kernels, over connections that a net proxy carries from host to host.
+// Ranks on GPUs of several hosts (processes of this machine with different NCCL_HOSTID) whose calls
+// run as kernels, over connections that a network proxy forwards between hosts.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ const NamedLayout kInternodeLayouts[] = {
     {"taking_turns", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}},
 };
 
-// Everything that can runs as kernels; few channels and small slots, so that all go round often.
+// Runs as kernels wherever possible; few channels and small slots, so that all are reused often.
 Environment by_kernels(Environment more = {}) {
   more.emplace_back("RONDO_GPU_RELAY", "1");
   more.emplace_back("NCCL_BUFFSIZE", "4096");
@@ -70,8 +70,8 @@ TEST_P(Internode, TakesRingsAndTrees) {
         {{"NCCL_ALGO", algorithm}});
 }
 
-// x += the sum of all ranks' x, by graphs and plain calls on two streams, of calls that kernels do
-// and of calls that the hosts do.
+// x += the sum of all ranks' x, by graphs and plain calls on two streams, with calls that kernels
+// run and calls that hosts run.
 TEST_P(Internode, ReplaysGraphsAmongPlainCalls) {
   run(
       [](NcclRank& seat) {
@@ -134,7 +134,7 @@ TEST(InternodeCalls, TakeEveryTypeAndOperation) {
   });
 }
 
-// Fibers, streams and queues in other orders.
+// Other orders of fibers, streams and queues.
 TEST(InternodeCalls, EqualTheReferenceForOtherSeeds) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   for (int seed = 1; seed <= 12; ++seed)
@@ -148,7 +148,7 @@ TEST(InternodeCalls, EqualTheReferenceForOtherSeeds) {
             });
 }
 
-// The first kernel that is launched loses its GPU: so we see who launches any.
+// The first kernel launched loses its GPU, which shows which ranks launch one.
 TEST(InternodeCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   struct Row {
@@ -210,8 +210,7 @@ int lines_with(const std::string& path, std::string_view text) {
 }
 
 // A rank that spans hosts has one thread (its proxy) and two networks (the links of its host
-// engine, the slots of its kernels); one listener more is where its children meet. It joins one
-// session.
+// engine, the slots of its kernels); one more listener is for its children. It joins one session.
 TEST(InternodeAlone, ARankHasOneThreadTwoNetworksAndOneBootstrap) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const std::string log = testing::TempDir() + "rondo_internode_census.%p.log";

@@ -1,4 +1,4 @@
-// Two communicators over the same GPUs, used in opposite order: by threads where there is room for
+// Two communicators on the same GPUs, used in opposite order: by threads if there is room for only
 // one kernel at a time (NCCL_LAUNCH_ORDER_IMPLICIT), and by processes.
 #include <barrier>
 #include <thread>
@@ -92,8 +92,8 @@ TEST(LaunchOrder, LetsTwoThreadsUseTwoCommunicatorsWhereOneKernelFits) {
   });
 }
 
-// Processes with a GPU each that use two communicators in opposite order: the kernels of both run
-// at once, also where a driver runs one cooperative kernel at a time.
+// Processes with one GPU each use two communicators in opposite order: the kernels of both run at
+// once, even if a driver runs only one cooperative kernel at a time.
 TEST(LaunchOrder, MayDifferBetweenGpusOfOneCooperativeKernelAtATime) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Layout two = as_processes(

@@ -1,4 +1,4 @@
-// Questions between processes for memory, and answers that come too late: here the processes are
+// Requests for memory between processes, and replies that arrive too late; here the processes are
 // threads of this one.
 #include "collectives/gpu/memory_exchange.h"
 
@@ -34,7 +34,7 @@ class MemoryExchanges : public testing::Test {
       processes.push_back(std::make_unique<MemoryExchange>(*segment, p, std::vector<int>{0, 1, 2},
                                                            std::move(sockets[p])));
   }
-  // What process 0 is told by another one that answers `address`, unless it only sleeps.
+  // Reply that process 0 gets from another one that answers `address`, or does not answer.
   auto ask(int process, std::uint64_t address, bool answers = true) {
     std::thread other([&] {
       if (answers) answer(process, address);

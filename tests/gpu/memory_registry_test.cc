@@ -1,4 +1,4 @@
-// Memory of a GPU that one process exports and another imports.
+// GPU memory that one process exports and another imports.
 #include "transport/memory/memory_registry.h"
 
 #include <sys/socket.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kBytes = 1 << 20;
 
-// The plain part goes by one socket pair, files by another, which exist before processes do.
+// Plain data goes through one socket pair, files through another; both exist before the fork.
 struct Channel {
   Channel() {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, plain), 0);
@@ -62,7 +62,7 @@ TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
     auto anew = channel.take(), other = channel.take();
     ASSERT_TRUE(anew.ok() && other.ok());
     EXPECT_NE(anew->get(), other->get());
-    // What is in no registry has no number by which it could be known again.
+    // Memory that is in no registry has no number by which it could be recognized.
     const auto unknown = channel.take();
     ASSERT_TRUE(unknown.ok()) << unknown.error().text;
     EXPECT_EQ(unknown->use_count(), 1);
@@ -73,7 +73,7 @@ TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
   });
 }
 
-// What is told of memory without a question, from its begin to its told end.
+// Properties of memory known without a query, from its beginning to its announced end.
 TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
   run_job(as_processes(1, Gpus::kOne), [](NcclRank&) {
     gpu::MemoryRegistry& all = gpu::memory_registry();

@@ -1,4 +1,4 @@
-// Messages between ranks of one process, each of which captures its part into a graph of its own.
+// Messages between ranks of one process, each of which captures its part into its own graph.
 #include <chrono>
 #include <thread>
 
@@ -11,8 +11,8 @@ namespace {
 constexpr int kMessageRanks = 3;
 constexpr int kMessageRounds = 4;
 
-// Every rank sends to both neighbours and receives from both: `bytes` to the next, half of that to
-// the one before.
+// Every rank sends to both neighbours and receives from both: `bytes` to the next one, half of that
+// to the previous one.
 class MessageGraphs : public testing::TestWithParam<std::size_t> {
  protected:
   MessageGraphs() : ranks(places()) {
@@ -83,7 +83,7 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
 
   static void wait_a_little(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
 
-  // In another order every time, with plain messages between; what one rank sends comes late.
+  // In another order every time, with plain messages between; one rank's sends are late.
   void replay() {
     for (int round = 0; round < kMessageRounds; ++round) {
       fill(round);
@@ -148,7 +148,7 @@ TEST_P(MessageGraphs, MeetWhereEveryRankIsAThread) {
   replay();
 }
 
-// Two ranks, of which the first sends to the second, each in its own graph.
+// Two ranks; the first sends to the second, each in its own graph.
 class MessageGraphsOf : public testing::Test {
  protected:
   void capture(const std::vector<int>& devices) {
@@ -183,7 +183,7 @@ TEST_F(MessageGraphsOf, RanksThatShareAGpuAreRefused) {
   capture({0, 0});
   EXPECT_EQ(result, ncclInvalidUsage);
   const std::string text = ncclGetLastError(nullptr);
-  EXPECT_NE(text.find("have a GPU each"), std::string::npos) << text;
+  EXPECT_NE(text.find("with a GPU each"), std::string::npos) << text;
   for (const ncclComm_t comm : comms) NCCL_OK(ncclCommAbort(comm));
 }
 

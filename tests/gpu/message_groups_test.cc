@@ -1,6 +1,6 @@
-// Groups of messages between processes with GPUs of their own, each of which is a kernel a device:
-// random ones, of any size and alignment, many a pair and to oneself; plain, captured and replayed;
-// collectives of counts that differ, which are such groups.
+// Groups of messages between processes with their own GPUs, each group one kernel per device:
+// random ones, of any size and alignment, several per pair and to the rank itself; plain, captured
+// and replayed; collectives with unequal counts, which are such groups.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -40,7 +40,7 @@ struct Message {
   std::size_t bytes, shift_in, shift_out;
 };
 
-// All ranks draw the same ones. most: of a message, in bytes; one in a while is much larger.
+// All ranks generate the same ones. most: max. bytes of a message; a few are much larger.
 std::vector<Message> random_group(Random& random, int ranks, std::size_t number, std::size_t most) {
   const auto rank = [&] { return static_cast<int>(random.below(static_cast<unsigned>(ranks))); };
   std::vector<Message> messages;
@@ -122,8 +122,8 @@ class MessageGroups : public testing::TestWithParam<std::tuple<NamedLayout, cons
     all.emplace_back("RONDO_SIMT", std::get<const char*>(GetParam()));
     return std::get<NamedLayout>(GetParam()).layout.under(all);
   }
-  // Threads on one GPU: what one of them has enqueued may stand in a hardware queue before what
-  // another one's peers wait for.
+  // Threads on one GPU: in a hardware queue, work of one may be before work for which the peers of
+  // another wait.
   static bool shares_gpus() {
     const auto& processes = std::get<NamedLayout>(GetParam()).layout.processes;
     return std::any_of(processes.begin(), processes.end(), [](const std::vector<int>& devices) {
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, MessageGroups,
                                           testing::Values("p2p=all", "p2p=none,mode=weak")),
                          name_of);
 
-// Through slots that hold little of them.
+// With slots that hold only small parts of them.
 TEST_P(MessageGroups, ArriveWhole) {
   const TestSeed drawn;
   const unsigned seed = drawn.value;
@@ -172,8 +172,8 @@ TEST_P(MessageGroups, ArriveWhole) {
   });
 }
 
-// A captured group, replayed and mixed with plain ones on the same pairs. Every rank has a graph of
-// its own, so what ranks of one process give each other is not in them.
+// A captured group, replayed and mixed with plain ones on the same pairs. Every rank has its own
+// graph, so messages between ranks of one process are left out of it.
 TEST_P(MessageGroups, AreReplayedAmongOthers) {
   const TestSeed drawn;
   const unsigned seed = drawn.value;
@@ -188,7 +188,7 @@ TEST_P(MessageGroups, AreReplayedAmongOthers) {
     });
     Group held(seat, std::move(in_graph));
     Group plain(seat, random_group(random, seat.size, 2 * seat.size, 3000));
-    // Allocating may wait for kernels of other threads, which wait for what comes here.
+    // Allocating may wait for kernels of other threads, which wait for the next calls here.
     ASSERT_TRUE(seat.board.meet());
     void* graph = nullptr;
     GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
@@ -236,7 +236,7 @@ TEST_P(MessageGroups, MixWithCollectivesThatAreMessages) {
   });
 }
 
-// What rank `from` has for `to`.
+// Elements that rank `from` sends to `to`.
 std::size_t count_between(int from, int to) {
   return static_cast<std::size_t>((from * 7 + to * 3) % 5) * 331;
 }
@@ -276,7 +276,7 @@ TEST_P(MessageGroups, MakeAllToAllsOfCountsThatDiffer) {
 
 class MessageGroupsOn : public testing::TestWithParam<Environment> {
  protected:
-  // Ranks with a GPU each, on one host or a host each.
+  // Ranks with a GPU each, on one host or each on its own host.
   static Layout layout(int ranks, const Environment& more = {}) {
     Layout made = as_processes(ranks, Gpus::kOneEach, GetParam()).under(more);
     if (is_on_hosts()) made.hosts = {"a", "b", "c"};
@@ -296,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(Edges, MessageGroupsOn,
                            return std::string(info.index == 0 ? "P2P" : "host");
                          });
 
-// Several MiB, split among the channels of a pair; and more messages than a launch has room for.
+// Several MiB, split among the channels of a pair; and more messages than one launch can hold.
 TEST_P(MessageGroupsOn, MayBeLargeOrMany) {
   run_job(layout(2), 300, [](NcclRank& seat) {
     Group large(seat, {{0, 1, 3'000'001, 0, 3}, {1, 0, 2'500'000, 16, 0}, {0, 1, 40'000, 0, 0}});
@@ -312,7 +312,7 @@ TEST_P(MessageGroupsOn, MayBeLargeOrMany) {
   });
 }
 
-// One CTA sends and receives in turns.
+// One CTA sends and receives in turn.
 TEST_P(MessageGroupsOn, MoveOnOneCta) {
   run_job(layout(3, {{"NCCL_MAX_CTAS", "1"}, {"RONDO_GPU_STAGING", "64K"}}), 300,
           [](NcclRank& seat) {
@@ -326,7 +326,7 @@ TEST_P(MessageGroupsOn, MoveOnOneCta) {
           });
 }
 
-// Some sent before anybody receives, or received before anybody sends, one by one.
+// Single messages, some sent before the receive is posted, some received before the send.
 TEST_P(MessageGroupsOn, MayBeSingleMessagesInEitherOrder) {
   run_job(layout(3, {{"RONDO_GPU_STAGING", "64K"}}), 300, [](NcclRank& seat) {
     for (const int first : {0, 1, 2})
@@ -344,7 +344,7 @@ TEST_P(MessageGroupsOn, MayBeSingleMessagesInEitherOrder) {
   });
 }
 
-// Rank 0's messages with the other rank of its host end though those with another host cannot yet.
+// Rank 0's messages to the other rank of its host finish while those to another host cannot yet.
 TEST(MessageGroupsOfHosts, DoNotKeepBackThoseWithinAHost) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   const Layout layout{

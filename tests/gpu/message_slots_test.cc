@@ -1,5 +1,5 @@
-// Where messages between processes with GPUs lie on their way: with the receiver, made when they
-// are needed, and nobody else has a part in them.
+// Slots of messages between processes with GPUs: they are the receiver's, made on demand, and no
+// third rank takes part.
 #include <signal.h>
 
 #include "tests/gpu/process_bodies.h"
@@ -7,13 +7,13 @@
 namespace rondo::test {
 namespace {
 
-constexpr std::uint64_t kStaging = 1 << 20;  // of a rank, for messages of all others
+constexpr std::uint64_t kStaging = 1 << 20;  // per rank, for messages from all others
 
 struct Place {
   const char* name;
   Gpus gpus;
   Environment environment;
-  bool on_hosts = false;  // two, in turns
+  bool on_hosts = false;  // two, in turn
 };
 
 class MessageSlotsOf : public testing::TestWithParam<Place> {
@@ -60,7 +60,7 @@ TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
   run_job(layout(4), 120, [](NcclRank& seat) {
     std::uint64_t before = 0, after = 0;
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
-    if (seat.rank == 3) seat.board.flag = 1;  // the sender's question makes them
+    if (seat.rank == 3) seat.board.flag = 1;  // the sender's request makes them
     if (seat.rank == 1) {
       ASSERT_TRUE(seat.wait_flag(1, 60));
       send_to(seat, 3);
@@ -75,7 +75,7 @@ TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
   });
 }
 
-// Sends do not wait for receivers, and everybody asks everybody for slots at once.
+// Sends do not wait for receivers, and all ranks request slots from each other at once.
 TEST_P(MessageSlotsOf, AreAskedForCrosswise) {
   run_job(layout(4), 120, [](NcclRank& seat) {
     for (int step = 1; step < 4; ++step) {
@@ -89,7 +89,7 @@ TEST_P(MessageSlotsOf, AreAskedForCrosswise) {
   });
 }
 
-// What is sent outlives its sender.
+// A message survives its sender.
 TEST_P(MessageSlotsOf, NeedNoThirdRank) {
   RankProcesses ranks(layout(3), [](NcclRank& seat) {
     seat.mark(1);

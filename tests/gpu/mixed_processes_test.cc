@@ -1,5 +1,5 @@
-// Ranks in several processes that share GPUs, while the communicator has several GPUs: every
-// collective and messages, with P2P between all of them, between some and between none.
+// Ranks in several processes that share GPUs, in a communicator with several GPUs: every collective
+// and messages, with P2P between all of them, between some and between none.
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -56,7 +56,7 @@ TEST_P(Mixed, PassesMessagesRoundARing) {
   run_job(layout(), 240, [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001, 40'000}); });
 }
 
-// Four processes on two GPUs, in turns.
+// Four processes on two GPUs, in turn.
 class MixedCalls : public testing::TestWithParam<MixedMachine> {
  protected:
   static Layout layout() {

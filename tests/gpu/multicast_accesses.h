@@ -1,4 +1,4 @@
-// How often kernels of this process have touched multicast memory; a real GPU does not say.
+// Number of accesses by this process's kernels to multicast memory; a real GPU does not report it.
 #pragma once
 
 #include <cstdint>

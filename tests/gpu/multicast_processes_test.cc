@@ -1,5 +1,5 @@
 // Multicast memory (NVLS) between processes of a host: against the reference, replayed, suspended,
-// and left alone by all where one rank cannot.
+// and used by no rank if one rank cannot.
 #include "tests/gpu/multicast_accesses.h"
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
@@ -12,10 +12,10 @@ namespace rondo::test {
 namespace {
 
 const Environment kAsked{{"NCCL_NVLS_ENABLE", "1"}};
-// So that all else of a communicator is less than its multicast memory.
+// The rest of a communicator then takes less than its multicast memory.
 const Environment kFewCtas{{"NCCL_NVLS_ENABLE", "1"}, {"NCCL_MAX_CTAS", "2"}};
 constexpr std::uint64_t kMulticastStaging = 12 << 20;
-// A CTA's part is more than its slots hold.
+// A CTA's part is larger than its slots.
 const Environment kOneCta{{"NCCL_NVLS_ENABLE", "1"}, {"NCCL_MAX_CTAS", "1"}};
 constexpr Collective kServed[] = {Collective::kAllReduce, Collective::kReduceScatter,
                                   Collective::kAllGather};
@@ -31,7 +31,7 @@ bool has_switch() {
   return can != 0;
 }
 
-// What `body` does goes through multicast memory on this rank, or does not.
+// Checks that `body` uses multicast memory on this rank, or does not.
 template <class Body>
 void expect_uses(bool uses, const Body& body) {
   const std::uint64_t before = multicast_accesses();
@@ -70,7 +70,7 @@ TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {
         for (const std::size_t count : {1, 77, 3'001, 20'000}) {
           ++seed;
           const Case c{collective, type, RedOp::kSum, seat.size, 0, count, seed};
-          // Of one element some ranks have no share to add.
+          // With one element, some ranks have nothing to add.
           expect_uses(
               count > 1 || collective != Collective::kAllReduce || seat.rank + 1 == seat.size, [&] {
                 run_case(seat, c,
@@ -78,7 +78,7 @@ TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {
               });
           if (testing::Test::HasFailure()) return;
         }
-    // What a switch cannot goes other ways, between those.
+    // Between those, calls that a switch cannot do use other paths.
     expect_uses(false, [&] {
       run_case(seat,
                {Collective::kAllReduce, DataType::kFloat32, RedOp::kMax, seat.size, 0, 100, 9}, {});
@@ -89,7 +89,7 @@ TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {
   });
 }
 
-// Sums in place of a captured call: x becomes the ranks' sum in every replay.
+// In-place sums of a captured call: x becomes the ranks' sum in every replay.
 class Graph {
  public:
   explicit Graph(NcclRank& seat) : seat_(seat), buffer_(kCount * sizeof(float), 0) {
@@ -187,13 +187,13 @@ TEST(MulticastProcesses, SumsOfReproducibleCommunicatorsGoOtherWays) {
 
 #ifdef RONDO_SIMT
 
-constexpr const char* kWithout = "calls do without multicast memory";
+constexpr const char* kWithout = "calls run without multicast memory";
 
 struct Refused {
   const char* name;
   int rank;
   const char* call;
-  std::uint64_t allowed;  // for connections, which come before
+  std::uint64_t allowed;  // for connections, which are made earlier
   const char* says;
 };
 void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }

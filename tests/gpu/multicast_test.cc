@@ -1,5 +1,5 @@
-// Calls through multicast memory (NVLS), asked for by NCCL_ALGO or NCCL_NVLS_ENABLE: against the
-// reference, replayed, and left to other ways where the devices have none.
+// Calls through multicast memory (NVLS), requested by NCCL_ALGO or NCCL_NVLS_ENABLE: against the
+// reference, replayed, and done by other paths if the devices do not support it.
 #include <cstdlib>
 #include <string>
 
@@ -37,7 +37,7 @@ class MulticastCalls : public testing::Test {
     unsetenv("NCCL_NVLS_ENABLE");
     unsetenv("NCCL_ALGO");
   }
-  // Whether a call of one communicator, made now, went through multicast memory.
+  // True if a call of a new communicator used multicast memory.
   static bool uses_it(DataType type, RedOp op) {
     DeviceRanks ranks(one_a_device(2));
     const std::uint64_t before = multicast_accesses();
@@ -64,7 +64,7 @@ TEST_F(MulticastCalls, EqualTheReferenceForOddSizesAndAlignments) {
   }
 }
 
-// A CTA's part is more than its slots hold.
+// A CTA's part is larger than its slots.
 TEST_F(MulticastCalls, GoRoundManyTimesMoreThanThereAreSlots) {
   setenv("NCCL_MAX_CTAS", "1", 1);
   DeviceRanks ranks(one_a_device(2));

@@ -1,5 +1,5 @@
 // Symmetric windows that are bound to multicast memory (NVLS): the switch works on buffers in them,
-// without staging, and on staging where they cannot be bound.
+// without staging, and on staging if they cannot be bound.
 #include "tests/gpu/multicast_accesses.h"
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
@@ -29,7 +29,7 @@ class MulticastWindowsOf : public testing::TestWithParam<NamedLayout> {
 INSTANTIATE_TEST_SUITE_P(Places, MulticastWindowsOf, testing::ValuesIn(kWindowPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A window of two halves of `elements` floats, or one that is both; `shift` bytes off alignment.
+// A window of two halves of `elements` floats, or of one that is both; `shift` bytes off alignment.
 class FloatWindow {
  public:
   FloatWindow(NcclRank& seat, std::size_t elements, bool in_place, std::size_t shift = 0)
@@ -45,7 +45,7 @@ class FloatWindow {
   }
   ~FloatWindow() {
     EXPECT_EQ(gpu_api()->synchronize_stream(seat_.stream), kGpuSuccess);
-    EXPECT_TRUE(seat_.board.meet());  // no rank's calls use it any more
+    EXPECT_TRUE(seat_.board.meet());  // no rank's calls still use it
     EXPECT_EQ(ncclCommWindowDeregister(seat_.comm, window_), ncclSuccess);
   }
   FloatWindow(const FloatWindow&) = delete;
@@ -60,7 +60,7 @@ class FloatWindow {
     for (int r = 0; r < seat_.size; ++r) all += value(r, i, round);
     return all;
   }
-  // From element `first` on; all others are guards.
+  // Writes from element `first` on; all other elements are guards.
   void fill(int round, std::size_t first, std::size_t count) {
     Bytes content(count * sizeof(float));
     for (std::size_t i = 0; i < count; ++i) {
@@ -144,8 +144,8 @@ TEST_P(MulticastWindowsOf, MayBeReplayed) {
 
 #ifdef RONDO_SIMT
 
-// Of five floats two ranks add a vector each in staging; in windows there is one, which the last
-// rank adds, and one that it adds without storing it by multimem.
+// Five floats. In staging, each of two ranks adds one vector. In windows, the last rank adds the
+// only vector, and one element that it does not store by multimem.
 constexpr std::size_t kFive = 5;
 std::uint64_t accesses_of_five(NcclRank& seat, FloatWindow& window) {
   const std::uint64_t before = multicast_accesses();
@@ -172,7 +172,7 @@ TEST(MulticastWindows, WorkAsBeforeWhereARankCannotBindThem) {
       if (seat.rank == 1) simt::refuse_call(call);
       FloatWindow window(seat, kFive, false);
       std::string line;
-      EXPECT_EQ(logs.count(seat.rank, "a window goes without multicast memory", &line), 1);
+      EXPECT_EQ(logs.count(seat.rank, "a window has no multicast memory", &line), 1);
       EXPECT_NE(line.find("since rank 1 could not join"), std::string::npos) << line;
       EXPECT_EQ(accesses_of_five(seat, window), 2u);
       run_in_window(seat, 1'000, true, 0);
@@ -180,7 +180,7 @@ TEST(MulticastWindows, WorkAsBeforeWhereARankCannotBindThem) {
   }
 }
 
-// One rank's buffer is in no window: all ranks get an error that says so, and none hangs.
+// One rank's buffer is in no window: all ranks get an error that names the reason, and none hangs.
 TEST(MulticastWindows, AreForAllRanksOrForNone) {
   RankProcesses ranks(as_processes(2, Gpus::kOneEach, kWindowsAsked), [](NcclRank& seat) {
     constexpr std::size_t kCount = 10'000;

@@ -7,7 +7,7 @@
 namespace rondo::test {
 namespace {
 
-// A wait takes as many signals as it asks for, whenever they come.
+// A wait consumes as many signals as it requests, whenever they arrive.
 void count_signals(const Member& me) {
   PutExchange all(me, 8);
   const int left = (me.rank + me.size - 1) % me.size, right = (me.rank + 1) % me.size;
@@ -60,7 +60,7 @@ TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
                 std::string::npos)
           << ncclGetLastError(seat.comm);
     }
-    // One rank's mistake is an error of all, who are told whose it is.
+    // One rank's mistake is an error on all ranks, which names that rank.
     DeviceBuffer on_device(16, 0);
     int on_host = 0;
     void* const memory = seat.rank == 0 ? static_cast<void*>(on_device.data()) : &on_host;
@@ -73,7 +73,7 @@ TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
   });
 }
 
-// Signals pass between hosts, and between GPUs that do not reach each other; puts do not.
+// Signals work between hosts, and between GPUs without peer access; puts do not.
 void signal_and_be_refused(NcclRank& seat, const std::string& reason) {
   PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
   all.tell_all();
@@ -112,7 +112,7 @@ TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
     NCCL_OK(ncclWaitSignal(1, &never, seat.comm, static_cast<cudaStream_t>(seat.stream)));
     nap(0.1);
     EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
-    // A rank that revokes ends the other's wait, too: not before both have looked.
+    // A rank that revokes also ends the other's wait; but not before both have checked.
     seat.mark(1);
     const auto& other = seat.board.seats[1 - seat.rank].stage;
     for (int i = 0; i < 3000 && other.load() < 1; ++i) nap(0.01);
@@ -121,7 +121,7 @@ TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
   });
 }
 
-// Of whom a signal is awaited.
+// The sender of an awaited signal dies.
 TEST(DeviceSignals, DeathOfTheirSenderIsReported) {
   const auto body = [](NcclRank& seat) {
     PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);

@@ -1,5 +1,5 @@
-// Buffers in memory that only its own device may touch, although the devices reach each other: what
-// PyTorch's expandable segments and pools of cudaMallocAsync are unless somebody opens them.
+// Buffers in memory that only its own device can access, although the devices have peer access: as
+// in PyTorch's expandable segments and pools of cudaMallocAsync, unless the program grants access.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kAccessRanks = 3;
 
-// Memory mapped by address; `users`: who may touch it.
+// Memory mapped by address; `users`: devices with access.
 class MappedBuffer {
  public:
   MappedBuffer(std::size_t bytes, int owner, const std::vector<int>& users) {
@@ -105,7 +105,7 @@ class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
     for (int r = 0; kind() == Kind::kOpenedPool && r < kAccessRanks; ++r)
       for (int other = 0; other < kAccessRanks; ++other)
         if (other != r) GPU_OK(gpu_api()->pool_allow(r, other, false));
-    in.clear(), out.clear();  // on streams that are still there
+    in.clear(), out.clear();  // on streams that still exist
   }
   static Kind kind() { return std::get<0>(GetParam()); }
   static std::size_t count() { return std::get<1>(GetParam()); }
@@ -115,7 +115,7 @@ class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
     for (int r = 0; r < kAccessRanks; ++r) NCCL_OK(call(r, (*ranks)[r].comm, (*ranks)[r].stream));
     NCCL_OK(ncclGroupEnd());
   }
-  // want(rank, i): of the first elements of what the rank received.
+  // want(rank, i): expected first elements of what the rank received.
   template <class Want>
   void check(std::size_t elements, const Want& want) {
     for (int r = 0; r < kAccessRanks; ++r) {
@@ -165,7 +165,7 @@ TEST_P(OwnAccess, NoKernelOfAnotherDeviceTouchesIt) {
   check(n, [](int r, std::size_t i) { return value_of((r + kAccessRanks - 1) % kAccessRanks, i); });
 }
 
-// As programs with such a pool do: the host waits for nothing between allocation and free.
+// As in programs with such a pool: the host does not wait between allocation and free.
 TEST_P(OwnAccess, APoolsMemoryLivesFromAllocationToFreeInTheStreamsOrder) {
   if (kind() == Kind::kMapped) GTEST_SKIP() << "mapped by the host, not by a stream";
   const std::size_t bytes = count() * sizeof(int);

@@ -1,6 +1,6 @@
-// Each run of tests on the emulated GPU has an emulated machine to itself, which its ranks share by
-// inheriting the variable: kernels of one test that wait for each other would else be seen to keep
-// the devices from another test, that runs beside it.
+// Each test run on the emulated GPU has its own emulated machine, which its ranks share by
+// inheriting the variable. Otherwise kernels of one test that wait for each other would be reported
+// for blocking another test that runs at the same time.
 #include <fmt/core.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes a bundle of programs for machines with a GPU and no compiler or libraries of ours:
-# build/gpu-pack.tar.gz, of the preset cuda-90 (sm_90 alone). All but glibc is linked into them, so
-# that nothing of it meets PyTorch's libstdc++ or libcrypto; fails where one needs anything else.
+# Makes a bundle of programs for machines with a GPU and without a compiler or our libraries:
+# build/gpu-pack.tar.gz, from the preset cuda-90 (sm_90 only). Everything but glibc is linked
+# statically, to avoid conflicts with PyTorch's libstdc++ or libcrypto; fails if a program needs
+# anything else.
 #   bash tests/gpu/pack.sh
 #   there: tar xf gpu-pack.tar.gz && bash gpu-pack/check.sh --packed A
 set -euo pipefail
@@ -30,7 +31,7 @@ cp tests/gpu/check.sh tests/gpu/torch_check.py bench/beside/beside.py $pack
 find $pack -name __pycache__ -exec rm -r {} +
 git describe --always --dirty --abbrev=12 >$pack/commit 2>/dev/null || rm -f $pack/commit
 
-# What glibc and this bundle have; the driver is opened by name.
+# Libraries that glibc and this bundle provide; the driver is opened by name.
 theirs='libc libm libdl librt libpthread ld-linux-x86-64 ld-linux-aarch64'
 wrong=0
 for file in $pack/bin/* $pack/lib/*; do

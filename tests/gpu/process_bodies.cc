@@ -157,7 +157,7 @@ std::int64_t number_at(const DeviceBuffer& buffer, std::size_t i) {
   return got;
 }
 
-// A capture on the rank's stream and one more, forked at its beginning and joined at its end.
+// A capture on the rank's stream and another one, forked at its beginning and joined at its end.
 class TwoStreams {
  public:
   explicit TwoStreams(NcclRank& seat) : first(seat.stream) {
@@ -178,7 +178,7 @@ class TwoStreams {
     GPU_OK(gpu_api()->record_event(fork_, first, GpuEventUse::kPlain));
     GPU_OK(gpu_api()->stream_wait_event(second, fork_, GpuEventUse::kPlain));
   }
-  // What comes next on the first stream begins later than what is next on the second.
+  // Delays the next work on the first stream until after the next work on the second.
   void hold_up_first() const {
     GPU_OK(gpu_api()->launch_host(
         first, [](void*) { nap(0.03); }, nullptr));
@@ -218,7 +218,7 @@ void replay_a_capture_of_two_streams(NcclRank& seat) {
   }
 }
 
-// Only one rank's first stream is held up: were its messages out of order, the other's were not.
+// Only one rank's first stream is delayed: messages out of order would not match the other's.
 void replay_messages_of_two_streams(NcclRank& seat) {
   constexpr std::size_t kBytes = 50'000;  // several pieces
   const int peer = 1 - seat.rank;
@@ -300,7 +300,7 @@ void reduce_every_type_and_operation(NcclRank& seat, const std::vector<Collectiv
                                      unsigned seed) {
   for (int op = 0; op < kRedOps; ++op)
     for (int t = 0; t < kDataTypes; ++t) {
-      // Integers wrap in any order; of the floats only what rounds nothing.
+      // Integers wrap the same way in any order; floats use only operations that do not round.
       const auto o = static_cast<RedOp>(op);
       const auto type = static_cast<DataType>(t);
       if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;

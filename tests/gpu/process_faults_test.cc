@@ -1,6 +1,5 @@
-// Ranks that are processes on one GPU, or each on its own, when something goes wrong: mismatches,
-// deaths, aborts, deadlines. Every time the others learn who did it, soon, and the GPUs remain
-// usable.
+// Faults of ranks that are processes, on one GPU or each on its own: mismatches, deaths, aborts,
+// timeouts. The others soon get the name of the rank that caused it; the GPUs remain usable.
 #include <signal.h>
 
 #include <atomic>
@@ -11,9 +10,9 @@
 namespace rondo::test {
 namespace {
 
-// Where the ranks are: all on one GPU, or each on its own, where small calls go by LL push or along
-// a ring, share direct kernels, or go through multicast memory; with and without P2P between them;
-// or in turns on two.
+// Where the ranks are: all on one GPU; or each on its own, where small calls use LL push or a ring,
+// share direct kernels, or use multicast memory, with and without P2P between them; or in turn on
+// two.
 enum class Where {
   kOneGpu,
   kOwnGpus,
@@ -51,9 +50,9 @@ class OnGpus : public testing::TestWithParam<Parameter> {
   }
 };
 
-constexpr double kSoon = 10;  // the promise is 2 s; the rest is for a busy machine
+constexpr double kSoon = 10;  // 2 s are promised; the rest is slack for a busy machine
 
-// A rank's stream of all-reduces on some memory.
+// A rank's series of all-reduces on some memory.
 class Sums {
  public:
   explicit Sums(NcclRank& seat, std::size_t count = 1000)
@@ -72,7 +71,7 @@ class Sums {
     EXPECT_EQ(ncclCommGetAsyncError(seat_.comm, &seen), ncclSuccess);
     return seen;
   }
-  // Calls until an error comes; its text.
+  // Makes calls until an error occurs; returns its text.
   std::string until_error(ncclResult_t* result) {
     while ((*result = call_and_wait()) == ncclSuccess) {
     }
@@ -90,7 +89,7 @@ void report(NcclRank& seat, ncclResult_t result, const std::string& text) {
   seat.report(Error{static_cast<StatusCode>(result), text});
 }
 
-// Waits for the fault of what lies on the rank's stream, and ends the communicator.
+// Waits for the fault of the work on the rank's stream, and ends the communicator.
 void report_fault_and_abort(NcclRank& seat) {
   ncclResult_t result = ncclSuccess;
   while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
@@ -154,7 +153,7 @@ TEST_P(ProcessFaults, DeathOfASenderIsReported) {
     seat.mark(1);
     if (seat.rank == 0) nap(60);
     DeviceBuffer buffer(100, 0);
-    // Where this process was held up, the call itself may find the sender dead.
+    // If this process was delayed, the call itself may find the sender dead.
     auto result = ncclRecv(buffer.data(), 100, ncclUint8, 0, seat.comm, seat.stream);
     if (result == ncclSuccess) {
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
@@ -185,7 +184,7 @@ TEST_P(ProcessFaults, AnEndAfterTheLastCallHarmsNobody) {
   });
 }
 
-// The host's meetings of ranks on GPUs: a rank that died, one that destroyed its communicator.
+// Ranks on GPUs synchronise through the host: one rank died, or has destroyed its communicator.
 TEST_P(ProcessFaults, WhoeverIsGoneFromASplitIsNamed) {
   for (const bool dies : {true, false}) {
     RankProcesses ranks(job(3), [dies](NcclRank& seat) {
@@ -231,7 +230,7 @@ TEST_P(ProcessFaults, MeetingsThatDifferAreNamed) {
 TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
   RankProcesses ranks(job(3), [](NcclRank& seat) {
     Sums alike(seat), own(seat, seat.rank == 0 ? 400 : 800);
-    // Others may be in the wrong call before this one looks for faults.
+    // Others may be in the wrong call before this one checks for faults.
     NCCL_OK(alike.call());
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     ncclResult_t result;
@@ -273,8 +272,8 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
   ranks.check_expectations();
 }
 
-// Broadcasts of which each rank takes itself for the root: they wait for nobody and are soon over,
-// and what follows is equal.
+// Broadcasts in which each rank takes itself for the root wait for no rank and end soon, and the
+// next calls match.
 TEST_P(ProcessFaults, MismatchedReplaysAreNamedHoweverShort) {
   RankProcesses ranks(job(2), [](NcclRank& seat) {
     Sums sums(seat);
@@ -302,7 +301,8 @@ class ProcessAbort : public OnGpus<std::tuple<int, Where>> {
   Where where() const override { return std::get<Where>(GetParam()); }
 };
 
-// The other rank never comes; abort ends this one's stream, and says who to the other.
+// The other rank never arrives; abort ends this one's stream, and reports to the other which rank
+// aborted.
 TEST_P(ProcessAbort, EndsStreamsThatWait) {
   const int caller = std::get<int>(GetParam());
   RankProcesses ranks(job(3), [=](NcclRank& seat) {
@@ -314,7 +314,7 @@ TEST_P(ProcessAbort, EndsStreamsThatWait) {
       seat.comm = nullptr;
       return;
     }
-    Sums sums(seat, 100);  // few threads: emulated ones take seconds to look at an abort
+    Sums sums(seat, 100);  // few threads: emulated ones take seconds to see an abort
     for (int i = 0; i < 5; ++i) NCCL_OK(sums.call());
     nap(0.1);
     EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
@@ -336,8 +336,8 @@ TEST_P(ProcessAbort, EndsStreamsThatWait) {
 INSTANTIATE_TEST_SUITE_P(Callers, ProcessAbort,
                          testing::Combine(testing::Values(0, 1), testing::ValuesIn(kFaultPlaces)));
 
-// A rank that is as far ahead as it may be waits on its host, or in the driver where the queue is
-// full before: abort from another thread ends that.
+// A rank that is as far ahead as allowed waits on its host, or in the driver if the queue fills
+// first: abort from another thread ends that wait.
 TEST_P(ProcessFaults, AbortEndsACallThatWaitsForRoom) {
   run_job(job(2), 60, [](NcclRank& seat) {
     if (seat.rank == 1) {
@@ -380,7 +380,7 @@ TEST_P(ProcessFaults, DeadlineNamesTheRankThatDidNotCome) {
   ranks.check_expectations();
 }
 
-// Nobody else has come either, by whom the leader could see that one is late.
+// No other rank has arrived either, from which the leader could tell that one is late.
 TEST(ProcessLeader, NamesTheOneOtherThatNeverMadeAStep) {
   RankProcesses ranks(as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "1"}}), [](NcclRank& seat) {
     Sums sums(seat, 10);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kCount = 3000;
 
-// x += the sum of all ranks' x in place, so that every run of the call counts.
+// x += the sum of all ranks' x in place, so that every run of the call shows.
 class Doubling {
  public:
   Doubling(NcclRank& seat, bool shareable)
@@ -130,7 +130,7 @@ TEST_P(ProcessGraphs, ReplaySumsOfSeveralFactors) {
   run_job(as_processes(3, GetParam().gpus, environment()), replay_sums_of_several_factors);
 }
 
-// 64 hardware queues, so that streams hardly ever share one, and a deadline for hangs.
+// 64 hardware queues, so that streams hardly ever share one, and a timeout against hangs.
 class ProcessGraphsOnTwoStreams : public ProcessGraphs {
  protected:
   static Environment environment() {

@@ -81,7 +81,7 @@ TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
     if (seat.rank == 0) {
       for (int i = 0; i < 2; ++i)
         NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream));
-      GPU_OK(gpu_api()->synchronize_stream(seat.stream));  // nobody receives yet
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));  // no rank receives yet
       seat.board.flag = 1;
       return;
     }
@@ -97,7 +97,7 @@ TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
 class SlowRank : public testing::TestWithParam<int> {};
 
 // One rank's kernels begin late, so that the other waits nearly all the time, for several times the
-// deadline in all; no piece takes nearly as long.
+// timeout in total; no single piece takes nearly as long.
 void run_beside_slow_rank(int slow, const std::function<void(NcclRank&)>& body) {
   Job job = as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}});
   job.create = false;
@@ -185,8 +185,8 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   ranks.check_expectations();
 }
 
-// The other process unmaps what was registered while this one makes its next call: the free must
-// not wait for that call, which waits for the other process.
+// The other process unmaps registered memory while this one makes its next call: the free must not
+// wait for that call, which waits for the other process.
 TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
   run_job(as_processes(2, Gpus::kOne, {{"RONDO_SIMT", "frees=wait"}}), [](NcclRank& seat) {
     constexpr std::size_t kCount = 1000;
@@ -208,7 +208,7 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
                           seat.stream));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     if (seat.rank == 0) {
-      // Staging, 64 MiB a rank, was made by the second call and not before.
+      // Staging, 64 MiB per rank, was made by the second call and not earlier.
       NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
       EXPECT_GE(after - before, std::uint64_t{128} << 20);
     }

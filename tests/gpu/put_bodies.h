@@ -1,4 +1,4 @@
-// Puts of ranks on GPUs into windows of other ranks, wherever the ranks are.
+// Bodies for puts of ranks on GPUs into windows of other ranks, for any placement of ranks.
 #pragma once
 
 #include "tests/gpu/process_bodies.h"
@@ -12,22 +12,22 @@ struct Member {
   cudaStream_t cuda_stream() const { return static_cast<cudaStream_t>(stream); }
 };
 
-// A window with a block for every rank's puts, and what this rank puts into those of the others.
+// A window with a block for every rank's puts, and this rank's data for the others' windows.
 class PutExchange {
  public:
-  // sources: puts leave from a window, too.
+  // sources: the puts' source is also a window.
   PutExchange(const Member& member, std::size_t block, bool sources = false);
   ~PutExchange();
   PutExchange(const PutExchange&) = delete;
   PutExchange& operator=(const PutExchange&) = delete;
 
   void fill(int round);
-  // To every rank, this one as well.
+  // Puts to every rank, including this one, and waits for the puts of all.
   void put_and_wait();
-  // Nobody puts again before all have looked.
+  // Signals all ranks and waits for theirs, so that no rank puts again before all have checked.
   void tell_all();
   void check(int round);
-  // What `from` puts here in a round, and whether it is here.
+  // Data that `from` puts here in a round, and whether it has arrived.
   Bytes block_of(int from, int round) const;
   bool holds_block_of(int from, int round);
 
@@ -37,13 +37,13 @@ class PutExchange {
   ncclWindow_t window = nullptr, source = nullptr;
 };
 
-// A process's only rank.
+// For a process with one rank.
 NcclBody as_member(void (*body)(const Member&));
 
 // Blocks of several sizes, in groups and one by one; from plain memory, or from a window.
 void exchange_blocks(const Member& me);
 void exchange_blocks_of_windows(const Member& me);
-// Replays of one graph among plain calls and collectives.
+// Replays one graph between plain calls and collectives.
 void replay_puts(const Member& me);
 
 }  // namespace rondo::test

@@ -1,4 +1,4 @@
-// What each rank of a test logs, in a folder of the test's own.
+// Logs of each rank of a test, in the test's own folder.
 #pragma once
 
 #include <cstdlib>
@@ -20,13 +20,13 @@ class RankLogs {
   RankLogs(const RankLogs&) = delete;
   RankLogs& operator=(const RankLogs&) = delete;
 
-  // By the rank, in a process of its own.
+  // Called by the rank, in its own process.
   void use(int rank) const {
     setenv("NCCL_DEBUG", "INFO", 1);
     setenv("NCCL_DEBUG_FILE", file(rank).c_str(), 1);
     log::reset();
   }
-  // Lines of the rank that say `what`, and the last of them.
+  // Number of the rank's lines that contain `what`; *last is the last of them.
   int count(int rank, const std::string& what, std::string* last) const {
     std::ifstream in(file(rank));
     int found = 0;

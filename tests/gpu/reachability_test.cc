@@ -9,7 +9,7 @@
 namespace rondo::gpu {
 namespace {
 
-// Rank r is of process processes[r] and on GPU gpus[r]; all reach each other.
+// Rank r is in process processes[r] and on GPU gpus[r]; all have peer access.
 ReachabilityRecords records(const std::vector<int>& processes, const std::vector<int>& gpus) {
   ReachabilityRecords made;
   for (std::size_t r = 0; r < processes.size(); ++r) {
@@ -101,7 +101,7 @@ TEST(Reachability, LLPushUsesEverybodysMemory) {
   const ConnectionLayout all(shape, near);
   EXPECT_TRUE(all.uses(0, 3));
   EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kLLPushStaging);
-  // One that could not be mapped ends that for all of them.
+  // If one pair cannot be mapped, no pair uses LL push.
   near.separate(1, 4);
   const ConnectionLayout some(shape, near);
   EXPECT_FALSE(some.ll_push());
@@ -116,12 +116,12 @@ TEST(Reachability, OneDirectionOfReachIsNone) {
   ASSERT_TRUE(found.ok());
   EXPECT_FALSE(found->near(1, 2));
   EXPECT_TRUE(found->near(0, 2));
-  EXPECT_TRUE(found->leader_reaches);  // and nobody else needs to
+  EXPECT_TRUE(found->leader_reaches);  // no other rank has to
   separate(all, 0, 2);
   EXPECT_FALSE(agree_on_reachability(all)->leader_reaches);
 }
 
-// Where the order of sums is fixed: else calls are composed, which needs no reach.
+// If the order of sums is fixed; otherwise calls are composed, which needs no peer access.
 TEST(Reachability, SharedGpusOutOfReachAreJoinedByTheHost) {
   auto all = records({0, 1, 2}, {0, 0, 1});
   separate(all, 0, 2);
@@ -134,7 +134,7 @@ TEST(Reachability, SharedGpusOutOfReachAreJoinedByTheHost) {
   separate(all, 0, 2);
   const std::string why = agree_on_reachability(all)->through_host;
   EXPECT_NE(why.find("rank 0 and rank 2"), std::string::npos) << why;
-  // Kernels join those whose processes have GPUs of their own.
+  // Kernels connect ranks whose processes have their own GPUs.
   all = records({0, 1, 2}, {0, 1, 2});
   separate(all, 0, 2);
   EXPECT_EQ(agree_on_reachability(all)->through_host, "");

@@ -1,16 +1,16 @@
-// Memory that a rank registers with its communicator, and sums in it whose bits tell whether they
-// were made in place.
+// Memory that a rank registers with its communicator, and sums in it whose bits show whether they
+// ran in place.
 #pragma once
 
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 
-// More than staging takes, and no multiple of anything.
+// More than staging holds, and a prime number.
 inline constexpr std::size_t kRegisteredCount = 262'147;
-inline constexpr int kPatience = 300;  // calls until they must have come to be tried
+inline constexpr int kPatience = 300;  // max. calls until the in-place path must be in use
 
-// Memory of the rank, a little off alignment, registered until it goes.
+// Memory of the rank, slightly unaligned, registered until it is destroyed.
 class Registered {
  public:
   explicit Registered(NcclRank& seat, std::size_t shift = 0, bool registered = true,
@@ -32,11 +32,11 @@ class Registered {
     EXPECT_EQ(ncclCommDeregister(seat_.comm, handle_), ncclSuccess);
     handle_ = nullptr;
   }
-  void forget() { handle_ = nullptr; }  // the communicator is gone
+  void forget() { handle_ = nullptr; }  // the communicator no longer exists
   std::byte* data() const { return memory_.data(); }
 
-  // Floats whose sum tells in which order it was made: in the order of ranks 1, along a ring that
-  // begins elsewhere 0. Of three ranks or more; of two it is 1 in any order.
+  // Floats whose sum shows the order of addition: 1 in rank order, 0 along a ring that begins
+  // elsewhere. Works with three ranks or more; with two it is 1 in any order.
   void fill() {
     constexpr float kLarge = 1e8F;
     float mine = seat_.rank == seat_.size - 1 ? 1.0F : 0.0F;
@@ -47,7 +47,7 @@ class Registered {
       std::memcpy(&content[i * sizeof(mine)], &mine, sizeof(mine));
     memory_.put(content, 0, seat_.stream);
   }
-  // How many sums are in the order of ranks; all others are another order's.
+  // Number of sums that were added in rank order; the others were added in another order.
   std::size_t in_order() {
     memory_.get(seat_.stream);
     EXPECT_TRUE(memory_.guards_intact());
@@ -103,7 +103,7 @@ inline bool is_summed_in_place(NcclRank& seat, Registered& buffer) {
   sum(seat, buffer);
   return buffer.in_order() == kRegisteredCount;
 }
-// All ranks see the same, so they all stop at the same call.
+// All ranks see the same results, so they all stop at the same call.
 inline bool comes_to_be_in_place(NcclRank& seat, Registered& buffer) {
   for (int i = 0; i < kPatience && !testing::Test::HasFailure(); ++i) {
     if (is_summed_in_place(seat, buffer)) return true;

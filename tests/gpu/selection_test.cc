@@ -1,4 +1,4 @@
-// algSelection of a call on GPUs: judged by the planner of the devices, not by that of hosts.
+// algSelection of a call on GPUs: checked by the planner for devices, not by that for hosts.
 #include <string>
 
 #include "tests/gpu/device_case.h"
@@ -14,7 +14,7 @@ struct Answer {
   bool sums = false;  // every rank has the sum
 };
 
-// An all-reduce of ones by every rank, asked for in this way.
+// An all-reduce of ones by every rank, with this selection.
 Answer sum_by(DeviceRanks& ranks, const char* selection, int force) {
   ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
   config.algSelection = selection;
@@ -58,7 +58,7 @@ void expect_refused(DeviceRanks& ranks, const char* selection) {
   EXPECT_TRUE(sum_by(ranks, selection, 0).sums) << "as a wish, on the same communicator";
 }
 
-// Their connections were never made, which the planner of hosts does not know.
+// Their connections were never made, which the planner for hosts does not know.
 TEST(AlgSelection, OnOneDeviceWantsNoConnections) {
   DeviceRanks ranks(2);
   expect_refused(ranks, "ring");

@@ -1,6 +1,6 @@
-// Ranks in several processes, each process on GPUs of its own: every collective by rings and trees
-// of kernels, gather, scatter, all-to-all and messages by another; with P2P, without, and with P2P
-// between some.
+// Ranks in several processes, each process with its own GPUs: every collective by rings and trees
+// of kernels; gather, scatter, all-to-all and messages by another kernel; with P2P, without, and
+// with P2P between some.
 #include <string>
 
 #include "kernels/reduce.h"
@@ -27,7 +27,7 @@ constexpr SpreadMachine kSpreadMachines[] = {
 
 class Spread : public testing::TestWithParam<std::tuple<NamedLayout, SpreadMachine>> {
  protected:
-  // Few channels and small slots, so that all go round often.
+  // Few channels and small slots, so that all are reused often.
   static Layout layout() {
     return std::get<NamedLayout>(GetParam())
         .layout.under({{"RONDO_SIMT", std::get<SpreadMachine>(GetParam()).simt},
@@ -111,7 +111,7 @@ TEST(SpreadStreams, OfOneRankKeepTheOrderOfItsMessages) {
   run_job(Layout{{{0, 1}, {2}}}, pass_on_what_comes_late);
 }
 
-// LL push brings sums in the order of the tree; a ring's depends on where it begins.
+// LL push sums in the order of the tree; the order of a ring depends on where it begins.
 TEST(SpreadSums, GoByLLPushWhileSmallOrWhereOnlyOneShotMayRun) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   struct Row {
@@ -142,8 +142,8 @@ TEST(SpreadSums, GoByLLPushWhileSmallOrWhereOnlyOneShotMayRun) {
             });
 }
 
-// Every type and operation on staging that devices of several processes share, in whatever they
-// have to do of it.
+// Every type and operation on staging that devices of several processes share, for every share of
+// the work.
 TEST(SpreadSharing, EqualsTheReference) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   run_job(Layout{{{0, 1}, {2}, {3}}, {}, {{"NCCL_ALGO", "twoshot,direct"}, {"NCCL_MAX_CTAS", "3"}}},
@@ -204,8 +204,8 @@ TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
           });
 }
 
-// Kernels of two communicators that each GPU begins in another order, where it runs one cooperative
-// kernel at a time.
+// Each GPU begins the kernels of two communicators in another order, with one cooperative kernel at
+// a time.
 TEST(SpreadCommunicators, AreUsedInAnyOrder) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Environment driver = {{"RONDO_SIMT", "cooperative=1"}, {"RONDO_TIMEOUT", "20"}};

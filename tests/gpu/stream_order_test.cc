@@ -1,5 +1,5 @@
-// What streams and graphs wait for, and what they do not: a launch comes after what its own ranks
-// did before, and after nothing that other ranks have launched since.
+// What streams and graphs wait for, and what they do not: a launch runs after earlier work of its
+// own ranks, but not after work that other ranks have launched since.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
     ASSERT_TRUE(result_of_call.ok()) << result_of_call.error().text; \
   } while (false)
 
-// What comes behind it on a stream begins once it is open.
+// Later work on a stream begins only once it is open.
 class Gate {
  public:
   ~Gate() { open(); }
@@ -69,7 +69,7 @@ class Orders : public testing::Test {
     const GpuStream on = streams[device][stream];
     return {on, nullptr, capture_of(on)};
   }
-  // What `calls` put on the stream.
+  // Captures what `calls` put on the stream.
   template <class Calls>
   void* capture(GpuStream stream, const Calls& calls) {
     EXPECT_EQ(gpu_api()->begin_capture(stream, GpuCaptureMode::kRelaxed), kGpuSuccess);
@@ -79,7 +79,7 @@ class Orders : public testing::Test {
     if (graph != nullptr) graphs.push_back(graph);
     return graph;
   }
-  // A part on each device; the gate, if it stands anywhere, is before device 1's.
+  // A part on each device; the gate, if used, is before device 1's part.
   void launch_on_each(StreamOrder& order) {
     for (int device = 0; device < 2; ++device) RONDO_OK(order.begin(site(device, 0, true)));
     for (int device = 0; device < 2; ++device) RONDO_OK(order.end(site(device, 0, true)));
@@ -90,12 +90,12 @@ class Orders : public testing::Test {
     RONDO_OK(order.end(site(device, 0, false)));
   }
   static bool is_over(GpuStream stream) { return gpu_api()->query_stream(stream) == kGpuSuccess; }
-  // Whether it is not over, given some time to be.
+  // True if the stream has not finished after some time.
   static bool is_held(GpuStream stream) {
     std::this_thread::sleep_for(20ms);
     return !is_over(stream);
   }
-  // Whether the stream gets to its end while the gate is shut.
+  // True if the stream finishes while the gate is shut.
   static bool passes(GpuStream stream) {
     for (int i = 0; i < 10'000 && !is_over(stream); ++i) std::this_thread::sleep_for(1ms);
     return is_over(stream);
@@ -106,7 +106,7 @@ class Orders : public testing::Test {
   Gate gate;
 };
 
-constexpr std::uint64_t kFirst = 1, kBoth = 3;  // places
+constexpr std::uint64_t kFirst = 1, kBoth = 3;  // bit masks of places
 
 TEST_F(Orders, AMessageComesAfterItsOwnDevicesPartAlone) {
   for (const std::uint64_t places : {kFirst, kBoth}) {
@@ -138,7 +138,7 @@ TEST_F(Orders, AGraphWaitsForNothingThatAnotherRankHasLaunchedSince) {
   launch_on_each(order);
   GPU_OK(gpu_api()->launch_graph(of_first, streams[0][1]));
   EXPECT_TRUE(passes(streams[0][1]));
-  // Nor does what is not captured.
+  // Uncaptured work does not wait either.
   RONDO_OK(order.come_after(site(0, 1, false), kFirst));
   EXPECT_TRUE(passes(streams[0][1]));
   GPU_OK(gpu_api()->launch_graph(of_both, streams[0][1]));
@@ -157,8 +157,8 @@ TEST_F(Orders, AGraphWaitsForWhatTouchedItsRanksBeforeAnyCapture) {
   EXPECT_FALSE(order.is_over());
 }
 
-// Nothing of a graph waits for what is on a stream of the order's own: that stream may share a
-// hardware queue with one that waits for this very graph.
+// No part of a graph waits for work on the order's own stream, which may share a hardware queue
+// with a stream that waits for this graph.
 TEST_F(Orders, AFirstCaptureRecordsNothingElsewhere) {
   StreamOrder order;
   RONDO_OK(order.open(std::vector<int>{0, 1}));
@@ -203,7 +203,7 @@ class RankOrders : public Orders {
     RONDO_OK(first.open(0, streams[0][0]));
     RONDO_OK(second.open(1, streams[1][0]));
   }
-  // Of both ranks, on the first one's stream.
+  // For both ranks, on the first one's stream.
   void launch() {
     RankOrder* const other[] = {&second};
     GPU_OK(gpu_api()->set_device(0));
@@ -234,7 +234,7 @@ TEST_F(RankOrders, ARankThatComesLateComesAfterItsMessagesAlone) {
   GPU_OK(gpu_api()->synchronize_stream(streams[1][1]));
 }
 
-// Again and again: streams may be held by what shares their hardware queue, too.
+// Repeated, because streams may also be delayed by others in their hardware queue.
 TEST_F(RankOrders, OtherStreamsAndGraphsComeAfterARanksMessages) {
   constexpr int kTimes = 10;
   for (int time = 0; time < 2 * kTimes; ++time) {
@@ -257,7 +257,7 @@ TEST_F(RankOrders, OtherStreamsAndGraphsComeAfterARanksMessages) {
   }
 }
 
-// What was launched before its first capture, too.
+// Also for work launched before its first capture.
 TEST_F(RankOrders, AFirstGraphComesAfterEarlierMessages) {
   gate.stand_in(streams[0][0]);
   launch();
@@ -267,7 +267,7 @@ TEST_F(RankOrders, AFirstGraphComesAfterEarlierMessages) {
   EXPECT_TRUE(is_held(streams[1][1]));
   gate.open();
   GPU_OK(gpu_api()->synchronize_stream(streams[1][1]));
-  // And after no later one that uses the same event anew.
+  // The graph does not wait for a later launch that reuses the same event.
   launch();
   join_second();
   Gate shut;

@@ -1,5 +1,5 @@
-// ncclCommSuspend and ncclCommResume on GPUs: what goes, what stays, and that calls, messages and
-// captured graphs are right afterwards.
+// ncclCommSuspend and ncclCommResume on GPUs: which memory is released, which stays, and that
+// calls, messages and captured graphs are right afterwards.
 #include <optional>
 
 #include "tests/gpu/process_bodies.h"
@@ -10,7 +10,7 @@ namespace {
 struct Place {
   const char* name;
   Layout layout;
-  bool keeps_all = false;  // there is no memory that can be dropped
+  bool keeps_all = false;  // no memory can be released
   bool captures = true;
 };
 void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
@@ -55,7 +55,7 @@ std::size_t free_bytes() {
   return available;
 }
 
-// Small and large, and messages to both neighbours.
+// Small and large calls, and messages to both neighbours.
 void call_everything(NcclRank& seat, unsigned seed) {
   for (const std::size_t count : {3, 5'000, 100'000})
     for (const Collective which : {Collective::kAllReduce, Collective::kAllGather})
@@ -65,7 +65,7 @@ void call_everything(NcclRank& seat, unsigned seed) {
   pass_round_a_ring(seat, {1, 3'000, 300'000});
 }
 
-// What came back is what the ranks held before, at the same addresses.
+// Replays show that resumed memory has its previous content, at the same addresses.
 class Graph {
  public:
   explicit Graph(NcclRank& seat) : seat_(seat), buffer_(kCount * sizeof(std::int64_t), 0) {
@@ -139,7 +139,7 @@ TEST_P(SuspensionOf, GivesMemoryBackAndTakesItAgain) {
   });
 }
 
-// What waits for the others' calls ends before the memory goes.
+// Calls that wait for other ranks end before the memory is released.
 TEST_P(SuspensionOf, WaitsForCallsUnderWay) {
   run_job(GetParam().layout, 200, [](NcclRank& seat) {
     constexpr std::size_t kCount = 50'000;
@@ -163,7 +163,7 @@ TEST_P(SuspensionOf, WaitsForCallsUnderWay) {
 TEST_P(SuspensionOf, MayBeTheEnd) {
   run_job(GetParam().layout, 200, [](NcclRank& seat) {
     call_everything(seat, 10);
-    ASSERT_TRUE(seat.board.meet());  // an abort ends what others are still in
+    ASSERT_TRUE(seat.board.meet());  // an abort ends calls that others are still in
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
     if (seat.rank % 2 == 0) {
       NCCL_OK(ncclCommDestroy(seat.comm));
@@ -174,7 +174,7 @@ TEST_P(SuspensionOf, MayBeTheEnd) {
   });
 }
 
-// A rank that does not resume is named when the communicator's timeout is over.
+// A rank that does not resume is named when the communicator's timeout has passed.
 TEST(Suspension, NamesWhoDoesNotResume) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Layout layout = as_processes(2, Gpus::kOneEach, {{"RONDO_TIMEOUT", "3"}});
@@ -195,7 +195,7 @@ TEST(Suspension, NamesWhoDoesNotResume) {
   });
 }
 
-// Memory that the program has taken meanwhile; when it has given some back, it goes on.
+// The program takes the memory meanwhile; after it has freed some, resume works.
 TEST(Suspension, ResumesOnceThereIsMemoryAgain) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   run_job(as_processes(2, Gpus::kOneEach), 120, [](NcclRank& seat) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How much the kernels have on the way at once (kernels/cuda/shapes.h), swept on a GPU: the library
-# is built with other values, and stages of set B of check.sh measure each build.
+# Sweeps on a GPU how much data the kernels have in flight (kernels/cuda/shapes.h): builds the
+# library with other values, and measures each build with stages of set B of check.sh.
 #   bash tests/gpu/sweep.sh [ROW...]    all rows of the table below, or these
 # Variables: LIST=1 checks the table against shapes.h and the stages, and builds nothing;
 # OUT=gpu-sweep, where each row has a folder with its results, and sweep.txt has all of them.
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 simple=ring.Simple-1,copies.Simple-1 ll=ring.LL-1 ll128=ring.LL128-1,copies.LL128-1
 nvls=gpus.nvls-Simple-1,gpus.nvls-Simple
 
-# Row, stages, and what differs from shapes.h; or a variable, which needs no other build.
+# Row, stages, and the values that differ from shapes.h; or a variable, which needs no other build.
 table="
 as-it-is        $simple,$ll,$ll128,$nvls
 slots-32k       $simple   NCCL_BUFFSIZE=262144
@@ -22,7 +22,7 @@ sum-rows-4      $simple   RONDO_SUM_ROWS=4
 ll-lines-1      $ll       RONDO_LL_LINES=1
 ll-lines-2      $ll       RONDO_LL_LINES=2
 ll-slot-2048    $ll       RONDO_LL_SLOT_LINES=2048
-ll128-line_pairs-1   $ll128    RONDO_LL128_PAIRS=1
+ll128-pairs-1   $ll128    RONDO_LL128_PAIRS=1
 ll128-sums-2    $ll128    RONDO_LL128_SUM_PAIRS=2
 ll128-slot-512  $ll128    RONDO_LL128_SLOT_LINES=512
 nvls-rows-4     $nvls     RONDO_NVLS_ROWS=4
@@ -67,7 +67,7 @@ while read -r row stages value; do
     RONDO_*) build=build/sweep/$row define=-D$value ;;
   esac
   mkdir -p "$out/$row"
-  # Nothing of it may read the table.
+  # No command in it may read the table.
   { cmake --preset cuda -B "$build" -DRONDO_PORTABLE=ON "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" \
       "-DCMAKE_CXX_FLAGS=$define" "-DCMAKE_CUDA_FLAGS=$define" &&
     cmake --build "$build" -j "$(nproc)" --target rondo_shared nccl_shared rondo micro_device; } \

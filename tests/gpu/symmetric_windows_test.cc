@@ -1,11 +1,11 @@
-// Collectives on buffers in symmetric windows (NCCL_WIN_COLL_SYMMETRIC), of GPUs of several
-// processes: worked on in place, at any size.
+// Collectives on buffers in symmetric windows (NCCL_WIN_COLL_SYMMETRIC), on GPUs of several
+// processes: in place, at any size.
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
 
-// Nothing but shared direct kernels: sizes above their staging run in windows alone.
+// Only shared direct kernels: sizes above their staging run only in windows.
 const Environment kSharedAlone{{"NCCL_ALGO", "twoshot,direct"}};
 
 const NamedLayout kSymmetricPlaces[] = {
@@ -25,7 +25,7 @@ class WindowsOf : public testing::TestWithParam<NamedLayout> {
 INSTANTIATE_TEST_SUITE_P(Places, WindowsOf, testing::ValuesIn(kSymmetricPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A window of which the first half is read and the second written; or both are one.
+// A window whose first half is read and second half written; or both are one.
 class InWindow {
  public:
   InWindow(NcclRank& seat, std::size_t elements, bool in_place, int flags)
@@ -58,7 +58,7 @@ class InWindow {
   }
   std::byte* send() const { return memory_.data(); }
   std::byte* receive() const { return memory_.data() + output_ * sizeof(std::int32_t); }
-  // want(i): element i of the output.
+  // want(i): expected element i of the output.
   template <class Want>
   void check(std::size_t count, std::size_t first, const Want& want) {
     memory_.get(seat_.stream);
@@ -122,15 +122,15 @@ TEST_P(WindowsOf, GiveWhatOtherBuffersGive) {
   });
 }
 
-// More than shared direct kernels have staging for. In windows none is made for it, and rank 0's
-// process does nobody else's call.
+// More than shared direct kernels have staging for. With windows no staging is made, and rank 0's
+// process runs no other rank's call.
 TEST_P(WindowsOf, NeedNoStagingAtAnySize) {
   const Environment& settings = GetParam().layout.environment;
   const bool alone = settings == kSharedAlone;
   run_job(GetParam().layout, 200, [=](NcclRank& seat) {
     constexpr std::size_t kCount = 600'000;
     std::uint64_t before = 0, after = 0;
-    const InWindow first(seat, 1, true, NCCL_WIN_DEFAULT);  // makes what passes signals
+    const InWindow first(seat, 1, true, NCCL_WIN_DEFAULT);  // makes the memory for signals
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
     run_in_window(seat, kCount, false, NCCL_WIN_COLL_SYMMETRIC);
     if (testing::Test::HasFatalFailure() || !alone) return;
@@ -173,7 +173,7 @@ TEST_P(WindowsOf, MayBeReplayed) {
   });
 }
 
-// One rank's buffer is in no window: all ranks get an error that says so, and none hangs.
+// One rank's buffer is in no window: all ranks get an error that names the reason, and none hangs.
 TEST(SymmetricWindows, AreForAllRanksOrForNone) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   RankProcesses ranks(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {

@@ -1,6 +1,6 @@
-// Communicators that are ended while another one's kernels spin on the same GPU: each waits for its
-// own work alone, and nothing is left behind once both are gone. The emulated GPU frees as drivers
-// do: after all work of the device (RONDO_SIMT=frees=wait).
+// Communicators that end while another one's kernels spin on the same GPU: each waits only for its
+// own work, and nothing is left once both have ended. The emulated GPU frees as drivers do: after
+// all work of the device (RONDO_SIMT=frees=wait).
 #include <signal.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace rondo::test {
 namespace {
 
 const Environment kAsDrivers = {{"RONDO_SIMT", "frees=wait,queues=64"}};
-constexpr double kTeardownSoon = 10;  // what the promise leaves is for a busy machine
+constexpr double kTeardownSoon = 10;  // more than promised, as slack for a busy machine
 constexpr std::size_t kTeardownCount = 1000;
 #ifdef RONDO_SIMT
 constexpr bool kEmulated = true;
@@ -53,7 +53,7 @@ std::vector<std::size_t> free_bytes(const std::vector<int>& devices) {
   return all;
 }
 
-// A communicator of this process alone, and a call.
+// Makes a communicator of this process alone, and one call.
 void use(const std::vector<int>& devices) {
   DeviceRanks ranks(devices);
   Case c;
@@ -62,13 +62,13 @@ void use(const std::vector<int>& devices) {
   run_grouped(ranks, c, false, 0);
 }
 
-// Memory of the devices at the beginning must be there at the end; of a device that another process
-// uses, too, nobody can say: what that takes and gives back shows, but not on an emulated one.
+// Free memory of the devices must be the same at the end as at the beginning. Not checked on a real
+// device that another process also uses, because that process's memory shows, too.
 class NothingIsLost {
  public:
   explicit NothingIsLost(std::vector<int> devices, Gpus gpus = Gpus::kOneEach)
       : devices_(std::move(devices)), counts_(kEmulated || gpus != Gpus::kOne) {
-    use(devices_);  // the driver's own memory comes with the first one
+    use(devices_);  // the driver's own memory is allocated by the first one
     before_ = free_bytes(devices_);
     gpu_api()->set_device(devices_[0]);
   }
@@ -88,7 +88,7 @@ class NothingIsLost {
   std::vector<std::size_t> before_;
 };
 
-// ---- ranks in processes: the peer never makes the calls, or is stopped, or dies ----
+// ---- ranks in processes: the peer never makes the calls, is stopped, or dies ----
 
 enum class Peer { kNeverCalls, kIsStopped, kDies };
 struct Hang {
@@ -160,13 +160,13 @@ const auto name_of_hang = [](const auto& info) {
 };
 INSTANTIATE_TEST_SUITE_P(Hangs, HungProcesses, testing::ValuesIn(hangs()), name_of_hang);
 
-// ---- ranks of one process: a stream of the program's does not go on ----
+// ---- ranks of one process: one of the program's streams is blocked ----
 
-// A communicator over two devices, whose second rank's stream waits for a word.
+// A communicator over two devices; its second rank's stream waits for a word.
 class Blocked {
  public:
   Blocked() : ranks_({0, 1}) { begin(); }
-  // After go_on() of all: this frees as programs do.
+  // Called after go_on() of all: this frees as programs do.
   ~Blocked() {
     memory_.clear();
     EXPECT_EQ(gpu_api()->free_host(word_), kGpuSuccess);
@@ -235,7 +235,7 @@ TEST_P(HungThreads, EndsBothCommunicators) {
 }
 INSTANTIATE_TEST_SUITE_P(Ways, HungThreads, testing::Values(How::kInTurn, How::kInOneGroup));
 
-// One that has nothing to do goes at once; its memory when the other one is gone, too.
+// An idle communicator ends at once; its memory is freed when the other one has ended, too.
 TEST(Teardown, ADestroyedCommunicatorDoesNotWaitForAnother) {
   in_a_process([] {
     const NothingIsLost nothing({0, 1});
@@ -248,7 +248,7 @@ TEST(Teardown, ADestroyedCommunicatorDoesNotWaitForAnother) {
   });
 }
 
-// What waits is also freed before the next communicator is made.
+// Deferred memory is also freed before the next communicator is made.
 TEST(Teardown, WhatWaitedIsFreedForTheNextCommunicator) {
   in_a_process([] {
     const NothingIsLost nothing({0, 1});
@@ -274,7 +274,7 @@ std::thread begin_to_free(const std::function<void()>& body) {
   return other;
 }
 
-// What a call has put on a stream may not count as unfinished before the call is over.
+// Work that a call has put on a stream must not count as unfinished before the call returns.
 TEST(DeferredFrees, DoNotBeginWhileACallIsOnItsWay) {
   in_a_process([] {
     gpu::EnqueueFlag calls;
@@ -307,7 +307,7 @@ TEST(DeferredFrees, AreWaitedForByCallsThatComeMeanwhile) {
   });
 }
 
-// The program's own work may hold a free up, and may itself wait for a call.
+// The program's own work may delay a free, and may itself wait for a call.
 TEST(DeferredFrees, DoNotHoldACallUpForEver) {
   in_a_process([] {
     gpu::EnqueueFlag calls;
@@ -321,7 +321,7 @@ TEST(DeferredFrees, DoNotHoldACallUpForEver) {
   });
 }
 
-// A handle is gone with its abort, as without a group.
+// A handle is invalid after its abort, as without a group.
 TEST(Teardown, AGroupEndsACommunicatorOnce) {
   in_a_process([] {
     ncclComm_t comm = nullptr;

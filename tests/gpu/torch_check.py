@@ -103,7 +103,7 @@ class Checks:
         if self.size > 1:
             halves = [
                 dist.new_group(list(range(first, self.size, 2))) for first in range(2)
-            ]  # split from the world where torch does so
+            ]  # split from the world if torch does so
             total = torch.ones(5, device=self.device)
             dist.all_reduce(total, group=halves[self.rank % 2])
             assert total[0] == len(range(self.rank % 2, self.size, 2))
@@ -310,7 +310,7 @@ def start(options: argparse.Namespace) -> int:
     ]
     codes = [rank.wait() for rank in ranks]
     print(f"torch {torch.__version__}, {options.ranks} ranks: exit codes {codes}")
-    if options.kill:  # torch's watchdog may be the first to hear of it, and aborts the process
+    if options.kill:  # torch's watchdog may see the fault first, and aborts the process
         told = all(code in (0, -signal.SIGABRT) for code in codes[:-1])
         return 0 if told and codes[-1] == -signal.SIGKILL else 1
     return 1 if any(codes) else 0

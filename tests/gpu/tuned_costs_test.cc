@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLaunchUs = 123'456;
 
-// Microseconds, of an all-reduce that all ranks ask about.
+// Microseconds for an all-reduce; all ranks query it.
 double predicted_us(DeviceRanks& ranks) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   ranks.use_device_of(0);

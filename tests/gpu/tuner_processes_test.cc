@@ -1,4 +1,4 @@
-// Tuner plugins of ranks in processes and on hosts of their own: what all choose runs; ranks that
+// Tuner plugins of ranks in processes and on their own hosts: the common choice runs; ranks that
 // choose differently are refused by name.
 #include <string>
 
@@ -20,8 +20,8 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   }
   static Job job() { return GetParam().layout.under({{"NCCL_TUNER_PLUGIN", tuner_file("5")}}); }
-  // What the ranks are told that join with these variables, each with its own.
-  // of_one: this rank alone has found it out, with this status; the others hear of it.
+  // The error that ranks get if they join with these variables, each with its own. of_one: only
+  // this rank has detected it, with this status; the others get it from that rank.
   static void expect_refused(const std::function<void(int rank)>& prepare, StatusCode status,
                              const std::string& part, int of_one = -1) {
     Job job = TunedProcesses::job();
@@ -71,7 +71,7 @@ TEST_P(TunedProcesses, RunWhatThePluginChooses) {
     EXPECT_NE(last.find("tree by Simple on 1 channel, predicted "), std::string::npos) << last;
     EXPECT_NE(last.find("chosen by the tuner plugin"), std::string::npos) << last;
   }
-  // There is no tree for it.
+  // It has no tree.
   EXPECT_EQ(logs.count(0, "AllGather(count 100, int32): ", &last), 1);
   EXPECT_EQ(last.find("chosen by the tuner plugin"), std::string::npos) << last;
 }
@@ -99,7 +99,7 @@ TEST_P(TunedProcesses, WhosePluginIsAbsentAreNamed) {
       [](int rank) {
         if (rank == 1) setenv("NCCL_TUNER_PLUGIN", tuner_file("7").c_str(), 1);
       },
-      StatusCode::kInvalidUsage, "rondotest7.so is no tuner plugin", 1);
+      StatusCode::kInvalidUsage, "rondotest7.so is not a tuner plugin", 1);
 }
 
 TEST_P(TunedProcesses, WhosePluginDoesNotStartAreNamed) {

@@ -1,4 +1,4 @@
-// Calls of one process's GPUs under a tuner plugin: what it chooses is what runs.
+// Calls of one process's GPUs with a tuner plugin: its choice is what runs.
 #include <string>
 
 #include "tests/gpu/device_case.h"
@@ -92,7 +92,7 @@ TEST_P(TunedGpus, HearOnceOfWhatCannotRun) {
   EXPECT_EQ(lines_with("chosen by the tuner plugin"), 0);
 }
 
-// Children ask for themselves; ranks that share a GPU have nothing to be asked about.
+// Children query it separately; for ranks that share a GPU there is nothing to query.
 TEST_P(TunedGpus, HaveATunerForEachCommunicatorWithRings) {
   const WithEnvironment words("RONDO_TEST_TUNER", "");
   const long before = counts_.of("inits");

@@ -1,6 +1,6 @@
-// Groups of collectives of processes with GPUs of their own: in symmetric windows, through
-// multicast memory (NVLS), through staging, and mixed; in graphs; what goes wrong within one; and
-// how many launches they take.
+// Groups of collectives of processes with their own GPUs: in symmetric windows, through multicast
+// memory (NVLS), through staging, and mixed; in graphs; faults within a group; and how many
+// launches they need.
 #include <signal.h>
 
 #include <string>
@@ -23,7 +23,7 @@ const NamedLayout kWindowLayouts[] = {
     {"eight", as_processes(8, Gpus::kOneEach)},
     {"mixed", {{{2, 0}, {1}}}},
 };
-// direct: windows, and staging for calls that are in none. nvls: all that a switch can.
+// direct: windows, and staging for calls outside of them. nvls: all that a switch can do.
 struct Way {
   const char* name;
   Environment environment;
@@ -41,7 +41,7 @@ class WindowGroups : public testing::TestWithParam<std::tuple<NamedLayout, Way>>
   static Layout layout() {
     return std::get<NamedLayout>(GetParam()).layout.under(std::get<Way>(GetParam()).environment);
   }
-  // Weak memory takes its time.
+  // Weak memory is slow.
   static bool large() {
     return layout().ranks() <= 4 &&
            std::string(std::get<Way>(GetParam()).name).find("weak") == std::string::npos;
@@ -89,8 +89,8 @@ TEST_P(WindowGroups, MayBeReplayed) {
   });
 }
 
-// Two calls of each in a row: a list. Integers wrap in any order; of the floats only what rounds
-// nothing.
+// Two consecutive calls of each: a list. Integers wrap the same way in any order; floats use only
+// operations that do not round.
 TEST(WindowGroupsOf, EveryTypeAndOperation) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   const Layout layout = as_processes(3, Gpus::kOneEach, kWays[0].environment);
@@ -119,7 +119,7 @@ std::uint64_t launches_so_far() {
   return 0;
 }
 
-// Four sums of 128 KiB in a group: each of its own buffer, or all of one.
+// Four sums of 128 KiB in a group: each on its own buffer, or all on one.
 void expect_launches(NcclRank& seat, bool in_window, bool apart, std::uint64_t wanted) {
   constexpr std::size_t kBytes = 128 << 10, kCalls = 4;
   DeviceBuffer buffer(kCalls * kBytes, 0, true);
@@ -153,10 +153,10 @@ TEST(WindowGroupsOf, FourSumsAreOneLaunchUnlessTheyOverlap) {
 
 // ---- what goes wrong ----
 
-constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine
+constexpr double kSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
 
-// Groups of four sums until an error comes, which is told. odd: the rank whose third call of the
-// second group has another count.
+// Groups of four sums until an error occurs, which is reported. odd: the rank whose third call of
+// the second group has another count.
 void sum_until_error(NcclRank& seat, bool in_window, int odd) {
   constexpr std::size_t kSummed = 6000, kOdd = 77;
   ncclResult_t result = ncclSuccess;
@@ -204,7 +204,7 @@ class GroupsBy : public testing::TestWithParam<GroupWay> {
 INSTANTIATE_TEST_SUITE_P(Ways, GroupsBy, testing::ValuesIn(kGroupWays),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Calls of many CTAs before calls of one: on ranks that launch them alone there are no others.
+// Calls with many CTAs before calls with one: ranks that launch the latter alone use one CTA.
 TEST_P(GroupsBy, AreCutDifferentlyByEachRank) {
   const bool in_window = GetParam().in_window;
   run_job(job(), 60, [=](NcclRank& seat) {
@@ -219,7 +219,7 @@ TEST_P(GroupsBy, AreCutDifferentlyByEachRank) {
   });
 }
 
-// Sums of the end of what the call before has made, which other CTAs write, and write last.
+// Each call sums the end of the previous call's result, which other CTAs write, and write last.
 TEST_P(GroupsBy, KeepTheOrderOfCallsWhoseBuffersOverlap) {
   const bool in_window = GetParam().in_window;
   run_job(job(), 120, [=](NcclRank& seat) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A C program meets its peers under every launcher that launch_env.h knows: rondo run, Open MPI and
-# MPICH themselves; torchrun and srun by the variables that they set.
+# A C program finds its peers under every launcher that launch_env.h knows: rondo run, Open MPI and
+# MPICH themselves; torchrun and srun through the variables that they set.
 #   check_launchers.sh PROGRAM RONDO SHARED   PROGRAM: hello_allreduce; SHARED: it as a library
 set -uo pipefail
 program=$1 rondo=$2 shared=$3
@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 
-# expect NAME RANKS STATUS: every rank printed the right sum to $work/out, and all went well.
+# expect NAME RANKS STATUS: every rank printed the right sum to $work/out, and the status is STATUS.
 expect() {
   local name=$1 ranks=$2 status=$3 sum=$(($2 * ($2 - 1) / 2)) rank
   for ((rank = 0; rank < ranks; rank++)); do
@@ -24,7 +24,7 @@ expect() {
   fi
 }
 
-# started NAME COMMAND...: three ranks by a launcher.
+# started NAME COMMAND...: three ranks started by a launcher.
 started() {
   local name=$1
   shift
@@ -36,7 +36,7 @@ started() {
   expect "$name" 3 $?
 }
 
-# by_variables NAME RANKS: one process a rank with the variables that variables_of RANK prints.
+# by_variables NAME RANKS: one process per rank, with the variables that variables_of RANK prints.
 by_variables() {
   local name=$1 ranks=$2 rank status=0 pids=()
   for ((rank = 0; rank < ranks; rank++)); do
@@ -50,7 +50,7 @@ by_variables() {
   expect "$name" "$ranks" "$status"
 }
 
-# A port that the kernel gives to nobody by itself.
+# A port outside the kernel's ephemeral range.
 port=$((15000 + $$ % 14000))
 
 started "rondo run" "$rondo" run -n 3 --

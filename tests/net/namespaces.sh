@@ -3,9 +3,10 @@
 #
 #   namespaces.sh PATH_TO_NET_SLOT_STREAM [PATH_TO_RONDO]
 #
-# Streams over IPv4 and IPv6, over a slow and lossy link where the kernel has netem, then breaks
-# things in mid-transfer: the link goes down, a rank is killed. Then whole communicators: two ranks
-# a side, shared memory within, TCP across. Exit status 77: not permitted here.
+# Streams over IPv4 and IPv6, over a slow and lossy link if the kernel has netem, and with faults
+# during a transfer: the link goes down, a rank is killed. Then whole communicators: two ranks on
+# each side, with shared memory inside a host and TCP between hosts. Exit status 77: not permitted
+# here.
 set -euo pipefail
 program=$(realpath "$1")
 rondo=$(realpath "${2:-/bin/false}")
@@ -36,7 +37,7 @@ for side in "$a va 1" "$b vb 2"; do
   ip -n "$space" address add "fd13:7::$number/64" dev "$device" nodad
   ip -n "$space" link set "$device" up
 done
-carrier() {  # both ends see the link
+carrier() {  # waits until both ends have a link
   for _ in $(seq 100); do
     ip -n "$a" link show va | grep -q LOWER_UP && ip -n "$b" link show vb | grep -q LOWER_UP &&
       return
@@ -46,7 +47,7 @@ carrier() {  # both ends see the link
 }
 carrier
 
-# start RANK SIZE SPACE MEGABYTES DEADLINE: in the background; its pid is in $pid.
+# start RANK SIZE SPACE MEGABYTES DEADLINE: starts in the background; $pid is its pid.
 start() {
   ip netns exec "$3" "$program" "$work/blobs" "$1" "$2" "$4" "$5" > "$work/$1.log" 2>&1 &
   pid=$!
@@ -128,7 +129,7 @@ fi
 [ $# -gt 1 ] || exit 0
 unset RONDO_NET_TIMEOUT
 
-# job TEXT COLLECTIVE ADDRESS VARIABLES...: by ranks 0 and 1 here, 2 and 3 there; data are checked.
+# job TEXT COLLECTIVE ADDRESS VARIABLES...: ranks 0 and 1 here, 2 and 3 there; checks the data.
 job() {
   local text=$1 collective=$2 address=$3 rank space pids=()
   shift 3

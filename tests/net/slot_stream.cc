@@ -1,13 +1,13 @@
-// One rank of a ring that passes slots over the network; ranks find each other through files.
+// One rank of a ring that forwards slots over the network; ranks find each other through files.
 //
 //   net_slot_stream DIRECTORY RANK SIZE MEGABYTES [DEADLINE_SECONDS [one_way]]
 //
-// Writes its addresses to DIRECTORY/RANK and RANK.data, waits for the others', then streams
-// MEGABYTES to the next rank, by the network that NCCL_NET names or TCP, and checks what comes from
-// the previous one. With one_way rank 0 sends and the last rank receives, nothing but the first
-// word of a slot is written and checked, and the receiver says how fast they came. Exit status 0:
-// all arrived, every byte right; 1: usage or set-up; 2: wrong bytes; 3: the previous or next rank
-// is at fault: one line says so.
+// Writes its addresses to DIRECTORY/RANK and RANK.data, and waits for the others' files. Then it
+// streams MEGABYTES to the next rank, over the network that NCCL_NET names or TCP, and checks what
+// it receives from the previous rank. With one_way rank 0 sends and the last rank receives; only
+// the first word of a slot is written and checked, and the receiver prints the rate. Exit status 0:
+// all data arrived, every byte right; 1: usage or set-up; 2: wrong bytes; 3: the previous or next
+// rank failed, with one line that gives the reason.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -35,7 +35,7 @@ struct Run {
   std::filesystem::path directory;
   int rank;
   int size;
-  std::uint64_t slots;  // to pass on
+  std::uint64_t slots;  // number to forward
   std::chrono::duration<double> deadline;
   bool one_way = false;
 

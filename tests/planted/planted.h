@@ -2,10 +2,9 @@
 //
 //   if (!planted("no_release")) device::fence<Scope::kSystem>();
 //
-// Only the copy of the tree that tests/planted/run.py makes includes this. RONDO_PLANTED names the
-// bugs of a process and of those that it starts, with commas between them. Cost: a load and a
-// comparison where there are none, so that loops may ask; it works in host code and in kernels of
-// the emulated GPU.
+// Only the copy of the tree that tests/planted/run.py makes includes this. RONDO_PLANTED lists the
+// bugs of a process and its children, separated by commas. Cost without bugs: one load and one
+// comparison, so it can be used in loops. It works in host code and in kernels of the emulated GPU.
 #pragma once
 
 #include <cstdlib>

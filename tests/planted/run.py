@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Builds a copy of the tree with all bugs of tests/planted/*.patch, and sees that tests find each.
+"""Builds a copy of the tree with all bugs of tests/planted/*.patch; tests must find each bug.
 
   tests/planted/run.py            all patches
   tests/planted/run.py NAME...    some: those of NAME.patch
 
 A patch begins with lines '# [VAR=VALUE...] TARGET FILTER', each a test program (its name ends with
-_tests) and a --gtest_filter, then with '# what the bug is'. Every one of the filters must turn red
-by the bug, and by it alone. The copy is build/planted/tree, built once by the preset simt;
-RONDO_PLANTED=NAME makes a bug active (planted.h). A test that stays green is run again with other
-seeds. HANGS=SECONDS among the variables: not to be over after so long counts as red.
+_tests) and a --gtest_filter, then with '# what the bug is'. Every filter must fail because of this
+bug, and only because of it. The copy is build/planted/tree, built once with the preset simt;
+RONDO_PLANTED=NAME makes a bug active (planted.h). A test that passes is run again with other seeds.
+HANGS=SECONDS among the variables: a run that exceeds this time counts as failed.
 
-Prints a line a patch, then counts. Exits with 1 where a patch no longer applies, a test stays green
-or matches nothing, or fails without the bug; 2 for bad input.
+Prints one line per patch, then counts. Exits with 1 if a patch no longer applies, a test passes or
+matches nothing, or fails without the bug; with 2 for bad input.
 """
 import collections
 import filecmp
@@ -30,7 +30,7 @@ BUILD = os.path.join(TREE, "build/simt")
 INCLUDE = '#include "tests/planted/planted.h"\n'
 SOURCES = (".cc", ".h", ".cu", ".c")
 HEADER = re.compile(r"# ((?:[A-Z_]+=\S+ )*)(\w+_tests) (\S+)\n")
-SECONDS = 300  # for a run, where the patch says nothing
+SECONDS = 300  # per run, unless the patch sets it
 SEEDS = 5
 
 
@@ -61,7 +61,7 @@ class Patch:
         self.files = re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)
 
     def apply(self):
-        """What `patch` says against it, or None."""
+        """The reason why `patch` does not apply, or None."""
         command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--forward", "-d",
                    NEW, "-i", os.path.abspath(self.path)]
         for options in (["--dry-run"], []):
@@ -74,8 +74,8 @@ class Patch:
 
 
 def make_copy(patches):
-    """The names of patches that do not apply, with why. Files that stay the same keep their time,
-    so that a second build is quick."""
+    """The names of patches that do not apply, with the reason. Unchanged files keep their time
+    stamps, so a second build is fast."""
     shutil.rmtree(NEW, ignore_errors=True)
     listing = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True)
     for path in filter(os.path.lexists, listing.stdout.split("\0")[:-1]):
@@ -132,7 +132,7 @@ def build(targets):
 
 
 def run(test, seconds, **variables):
-    """The exit status, None where it was not over in time; and the output."""
+    """The exit status (None if it exceeded its time) and the output."""
     environment = os.environ | variables | dict(test.variables)
     if not variables:
         environment.pop("RONDO_PLANTED", None)
@@ -150,7 +150,7 @@ def run(test, seconds, **variables):
 
 @functools.cache
 def wrong_without(test):
-    """What is wrong with a test while no bug is active."""
+    """The error of a test while no bug is active."""
     status, output = run(test, SECONDS)
     if status is None:
         return f"{test.filter} is not over in {SECONDS} s, without the bug"
@@ -162,7 +162,7 @@ def wrong_without(test):
 
 
 def finds(test, name):
-    """Whether the test turns red, and what is to be said."""
+    """True if the test fails, and the message to print."""
     if wrong := wrong_without(test):
         return False, wrong
     for seed in range(1, SEEDS + 1):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All that runs in one boot of the guest with two wires (guest.sh --wires 2): the tests, the
-# engine's collectives between hosts that talk by RDMA, losses and kills in the middle of them, then
-# what `rondo doctor` says with devices, with a port down, and without the library.
+# Everything that runs in one boot of the guest with two wires (guest.sh --wires 2): the tests, the
+# engine's collectives between hosts over RDMA, losses and kills during them, then the output of
+# `rondo doctor` with devices, with a port down, and without the library.
 #
 #   all.sh FOLDER_OF_PROGRAMS FOLDER_OF_THOSE_ON_EMULATED_GPUS quick|whole
 #                                            whole: with one rail, more queue pairs, all
@@ -13,11 +13,11 @@ here=$(dirname "$(readlink -f "$0")")
 only='*'
 unasked='*/FourPairs:*/UcxOverVerbs:*NetworkPut*/OnePair'
 unasked+=':PutsThroughLosses.*Everything*:PutsThroughLosses.*Both*'
-unasked+=':Every/*/OnePair'  # over two rails they run in any case
+unasked+=':Every/*/OnePair'  # they run over two rails in any case
 [ "$extent" = whole ] || only="-$unasked"
 "$bin/rdma_tests" --gtest_brief=1 --gtest_filter="$only"
 
-export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7, soft-RoCE asks a dead peer without limit
+export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7, soft-RoCE retries a dead peer without limit
 (
   for host in a c; do export "RONDO_TEST_HCA_$host==rxe0,rxe2"; done
   for host in b d; do export "RONDO_TEST_HCA_$host==rxe1,rxe3"; done
@@ -44,7 +44,7 @@ else
   bash "$here/faults.sh" "$bin" 1
 fi
 
-# job TEXT RANKS COLLECTIVE VARIABLES...: on two pretended hosts; data are checked.
+# job TEXT RANKS COLLECTIVE VARIABLES...: runs on two pretended hosts and checks the data.
 job() {
   local text=$1 ranks=$2 collective=$3 status=0
   shift 3
@@ -52,7 +52,7 @@ job() {
     "export NCCL_HOSTID=host\$((RANK % 2)) NCCL_IB_HCA==rxe\$((RANK % 2)),rxe\$((RANK % 2 + 2))
      exec $bin/rondo bench $collective -b 4 -e 256K -f 64 -n 2 -w 1 --no-progress" \
     >/run/job 2>&1 || status=$?
-  grep -q "rank 1: hosts talk by IB" /run/job || status=no-RDMA
+  grep -q "rank 1: hosts communicate by IB" /run/job || status=no-RDMA
   local rails='goes by RDMA port rxe1:1 (10.77.0.2) to 10.77.0.1, queue pair .*; RDMA port rxe3:1 '
   grep -q "rank 1: lane . to rank 0 .* $rails" /run/job ||
     status=no-line-of-the-link
@@ -63,10 +63,10 @@ job() {
 job "all-reduce of two hosts by RDMA" 2 all_reduce
 job "all-to-all of two hosts of two ranks over four queue pairs" 4 alltoall \
   NCCL_IB_QPS_PER_CONNECTION=4
-# Without being asked for, it is not taken where there is only soft-RoCE.
+# IB is not chosen by default if only soft-RoCE is available.
 NCCL_DEBUG=INFO timeout 60 "$bin/rondo" run -n 2 -- bash -c \
   "NCCL_HOSTID=host\$RANK exec $bin/rondo bench all_reduce -b 4 -e 4" >/run/job 2>&1 &&
-  grep -q "hosts talk by Socket" /run/job &&
+  grep -q "hosts communicate by Socket" /run/job &&
   grep -q "network IB cannot be used here: there is only soft-RoCE (rxe0:1" /run/job ||
   { echo "FAILED: soft-RoCE by default"; cat /run/job; exit 1; }
 echo "ok: soft-RoCE has to be asked for"
@@ -99,7 +99,7 @@ said "^warning .*rxe1:1 is DOWN"
 said "^problem .*locked memory .*1 MiB: RDMA cannot register buffers"
 NCCL_IB_HCA=mlx5 doctor
 said "^problem .*NCCL_IB_HCA='mlx5': mlx5 fits none of this host's ports: rxe0:1"
-# The files are this machine's, under a layer of the guest's own: nothing happens to them.
+# These are this machine's files under an overlay of the guest, so they do not change.
 mv /etc/libibverbs.d /etc/libibverbs.gone
 doctor
 said "^problem .*the kernel has rxe0, but libibverbs does not offer it"

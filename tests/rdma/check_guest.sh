@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What guest.sh promises: output and status of the command, nothing lasting of what it writes, and
-# how a guest ends that does not end by itself. Five boots.
+# Checks the guarantees of guest.sh: output and status of the command, no lasting effect of what it
+# writes, and the end of a guest that does not end by itself. Five boots.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 work=$(mktemp -d)

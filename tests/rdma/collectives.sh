@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# In the guest: `rondo bench` of all collectives between pretended hosts that talk by RDMA; the data
-# are checked.
+# In the guest: `rondo bench` of all collectives between pretended hosts over RDMA; checks the data.
 #
 #   collectives.sh FOLDER_OF_PROGRAMS SHAPE...      SHAPE: hosts x ranks of a host, "2x2"
 #
-# Hosts with even numbers have rxe0 and rxe2, the others rxe1 and rxe3: data cross the wires.
+# Hosts with even numbers have rxe0 and rxe2, the others rxe1 and rxe3, so data cross the wires.
 set -euo pipefail
 bin=$1
 shift
@@ -19,7 +18,7 @@ run() {
       export NCCL_HOSTID=host\$host NCCL_IB_HCA==rxe\$((host % 2)),rxe\$((host % 2 + 2))
       exec $bin/rondo bench $collective -b 4 -e 256K -f 256 -n 1 -w 0 -c 1 --no-progress" \
     >/run/job 2>&1 || status=$?
-  grep -q "hosts talk by IB" /run/job || status=no-RDMA
+  grep -q "hosts communicate by IB" /run/job || status=no-RDMA
   [ "$collective" = barrier ] || grep -q "Out of bounds values : 0 OK" /run/job || status=wrong-data
   [ "$status" = 0 ] || { echo "FAILED: $text ($status)"; cat /run/job; exit 1; }
   echo "ok: $text"

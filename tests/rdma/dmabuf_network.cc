@@ -1,7 +1,7 @@
-// RONDO_TEST_NETWORK=IB: InfiniBand's network, whose adapters take dmabuf files as soft-RoCE's do
-// not: a file is mapped, and the mapping is registered under the file's own addresses. In the guest
-// of tests/rdma; RONDO_TEST_HCA_<host> is NCCL_IB_HCA of the ranks that NCCL_HOSTID places there,
-// and RONDO_TEST_DMABUF=0 leaves the real function, which fails.
+// RONDO_TEST_NETWORK=IB: the InfiniBand network with adapters that accept dmabuf files, which
+// soft-RoCE does not. A file is mapped, and the mapping is registered under the file's own
+// addresses. Runs in the guest of tests/rdma. RONDO_TEST_HCA_<host> is NCCL_IB_HCA of the ranks
+// that NCCL_HOSTID places there; RONDO_TEST_DMABUF=0 keeps the real function, which fails.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -15,9 +15,9 @@ namespace rondo::test {
 namespace {
 
 using RegisterAt = ibv_mr* (*)(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned);
-RegisterAt register_at = nullptr;  // set once, before main() goes on
+RegisterAt register_at = nullptr;  // set once, before main() continues
 
-// The mapping stays: tests end with their process.
+// The mapping is never removed: tests end with their process.
 ibv_mr* register_mapping(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
                          std::uint64_t iova, int file, int access) {
   void* const at =

@@ -1,5 +1,5 @@
 // Two ends of a wire of the guest (tests/rdma/guest.sh): opened devices, and queue pairs between
-// them. Tests are skipped where there are no such devices.
+// them. Tests are skipped without such devices.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 namespace rondo::verbs {
 
-// Finite: with 7 retries soft-RoCE asks a dead peer without limit. 2^17 * 4 us, seven times: 4 s,
-// in which a peer on a busy machine answers.
+// Finite: with 7 retries soft-RoCE retries a dead peer without limit. 2^17 * 4 us, seven times: 4
+// s, enough for a peer on a busy machine to answer.
 inline Options quick_to_fail() {
   Options options;
   options.timeout = 17;
@@ -23,7 +23,7 @@ inline Options quick_to_fail() {
   return options;
 }
 
-// The port of soft-RoCE device rxe<number>, if it is there and can carry data.
+// The ports of soft-RoCE devices rxe<number> that are present and can carry data.
 inline std::vector<Port> guest_ports() {
   std::vector<Port> found;
   for (Port& port : read_ports())
@@ -45,7 +45,7 @@ inline std::unique_ptr<QueuePair> make_pair_of(DeviceContext& device) {
   return pair.ok() ? std::move(*pair) : nullptr;
 }
 
-// The next completions, at least `count` of them; fewer where `seconds` are over.
+// The next completions, at least `count` of them, or fewer after `seconds`.
 inline std::vector<ibv_wc> completions(DeviceContext& device, std::size_t count,
                                        double seconds = 20) {
   std::vector<ibv_wc> all;

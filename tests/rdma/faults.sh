@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# In the guest, with two wires: all-reduces of 16 MiB between two hosts of two rails, in the middle
-# of which a wire goes down or loses all packets, or a rank is killed or stopped. What can go on
-# does, with right sums; else both ranks end with an error in time.
+# In the guest, with two wires: all-reduces of 16 MiB between two hosts with two rails. During them
+# a wire goes down or loses all packets, or a rank is killed or stopped. If the job can continue,
+# the sums must be right; otherwise both ranks must return an error in time.
 #
 #   faults.sh FOLDER_OF_PROGRAMS TIMES [FAULT...]
 set -euo pipefail
@@ -9,7 +9,7 @@ bin=$1 times=$2
 shift 2
 [ $# -gt 0 ] || set -- down silent both kill pause stop
 export NCCL_NET=IB NCCL_IB_TIMEOUT=16 NCCL_IB_RETRY_CNT=4 RONDO_NET_TIMEOUT=5
-export NCCL_SOCKET_IFNAME=lo  # what is no RDMA goes by another network than the wires
+export NCCL_SOCKET_IFNAME=lo  # non-RDMA traffic does not use the wires
 job=''
 
 fail() { echo "FAILED: $1"; cat /run/job; exit 1; }
@@ -23,7 +23,7 @@ wait_for() {
     sleep 0.1
   done
 }
-# start RONDO_TIMEOUT ITERATIONS: until the first wire has carried 3 MiB of it.
+# start RONDO_TIMEOUT ITERATIONS: returns when the first wire has carried 3 MiB of the job.
 start() {
   local before
   before=$(received)
@@ -69,14 +69,14 @@ down() {
   start 60 1
   ip link set veth0 down
   ends "a wire goes down in the middle: right sums" 0 120
-  says 'goes on to rank [01] .* by 1 of 2 rails'
+  says 'continues to rank [01] .* with 1 of 2 rails'
   raise 0
 }
 silent() {
   start 60 1
   silence add 0
   ends "a wire loses everything in the middle: right sums" 0 120
-  says 'goes on to rank [01] .* by 1 of 2 rails'
+  says 'continues to rank [01] .* with 1 of 2 rails'
   silence del 0
 }
 both() {
@@ -98,7 +98,7 @@ kill_one() {
 pause() {
   start 60 1
   kill -STOP "$(cat /run/rank.1)"
-  sleep 7  # longer than RONDO_NET_TIMEOUT: its device answers all the same
+  sleep 7  # longer than RONDO_NET_TIMEOUT; the stopped rank's device still answers
   kill -CONT "$(cat /run/rank.1)"
   ends "a rank stands still for a while: right sums" 0 120
 }

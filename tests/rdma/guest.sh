@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command in a guest that has RDMA devices: qemu without KVM, Debian's own kernel with its
-# soft-RoCE (rdma_rxe), and this machine's files, which the guest sees and cannot change.
+# Runs a command in a guest with RDMA devices: qemu without KVM, Debian's kernel with its soft-RoCE
+# (rdma_rxe), and this machine's files, which the guest can read and not change.
 #
 #   guest.sh [--wires N] [--machine FILE] [--limit SECONDS] [--share FOLDER] [--keep NAME]...
 #            [--] COMMAND...
@@ -59,7 +59,7 @@ jobs_left() { jobs -pr | xargs -r kill -9 2>/dev/null || true; }
 trap 'jobs_left; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# What the guest reads and writes: control/run, control/status.
+# Files that the guest reads and writes: control/run, control/status.
 mkdir "$work/control"
 {
   printf 'wires=%q modules=%q shared=%q\n' "$wires" "$cache/root/lib/modules" "$share"
@@ -80,14 +80,15 @@ share() {
   qemu+=(-fsdev "local,id=$1,path=$2,security_model=none,multidevs=remap$3"
          -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
 }
-# The guest's output is a file here that `tail` follows.
+# The guest writes its output to a file here, and `tail` follows it.
 port() {
   : >"$work/$1"
   qemu+=(-chardev "file,id=$1,path=$work/$1" -device "virtserialport,chardev=$1,name=$1")
 }
-# Two processors: with one, two ranks that poll take turns of a clock tick each. AVX-512 is beyond
-# this emulator. HPET: how fast the TSC counts is found out at boot, wrongly on a busy machine, and
-# then time runs several times too fast. An oops ends the guest as a panic does, and a panic qemu.
+# Two processors: with one, two polling ranks alternate in time slices of one clock tick. This
+# emulator lacks AVX-512. HPET: the guest measures the TSC's rate at boot, wrongly on a busy
+# machine, and then its time runs several times too fast. An oops ends the guest as a panic does,
+# and a panic ends qemu.
 qemu+=(-accel tcg,thread=multi,tb-size=512 -cpu max -smp 2 -m 2048
        -nodefaults -no-user-config -no-reboot -display none -monitor none
        -kernel "$cache/vmlinux" -initrd "$cache/initrd.cpio" -serial "file:$work/console"
@@ -100,7 +101,7 @@ share control "$work/control" ''
 [ -z "$share" ] || share shared "$share" ''
 port out
 port err
-qemu+=("${machine[@]}")  # last: devices that name no bus go to the first that takes them
+qemu+=("${machine[@]}")  # last: devices without a bus name take the first bus that accepts them
 
 timeout -k 5 "$limit" "${qemu[@]}" </dev/null >"$work/qemu" 2>&1 &
 guest=$!
@@ -108,7 +109,7 @@ tail -q -s 0.1 -c +1 -f --pid=$guest "$work/out" 2>/dev/null &
 tail -q -s 0.1 -c +1 -f --pid=$guest "$work/err" >&2 2>/dev/null &
 ended=0
 wait $guest || ended=$?
-wait  # for all of the output
+wait  # until all output is printed
 
 if [ -s "$work/control/status" ]; then exit "$(cat "$work/control/status")"; fi
 if [ $ended = 124 ] || [ $ended = 137 ]; then

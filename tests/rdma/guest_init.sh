@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of the guest: loads modules, puts this machine's files under a layer of memory
-# that takes all writes, and goes on with guest_setup.sh there.
+# The first process of the guest: loads modules, mounts a memory overlay over this machine's files
+# that takes all writes, and continues with guest_setup.sh there.
 export PATH=/bin
 b=/bin/busybox
 fatal() { echo "guest: $1"; $b poweroff -f; }

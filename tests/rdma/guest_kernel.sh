@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what guest.sh boots, in FOLDER: vmlinux, initrd.cpio, the modules, and `ready` at the end.
-# Where it cannot, the last line that it prints says why.
+# Makes the files that guest.sh boots, in FOLDER: vmlinux, initrd.cpio, the modules, and `ready` at
+# the end. If it fails, its last output line gives the reason.
 #
 #   guest_kernel.sh FOLDER
 #
@@ -24,8 +24,8 @@ rm -rf package
 version=$(ls root/lib/modules)
 depmod -b root "$version"
 
-# Taken out of its bzImage: unpacking it takes an emulated processor three times as long as the rest
-# of the boot. The offsets are those of the kernel's boot protocol.
+# Extracted from its bzImage here: in an emulated processor that takes three times as long as the
+# rest of the boot. The offsets are those of the kernel's boot protocol.
 python3 - "root/boot/vmlinuz-$version" >payload <<'PYTHON'
 import struct, sys
 image = open(sys.argv[1], "rb").read()
@@ -41,7 +41,7 @@ esac
 rm -f payload
 [ "$(od -An -tx1 -N4 vmlinux | tr -d ' ')" = 7f454c46 ] || give_up "$name holds no ELF kernel"
 
-# The first root: busybox, and the modules that reach this machine's files and the devices.
+# The first root file system: busybox, and the modules for this machine's files and the devices.
 mkdir -p initrd/bin initrd/modules
 cp "$(command -v busybox)" initrd/bin/busybox
 for module in virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_rng ib_uverbs rdma_rxe veth
@@ -54,7 +54,7 @@ done | awk '!seen[$0]++' | while read -r file; do
     *.xz) xz -dc "$file" >"initrd/modules/$base" ;;
     *) cp "$file" "initrd/modules/$base" ;;
   esac
-  # Without signature and type information a module loads twice as fast.
+  # A module without signature and type information loads twice as fast.
   objcopy --strip-debug -R .BTF "initrd/modules/$base"
   echo "$base"
 done >initrd/modules/order

@@ -1,5 +1,5 @@
-# The guest, once it sees this machine's files: devices, wires, then the command. guest.sh puts the
-# variables `wires`, `modules` and `shared` before this text.
+# Runs in the guest once this machine's files are mounted: devices, wires, then the command.
+# guest.sh prepends the variables `wires`, `modules` and `shared` to this script.
 busy() { /run/busybox "$@"; }
 fatal() { echo "guest: $1"; busy poweroff -f; }
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -24,13 +24,13 @@ busy hostname rdma-guest
 ulimit -l unlimited
 ulimit -c 0
 ip link set lo up
-# The usual 1000 overflows where one end sends a few MiB at once: losses that no wire has.
+# The usual 1000 overflows when one end sends a few MiB at once: losses that no real wire has.
 echo 100000 >/proc/sys/net/core/netdev_max_backlog
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 
-# Both ends of a wire are addresses of this one guest. So that packets between them cross the wire,
-# those that are made here look for the peer in a table that knows only the wire; those that arrive
-# find the table of local addresses.
+# Both ends of a wire are addresses of this one guest. To make packets between them cross the wire,
+# locally sent packets use a routing table that knows only the wire; arriving packets use the table
+# of local addresses.
 ip rule add pref 1000 lookup local
 ip rule del pref 0
 for wire in $(busy seq 0 $((wires - 1))); do

@@ -1,5 +1,5 @@
-// VerbsNetwork as networks of the suite that every network is asked: rank 0 on rxe0, and rxe2 where
-// there are two rails, rank 1 on rxe1 and rxe3.
+// VerbsNetwork in the suite that every network must pass: rank 0 on rxe0, and rxe2 if there are two
+// rails, rank 1 on rxe1 and rxe3.
 #include "tests/unit/transport/net/networks.h"
 
 #include "tests/rdma/ends.h"
@@ -18,8 +18,8 @@ std::unique_ptr<net::Network> open_verbs(net::PortOptions options, const char* c
 }
 
 #ifdef RONDO_UCX
-// UCX connects queue pairs by datagrams, which it loses here between addresses of IPv4; those of
-// IPv6, the first ones, are of this host alone and cross no wire.
+// UCX connects queue pairs by datagrams. Here it loses them between IPv4 addresses; the IPv6 ones,
+// which come first, belong to this host alone and cross no wire.
 std::unique_ptr<net::Network> open_ucx_over_verbs(net::PortOptions options) {
   ::setenv("UCX_IB_GID_INDEX", "0", 1);
   ::setenv("UCX_NET_DEVICES", options.rank % 2 == 0 ? "rxe0:1" : "rxe1:1", 1);
@@ -32,7 +32,7 @@ std::unique_ptr<net::Network> open_ucx_over_verbs(net::PortOptions options) {
 constexpr const char* kOneRail[] = {"=rxe0", "=rxe1"};
 constexpr const char* kTwoRails[] = {"=rxe0,rxe2", "=rxe1,rxe3"};
 
-// Before main(): the suite's instances are made of what is there then.
+// Runs before main(), because the suite's instances are created from the kinds that exist then.
 const bool kAdded = [] {
   auto& kinds = network_kinds();
   kinds.clear();

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 constexpr std::size_t kRoom = 1 << 20;
 
-// What one process tells the other, by a pipe of two ways.
+// What one process sends to the other, over a two-way pipe.
 struct Hello {
   std::byte endpoint[64];
   std::size_t endpoint_bytes;
@@ -31,7 +31,7 @@ struct Hello {
   std::uint32_t key;
 };
 
-// One process's end of the wire: a device, a pair, and room that the other may write to.
+// One process's end of the wire: a device, a pair, and memory that the peer can write to.
 struct End {
   std::unique_ptr<DeviceContext> device;
   std::unique_ptr<RegionPool> pool;
@@ -82,7 +82,7 @@ class Processes : public testing::Test {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
   }
-  // A process that runs `body` at the end 1, which exits by its status.
+  // Starts a process that runs `body` at end 1 and exits with its status.
   void start(const std::function<int(End&)>& body) {
     child_ = fork();
     if (child_ != 0) return;
@@ -103,7 +103,7 @@ std::byte expected(std::size_t i, unsigned turn) { return static_cast<std::byte>
 
 TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
   constexpr unsigned kTurns = 20, kGo = 1000;
-  // Writes a length of its own to the peer in every turn, and checks what the peer wrote.
+  // Writes a different length to the peer in every turn, and checks what the peer wrote.
   const auto play = [](End& end, unsigned own_seed, unsigned peer_seed) -> int {
     unsigned heard = 0, sent = 0, released = 0;
     const auto look = [&](End& at) -> int {
@@ -125,12 +125,12 @@ TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
       const std::size_t bytes = 1 + turn * 4099;
       for (std::size_t i = 0; i < bytes; ++i) end.source.bytes[i] = expected(i, turn + own_seed);
       if (!end.write(0, bytes, turn)) return 1;
-      // Counted over all turns: what the peer does next may be there in one poll with this.
+      // Counted over all turns: one poll can also return the peer's next write.
       while (heard <= turn || sent <= turn)
         if (const int wrong = look(end)) return wrong;
       for (std::size_t i = 0; i < bytes; ++i)
         if (end.room.bytes[i] != expected(i, turn + peer_seed)) return 5;
-      // The peer's next write may come only now.
+      // The peer must not send its next write before this one.
       const Write go[] = {{.to = end.peer.room, .remote_key = end.peer.key, .rings = kGo + turn}};
       if (!end.pair->post(go).ok()) return 6;
       while (released <= turn)
@@ -161,7 +161,7 @@ TEST_F(Processes, APeerThatIsKilledIsReportedByNameOfBothEnds) {
   EXPECT_EQ(status(), -1);
   ASSERT_TRUE(end.write(0, 4096, 2));
   ASSERT_TRUE(end.write(0, 4096, 3));
-  done = completions(*end.device, 2);  // and of receives, which are flushed
+  done = completions(*end.device, 2);  // also of receives, which are flushed
   ASSERT_GE(done.size(), 2u);
   for (const ibv_wc& one : done) EXPECT_NE(one.status, IBV_WC_SUCCESS);
   const std::string text = end.pair->failure_of(done[0]).text;

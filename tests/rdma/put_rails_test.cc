@@ -1,5 +1,5 @@
-// Puts by a link of two rails of which one is lost in the middle, or both: none is lost, none comes
-// before its word, and none is written again where its word has been seen.
+// Puts over a link of two rails, one or both of which are lost meanwhile. No put is lost, none
+// arrives before its word, and none is written again after its word has been seen.
 #include <gmock/gmock.h>
 
 #include "base/atomics.h"
@@ -16,7 +16,7 @@ const NetworkKind* kind_of_two_rails() {
   return nullptr;
 }
 
-// Puts into slots that their owner takes, and gives back empty.
+// Puts into slots that their owner reads, and marks as empty.
 class PutsThroughLosses : public testing::Test {
  protected:
   static constexpr std::uint64_t kSlots = 8, kBytes = 200'000;
@@ -59,7 +59,8 @@ class PutsThroughLosses : public testing::Test {
                                      .word = asked_ + 1}));
     }
   }
-  // Only what the sender knows to be done: it must not write its body anew before.
+  // Takes only puts that the sender knows to be complete, since it can still write the others
+  // again.
   void take() {
     for (const std::uint64_t come = HostAtomics::load_acquire(word_);
          taken_ < come && link_->near->test({taken_, true, true}).done; ++taken_) {

@@ -1,4 +1,4 @@
-// Queue pairs of one process: what arrives, and what is told of faults.
+// Queue pairs of one process: what arrives, and which errors are reported.
 #include "transport/verbs/ibverbs/queue_pair.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ void fill(std::span<std::byte> bytes, unsigned seed) {
 
 class QueuePairs : public Wire {
  protected:
-  // A write of end 0 into `to` at end 1.
+  // Writes from end 0 into `to` at end 1.
   Status write(const Slice& from, const Slice& to, std::optional<std::uint32_t> rings = {}) {
     const Write writes[] = {{.from = from.bytes,
                              .local_key = from.local_key,
@@ -35,7 +35,7 @@ class QueuePairs : public Wire {
                              .id = 77}};
     return pairs_[0]->post(writes);
   }
-  // What end 0 is told of its write.
+  // The error that end 0 gets for its write.
   std::string failure(double seconds = 20) {
     const auto done = completions(*devices_[0], 1, seconds);
     if (done.empty()) return "";
@@ -82,7 +82,7 @@ TEST_F(QueuePairs, WriteWithANumberOfEveryLengthBothWays) {
   }
 }
 
-// Else the guest's wire is none, and nothing that breaks it would be noticed.
+// Otherwise the guest has no real wire, and breaking it would have no effect.
 TEST_F(QueuePairs, CrossTheWire) {
   const auto packets = [] {
     return topology::read_number("/sys/class/net/veth1/statistics/rx_packets").value_or(0);
@@ -118,7 +118,7 @@ TEST_F(QueuePairs, ABodyAndAnInlinedHeaderGoByOnePost) {
   EXPECT_EQ(std::memcmp(room.bytes.data(), body.bytes.data(), body.bytes.size()), 0);
   fill(header, 4);
   EXPECT_EQ(std::memcmp(ring.bytes.data(), header, sizeof(header)), 0);
-  EXPECT_EQ(completions(*devices_[0], 1).size(), 1u);  // of the second alone
+  EXPECT_EQ(completions(*devices_[0], 1).size(), 1u);  // only of the second write
   EXPECT_EQ(completions(*devices_[0], 1, 0.1).size(), 0u);
 }
 
@@ -146,7 +146,7 @@ TEST_F(QueuePairs, AKeyThatIsNotThePeersIsAFaultThatNamesBothEnds) {
   EXPECT_THAT(text, HasSubstr(" to 10.77.0.2, queue pair "));
   EXPECT_THAT(text, HasSubstr("remote access error (status 10"));
   EXPECT_THAT(text, HasSubstr("see the peer's log"));
-  // Nothing goes through it any more.
+  // The queue pair carries nothing any more.
   if (write(taken(here, 64), taken(there, 64)).ok()) {
     EXPECT_NE(failure(), "");
   }
@@ -187,7 +187,7 @@ TEST_F(QueuePairs, OfPortsOfOtherKindsDoNotConnect) {
 
 TEST_F(QueuePairs, ATimeoutThatTheDeviceRefusesIsNamed) {
   Options options = quick_to_fail();
-  options.timeout = 40;  // beyond what from_environment() lets through
+  options.timeout = 40;  // beyond the limit of from_environment()
   const auto device = open_port(devices_[0]->port(), options);
   const auto pair = make_pair_of(*device);
   const auto refused = pair->connect(pairs_[1]->endpoint());

@@ -1,4 +1,4 @@
-// Links of two rails of which one is lost in the middle, or both.
+// Links of two rails, one or both of which are lost meanwhile.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ const NetworkKind* two_rails() {
   return nullptr;
 }
 
-// Devices that ask a dead peer without limit: only the time without progress shows that it is dead.
+// Devices that retry a dead peer without limit: only the time without progress shows its death.
 NetworkKind of_endless_retries(int seconds) {
   NetworkKind kind = *two_rails();
   kind.open = [seconds](net::PortOptions options) -> std::unique_ptr<net::Network> {
@@ -48,8 +48,8 @@ NetworkKind of_many_pairs() {
   return kind;
 }
 
-// One direction of a link: messages of many sizes, of which as many are underway as fit, into rooms
-// that are used again and again; what comes must be what was sent, in order.
+// One direction of a link: messages of many sizes, as many in flight as fit, into buffers that are
+// reused. What arrives must be what was sent, in order.
 class Stream {
  public:
   Stream(net::Network& from, net::Network& to, unsigned seed) : seed_(seed) {
@@ -82,7 +82,7 @@ class Stream {
       ++received_;
     }
   }
-  void want(std::uint64_t more) { wanted_ = sent_ + more; }  // than have been sent
+  void want(std::uint64_t more) { wanted_ = sent_ + more; }  // beyond those already sent
   bool finished() const { return received_ == wanted_ && taken_ == wanted_; }
   std::uint64_t received() const { return received_; }
   bool right() const { return right_; }
@@ -129,7 +129,7 @@ class Rails : public testing::Test {
   bool over() const {
     return net::is_over(link_->near->state()) || net::is_over(link_->far->state());
   }
-  // Messages both ways; `cut` in the middle, while others are underway.
+  // Messages both ways; `cut` runs while messages are in flight.
   template <class Cut>
   void stream_through(Cut&& cut) {
     there_->want(1000);
@@ -168,8 +168,8 @@ TEST_F(Rails, AWireThatLosesEverythingCostsNoMessage) {
   }
 }
 
-// Of many a message some parts have come by the lost rail when it is lost, and others have not;
-// which ones, differs in every round.
+// When the rail is lost, some parts of many messages have arrived over it and others have not;
+// which ones differs in every round.
 TEST_F(Rails, PartsThatHadArrivedByALostRailAreNotSentAgain) {
   for (int round = 0; round < 3; ++round) {
     const verbs::WireThat slow(0, "rate 50mbit");
@@ -189,7 +189,7 @@ TEST_F(Rails, WhereTheDeviceTellsNothingWhatRestsTellsIt) {
   stream_through([&] { return std::make_unique<verbs::WireSilent>(0); });
 }
 
-// A lost rail comes back with new links only.
+// Only new links use a rail that has recovered.
 TEST_F(Rails, AWireThatComesBackIsNotUsedAgainByTheSameLink) {
   stream_through([&] {
     auto down = std::make_unique<verbs::WireDown>(0);
@@ -213,7 +213,7 @@ TEST_F(Rails, WithBothWiresGoneBothEndsEndWithWhatTheyKnow) {
   const auto& far = link_->far->error();
   EXPECT_EQ(near.code, StatusCode::kRemoteError);
   EXPECT_EQ(far.code, StatusCode::kRemoteError);
-  // One has noticed, the other may have been told by its close.
+  // One end detects the loss; the other may detect it or be closed by its peer.
   const bool near_first = near.text.find("RDMA port") != std::string::npos;
   const std::string& text = near_first ? near.text : far.text;
   const int own = near_first ? 0 : 1;

@@ -1,5 +1,5 @@
-// Messages into memory that its owner sees after a read alone: each adapter reads there before a
-// message counts as come.
+// Messages into memory whose owner sees writes only after a read by the adapter: each adapter reads
+// there before a message counts as arrived.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
 using CreatePair = ibv_qp* (*)(ibv_pd*, ibv_qp_init_attr*);
 
-// What the device's own functions are, and what has become of reads.
+// The device's real functions, and the fate of reads.
 PostSend real_post_send = nullptr;
 CreatePair real_create_qp = nullptr;
 std::atomic<int> reads_posted{0};
@@ -118,7 +118,7 @@ TEST_F(ReadBackMessages, AreThereOnceTheirReadIs) {
   const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
   while (std::chrono::steady_clock::now() < later) link_->turn();
   EXPECT_FALSE(link_->far->test(*got).done) << "it counts as there before its read";
-  link_->near->close();  // what was sent before still comes
+  link_->near->close();  // messages sent before still arrive
   for (int i = 0; i < 1000; ++i) link_->turn_far();
   EXPECT_FALSE(link_->far->test(*got).done);
   ibv_send_wr* refused = nullptr;

@@ -1,4 +1,5 @@
-// Registered memory: pieces of few regions, bounded, and not in children.
+// Registered memory: pieces share a few regions, the total is bounded, and children do not inherit
+// it.
 #include "transport/verbs/ibverbs/region.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +57,7 @@ TEST_F(Regions, WhatIsGivenBackIsTakenAgainWhole) {
 TEST_F(Regions, TheBoundHolds) {
   RegionPool pool(*device_, 6 << 20);
   EXPECT_TRUE(pool.take(3 << 20).ok());
-  EXPECT_TRUE(pool.take(2 << 20).ok());  // a second block, of what is left
+  EXPECT_TRUE(pool.take(2 << 20).ok());  // a second block, from the remaining memory
   EXPECT_EQ(pool.mapped(), 6u << 20);
   const auto refused = pool.take(2 << 20);
   ASSERT_FALSE(refused.ok());

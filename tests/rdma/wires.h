@@ -1,5 +1,5 @@
 // The wires of the guest (tests/rdma/guest_setup.sh): wire k joins veth<2k>, of rxe<2k>, and
-// veth<2k+1>. What is broken here is whole again when the object goes.
+// veth<2k+1>. A destructor repairs what its object broke.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ inline bool set_up(const std::string& interface, bool up) {
   return ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
-// veth<2k> is down: both ports of the wire are told.
+// Takes veth<2k> down: both ports of the wire see it.
 class WireDown {
  public:
   explicit WireDown(int wire) : wire_(wire), cut_(set_up(end(), false)) {}
@@ -34,7 +34,7 @@ class WireDown {
   WireDown& operator=(const WireDown&) = delete;
 
   bool is_cut() const { return cut_; }
-  // The route over the wire does not come back with the interface.
+  // The route over the wire does not return with the interface, so this adds it again.
   bool whole_again() {
     if (!cut_) return true;
     cut_ = false;
@@ -49,7 +49,7 @@ class WireDown {
   bool cut_;
 };
 
-// What the wire does to packets, at both ends, as `tc netem` has it.
+// Applies a `tc netem` rule to the wire's packets, at both ends.
 class WireThat {
  public:
   WireThat(int wire, const std::string& what)
@@ -76,7 +76,7 @@ class WireThat {
   const bool cut_;
 };
 
-// Every packet of the wire is lost, and nobody is told.
+// Loses every packet of the wire, without any sign at its ends.
 struct WireSilent : WireThat {
   explicit WireSilent(int wire) : WireThat(wire, "loss 100%") {}
 };

@@ -7,8 +7,8 @@
 
 namespace rondo::test {
 
-// The maximum number of bytes in use since this was made, beyond those before it. One HeapPeak at a
-// time.
+// The maximum number of bytes in use since its construction, beyond those in use before it. Only
+// one HeapPeak can exist at a time.
 class HeapPeak {
  public:
   HeapPeak();

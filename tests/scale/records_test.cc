@@ -1,5 +1,5 @@
-// What each rank of a large communicator computes from the records of all: in linear time and
-// memory, however many hosts there are.
+// What each rank of a large communicator computes from all records takes linear time and memory,
+// for any number of hosts.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -14,9 +14,9 @@
 namespace rondo {
 namespace {
 
-constexpr int kGpus = 8;  // of a host
+constexpr int kGpus = 8;  // per host
 constexpr std::size_t kMaxBytes = 64 << 20;
-constexpr double kSeconds = 1;  // that we want; printed, as machines differ
+constexpr double kSeconds = 1;  // the goal; only printed, as machines differ
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point began) {
@@ -54,7 +54,7 @@ gpu::InternodeFacts internode_facts_of_rank(int rank, std::uint64_t digest) {
   return facts;
 }
 
-// Everything between the last exchange of records and the first call, but what it makes on devices.
+// Everything between the last exchange of records and the first call, except work on devices.
 class LargeCommunicator {
  public:
   LargeCommunicator(int ranks, std::shared_ptr<const topology::Graph> graph)
@@ -62,7 +62,7 @@ class LargeCommunicator {
 
   void read_records() {
     const auto gpus = graph_->gpus();
-    std::vector<std::vector<std::byte>> told;  // as an exchange gives them
+    std::vector<std::vector<std::byte>> told;  // as an exchange returns them
     for (int r = 0; r < ranks_; ++r) {
       const int node = gpus[static_cast<std::size_t>(r % kGpus)];
       told.push_back(record_of(r, graph_->node(node).bus_id).encode());

@@ -1,4 +1,4 @@
-// Thousands of sessions, a thread each: they join and exchange what a communicator's ranks do.
+// Thousands of sessions, one thread each: they join and exchange data as a communicator's ranks do.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kRecordBytes = 300;
 constexpr std::size_t kStackBytes = 256 << 10;
 
-// For a session with `ranks` ranks: two ends of a link each at the rendezvous and in the tree, and
-// what the listeners take.
+// For a session with `ranks` ranks: two ends per link, at the rendezvous and in the tree, and the
+// listeners' descriptors.
 rlim_t descriptors_for(int ranks) { return static_cast<rlim_t>(ranks) * 9 / 2 + 500; }
 
 bool may_open(rlim_t descriptors) {
@@ -96,7 +96,8 @@ TEST_P(ManySessions, JoinAndExchangeInAsManyHopsAsTheTreeHas) {
   for (long reached = 1; reached < ranks; reached *= kFanout) ++levels;
   EXPECT_LE((Tree{ranks - 1, ranks}.depth()), levels);
   EXPECT_LE((Tree{0, ranks}.height()), levels);
-  // The whole to each child, and once from or to the parent; with the heads of entries and records.
+  // All records to each child, and once from or to the parent, with the heads of entries and
+  // records.
   const auto all_bytes = static_cast<std::uint64_t>(ranks) * (kRecordBytes + 12);
   EXPECT_LE(most, all_bytes * 10 * 102 / 100 + 4096);
   std::printf("%d sessions: %.1f s, at most %.1f kB a rank\n", ranks, took.count(),

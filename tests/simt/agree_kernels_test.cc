@@ -1,5 +1,5 @@
-// The agree kernel and what follows it, on the emulated machine: calls that all ranks may do in
-// place, and calls that one of them may not, one after the other.
+// The agree kernel and the kernels behind it, on the emulated machine: calls that all ranks can do
+// in place, mixed with calls that one rank cannot. All ranks must take the same decision.
 #include "kernels/cuda/agree.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/stored_args.h"
@@ -21,13 +21,13 @@ std::int32_t value_of(int rank, int call, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000) + call * 50'000;
 }
 
-// A rank's part of all calls, as a stream would order it.
+// One rank's part of all calls, in stream order.
 struct Part {
   AgreeArgs agree[kCalls];
-  std::uint32_t* otherwise;  // [call]: how often it was left to be done otherwise
+  std::uint32_t* otherwise;  // [call]: how often the in-place path was declined
 };
 
-// One rank a device. Which rank has its buffers unmapped in a call: refuses(call), or -1.
+// One rank per device. refuses(call): the rank whose buffers are unmapped in that call, or -1.
 class InPlace {
  public:
   InPlace(const MachineOptions& options, int ranks, std::uint64_t count)
@@ -49,7 +49,7 @@ class InPlace {
     controls_ = controls;
   }
 
-  // Whether each call was done in place by all if no rank refused, and left alone by all else.
+  // True if each call ran in place on all ranks if none refused, and on none otherwise.
   template <class Refuses>
   bool run(const Refuses& refuses) {
     for (int r = 0; r < ranks_; ++r) launch(part_of(r, refuses), r);
@@ -102,7 +102,7 @@ class InPlace {
     return part;
   }
 
-  // In one kernel, as a stream would order them.
+  // In one kernel, in stream order.
   void launch(const Part& part, int device) {
     const MachineShape shape{
         .ctas = 1, .threads = 64, .shared_bytes = kShared, .device = device, .cooperative = true};
@@ -149,14 +149,15 @@ TEST(AgreeKernels, TellHostsOfTheirLaunches) {
   InPlace calls({.seed = 3, .weak = true, .devices = kMaxRanks}, 3, 50);
   ASSERT_TRUE(calls.run([](int call) { return call == 1 ? 2 : -1; }));
   for (int r = 0; r < 3; ++r) {
-    // Two where the call is done in place, one elsewhere.
+    // Two launches for a call done in place, one for any other.
     EXPECT_EQ(calls.launches(r), 2u * kCalls - 1);
     EXPECT_EQ(calls.control(r).progress[0].begun, 2u * kCalls - 1);
     EXPECT_EQ(calls.control(r).progress[0].done, 2u * kCalls - 1);
   }
 }
 
-// Calls that one rank refuses and calls that none does, in turns: words of another call would show.
+// Refused and accepted calls alternate, so that a kernel that reads the words of another call
+// fails.
 TEST(AgreeKernels, AreSoundForEverySeed) {
   for (const bool weak : {false, true})
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {

@@ -1,4 +1,4 @@
-// Capture and replay: what CUDA refuses is refused with its errors, and graphs replay in order.
+// Capture and replay: calls that CUDA refuses fail with CUDA's errors, and graphs replay in order.
 #include "tests/simt/device_fixture.h"
 
 namespace rondo::simt {
@@ -15,7 +15,7 @@ class CaptureTest : public testing::Test {
     return TestDevice::launch("add", {.threads = 1}, on,
                               [at = data] { device::store(at, device::load(at) + 1); });
   }
-  // The error that a call gives while this thread captures in a mode, and what the end says.
+  // Error of a call while this thread captures in a mode, and error of the end of the capture.
   template <class Call>
   std::pair<GpuError, GpuError> during(GpuCaptureMode mode, const Call& call) {
     EXPECT_CUDA(calls::begin_capture(stream, mode));

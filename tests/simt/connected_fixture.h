@@ -1,5 +1,5 @@
-// Ranks with connections on a bare machine: what collectives/gpu sets up, without streams and
-// without the table of kernels.
+// Ranks with connections on a bare emulated machine: the state that collectives/gpu sets up,
+// without streams and without the kernel table.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace rondo::simt {
 struct ConnectedShape {
   int ranks = 2, channels = 1, slots = 2;
   std::uint64_t slot_bytes = 256;
-  bool one_device = false;  // else every rank has its own
+  bool one_device = false;  // else each rank has its own device
   unsigned workers = 32;    // threads of a group that move data
   unsigned more_shared = 0;
 };
@@ -23,9 +23,9 @@ struct ConnectedCall {
   Algorithm algorithm = Algorithm::kRing;
   cuda::Protocol protocol = cuda::Protocol::kSimple;
   std::uint64_t count = 0;
-  std::uint64_t per_round = 0;  // 0: what slots hold
-  unsigned slices = 1;          // slots that a chunk fills
-  int channels = 0;             // 0: all that there are
+  std::uint64_t per_round = 0;  // 0: what the slots hold
+  unsigned slices = 1;          // slots per chunk
+  int channels = 0;             // 0: all channels
   int root = -1;
 };
 
@@ -54,7 +54,7 @@ class ConnectedRanks {
 
   int device_of(int rank) const { return shape_.one_device ? 0 : rank; }
 
-  // One launch a device; inputs and outputs by rank.
+  // One launch per device; `in` and `out` are indexed by rank.
   template <class Math>
   void launch(const ConnectedCall& call, const std::vector<void*>& in,
               const std::vector<void*>& out) {
@@ -65,8 +65,8 @@ class ConnectedRanks {
     ConnectedCall call;
     std::vector<void*> in, out;
   };
-  // The same of a list of calls. fuses: the ranks (of devices of their own) that play it in one
-  // launch; others launch call after call.
+  // Launches a list of calls. fuses: the ranks (each on its own device) that run it in one launch;
+  // the others use one launch per call.
   template <class Math>
   void launch(const std::vector<Listed>& calls, std::uint64_t fuses = ~std::uint64_t{0}) {
     for (int first = 0; first < shape_.ranks; first += shape_.one_device ? shape_.ranks : 1) {
@@ -79,7 +79,7 @@ class ConnectedRanks {
     }
   }
 
-  // On the device of `first` alone, once `after` is over.
+  // Launches only on the device of rank `first`, after `after` has finished.
   template <class Math>
   std::shared_ptr<Grid> launch_on(int first, const std::vector<Listed>& calls,
                                   const std::shared_ptr<Grid>& after = nullptr) {
@@ -111,7 +111,7 @@ class ConnectedRanks {
     return machine_.launch("connected", launch, body, after);
   }
 
-  // All ends of a protocol stand at step `steps`.
+  // Sets all ends of a protocol to step `steps`.
   void begin_steps(cuda::Protocol protocol, std::uint64_t steps) {
     for_each_end(protocol, [&](cuda::DeviceEnd& end, int) {
       end.step = end.known = steps;

@@ -15,7 +15,7 @@ using cuda::Protocol;
 using cuda::SumMath;
 using Sum = SumMath<DataType::kInt32>;
 
-// Element i of rank r's input, and what a sum over all ranks makes of it.
+// Element i of rank r's input, and its sum over all ranks.
 std::int32_t value_of(int rank, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
 }
@@ -25,7 +25,7 @@ std::int32_t sum_of(int ranks, std::uint64_t i) {
   return sum;
 }
 
-// Runs `calls` all-reduces in a row, each on the result of the one before, and says whether the
+// Runs `calls` all-reduces in a row, each on the result of the previous one; returns true if the
 // last result is right.
 bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
                 const ConnectedCall& call, int calls, std::size_t shift = 0) {
@@ -52,7 +52,7 @@ bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
     }
     if (c > 0) factor *= static_cast<std::uint32_t>(shape.ranks);
   }
-  // The hosts know how far everybody is.
+  // The control words that hosts read show the progress of every rank.
   for (int r = 0; r < shape.ranks; ++r) {
     const cuda::Control& control = *machine.on_host(ranks.controls + r);
     const auto newest = cuda::newest_launch(control.newest);
@@ -97,7 +97,7 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
         shape.one_device = random.one_in(2);
         ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol};
         call.count = 1 + random.below(random.one_in(3) ? 3000 : 100);
-        // Of lines with flags one or several rows of all workers.
+        // For lines with flags: one or several rows of all workers.
         if (way.protocol != Protocol::kSimple)
           call.per_round = (random.one_in(2) ? 64 : 1024) * static_cast<unsigned>(n);
         const MachineOptions options{
@@ -111,7 +111,7 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
   });
 }
 
-// More chunks than four times the slots, so that every slot is used again and again.
+// More than four times as many chunks as slots, so that every slot is reused several times.
 TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   for (const Way& way : kWays) {
     ConnectedShape shape{.ranks = 3, .slots = way.min_slots()};
@@ -123,7 +123,7 @@ TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   }
 }
 
-// A chunk that fills several slots, up to half of those that there are.
+// A chunk that fills several slots, up to half of all slots.
 TEST(ConnectedKernels, ChunksOfSeveralSlots) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed)
     for (const int n : {2, 3, 5})
@@ -137,12 +137,13 @@ TEST(ConnectedKernels, ChunksOfSeveralSlots) {
       }
 }
 
-// No two kilobytes are alike.
+// No two kilobytes are equal.
 std::uint8_t byte_of(int rank, std::uint64_t i) {
   return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value_of(rank, i)) + (i >> 10) * 13);
 }
 
-// Bytes of every rank into every rank, or of one into all. shift: of the inputs of odd ranks.
+// Copies bytes from every rank to every rank, or from one rank to all. shift: of the inputs of odd
+// ranks.
 template <class Math = CopyMath>
 bool copies(const MachineOptions& options, const ConnectedShape& shape, const ConnectedCall& call,
             int shift = 1) {
@@ -207,7 +208,7 @@ TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
 }
 
 TEST(ConnectedKernels, CopyInBulk) {
-  // Of slots of many pieces.
+  // Slots of several bulk pieces.
   const ConnectedShape pieces{
       .ranks = 2, .slot_bytes = 7 * cuda::kBulkPiece, .more_shared = cuda::kBulkShared};
   const ConnectedCall many{.collective = Collective::kAllGather,
@@ -231,7 +232,7 @@ TEST(ConnectedKernels, AreSoundForEverySeed) {
           << "seed " << seed << ", weak " << weak;
 }
 
-// LL128 where lines of 128 bytes may arrive in parts, and where they do not.
+// LL128 where lines of 128 bytes may tear, and where they do not.
 int failures_of_ll128(bool weak, bool whole_lines, std::uint64_t seeds = 40) {
   const ConnectedCall call{.protocol = Protocol::kLL128, .count = 64 * 2 * 5, .per_round = 64 * 2};
   int failed = 0;
@@ -249,7 +250,7 @@ TEST(ConnectedKernels, OverLL128NeedLinesThatStayWhole) {
   EXPECT_GT(failures_of_ll128(true, false), 36);
 }
 
-// The last rank of a chain only receives: over LL, its jobs wait for nothing but their place.
+// The last rank of a chain only receives: over LL, its jobs wait only for room in the queue.
 TEST(ConnectedKernels, DoNotOverrunTheirJobs) {
   const ConnectedCall call{.collective = Collective::kBroadcast,
                            .protocol = Protocol::kLL,
@@ -266,7 +267,7 @@ TEST(ConnectedKernels, EndSoonAfterTheHostAborts) {
   ConnectedRanks ranks(machine, shape);
   std::vector<void*> buffers;
   for (int r = 0; r < 3; ++r) buffers.push_back(machine.allocate<std::int32_t>(5000, r));
-  // Rank 2 never comes: its device's kernel is told to end before it begins to wait.
+  // Rank 2 never arrives: its device's kernel is aborted before it begins to wait.
   for (int r = 0; r < 3; ++r) machine.on_host(ranks.controls)[r].abort = r == 2 ? 1 : 0;
   for (const Way& way : kWays) {
     ranks.launch<Sum>({.algorithm = way.algorithm, .protocol = way.protocol, .count = 5000},

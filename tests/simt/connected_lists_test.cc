@@ -1,5 +1,5 @@
-// Lists of calls in one launch over connections, on the emulated machine: ranks that play a list
-// beside ranks that launch call after call, of every protocol and number of channels, in seed mode
+// Lists of calls in one launch over connections, on the emulated machine: some ranks run a list in
+// one launch, others use one launch per call. Every protocol and number of channels, in seed mode
 // and in weak memory.
 #include "tests/simt/connected_fixture.h"
 #include "tests/simt/rounds.h"
@@ -14,7 +14,7 @@ std::int32_t value_in_list(int call, int rank, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7) + rank * 1000 + call * 100'000;
 }
 
-// Buffers of a list, all of their own; results are compared once all have run.
+// Buffers of a list, separate for each call; results are compared after all calls have run.
 class ListCase {
  public:
   ListCase(TestMachine& machine, ConnectedRanks& ranks, int n)
@@ -59,7 +59,7 @@ class ListCase {
   std::vector<ConnectedRanks::Listed> calls_;
 };
 
-// Whether the hosts know of all calls, and of the same as from `first`, which may fuse others.
+// True if the host's words show all calls, and the digest of `first`, which may fuse others.
 bool have_told(const std::vector<ConnectedCall>& calls, int channels, const cuda::Control& control,
                const cuda::Control& first) {
   for (int c = 0; c < channels; ++c) {
@@ -73,7 +73,7 @@ bool have_told(const std::vector<ConnectedCall>& calls, int channels, const cuda
          newest->call.count == calls.back().count && newest->digest == other->digest;
 }
 
-// fuses: the ranks that play the list as one launch.
+// fuses: the ranks that run the list as one launch.
 bool play(const MachineOptions& options, const ConnectedShape& shape,
           const std::vector<ConnectedCall>& calls, std::uint64_t fuses) {
   TestMachine machine(options);
@@ -89,7 +89,7 @@ bool play(const MachineOptions& options, const ConnectedShape& shape,
   return list.is_right();
 }
 
-// As many as trees need, and no more.
+// The minimum that trees need.
 constexpr int kSlots = 3;
 static_assert(find_row(Algorithm::kTree, Collective::kAllReduce, Where::kGpu)->min_slots == kSlots);
 
@@ -144,7 +144,7 @@ TEST(ConnectedLists, AreAsLongAsTheArgumentsHold) {
   EXPECT_TRUE(play({.seed = 7, .devices = 8}, shape, calls, 1));
 }
 
-// Ends, counters and words of a call are the next one's to load and to write.
+// Each call stores the ends, counters and words that the next one loads.
 TEST(ConnectedLists, WaitBetweenCallsForEverySeed) {
   const std::vector<ConnectedCall> calls(6, ConnectedCall{.count = 300, .channels = 1});
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
@@ -152,7 +152,7 @@ TEST(ConnectedLists, WaitBetweenCallsForEverySeed) {
         << "seed " << seed;
 }
 
-// Rank 1 never comes. The call that waits ends with the abort, and none after it begins.
+// Rank 1 never arrives. The waiting call ends by abort, and no later call begins.
 TEST(ConnectedLists, EndWithTheCallThatWaited) {
   TestMachine machine({.seed = 3, .devices = 8});
   ConnectedRanks ranks(machine, {.ranks = 2});

@@ -1,4 +1,4 @@
-// Tests of the emulated device: a platform of their own, and short names for the calls.
+// Fixture for tests of the emulated device: a platform per test, short names for the calls.
 //
 //   TestDevice gpu({.seed = seed});
 //   auto* data = gpu.allocate<float>(1000);
@@ -21,7 +21,7 @@ struct Shape {
   unsigned threads = 64;
   std::size_t shared_bytes = 0;
   bool cooperative = false;
-  bool lazy = false;  // must be loaded
+  bool lazy = false;  // has to be loaded before it runs
   bool remote_domain = true;
   unsigned registers = kUsualRegisters;
 };

@@ -1,5 +1,5 @@
-// The direct kernels on the emulated device: every (type, op), 1 to 8 ranks, odd sizes and places,
-// in place and not, against the reference; bytes beside the outputs stay what they were.
+// The direct kernels on the emulated device: every (type, op), 1 to 8 ranks, odd sizes and offsets,
+// in place and out of place, against the reference; bytes around the outputs must not change.
 #include <algorithm>
 #include <cstring>
 
@@ -17,9 +17,9 @@ using test::Bytes;
 using test::Case;
 
 constexpr std::byte kUntouched{0xee};
-constexpr std::size_t kMargin = 64;  // bytes that are watched on both sides of an output
+constexpr std::size_t kMargin = 64;  // bytes checked on both sides of an output
 
-// Memory of one rank as the host gave it to the device, and back.
+// Memory of one rank: the content that the host wrote to the device, and read back.
 struct Buffer {
   std::byte* device;
   std::size_t at;  // of the first element, after the margin
@@ -41,7 +41,7 @@ class DirectKernels : public testing::Test {
     EXPECT_CUDA(api.copy(made.device, whole.data(), whole.size(), GpuCopy::kAny, stream));
     return made;
   }
-  // The content, after checking what lies beside it.
+  // Returns the content after checking both margins.
   Bytes fetch(const Buffer& from) {
     Bytes whole(from.bytes + 2 * kMargin + 16);
     EXPECT_CUDA(api.copy(whole.data(), from.device, whole.size(), GpuCopy::kAny, stream));
@@ -62,7 +62,7 @@ class DirectKernels : public testing::Test {
 void DirectKernels::all_reduce(TestDevice& gpu, const Case& c, Random& random) {
   stream = gpu.stream();
   const std::size_t size = size_of(c.type), bytes = c.count * size;
-  const bool equal_places = !random.one_in(3);  // then vectors can be used
+  const bool equal_places = !random.one_in(3);  // equal offsets allow vector accesses
   const std::size_t common = random.below(16 / size) * size;
   std::vector<Buffer> in, out;
   cuda::ReduceArgs args{};

@@ -1,4 +1,4 @@
-// The table of CUDA calls of a build for the emulated GPU: libcudart.so.13 fills it.
+// The table of CUDA calls in a build for the emulated GPU: libcudart.so.13 provides them.
 #include "base/gpu.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/simt/device/table.h"

@@ -1,5 +1,5 @@
-// What kernels tell hosts of the launch that begins (kernels/cuda/launch_words.h), in weak memory:
-// a host that reads meanwhile never sees words of two launches as one.
+// The words by which a kernel reports its launch to the host (kernels/cuda/launch_words.h), in weak
+// memory: a host that reads at the same time never takes words of two launches as one.
 #include "kernels/cuda/launch_words.h"
 #include "tests/simt/machine_fixture.h"
 
@@ -14,7 +14,7 @@ TEST(LaunchWords, AreOfOneLaunchWheneverTheHostReads) {
     TestMachine machine({.seed = seed, .weak = true});
     auto* const control = machine.allocate<Control>(1);
     auto* const launches = machine.allocate<std::uint64_t>(2) + 1;
-    // Launch n is a call of n elements; digests are those of the calls in their order.
+    // Launch n is a call of n elements; digests cover the calls in order.
     std::vector<std::uint64_t> digests(1, 0);
     for (std::uint64_t n = 1; n <= kLaunches; ++n) {
       const CallRecord call{.count = n};

@@ -1,5 +1,5 @@
-// What an emulated device refuses or cannot do: launches beyond an sm_90, more CTAs than fit, calls
-// in host functions, and the errors that tests inject.
+// What an emulated device refuses or cannot do: launches beyond an sm_90's limits, more CTAs than
+// fit, calls in host functions, and the errors that tests inject.
 #include <atomic>
 #include <chrono>
 #include <thread>

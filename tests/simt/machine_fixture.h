@@ -1,5 +1,5 @@
-// A bare machine for kernels of tests: memory and a gang, without streams; one host thread drives
-// it, so that a seed repeats a run to the last step.
+// A bare machine for test kernels: memory and a gang, without streams; one host thread drives it,
+// so that a seed repeats a run exactly.
 //
 //   MachineOptions options{.seed = seed, .weak = true};
 //   TestMachine machine(options);
@@ -33,7 +33,7 @@ struct MachineOptions {
   int threads = 0;  // 0: seed mode
   int devices = 2;
   int max_cooperative = 0;
-  bool faulty = false;  // a fault is planted: a violation makes run() fail and does no more
+  bool faulty = false;  // a fault is planted: a violation only makes run() return false
   DeviceLimits limits = {.multiprocessors = 8};
 };
 
@@ -53,7 +53,7 @@ class TestMachine {
     if (options.faulty) expected_.emplace();
   }
 
-  // Zeroed memory of a device, by default open to all.
+  // Zeroed memory of a device, by default accessible to all devices.
   template <class T>
   T* allocate(std::size_t count, int device = 0, std::uint32_t access = ~0u) {
     const int file = memfd_create("test", MFD_CLOEXEC);
@@ -68,7 +68,7 @@ class TestMachine {
   void release(T* pointer) {
     memory_.release(*memory_.find(reinterpret_cast<std::uint64_t>(pointer)));
   }
-  // Where the host finds what a device pointer names.
+  // Host address of the memory of a device pointer.
   template <class T>
   T* on_host(T* pointer) {
     const auto address = reinterpret_cast<std::uint64_t>(pointer);
@@ -76,7 +76,7 @@ class TestMachine {
     return reinterpret_cast<T*>(found->real + (address - found->begin));
   }
 
-  // after: a grid that is over before this one begins, as on a stream.
+  // after: a grid that must finish before this one begins, as on a stream.
   template <class Body>
   std::shared_ptr<Grid> launch(const char* name, const MachineShape& shape, const Body& body,
                                const std::shared_ptr<Grid>& after = nullptr) {
@@ -102,7 +102,7 @@ class TestMachine {
     if (options_.faulty) launched_.push_back(grid);
     return grid;
   }
-  // Until all kernels have ended, or nothing has happened for long, or a violation (false).
+  // Runs until all kernels end (true), or there is no progress for long or a violation (false).
   bool run() {
     constexpr int kFruitless = 20000;
     int spun = 0;
@@ -120,7 +120,7 @@ class TestMachine {
     return true;
   }
 
-  // Whether the planted fault was a violation.
+  // True if the planted fault caused a violation.
   bool gave_up() const {
     for (const auto& grid : launched_)
       if (grid->given_up) return true;

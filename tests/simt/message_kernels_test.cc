@@ -1,6 +1,6 @@
-// The kernel of messages on the emulated machine, cut and dealt as message_launches.h does it:
-// random messages among ranks of several devices, in few slots and on few CTAs, in seed mode and in
-// weak memory.
+// The kernel of point-to-point messages on the emulated machine, cut and assigned as
+// message_launches.h does it: random messages among ranks of several devices, with few slots and
+// CTAs, in seed mode and in weak memory.
 #include <deque>
 #include <map>
 #include <set>
@@ -22,7 +22,7 @@ constexpr int kMaxMessageRanks = 8;
 struct Message {
   int from, to;
   std::uint64_t bytes;
-  unsigned shift_in = 0, shift_out = 0;  // of buffers, off their alignment
+  unsigned shift_in = 0, shift_out = 0;  // bytes by which buffers are unaligned
 };
 
 struct Terms {
@@ -30,14 +30,14 @@ struct Terms {
   gpu::MessageShape shape{2, 128};
 };
 
-// Ranks, one a device, whose pairs are all connected.
+// Ranks, one per device, with connections between all pairs.
 class MessageRanks {
  public:
   MessageRanks(TestMachine& machine, const Terms& terms) : machine_(machine), terms_(terms) {
     const int n = terms.ranks;
     const auto ends = static_cast<std::size_t>(cuda::message_ends(n));
     controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(n));
-    constexpr std::uint64_t kFarTooLong = 20'000'000'000;  // ns: ranks that wait for each other
+    constexpr std::uint64_t kFarTooLong = 20'000'000'000;  // ns: timeout of ranks
     for (int r = 0; r < n; ++r) {
       control(r).limit_ns = kFarTooLong;
       ends_.push_back(machine.allocate<cuda::DeviceEnd>(ends, r));
@@ -51,7 +51,7 @@ class MessageRanks {
         if (from != to) connect(from, to);
   }
 
-  // All messages, each rank's launches one after the other. Whether everything has arrived.
+  // Runs all messages, each rank's launches one after the other. True if everything has arrived.
   bool exchange(const std::vector<Message>& messages) {
     place(messages);
     std::vector<std::vector<MessageLaunch>> launches;
@@ -66,7 +66,7 @@ class MessageRanks {
     for (int r = 0; r < terms_.ranks; ++r) queue(r, launches[r]);
     return machine_.run() && have_arrived();
   }
-  // The parts of some ranks. They wait for those of the others, without limit.
+  // Starts the parts of some ranks. They wait without limit for those of the others.
   void begin(const std::vector<int>& ranks, const std::vector<Message>& messages) {
     place(messages);
     for (const int rank : ranks) join(rank);
@@ -90,7 +90,7 @@ class MessageRanks {
   std::uint32_t wait(int rank, int peer, int direction, int channel) const {
     return machine_.on_host(waits_[rank])[cuda::message_end(peer, direction, channel)];
   }
-  // How many bytes a slot of a pair holds, as the sender says to a net proxy.
+  // Bytes used in a slot of a pair, as the sender reports it to a network proxy.
   std::uint64_t used(int from, int to, int channel, int slot) const {
     return machine_.on_host(used_.at({from, to}))[channel * terms_.slots + slot];
   }
@@ -196,7 +196,7 @@ std::vector<Message> random_messages(Random& random, int ranks, std::uint64_t nu
   return messages;
 }
 
-// Some to oneself, some of no bytes, several a pair; two groups in a row use the same slots.
+// Some to the rank itself, some empty, several per pair; two groups in a row use the same slots.
 TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
   for_each_round(3, [](std::uint64_t seed) {
     Random random(seed);
@@ -217,8 +217,8 @@ TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
   });
 }
 
-// All to all, of messages that slots do not hold, on as few CTAs as one, which then sends and
-// receives in turns.
+// All to all, with messages larger than the slots, on as few as one CTA, which then sends and
+// receives in turn.
 TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
   for_each_round(2, [](std::uint64_t seed) {
     for (const int max_ctas : {1, 2, 3}) {
@@ -232,7 +232,7 @@ TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
   });
 }
 
-// More items than a launch has room for.
+// More items than one launch can hold.
 TEST(MessageKernels, MoveGroupsOfSeveralLaunches) {
   for_each_round(1, [](std::uint64_t seed) {
     Random random(seed);
@@ -248,13 +248,13 @@ TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
   ranks.begin({0}, {{2, 0, 100}, {0, 1, 5000}});
   for (int turn = 0; turn < 40000; ++turn) machine.gang().turn();
   EXPECT_EQ(ranks.wait(0, 2, cuda::kIncoming, 0), 1u);  // for its first slot
-  EXPECT_EQ(ranks.wait(0, 1, cuda::kOutgoing, 0), 3u);  // two slots went without it
+  EXPECT_EQ(ranks.wait(0, 1, cuda::kOutgoing, 0), 3u);  // two slots needed no wait
   EXPECT_EQ(ranks.wait(0, 1, cuda::kIncoming, 0), 0u);
   ranks.control(0).abort = 1;
   EXPECT_TRUE(machine.run());
 }
 
-// Two channels, of two slots of 128 bytes: 640 bytes go through the first, 460 through the other.
+// Two channels with two slots of 128 bytes: 640 bytes go through the first, 460 through the other.
 TEST(MessageKernels, SayHowManyBytesEachSlotHolds) {
   TestMachine machine({.seed = 1, .devices = kMaxMessageRanks});
   MessageRanks ranks(machine, {.ranks = 2});
@@ -267,7 +267,7 @@ TEST(MessageKernels, SayHowManyBytesEachSlotHolds) {
   EXPECT_EQ(ranks.used(1, 0, 1, 0), 0u);
 }
 
-// Messages over a network have CTAs of their own where there are four.
+// Messages over a network get their own CTAs if there are four.
 TEST(MessageLaunches, KeepMessagesOverANetworkApart) {
   std::vector<std::byte> memory(1000);
   std::vector<MessageMove> moves;
@@ -300,8 +300,8 @@ TEST(MessageLaunches, KeepMessagesOverANetworkApart) {
   }
 }
 
-// Of two messages to and from others by a CTA each way the first ones' peer is late; the others are
-// more than slots hold.
+// Two messages in each direction, on one CTA per direction. The peer of the first ones is late; the
+// others are larger than the slots.
 int passed_a_late_peer(std::uint64_t seed) {
   TestMachine machine({.seed = seed, .devices = kMaxMessageRanks});
   MessageRanks ranks(machine, {.ranks = 4, .max_ctas = 2});

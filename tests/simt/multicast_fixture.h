@@ -1,5 +1,5 @@
-// Ranks whose staging is bound to one multicast object, a device each, on a bare machine: kernels
-// over it run alone or as lists, and their results are compared.
+// Ranks, each on its own device, whose staging is bound to one multicast object, on a bare machine:
+// kernels on it run alone or as lists, and their results are compared.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace rondo::simt {
 
-// Whole numbers, so that sums are exact in any order; others in every call.
+// Integers, so that sums are exact in any order; they differ in every call.
 inline float multicast_value(int rank, std::uint64_t i, int call) {
   return static_cast<float>(i % 97 + 3 * rank + 1000 * call);
 }
@@ -21,14 +21,14 @@ struct MulticastShape {
   int ranks;
   unsigned ctas;
   std::uint64_t count;
-  std::size_t shift = 0;          // elements off alignment
+  std::size_t shift = 0;          // elements by which buffers are unaligned
   std::uint64_t per_round = 500;  // elements
-  bool in_windows = false;        // all buffers lie in what is bound to the object
+  bool in_windows = false;        // all buffers are in memory bound to the object
 };
 inline constexpr std::uint64_t kMulticastWindow =
-    64 << 10;  // bytes of a buffer there: input, outputs by call
+    64 << 10;  // bytes of a buffer in bound memory: input, outputs by call
 
-// One rank a device, whose staging is bound to one object; each call has buffers of its own.
+// One rank per device, with staging bound to one object; each call has its own buffers.
 class MulticastRanks {
  public:
   MulticastRanks(TestMachine& machine, const MulticastShape& shape, int calls = 1,
@@ -66,7 +66,8 @@ class MulticastRanks {
     all_ = reinterpret_cast<std::byte*>(all->begin);
   }
 
-  // As one list, on the devices whose bit of `fuses` is set; on others one launch a call.
+  // One launch of the whole list on devices whose bit of `fuses` is set; one launch per call on the
+  // others.
   template <class Kernel>
   void launch_lists(std::span<const Collective> calls, std::uint64_t fuses) {
     for (int r = 0; r < shape_.ranks; ++r) {
@@ -92,7 +93,7 @@ class MulticastRanks {
   }
   const cuda::Control& control(int rank) const { return machine_.on_host(controls_)[rank]; }
 
-  // One after the other, on every device.
+  // One launch per call, on every device.
   void launch(std::span<const Collective> calls) {
     const std::uint64_t filled =
         shape_.in_windows ? shape_.count * static_cast<unsigned>(shape_.ranks) : 0;
@@ -200,7 +201,7 @@ class MulticastRanks {
   TestMachine& machine_;
   const MulticastShape shape_;
   cuda::Control* controls_;
-  std::vector<float*> input_[8], output_[8];  // by rank: by call
+  std::vector<float*> input_[8], output_[8];  // indexed by rank, then by call
   std::vector<std::uint64_t*> barriers_, told_, launches_;
   std::vector<std::byte*> own_;
   std::byte* all_ = nullptr;

@@ -1,5 +1,5 @@
 // The kernels over multicast memory on the emulated machine, in seed mode and in weak memory; every
-// access that no switch would serve is seen.
+// access that no switch would serve is detected.
 #include <cstring>
 #include <span>
 
@@ -43,7 +43,7 @@ TEST(MulticastKernels, EqualTheReferenceForEveryNumberOfRanksAndPlace) {
   });
 }
 
-// Of a CTA: a dozen rounds of some vectors a thread, the last ones not whole.
+// Per CTA: a dozen rounds of a few vectors per thread; the last ones are not full.
 constexpr MulticastShape kManyRounds{3, 1, 12 * 500 + 5};
 // As many elements as a slot holds, and more.
 constexpr MulticastShape kWholeSlots{2, 1, 2 * (shapes::kMulticastSlot / 4) + 5, 0,
@@ -60,7 +60,7 @@ TEST(MulticastKernels, SlotsAreFilledToTheirEnds) {
     EXPECT_TRUE(runs({.seed = 3, .devices = 8}, kWholeSlots, collective, 1)) << name(collective);
 }
 
-// What one call leaves in staging the next one, of another collective, must wait for.
+// A call must wait until staging left by the previous call, of another collective, is free.
 TEST(MulticastKernels, CallsOfAllKindsFollowEachOther) {
   for_each_round(2, [](std::uint64_t seed) {
     for (const bool weak : {false, true}) {
@@ -95,7 +95,7 @@ TEST_P(MulticastSeeds, AreSoundInManyRounds) {
     ASSERT_TRUE(runs({.seed = seed, .devices = 8}, kManyRounds, GetParam(), 2)) << "seed " << seed;
 }
 
-// In windows the input of a call is written before it, in the same place for all calls.
+// In windows, the input of a call is written before it, at the same address for all calls.
 MulticastShape in_windows(Collective collective, int ranks, std::uint64_t count) {
   if (collective != Collective::kAllReduce) count = (count + 3) / 4 * 4;
   return {.ranks = ranks, .ctas = 1, .count = count, .in_windows = true};
@@ -125,7 +125,7 @@ TEST_P(MulticastSeeds, AreSoundInWindows) {
 TEST(MulticastKernels, HalvesAreAccumulatedInSinglePrecision) {
   TestMachine machine({.devices = 8});
   MulticastRanks ranks(machine, {3, 1, 64});
-  // 2048 + 1 + 1 is 2050; added one by one in float16 it stays 2048.
+  // 2048 + 1 + 1 is 2050; if the ones are added one by one in float16, it stays 2048.
   for (int r = 0; r < 3; ++r) {
     auto* const halves = reinterpret_cast<std::uint16_t*>(machine.on_host(ranks.input(r)));
     for (int i = 0; i < 64; ++i)
@@ -143,7 +143,7 @@ TEST(MulticastKernels, HalvesAreAccumulatedInSinglePrecision) {
   }
 }
 
-// What one thread of a device does to multicast memory, and what is said about it.
+// Runs one thread of a device on multicast memory; returns the violation that is reported.
 template <class Act>
 std::string said_of(int device, const Act& act, int bound_by = -1) {
   const ExpectViolations expected;

@@ -1,12 +1,12 @@
-// Lists of calls over multicast memory in one launch, on the emulated machine: ranks that play a
-// list beside ranks that launch call after call.
+// Lists of calls over multicast memory in one launch, on the emulated machine: some ranks run a
+// list in one launch, others use one launch per call.
 #include "tests/simt/multicast_fixture.h"
 #include "tests/simt/rounds.h"
 
 namespace rondo::simt {
 namespace {
 
-// Ranks that play a list in one launch beside ranks that launch call after call, on fewer CTAs.
+// The ranks without a bit in `fuses` use one launch per call, on fewer CTAs.
 bool plays_lists(const MachineOptions& options, const MulticastShape& shape,
                  std::span<const Collective> calls, std::uint64_t fuses) {
   TestMachine machine(options);

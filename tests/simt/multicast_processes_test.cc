@@ -1,5 +1,5 @@
-// Multicast objects that processes pass to each other: who may bind when, and that accesses reach
-// the memory of all.
+// Multicast objects that processes pass to each other: which process may bind when, and that
+// accesses reach the memory of all of them.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::size_t kBytes = 2 << 20;
 
-// What two processes share from before they are two.
+// Shared by the two processes, from before the fork.
 struct Board {
   std::atomic<int> step[2];
-  int process, file;  // of the first one: what it exported
+  int process, file;  // exported by the first process
 };
 
 // One of two processes, each with a device.
@@ -49,7 +49,7 @@ class Side {
     close(file);
     return made;
   }
-  // Memory of its device, mapped there; its allocation too.
+  // Memory of its device, mapped in this process, and its allocation.
   float* memory(GpuAllocation* made) {
     EXPECT_CUDA(calls::vmm_create(made, kBytes, process_));
     return map(*made);
@@ -67,7 +67,7 @@ class Side {
   const int process_;
 };
 
-// body(side, process) in two processes; whether all was as they expected.
+// Runs body(side, process) in two processes; true if all expectations held in both.
 template <class Body>
 bool in_two_processes(const Body& body) {
   auto* const board = static_cast<Board*>(

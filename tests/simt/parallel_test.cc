@@ -1,5 +1,5 @@
-// Parallel mode: CTAs on OS threads. The same kernels end with the same results, and TSan may
-// watch.
+// Parallel mode: CTAs on OS threads. The same kernels give the same results, and TSan can check
+// them.
 #include "tests/simt/machine_fixture.h"
 
 namespace rondo::simt {
@@ -10,7 +10,7 @@ using device::Scope;
 TEST(ParallelMode, CtasOfTwoDevicesPassARing) {
   constexpr unsigned kCtas = 4, kThreads = 64, kRounds = 20;
   TestMachine machine({.seed = 5, .threads = 3});
-  // Each CTA waits for the one before it, adds one to every element, and lets the next one go.
+  // Each CTA waits for the previous one, adds one to every element, and releases the next one.
   auto* const data = machine.allocate<std::uint32_t>(kThreads);
   auto* const turn = machine.allocate<std::uint64_t>(1);
   for (int d = 0; d < 2; ++d) {

@@ -1,5 +1,5 @@
-// Ranks on devices that reach each other, on a bare machine: what their direct kernels and LL push
-// meet by; launched one by one or as lists.
+// Ranks on devices with peer access, on a bare machine: the state by which their direct kernels and
+// LL push synchronise; launched one by one or as lists.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline std::int32_t peer_value(int rank, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
 }
 
-// One rank a device, each with a buffer, and what their kernels meet by.
+// One rank per device, each with a buffer and the state by which kernels synchronise.
 class Peers {
  public:
   Peers(TestMachine& machine, int ranks, std::uint64_t count, std::uint64_t output_count,
@@ -38,7 +38,7 @@ class Peers {
     }
   }
 
-  // One launch a device of a direct kernel.
+  // One launch of a direct kernel per device.
   template <class Kernel>
   void launch_barrier(typename Kernel::Args args, unsigned ctas) {
     for (int place = 0; place < ranks_; ++place) {
@@ -46,8 +46,8 @@ class Peers {
       launch<Kernel>(args, ctas, place, cuda::kBarrierShared);
     }
   }
-  // The calls of args.listed, in one launch each on the devices whose bit of `fuses` is not set;
-  // all in one on the others.
+  // Launches the calls of args.listed: in one launch on devices whose bit of `fuses` is set, in one
+  // launch per call on the others.
   template <class Kernel>
   void launch_listed(const cuda::ReduceArgs& list, std::uint64_t fuses) {
     for (int r = 0; r < ranks_; ++r) {
@@ -72,7 +72,7 @@ class Peers {
     }
   }
   static constexpr unsigned kMaxListedCtas = 3;
-  // On one device alone, of one CTA, for which peers come to barriers as tell() says.
+  // Launches on one device only, with one CTA; peers arrive at barriers as set by tell().
   template <class Kernel>
   std::shared_ptr<Grid> launch_alone(int place, cuda::ReduceArgs args,
                                      const std::shared_ptr<Grid>& before = nullptr) {
@@ -80,11 +80,11 @@ class Peers {
     args.barrier.launches = launches_[place];
     return launch<Kernel>(args, 1, place, cuda::kBarrierShared, before);
   }
-  // A peer has come to the first barriers of CTA 0 of the device at `place`.
+  // A peer has arrived at the first `barriers` barriers of CTA 0 of the device at `place`.
   void tell(int place, int peer, std::uint64_t barriers) {
     machine_.on_host(told_[place])[peer] = barriers;
   }
-  // LL push has done this number of rounds.
+  // Sets the number of rounds that LL push has completed.
   void begin_rounds(std::uint64_t rounds) {
     for (std::uint64_t* const each : epochs_)
       std::fill_n(machine_.on_host(each), cuda::kBarrierCtas, rounds);
@@ -95,8 +95,8 @@ class Peers {
   void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
     for (int r = 0; r < ranks_; ++r) launch_ll_push_on<Kernel>(r, count, per_round, width, ctas);
   }
-  // calls: parts of `count` as calls of their own, one after the other; in one launch, or each in
-  // one. CTAs of odd calls are one fewer.
+  // calls: `count` is split into this number of calls, one after the other; in one launch, or one
+  // launch each. Odd calls use one CTA fewer.
   template <class Kernel>
   void launch_ll_push_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
                          unsigned ctas, int calls = 1, bool fuses = true) {
@@ -140,7 +140,7 @@ class Peers {
   const cuda::Control& control(int rank) const { return machine_.on_host(controls_)[rank]; }
   std::int32_t* input(int rank) const { return input_[rank]; }
   std::int32_t* output(int rank) const { return output_[rank]; }
-  // Whether all outputs hold the sum of all inputs.
+  // True if all outputs hold the sum of all inputs.
   bool have_sums(std::uint64_t count) const {
     for (int r = 0; r < ranks_; ++r)
       for (std::uint64_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// Kernels of several devices that reach each other, on the emulated machine: the direct kernel
-// between two barriers, and small calls by LL push; in seed mode and in weak memory.
+// Kernels of several devices with peer access, on the emulated machine: the direct kernel between
+// two barriers, and small calls by LL push; in seed mode and in weak memory.
 #include <cstring>
 
 #include "tests/simt/peer_fixture.h"
@@ -89,7 +89,7 @@ TEST(PeerKernels, TellHostsOfLLPushLaunches) {
   TestMachine machine({.seed = 5, .weak = true, .devices = kMaxPeers});
   Peers peers(machine, 3, 200, 200);
   unsigned number = 0;
-  for (const std::uint64_t count : {200, 3, 90}) {  // 3 elements are one CTA's
+  for (const std::uint64_t count : {200, 3, 90}) {  // 3 elements use one CTA
     ++number;
     peers.launch_ll_push<LLPushSum>(count, 64, 4, 2);
     ASSERT_TRUE(machine.run());
@@ -120,8 +120,8 @@ TEST(PeerKernels, AnLLPushThatGivesUpIsNeverOver) {
   EXPECT_EQ(peers.control(0).progress[0].done, 0u);
 }
 
-// Device 0's input is written by a kernel that its own kernel follows; device 1's kernel does not
-// wait for that one but by the barrier. Its result is read as soon as its own kernel has ended.
+// A kernel before device 0's own kernel writes its input; device 1's kernel waits for that one only
+// through the barrier. The result is read as soon as the device's own kernel has ended.
 bool meets(const MachineOptions& options) {
   constexpr std::uint64_t kCount = 300;
   TestMachine machine(options);
@@ -139,7 +139,7 @@ bool meets(const MachineOptions& options) {
     machine.on_host(fresh)[i] = -1;
   }
   for (int r = 0; r < 2; ++r) args.input[r] = peers.input(r), args.output[r] = peers.output(r);
-  // In one kernel each, as a stream would order them: produce and sum, sum and consume.
+  // One kernel on each device, in stream order: produce and sum, sum and consume.
   const auto of_place = [&](int place) {
     ReduceArgs mine = args;
     mine.barrier = peers.barrier_of(place);

@@ -1,13 +1,13 @@
-// Lists of calls in one launch on devices that reach each other, on the emulated machine: the
-// direct kernel, whose calls meet one by one, and LL push; ranks that play a list beside ranks that
-// launch call after call.
+// Lists of calls in one launch on devices with peer access, on the emulated machine: the direct
+// kernel, with barriers for each call, and LL push. Some ranks run a list in one launch, others use
+// one launch per call.
 #include "tests/simt/peer_fixture.h"
 #include "tests/simt/rounds.h"
 
 namespace rondo::simt {
 namespace {
 
-// Each call is a part of every buffer, on CTAs and threads of its own.
+// Each call uses its own part of every buffer, and its own number of CTAs and threads.
 bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count, int calls,
                    std::uint64_t fuses, Random& random) {
   TestMachine machine(options);
@@ -64,7 +64,7 @@ TEST(PeerLists, WaitBetweenCallsForEverySeed) {
   }
 }
 
-// Ranks that play a list in one launch beside ranks that launch call after call.
+// Some ranks run a list in one launch, others use one launch per call.
 TEST(PeerLists, AreSummedByLLPush) {
   for_each_round(2, [](std::uint64_t seed) {
     Random random(seed);

@@ -1,5 +1,5 @@
-// Faults planted in what threads bind: a new thread has device 0, and no context before its first
-// call of the runtime.
+// Planted faults in device binding: a new thread has device 0, and no context before its first
+// runtime call.
 #include <thread>
 
 #include "tests/simt/device_fixture.h"
@@ -22,7 +22,7 @@ TEST(PlantedContextFaults, StreamOfADeviceThatIsNotTheThreadsIsRefused) {
   EXPECT_CUDA(use());
   GpuError of_another_thread = kGpuSuccess, of_one_that_binds = kGpuInvalidHandle;
   std::thread([&] {
-    of_another_thread = use();  // bound to device 0, as every new thread is
+    of_another_thread = use();  // bound to device 0, as is every new thread
     EXPECT_CUDA(calls::set_device(1));
     of_one_that_binds = use();
   }).join();

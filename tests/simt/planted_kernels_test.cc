@@ -1,5 +1,5 @@
-// Faults planted in kernels: the emulated GPU catches each for some of a few hundred seeds, and
-// leaves its correct line_pair in peace for all of them.
+// Planted faults in kernels: the emulated GPU detects each for some of a few hundred seeds, and
+// reports nothing for the correct version, for all of them.
 #include <functional>
 
 #include "tests/simt/machine_fixture.h"
@@ -11,7 +11,7 @@ using device::Scope;
 
 constexpr int kSeeds = 300;
 
-// Runs a scenario for many seeds; true: it went well. A scenario that fails prints its seed.
+// Runs a scenario (true: success) for many seeds, prints failed seeds, returns their number.
 int failures(bool weak, const std::function<bool(TestMachine&)>& scenario, bool faulty = false) {
   int failed = 0;
   for (int seed = 1; seed <= kSeeds; ++seed) {
@@ -21,7 +21,7 @@ int failures(bool weak, const std::function<bool(TestMachine&)>& scenario, bool 
   return failed;
 }
 
-// Every thread hands its number to its neighbour by way of shared memory.
+// Every thread passes its number to its neighbour through shared memory.
 bool neighbours(TestMachine& machine, bool with_barrier) {
   constexpr unsigned kThreads = 96;
   auto* const out = machine.allocate<std::uint32_t>(kThreads);
@@ -50,7 +50,7 @@ enum class Mistake {
   kDeviceScope,
   kOffByOneSlot,
   kNoCredit,
-  kEarlyCredit,  // a slot is given back before its loads are ordered
+  kEarlyCredit,  // the slot's credit is published before its loads are ordered
 };
 
 // One CTA passes messages to one on another device through two slots, with counters.
@@ -141,7 +141,7 @@ TEST(PlantedKernelFaults, CreditAheadOfTheLoadsIsSeenInWeakMemory) {
   EXPECT_EQ(failures_of(true, Mistake::kEarlyCredit), kSeeds);
 }
 
-// The order in which the threads of two devices came by.
+// The order in which the threads of two devices arrive.
 std::vector<std::uint32_t> order_of_arrival(std::uint64_t seed, bool weak) {
   constexpr unsigned kThreads = 64;
   TestMachine machine({.seed = seed, .weak = weak});

@@ -1,5 +1,5 @@
-// Mbarriers of the emulated GPU: what threads hand on by them arrives, and faults in their use are
-// seen.
+// Mbarriers of the emulated GPU: data that threads pass through them arrive, and faults in their
+// use are detected.
 #include "kernels/cuda/device_mbarrier.h"
 #include "tests/simt/machine_fixture.h"
 
@@ -16,7 +16,7 @@ enum class Handover {
   kTooFewArrivals,  // some readers are not counted
 };
 
-// One thread writes the same word of memory again and again, all others read each value.
+// One thread rewrites the same word of memory; all other threads read each value.
 bool hand_on(std::uint64_t seed, bool weak, Handover how) {
   TestMachine machine({.seed = seed, .weak = weak, .faulty = how != Handover::kRight});
   auto* const word = machine.allocate<std::uint32_t>(1);
@@ -66,7 +66,7 @@ TEST(Mbarriers, OfTooFewThreadsAreFound) {
   EXPECT_GT(failed_handovers(false, Handover::kTooFewArrivals), 30);
 }
 
-// Whether a kernel of one thread breaks a rule.
+// True if a kernel of one thread causes a violation.
 template <class Kernel>
 bool breaks_a_rule(const Kernel& kernel) {
   TestMachine machine({.faulty = true});

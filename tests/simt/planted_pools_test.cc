@@ -1,5 +1,5 @@
-// Faults planted in the use of pools (cudaMallocAsync): each is caught, its correct line_pair never
-// is.
+// Planted faults in the use of pools (cudaMallocAsync): each is detected, and the correct version
+// is never reported.
 #include "tests/simt/device_fixture.h"
 
 namespace rondo::simt {
@@ -48,7 +48,7 @@ TEST(PlantedPoolFaults, AKernelOfADeviceThatWasNotLetInIsSeen) {
 
 enum class Mistake { kNone, kBeforeTheAllocation, kAfterTheFree };
 
-// One stream allocates and frees, another one uses what lies between.
+// One stream allocates and frees; another one uses the memory in between.
 int seen(Mistake mistake) {
   int times = 0;
   for (int seed = 1; seed <= kSeeds; ++seed) {

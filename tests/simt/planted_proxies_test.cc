@@ -1,5 +1,5 @@
-// Planted faults of proxies: bytes that are written one way and touched another, with and without
-// the fence between. In weak memory, which alone follows ways.
+// Planted proxy faults: bytes written through one proxy and accessed through another, with and
+// without the fence between. In weak memory, the only mode that tracks proxies.
 #include "kernels/cuda/device_bulk.h"
 #include "kernels/cuda/device_multicast.h"
 #include "tests/simt/machine_fixture.h"
@@ -11,7 +11,7 @@ using device::Vector;
 
 constexpr Vector kValue{{1, 2, 3, 4}};
 
-// What one thread does, and whether a missing fence was seen.
+// Runs one thread; true if a missing fence was detected.
 template <class Body>
 bool misses_a_fence(TestMachine& machine, const Body& body) {
   const ExpectViolations expected;
@@ -63,7 +63,7 @@ TEST(PlantedProxyFaults, BulkCopyOfWhatWasStoredWithoutAFenceIsSeen) {
   }
 }
 
-// A line that nobody wrote the ordinary way needs no fence, though another one does.
+// A line without ordinary writes needs no fence, even if another line does.
 TEST(PlantedProxyFaults, LinesAreFollowedOneByOne) {
   TestMachine machine({.weak = true});
   auto* const out = machine.allocate<Vector>(2);

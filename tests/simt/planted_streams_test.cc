@@ -1,4 +1,4 @@
-// Faults planted in the use of streams and memory: each is caught, its correct line_pair never is.
+// Planted faults in the use of streams and memory: each is detected, the correct version never.
 #include "tests/simt/device_fixture.h"
 
 namespace rondo::simt {
@@ -23,7 +23,7 @@ bool produce_and_consume(TestDevice& gpu, bool wait_for_the_record) {
   gpu.clear(data, 256);
   const GpuStream writer = gpu.stream(), reader = gpu.stream();
   const GpuEvent written = gpu.event();
-  // An event that was never recorded holds nobody up.
+  // An event that was never recorded delays no stream.
   if (!wait_for_the_record) {
     EXPECT_CUDA(calls::stream_wait_event(reader, written, GpuEventUse::kPlain));
   }
@@ -71,7 +71,7 @@ TEST(PlantedStreamFaults, FreedMemoryInAKernelIsSeen) {
   EXPECT_GT(seen, kStreamSeeds / 10) << "cudaFree need not wait for kernels";
 }
 
-// A kernel's memory is freed while it runs: how often that is seen.
+// A kernel's memory is freed while it runs: returns how often that is detected.
 int freed_too_early(bool frees_wait, bool on_host) {
   int seen = 0;
   for (int seed = 1; seed <= kStreamSeeds; ++seed) {
@@ -106,7 +106,7 @@ TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
   auto* const foreign = gpu.allocate<std::uint32_t>(10);
   auto* const on_heap = new std::uint32_t(0);
   const auto says = [&](const auto& body, const std::string& what) {
-    platform().devices[0].sticky = kGpuSuccess;  // of the case before
+    platform().devices[0].sticky = kGpuSuccess;  // of the previous case
     EXPECT_CUDA(calls::set_device(0));
     const ExpectViolations expected;
     const GpuStream stream = gpu.stream();
@@ -185,7 +185,7 @@ TEST(PlantedStreamFaults, ThreadThatLeavesABarrierBehindIsSeen) {
   EXPECT_TRUE(expected.saw(Violation::kBarrier));
 }
 
-// Two streams of one capture record an event for who comes after the graph.
+// Two streams of one capture record an event for work that follows the graph.
 bool record_on_two_streams(TestDevice& gpu, bool second_follows_the_record) {
   const ExpectViolations expected;
   const GpuStream one = gpu.stream(), other = gpu.stream();
@@ -214,7 +214,7 @@ TEST(PlantedStreamFaults, RecordsOfOneEventInNoOrderAreSeen) {
             kStreamSeeds);
 }
 
-// A kernel is launched while another one waits on the device for what comes after the launch.
+// A kernel is launched while another kernel on the device waits for work that follows the launch.
 bool launches_well_beside_one_that_waits(bool loaded) {
   TestDevice gpu({.devices = 1});
   const ExpectViolations expected;

@@ -1,5 +1,5 @@
 // Processes that share emulated devices: memory by IPC handles, time slices, and the kernel that
-// spins on another process, which a real device would let run without limit or very long.
+// spins on another process, which a real device would run for very long or without limit.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace {
 
 using device::Scope;
 
-// What the processes of a test share.
+// Shared by the processes of a test.
 struct Board {
   std::atomic<int> opened;
   GpuIpcHandle handle;
@@ -38,8 +38,8 @@ class TwoProcesses {
     munmap(board_, sizeof(Board));
   }
 
-  // Process 0 owns zeroed memory on device 0; process 1 lives on `other_device` and has opened it.
-  // Runs work(process, memory) in each; returns 0, or kViolation if either broke a rule.
+  // Process 0 owns zeroed memory on device 0; process 1 uses `other_device` and has opened it. Runs
+  // work(process, memory) in each; returns 0, or kViolation if either caused one.
   template <class Work>
   int run(int other_device, const Work& work) {
     for (int i = 0; i < 2; ++i) {
@@ -85,7 +85,7 @@ class TwoProcesses {
     for (const std::string& text : expected.texts()) std::fprintf(stderr, "%s\n", text.c_str());
     if (expected.saw(Violation::kForeignSpin)) return kViolation;
     if (!good || !expected.texts().empty()) return 96;
-    board_->ended[process].store(1);  // the memory lives as long as its owner
+    board_->ended[process].store(1);  // the memory exists as long as its owner
     while (board_->ended[1 - process].load() == 0) std::this_thread::yield();
     return kFine;
   }
@@ -95,7 +95,7 @@ class TwoProcesses {
   pid_t pids_[2] = {0, 0};
 };
 
-// Kernels of both processes pass a number to and fro; returns whether all of them ended well.
+// Kernels of both processes pass a number back and forth; returns true if all of them ended well.
 bool ping_pong(int process, std::uint32_t* word, std::uint32_t rounds) {
   const auto me = static_cast<std::uint32_t>(process);
   GpuStream stream = nullptr;
@@ -127,7 +127,7 @@ TEST(SharedDevice, KernelsOfTwoDevicesMaySpinOnEachOther) {
             kFine);
 }
 
-// The same numbers, handed over by stream memory operations instead.
+// The same numbers, passed by stream memory operations instead.
 TEST(SharedDevice, ProcessesTakeTurnsByStreamMemoryOperations) {
   TwoProcesses processes(two_devices(0));
   const int result = processes.run(0, [](int process, std::uint32_t* word) {
@@ -143,7 +143,7 @@ TEST(SharedDevice, ProcessesTakeTurnsByStreamMemoryOperations) {
       calls::stream_write32(stream, word, 2 * round + me + 1);
     }
     if (calls::synchronize_stream(stream) != kGpuSuccess) return false;
-    if (process == 0) return true;  // the last of all is process 1's
+    if (process == 0) return true;  // the last one of all belongs to process 1
     std::uint32_t total = 0;
     calls::copy_and_wait(&total, sum, sizeof total, GpuCopy::kAny);
     return total == 2 * kRounds;

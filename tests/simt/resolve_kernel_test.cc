@@ -1,4 +1,4 @@
-// The resolve kernel beside a rank that waits for room in its ring of descriptors.
+// The resolve kernel while a rank waits for room in its ring of descriptors.
 #include "kernels/cuda/resolve.h"
 
 #include <array>
@@ -14,7 +14,7 @@ using cuda::CallSlot;
 using cuda::DeviceWords;
 using cuda::ResolveArgs;
 
-constexpr int kRanks = 40;  // of two warps
+constexpr int kRanks = 40;  // in two warps
 
 CallRecord sum_of(std::uint64_t count) {
   CallRecord record{};
@@ -45,8 +45,8 @@ std::uint32_t blamed(std::uint64_t seed, int impatient) {
       "resolve",
       {.ctas = 1, .threads = cuda::Resolve::kThreads, .shared_bytes = cuda::kResolveShared},
       [args] { cuda::Resolve::run(args); });
-  // Its next call takes the place of this one's descriptor as soon as nobody is said to need it. A
-  // kernel plays its host, so that the seed says when.
+  // The rank's next call overwrites this one's descriptor as soon as the words allow it. A kernel
+  // acts as its host, so that the seed chooses when.
   machine.launch("host", {.ctas = 1, .threads = 1}, [own = descriptors + impatient, words] {
     using device::Scope;
     while (device::load_acquire<Scope::kSystem>(&words->consumed) < 1) device::spin();

@@ -1,6 +1,6 @@
-// Rounds of a test with a seed each: a few by default, as many as fit into RONDO_SIMT_SECONDS where
-// it is set (from a seed of chance), one alone where RONDO_TEST_SEED names it. A round that fails
-// says how to repeat it.
+// Rounds of a test, one seed each: a few by default; as many as fit into RONDO_SIMT_SECONDS if it
+// is set (from a random first seed); only one if RONDO_TEST_SEED gives the seed. A failed round
+// prints how to repeat it.
 #pragma once
 
 #include <gtest/gtest.h>

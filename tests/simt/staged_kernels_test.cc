@@ -1,6 +1,6 @@
-// Calls through staging that devices share, on the emulated machine: kernels that bring inputs in
-// and take outputs out themselves; every collective, lists in one launch beside call after call, in
-// seed mode and in weak memory.
+// Calls through staging that devices share, on the emulated machine: kernels copy inputs in and
+// outputs out themselves. Every collective, lists in one launch beside one launch per call, in seed
+// mode and in weak memory.
 #include "kernels/cuda/staged_copy.h"
 
 #include "tests/simt/peer_fixture.h"
@@ -39,7 +39,7 @@ struct StagedTestCall {
   }
   std::uint64_t part() const { return ((count + ctas - 1) / ctas + 3) / 4 * 4; }
 
-  // Of what `rank` has to have received.
+  // What `rank` must have received.
   std::int32_t expected(int ranks, int rank, std::uint64_t i) const {
     const std::uint64_t block = i / count, own = static_cast<unsigned>(rank) * count;
     const int from = static_cast<int>(block);
@@ -64,7 +64,7 @@ struct StagedTestCall {
 
 class StagedJob {
  public:
-  // narrow: slices suffice for the first call alone.
+  // narrow: slices suffice only for the first call.
   StagedJob(MachineOptions options, int ranks, std::vector<StagedTestCall> calls, bool narrow)
       : machine_(with_faults(options, narrow)),
         ranks_(ranks),
@@ -89,7 +89,7 @@ class StagedJob {
     }
   }
 
-  // Ranks whose bit is set launch all calls at once, the others call after call.
+  // Ranks whose bit is set launch all calls at once; the others use one launch per call.
   bool run(std::uint64_t fuses) {
     for (int r = 0; r < ranks_; ++r) {
       std::shared_ptr<Grid> before;
@@ -208,7 +208,7 @@ constexpr Collective kCopies[] = {Collective::kBroadcast, Collective::kAllGather
 constexpr Collective kReductions[] = {Collective::kAllReduce, Collective::kReduce,
                                       Collective::kReduceScatter};
 
-// Reductions of one kind, or copies of any.
+// Reductions of one kind, or any copies.
 std::vector<StagedTestCall> some_calls(Random& random, int ranks, std::uint64_t most) {
   const bool reduces = random.one_in(2);
   const Collective kind = kReductions[random.below(std::size(kReductions))];
@@ -237,7 +237,7 @@ TEST(StagedKernels, DoEveryCollectiveInLists) {
   });
 }
 
-// Three calls in a list, of 40 seeds: how many seeds go wrong.
+// Three calls in a list, 40 seeds; returns how many seeds fail.
 int failures(Collective which, bool weak, bool narrow = false) {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {

@@ -1,10 +1,10 @@
-// A device that stands still says what each queue waits for.
+// A device without progress reports what each queue waits for.
 #include "tests/simt/device_fixture.h"
 
 namespace rondo::simt {
 namespace {
 
-// Until the engine has said so.
+// Until the engine has reported it.
 void wait_for_a_standstill(void* engine) {
   while (static_cast<Engine*>(engine)->standstills() == 0) std::this_thread::yield();
 }

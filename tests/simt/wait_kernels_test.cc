@@ -1,5 +1,5 @@
-// How kernels wait (kernels/cuda/kernel_wait.h), on the emulated machine: who looks at the host's
-// words, whose wait they name, and that all waits of a CTA end together.
+// How kernels wait (kernels/cuda/kernel_wait.h), on the emulated machine: which thread polls the
+// host's words, whose wait is reported, and that all waits of a CTA end together.
 #include <unistd.h>
 
 #include "kernels/cuda/kernel_wait.h"
@@ -12,13 +12,13 @@ using cuda::Control;
 using device::Scope;
 
 constexpr unsigned kWaiting = 96;        // threads of a CTA that wait
-constexpr unsigned kWatcher = kWaiting;  // one that does not: it sees who looks
+constexpr unsigned kWatcher = kWaiting;  // one that does not: it observes which thread polls
 constexpr unsigned kThreads = kWaiting + 32;
 constexpr unsigned kNever = ~0u;
 
-// Every thread waits for steps 1, 2, ... of its own in turn, until a wait fails or it is sent away.
-// The watcher counts
-// looks (each leaves the limit in shared memory) and says who is the poller.
+// Every thread waits for steps 1, 2, ... of its own in turn, until a wait fails or it is dismissed.
+// The watcher counts polls (each stores the limit in shared memory) and reports which thread is the
+// poller.
 struct Waits {
   struct Seen {
     std::uint32_t looks, poller, stop;
@@ -49,7 +49,7 @@ struct Waits {
     });
   }
   static void watch(Seen* at) {
-    constexpr std::uint64_t kNoLimit = ~0ull;  // as good as none
+    constexpr std::uint64_t kNoLimit = ~0ull;  // practically none
     for (std::uint32_t looks = 0; device::load_relaxed<Scope::kSystem>(&at->stop) == 0;) {
       device::spin();
       device::store_relaxed<Scope::kSystem>(
@@ -65,7 +65,7 @@ struct Waits {
   std::uint32_t step_of(unsigned thread) const { return machine.on_host(begun)[thread]; }
   void come(unsigned thread) const { ++machine.on_host(steps)[thread]; }
   void send_away(unsigned thread) const { machine.on_host(steps)[thread] = kNever; }
-  // Turns until so, or very many.
+  // Runs turns until `holds` is true, up to a very large number.
   template <class Holds>
   bool until(Holds&& holds) const {
     for (int turn = 0; turn < 3'000'000 && !holds(); ++turn) machine.gang().turn();
@@ -87,7 +87,7 @@ TEST(KernelWaits, OneThreadOfACtaLooksAtTheHostsWords) {
   Waits waits(machine);
   constexpr unsigned kTurns = 400'000;
   for (unsigned turn = 0; turn < kTurns; ++turn) machine.gang().turn();
-  // Of all turns a thread's share, and of those every twentieth.
+  // A thread's share of all turns, and one poll per twenty of those.
   constexpr unsigned kOfAThread = kTurns / kWaiting / cuda::kTurnsBetweenLooks;
   EXPECT_GT(waits.sight().looks, 0u);
   EXPECT_LE(waits.sight().looks, kOfAThread);
@@ -120,7 +120,7 @@ TEST(KernelWaits, AllOfACtaEndWhereTheHostAborts) {
   EXPECT_EQ(waits.words().gave_up, 0u);
 }
 
-// A wait that lasts too long is named although another one looks, which has just begun.
+// A wait that lasts too long is reported even if the poller's own wait has just begun.
 TEST(KernelWaits, OneThatLastsTooLongTakesThePollersPlace) {
   constexpr unsigned kInVain = 13;
   constexpr std::uint64_t kLimit = 500'000'000;
@@ -130,7 +130,7 @@ TEST(KernelWaits, OneThatLastsTooLongTakesThePollersPlace) {
   const unsigned first = waits.sight().poller - 1;
   ASSERT_NE(first, kInVain);
   usleep(kLimit / 1000 * 6 / 5);
-  // All others but the poller begin anew, and at last the poller, too.
+  // All threads but the poller begin new waits; at last the poller does, too.
   const auto all_begun = [&] {
     for (unsigned i = 0; i < kWaiting; ++i)
       if (i != kInVain && i != first && waits.step_of(i) < 2) return false;

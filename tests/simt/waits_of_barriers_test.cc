@@ -1,5 +1,5 @@
-// Barriers of direct kernels that are given up, on the emulated machine: whichever it is, hosts
-// never hear that its call is over, and the launch behind it does nothing.
+// Barriers of direct kernels that give up, on the emulated machine: whichever barrier it is, the
+// call is never reported as finished to hosts, and the launch behind it does nothing.
 #include "tests/simt/peer_fixture.h"
 
 namespace rondo::simt {
@@ -26,7 +26,7 @@ cuda::ReduceArgs two_calls(const Peers& peers) {
   return list;
 }
 
-// How many elements of its own output a rank has written, of the calls from `first` on.
+// Number of elements of its own output that a rank has written, in the calls from `first` on.
 std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t first) {
   const std::int32_t* const output = machine.on_host(peers.output(0));
   return 2 * kCount - first -
@@ -34,7 +34,7 @@ std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t fi
 }
 
 TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
-  for (const std::uint64_t met : {0, 1, 2}) {  // barriers that the peer comes to
+  for (const std::uint64_t met : {0, 1, 2}) {  // barriers at which the peer arrives
     TestMachine machine({.seed = 3, .devices = kMaxPeers});
     Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
     peers.tell(0, 1, met);
@@ -46,14 +46,14 @@ TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
     EXPECT_EQ(control.gave_up, 1u) << met;
     EXPECT_EQ(control.peer, 1) << met;
     EXPECT_EQ(control.step, met + 1);
-    // A call meets twice: the first is over with its second barrier.
+    // A call has two barriers: the first call has finished after its second barrier.
     EXPECT_EQ(control.progress[0].done, met / 2) << met;
     EXPECT_EQ(written(machine, peers, 0) > 0, met > 0) << met;
     EXPECT_EQ(written(machine, peers, kCount), 0u) << met;
   }
 }
 
-// A kernel with its arguments in memory meets once, at its end.
+// A kernel with its arguments in memory has one barrier, at its end.
 TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
   TestMachine machine({.seed = 3, .devices = kMaxPeers});
   Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);

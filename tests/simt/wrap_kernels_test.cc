@@ -1,14 +1,14 @@
-// Flags of LL where 32 bits of them begin anew, on the emulated machine: lines that have lain there
-// for a whole turn of the flags, which small calls do not reach, are no data of a large one.
+// LL flags at the wrap of their 32 bits, on the emulated machine: lines left from one full cycle of
+// the flags earlier, which small calls do not overwrite, must not be taken as data of a large call.
 #include "tests/simt/connected_fixture.h"
 #include "tests/simt/peer_fixture.h"
 
 namespace rondo::simt {
 namespace {
 
-constexpr std::uint64_t kHalf = std::uint64_t{1} << 31;  // half a turn
+constexpr std::uint64_t kHalf = std::uint64_t{1} << 31;  // half a cycle
 constexpr std::uint64_t kTurns[] = {kHalf, 2 * kHalf, 3 * kHalf};
-constexpr std::uint64_t kSmall = 2, kLarge = 200;  // elements: one line of each rank, and many
+constexpr std::uint64_t kSmall = 2, kLarge = 200;  // elements: one line per rank, and many
 
 using Sum = cuda::SumMath<DataType::kInt32>;
 
@@ -18,7 +18,7 @@ void lay(std::byte* lines, std::uint64_t count, std::uint64_t flag) {
   for (std::uint64_t half = 0; half < 2 * count; ++half) halves[half] = flag << 32 | 0xbad;
 }
 
-// What a rank takes as data before its peer has begun is old.
+// Anything that a rank takes as data before its peer has begun is old.
 void turn_alone(TestMachine& machine) {
   for (int turn = 0; turn < 3000; ++turn) machine.gang().turn();
 }
@@ -28,7 +28,7 @@ TEST(WrapOfFlags, LeavesNoOldLineToALargeCallByLLPush) {
     constexpr std::uint64_t kSlotLines = cuda::kMaxLLPush * cuda::kLLPushLines;
     TestMachine machine({.seed = 7, .devices = kMaxPeers});
     Peers peers(machine, 2, kLarge, kLarge);
-    // The large call is the first one that comes to slots with new flags.
+    // The large call is the first one that uses slots with new flags.
     const std::uint64_t large = turn + cuda::kLLPushSlots;
     peers.begin_rounds(turn - 2);
     for (int r = 0; r < 2; ++r)
@@ -58,8 +58,7 @@ TEST(WrapOfFlags, LeavesNoOldLineToALargeCallOverConnections) {
       in.push_back(made);
       out.push_back(machine.allocate<std::int32_t>(kLarge, r));
     }
-    // A small call fills a slot: two do before the turn, and two behind it; then comes the large
-    // one.
+    // A small call fills a slot: two before the wrap and two after it; then the large call.
     ranks.begin_steps(cuda::Protocol::kLL, turn - 2);
     for (const cuda::DeviceEnd& end : ranks.senders(cuda::Protocol::kLL))
       for (std::uint64_t step = turn + 2; step < turn + 4; ++step)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Makes, splits, uses, kills and destroys communicators at random, for as long as it is told.
+"""Makes, splits, uses, kills and destroys communicators at random, for the given time.
 
   soak.py SOAK_RANK [--minutes 5] [--seed N] [--only KIND] [--json FILE]
 
-Two network namespaces, joined by a wire that loses packets on demand, hold two long-lived processes
-each. An episode is one communicator over some of them, one to three ranks a process, beside two
-busy loops. Kinds of episodes: calm; a process killed; a rank that aborts; packets lost; all packets
-swallowed; packets that pass one way only. Afterwards every long-lived process must have ended its
-calls: well, or with an error that names a rank or an address. What it holds (descriptors, threads,
-resident and virtual memory) must be flat over the whole run. A seed repeats the same episodes.
-Exit status 77: not permitted here.
+Two network namespaces, joined by a wire that loses packets on demand, each hold two long-lived
+processes. An episode is one communicator over some of them, with one to three ranks per process,
+beside two busy loops. Kinds of episodes: calm; a process killed; a rank that aborts; packets lost;
+all packets lost; packets that pass one way only. Afterwards every long-lived process must have
+ended its calls, with success or with an error that names a rank or an address. What it holds
+(descriptors, threads, resident and virtual memory) must be flat over the whole run. A seed repeats
+the same episodes. Exit status 77: not permitted here.
 """
 
 import argparse
@@ -27,19 +27,19 @@ import time
 from wire import Wire
 from worker import Worker
 
-# RONDO_TIMEOUT and RONDO_INIT_TIMEOUT of all ranks. A lost SYN costs 1, 3, then 7 seconds: with
-# less time, a network that loses 5 % of the packets rightly fails some calls.
+# RONDO_TIMEOUT and RONDO_INIT_TIMEOUT of all ranks. A lost SYN costs 1, 3, then 7 seconds: with a
+# shorter timeout, some calls would rightly fail on a network that loses 5 % of the packets.
 TIMEOUT_S = 20
-SLACK_S = 60  # what the loaded machine may take beyond that
+SLACK_S = 60  # extra time for a loaded machine
 WEIGHTS = {"calm": 55, "kill": 15, "abort": 10, "lossy": 12, "blackhole": 4, "one-way": 4}
 MAY_FAIL = {"kill", "abort", "blackhole", "one-way"}
 NAMES_CULPRIT = re.compile(r"rank \d|ranks \d|\d+\.\d+\.\d+\.\d+|process \d|pid \d")
-# What may grow between the first and the last quarter of a run: nothing that goes on growing.
+# Limits of growth between the second and the last quarter of a run; steady growth exceeds them.
 MOST_GROWTH = {"descriptors": 0, "threads": 0, "rss_kb": 16384, "virtual_kb": 262144}
 
 
 def alone():
-    """Goes on in namespaces of its own for networks and mounts."""
+    """Continues in separate network and mount namespaces."""
     if os.environ.get("SOAK_ALONE"):
         subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -70,7 +70,7 @@ class Soak:
         self.counts = collections.Counter()
         self.errors = collections.Counter()
         self.failures = []
-        self.held = []  # one dictionary an episode: worker -> what it holds
+        self.held = []  # one dictionary per episode: worker -> what it holds
 
     def start(self, space):
         return Worker(self.options.rank, space, TIMEOUT_S)
@@ -96,7 +96,7 @@ class Soak:
         loss = (self.dice.uniform(0.01, 0.05),) * 2
         if kind == "lossy":
             self.wire.lose(*loss)
-        if victim is players[0]:  # who makes the id must live, or nobody can join
+        if victim is players[0]:  # the rank that makes the id must live, or none can join
             players[0], players[-1] = players[-1], players[0]
             shares[0], shares[-1] = shares[-1], shares[0]
         hexadecimal = players[0].make_id()
@@ -150,7 +150,7 @@ class Soak:
         return number
 
     def growth(self):
-        """From the median of the second quarter of the run to that of its last."""
+        """The growth from the median of the run's second quarter to that of its last."""
         quarter = len(self.held) // 4
         table = {}
         for key, most in MOST_GROWTH.items():

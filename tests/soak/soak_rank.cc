@@ -1,13 +1,13 @@
-// A long-lived process of the soak test: plays episodes that it is told on standard input, a thread
-// a rank, and says how each of its ranks ended.
+// A long-lived process of the soak test. It reads episodes from standard input, runs them with one
+// thread per rank, and prints how each of its ranks ended.
 //
 //   id                                              -> id HEX
 //   episode SEED SIZE FIRST COUNT ABORTER HEX       -> rank R ok | rank R error CODE TEXT; done
 //
-// An episode makes a communicator of SIZE ranks, of which this process has COUNT from FIRST on,
-// makes calls that SEED alone chooses (so all processes choose alike), checks every element, and
-// destroys it. The rank ABORTER (-1: none) aborts in the middle. A rank whose call fails aborts as
-// well.
+// An episode makes a communicator of SIZE ranks, COUNT of them in this process, from FIRST on. It
+// makes calls that depend only on SEED (so all processes make the same), checks every element, and
+// destroys the communicator. Rank ABORTER (-1: none) aborts in the middle. A rank whose call fails
+// also aborts.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -52,7 +52,7 @@ void expect(bool holds, const char* what) {
   if (!holds) throw Failure{ncclSuccess, std::string("wrong data: ") + what};
 }
 
-// What a rank gives as its element i.
+// Element i of a rank's input.
 std::int32_t given(int rank, std::size_t i) {
   return rank * 1000 + static_cast<std::int32_t>(i % 977);
 }
@@ -135,7 +135,7 @@ struct Episode {
   ncclUniqueId id;
 };
 
-// A child of the ranks of one color; a member that fails aborts it, so that nobody waits for it.
+// A child of the ranks of one color; a member that fails aborts it, so that no rank waits for it.
 void play_child(ncclComm_t comm, int rank, int size, int colors, std::size_t count) {
   const int color = rank % colors;
   ncclComm_t child;

@@ -1,7 +1,7 @@
-"""A wire between two network namespaces in user space: a TUN device at each end, a process between
-them that can lose packets, swallow all of them, or let them pass one way only.
+"""A wire between two network namespaces in user space: a TUN device at each end, and a process
+between them that can lose some packets, lose all, or let them pass one way only.
 
-Needs nothing of the kernel but TUN. Packets travel at once; the ends are 10.77.0.1 and 10.77.0.2.
+Needs only TUN from the kernel. Packets are forwarded at once; the ends are 10.77.0.1 and 10.77.0.2.
 """
 
 import ctypes
@@ -19,7 +19,8 @@ IFF_TUN_NO_PI = 0x1001
 
 
 def open_end(space, address):
-    """The TUN device `wire` in a network namespace, up; by a process that may lose its own."""
+    """Opens the TUN device `wire` in a network namespace and brings it up. Must run in a process
+    that can leave its own namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open(f"/run/netns/{space}") as file:
         if libc.setns(file.fileno(), CLONE_NEWNET) != 0:
@@ -55,7 +56,7 @@ def carry(spaces, commands, seed):
                     continue
                 try:
                     os.write(ends[1 - way], packet)
-                except OSError:  # a full queue loses packets, too
+                except OSError:  # a full queue also loses packets
                     pass
 
 
@@ -69,7 +70,7 @@ class Wire:
             raise RuntimeError("the wire does not come up")
 
     def lose(self, there, back):
-        """From now on: the shares of packets that are lost from the first end, and back to it."""
+        """Sets the share of packets lost from the first end, and towards it."""
         self.commands.send((there, back))
         if not self.commands.poll(10):
             raise RuntimeError("the wire does not answer")

@@ -1,5 +1,5 @@
-"""A process of the soak test, in a network namespace: episodes by its standard input, outcomes by
-its output, and what it holds by /proc."""
+"""A process of the soak test, in a network namespace: writes episodes to its standard input, reads
+outcomes from its output, and reads what it holds from /proc."""
 
 import itertools
 import os
@@ -35,7 +35,7 @@ class Worker:
         self.process.stdin.flush()
 
     def line(self, end):
-        """The next line that it says; None: it said none until then, or has ended."""
+        """The next line of its output; None if the time is over or the process has ended."""
         while b"\n" not in self.heard:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
@@ -55,7 +55,7 @@ class Worker:
         return answer[3:]
 
     def outcomes(self, end):
-        """How its ranks ended the episode; None: not all did."""
+        """How each of its ranks ended the episode; None if not all did."""
         lines = []
         while (line := self.line(end)) is not None:
             if line == "done":

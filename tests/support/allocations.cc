@@ -12,7 +12,7 @@ std::size_t allocations_of_this_thread() { return allocations; }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
 
-// The program's definitions stand before the C library's; operator new comes here too.
+// The program's definitions take precedence over the C library's. operator new also calls these.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);

@@ -1,7 +1,7 @@
-// Counts the allocations of a thread: malloc and operator new of this test program are watched.
+// Counts the calls of malloc and operator new that a thread of this test program makes.
 //
 //   AllocationCount count;  work();  EXPECT_EQ(count.so_far(), 0);
-// Not under a sanitizer, which has an allocator of its own: kWatched is false there.
+// Not available under a sanitizer, which has its own allocator: kWatched is false then.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ bool rooted(Collective collective) {
          collective == Collective::kGather || collective == Collective::kScatter;
 }
 
-// Buffers of one rank with guard bytes around them; `shift` bytes off alignment.
+// Buffers of one rank with guard bytes around them, `shift` bytes off alignment.
 struct Buffers {
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kFill{0xa5};
@@ -64,7 +64,7 @@ std::string check_call(Communicator& comm, const Case& c, bool in_place, std::si
   call.receive = out.data();
   std::byte* result = out.data();
   if (in_place) {
-    // The rank's own block of the larger side.
+    // The rank's own block within the larger side.
     const std::size_t block = c.count * width;
     std::byte* own = out.data();
     if (c.collective == Collective::kAllGather || c.collective == Collective::kGather) {

@@ -1,5 +1,5 @@
-// One rank's part of a call that the reference judges: its own buffers, everything that it may and
-// may not have written.
+// Checks one rank's call against the reference. It allocates the buffers and checks every byte that
+// the call must and must not write.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ inline constexpr Collective kAllCollectives[] = {
     Collective::kReduceScatter, Collective::kAllToAll,
 };
 
-// Makes the call with buffers `shift` bytes off alignment; in place by NCCL's rule. Returns what is
-// wrong, or nothing. kMapped: in memory that other processes of the host can reach.
+// Makes the call with buffers `shift` bytes off alignment; in place follows NCCL's rule. Returns
+// the error, or "". kMapped: memory that other processes of the host can access.
 enum class Memory { kHeap, kMapped };
 std::string check_call(Communicator& comm, const Case& c, bool in_place, std::size_t shift,
                        Memory memory = Memory::kHeap);

@@ -59,7 +59,7 @@ inline Communicators make_communicators(int n, const CommOptions& options = shor
   return comms;
 }
 
-// Runs body once per rank, each on a thread of its own.
+// Runs body once per rank, each on its own thread.
 inline void run_ranks(const Communicators& comms, const std::function<void(Communicator&)>& body) {
   for (const auto& comm : comms) ASSERT_NE(comm, nullptr);
   on_threads(static_cast<int>(comms.size()), [&](int rank) { body(*comms[rank]); });

@@ -1,4 +1,4 @@
-// Environment variables of tests.
+// Environment variables for tests.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@ namespace rondo::test {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// A variable of this process, for a while.
+// Sets a variable of this process for the lifetime of the object.
 class WithEnvironment {
  public:
   WithEnvironment(const char* name, const std::string& value) : name_(name) {

@@ -1,9 +1,8 @@
-/* NVML as a test scripts it: RONDO_FAKE_NVML is lines of
+/* A fake NVML that tests script. RONDO_FAKE_NVML has lines of
  *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...] [mig=INSTANCES]
- * LINK: s (up, to an NVSwitch), h (up, hidden: says nothing of the other end), c (to a CPU), d
- * (down), or the bus id of a GPU. MEGABYTES below 0: of a link that is down. INSTANCES: the GPU is
- * in MIG mode; every other index of them is free. A first line "dead" is a driver that does not
- * answer. */
+ * LINK: s (up, to an NVSwitch), h (up, hidden: the other end is unknown), c (to a CPU), d (down),
+ * or the bus id of a GPU. MEGABYTES below 0: the link is down. INSTANCES: the GPU is in MIG mode;
+ * every other index is unused. A first line "dead": the driver does not respond. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

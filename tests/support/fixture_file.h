@@ -1,5 +1,5 @@
-// Where the machines of tests/topology are: in the sources, or where TOPOLOGY_FIXTURES says, as on
-// a machine to which only a bundle was carried (tests/gpu/pack.sh).
+// Folder of the machines of tests/topology: in the sources, or TOPOLOGY_FIXTURES if it is set, as
+// on a machine that has only a bundle (tests/gpu/pack.sh).
 #pragma once
 
 #include <cstdlib>

@@ -1,9 +1,9 @@
-// in_child(): a body that changes what the whole process has (descriptors, limits, variables that
-// are read once), in a forked child.
+// in_child(): runs a body in a forked child. For bodies that change process-wide state
+// (descriptors, limits, variables that are read once).
 //
 //   EXPECT_EQ(in_child([] { return close(0) == 0 ? "" : "it was closed"; }), "");
-// Guarantees: the answer is what the body returned, or by which signal the child ended; after a
-// minute it is SIGALRM.
+// Guarantees: returns what the body returned, or the signal that ended the child. After one minute
+// the signal is SIGALRM.
 #pragma once
 
 #include <fcntl.h>

@@ -1,10 +1,11 @@
-// Two network namespaces of a test's own, joined by a wire: near, 10.7.0.1, is this process's; far,
-// 10.7.0.2, is where ranks go. Neither has another way to anywhere, unless `prepare` makes one.
+// Two network namespaces joined by a veth pair: near, 10.7.0.1, for this process; far, 10.7.0.2,
+// for ranks. They have no other route, unless `prepare` adds one.
 //
 //   const JoinedNamespaces hosts;
 //   if (!hosts) GTEST_SKIP() << "no network namespaces here";
 //   ...in a rank's process: hosts.go_there();
-// Guarantees: the wire carries packets; the process is back where it was at the end.
+// Guarantees: packets pass when the constructor returns; the destructor returns the process to its
+// first namespace.
 #pragma once
 
 #include <fcntl.h>
@@ -21,7 +22,7 @@ namespace rondo::test {
 
 class JoinedNamespaces {
  public:
-  // prepare: a command of the shell, run on either side before its end of the wire, $wire, is up.
+  // prepare: a shell command, run on each side before its end of the wire, $wire, is up.
   explicit JoinedNamespaces(const std::string& prepare = ":")
       : before_(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) {
     made_ = unshare(CLONE_NEWNET) == 0 && run("ip link set lo up") &&
@@ -34,7 +35,7 @@ class JoinedNamespaces {
             run("ip link set far netns " + far + " && " + raise("near", 1, prepare) +
                 " && nsenter --net=" + far + " sh -c '" + raise("far", 2, prepare) + "'") &&
             run("for try in $(seq 200); do ip link show near | grep -q LOWER_UP && exit; "
-                "sleep 0.05; done; false");  // the kernel tells a while later
+                "sleep 0.05; done; false");  // the kernel reports the state with a delay
   }
   ~JoinedNamespaces() { setns(before_.get(), CLONE_NEWNET); }
   JoinedNamespaces(const JoinedNamespaces&) = delete;

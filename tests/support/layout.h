@@ -1,9 +1,9 @@
-// Where the ranks of a job are, as data: in which process, on which device, on which host.
+// Placement of a job's ranks, as data: the process, device and host of each rank.
 //
 //   Layout{{{0, 1}, {2}}, {"a", "b"}}   ranks 0 and 1 on devices 0 and 1, threads of a process on
 //                                       host a; rank 2 on device 2, a process on host b
-// Hosts are pretended: processes of this machine that NCCL_HOSTID tells to be apart share no memory
-// and reach each other by TCP only.
+// The hosts are simulated: processes of this machine with different values of NCCL_HOSTID share no
+// memory and connect by TCP only.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace rondo::test {
 inline constexpr int kHostMemory = -1;  // no device
 
 struct Layout {
-  std::vector<std::vector<int>> processes;  // [process][rank of it]: its device, or kHostMemory
-  std::vector<std::string> hosts{};         // of each process; empty: all on this host
-  Environment environment{};                // of every process
+  std::vector<std::vector<int>> processes;  // [process][its rank]: the device, or kHostMemory
+  std::vector<std::string> hosts{};         // one per process; empty: one host
+  Environment environment{};                // for every process
 
   int first_of(int process) const {
     std::size_t ranks = 0;
@@ -28,14 +28,14 @@ struct Layout {
     return static_cast<int>(ranks);
   }
   int ranks() const { return first_of(static_cast<int>(processes.size())); }
-  // How many devices a machine must have.
+  // Number of devices that a machine must have.
   int devices() const {
     int last = kHostMemory;
     for (const auto& process : processes)
       for (const int device : process) last = std::max(last, device);
     return last + 1;
   }
-  // The same with these variables besides.
+  // A copy with these variables added.
   Layout under(const Environment& more) const {
     Layout layout = *this;
     layout.environment.insert(layout.environment.end(), more.begin(), more.end());
@@ -53,7 +53,7 @@ inline Layout as_threads(int n) {
   return {{std::vector<int>(static_cast<std::size_t>(n), kHostMemory)}, {}, {}};
 }
 
-// Which devices ranks in processes of their own are on.
+// The devices of ranks in separate processes.
 enum class Gpus { kNone, kOne, kTwoInTurns, kOneEach };
 
 inline Layout as_processes(int n, Gpus gpus = Gpus::kNone, Environment environment = {}) {

@@ -1,10 +1,10 @@
-// Ranks with communicators of nccl.h, each on a device with a stream of its own, or on host memory.
+// Ranks with communicators of nccl.h, each on a device with its own stream, or on host memory.
 //
 //   with_ranks(3, [](ncclComm_t comm, int rank) { ... });   // threads of this process, host memory
 //   run_job(as_processes(4, Gpus::kOne), [](NcclRank& seat) {
 //     NCCL_OK(ncclAllReduce(..., seat.comm, seat.stream));
 //   });
-// Devices are real ones (preset cuda) or emulated ones (preset simt).
+// Devices are real (preset cuda) or emulated (preset simt).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,11 +32,11 @@ struct NcclRank : RankSeat {
 
   ncclUniqueId id() const;
   bool on_gpu() const { return device != kHostMemory; }
-  // Makes its device this thread's, and the stream.
+  // Sets this thread's device and creates the stream.
   void prepare();
-  // Makes comm, also one that does not block.
+  // Creates comm, blocking or nonblocking.
   void join(const ncclConfig_t* config = nullptr);
-  // Waits for the stream, destroys comm; no error may have been left on the device.
+  // Waits for the stream and destroys comm. Fails if the device has a pending error.
   void leave();
 
   bool begin(const Job& job);
@@ -44,7 +44,7 @@ struct NcclRank : RankSeat {
 };
 using NcclBody = std::function<void(NcclRank&)>;
 
-// The ranks of a job in this process, driven by this thread; n: all on device 0.
+// The ranks of a job in this process, driven by this thread. n: number of ranks, all on device 0.
 class DeviceRanks : public Ranks<NcclRank> {
  public:
   explicit DeviceRanks(int n) : DeviceRanks(std::vector<int>(static_cast<std::size_t>(n), 0)) {}
@@ -59,11 +59,11 @@ class DeviceRanks : public Ranks<NcclRank> {
   void synchronize();
 };
 
-// Runs body(comm, rank) on host memory, each rank on its thread; destroys the communicators.
+// Runs body(comm, rank) on host memory, each rank on its own thread; destroys the communicators.
 void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body,
                 const ncclConfig_t* config = nullptr);
 
-// Counted by a process of its own.
+// Number of GPUs. A child process counts them, so this process does not touch a device.
 int gpus_there();
 
 }  // namespace rondo::test

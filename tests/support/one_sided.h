@@ -1,4 +1,4 @@
-// Puts, signals and waits as calls of the engine.
+// Puts, signals and waits as engine calls.
 //
 //   run(comm, put(1, window, 8, &value, 1));  run(comm, wait_for(0, 1));
 #pragma once
@@ -19,7 +19,7 @@ inline Call put(int peer, int window, std::size_t offset, const void* from, std:
   return call;
 }
 
-// Of bytes, wherever they lie.
+// Puts raw bytes from any address.
 inline Call put_bytes(int peer, int window, std::size_t offset, const void* from, std::size_t bytes,
                       int signal = 0) {
   Call call = put(peer, window, offset, from, bytes, signal);

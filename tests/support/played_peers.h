@@ -1,5 +1,5 @@
-// PlayedPeers: the state of rank 0 as its communicator has it, and the words of ranks 1 and 2 of
-// its host, which the test writes itself.
+// PlayedPeers: a communicator state of rank 0, and the shared words of ranks 1 and 2 of its host.
+// The test writes these words itself, in the place of the peers.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-// A TCP port that is free now and that the kernel gives to nobody by itself.
+// A free TCP port outside the kernel's ephemeral range.
 //
-// A port below the ephemeral range cannot be taken by another test's outgoing connection or its
-// listener on port 0 between this call and its use.
+// Another test's outgoing connection, or its listener on port 0, cannot take such a port between
+// this call and its use.
 #pragma once
 
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
-// Four network ports as Linux shows them in /sys, where RONDO_SYS_ROOT names the folder.
+// Four simulated network ports, as files like those of /sys in the folder that RONDO_SYS_ROOT
+// names.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,8 @@
 
 namespace rondo::test {
 
-// mlx5_0 to mlx5_3, at the places that tests/gpu/two-hosts.xml gives them. rate: of each, as
-// "200 Gb/sec (4X HDR)".
+// mlx5_0 to mlx5_3, at their places in tests/gpu/two-hosts.xml. rate: of each port, as "200 Gb/sec
+// (4X HDR)".
 inline void pretend_four_ports(const TemporaryFolder& root, const std::string& rate) {
   namespace fs = std::filesystem;
   root.file("sys/devices/system/node/online", "0\n");

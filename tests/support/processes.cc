@@ -21,7 +21,7 @@ std::string line_of(const std::filesystem::path& file) {
   return line;
 }
 
-// Each thread's name, and the kernel's function that it waits in; 0: it runs.
+// Name of each thread, and the kernel function in which it waits; 0: it runs.
 std::string threads_of(pid_t pid) {
   std::string text;
   std::error_code none;
@@ -90,8 +90,7 @@ bool RankProcesses::reap(int process) {
 
 bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double seconds,
                              const std::set<int>& without, const char* what) {
-  int failed =
-      -1;  // ended before it did what is waited for; what it did just before its end counts
+  int failed = -1;  // ended before it reached the condition; what it did just before its end counts
   const auto is_over = [&] {
     bool all_hold = true;
     for (int rank = 0; rank < size() && failed < 0; ++rank) {
@@ -107,7 +106,7 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double secon
   if (in_time && failed < 0) return true;
   for (int rank = 0; failed < 0 && rank < size(); ++rank)
     if (without.count(rank) == 0 && !holds(rank)) failed = rank;
-  if (failed < 0) return true;  // just now
+  if (failed < 0) return true;  // reached it just now
   const bool ended = reap(process_of_[failed]);
   std::string text;
   if (ended)

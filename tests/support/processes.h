@@ -1,12 +1,12 @@
-// Ranks in processes of their own, one or several in each: forked before this process made any
-// communicator or touched a device, for no driver survives fork().
+// Ranks in separate processes, one or several per process. Create it before this process makes any
+// communicator or touches a device, because no driver survives fork().
 //
 //   RankProcesses ranks(4, options, [](EngineRank& seat) { seat.report(seat.comm->run(...)); });
 //   ranks.wait_stage(1, 10);  ranks.send(2, SIGKILL);  ranks.wait_reports(10, {2});
 //   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
 //   run_job(as_processes(4, Gpus::kOneEach), [](NcclRank& seat) { NCCL_OK(ncclAllReduce(...)); });
-// Guarantees: every wait is bounded; whatever still runs at the end is killed and reaped. A gtest
-// assertion that failed in a process is a failed expectation of its ranks.
+// Guarantees: every wait is bounded; the destructor kills and reaps every process that still runs.
+// A failed gtest assertion in a process is a failed expectation of its ranks.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +22,8 @@ namespace rondo::test {
 
 class RankProcesses {
  public:
-  // body: void(R&), which each rank runs on a thread of its own, or void(Ranks<R>&), which each
-  // process runs once.
+  // body: void(R&), which each rank runs on its own thread, or void(Ranks<R>&), which each process
+  // runs once.
   template <class Body>
   RankProcesses(const Job& job, const Body& body) : board_(job.ranks()) {
     start(job, [&](int process) {
@@ -42,7 +42,7 @@ class RankProcesses {
   pid_t pid(int rank) const { return pids_[process_of_[rank]]; }
   void send(int rank, int signal);
 
-  // All ranks but those of `without`. False (and a test failure) after `seconds`.
+  // Wait for all ranks except `without`. False (and a test failure) after `seconds`.
   bool wait_stage(int stage, double seconds, const std::set<int>& without = {});
   bool wait_reports(double seconds, const std::set<int>& without = {});
   bool wait_exits(double seconds, const std::set<int>& without = {});  // with status 0
@@ -51,7 +51,7 @@ class RankProcesses {
   std::string text(int rank) const { return seat(rank).text; }
   int culprit(int rank) const { return seat(rank).culprit; }
   bool reported(int rank) const { return seat(rank).reported.load() != 0; }
-  // Test failures for everything that the bodies expected in vain.
+  // Reports every failed expectation of the bodies as a test failure.
   void check_expectations();
 
  private:
@@ -68,12 +68,12 @@ class RankProcesses {
   BoardSeat& seat(int rank) const { return board_.get().seats[rank]; }
 
   SharedBoard board_;
-  std::vector<int> process_of_;  // each rank
+  std::vector<int> process_of_;  // per rank
   std::vector<pid_t> pids_;
-  std::vector<int> exit_status_;  // as of waitpid, or -1 while it runs
+  std::vector<int> exit_status_;  // as waitpid returns it, or -1 while it runs
 };
 
-// A job all of whose ranks come to their ends, within `seconds`.
+// Runs a job in which every rank must exit within `seconds`.
 template <class Body>
 void run_job(const Job& job, double seconds, const Body& body) {
   RankProcesses ranks(job, body);

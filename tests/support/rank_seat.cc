@@ -14,8 +14,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kLongest =
-    60;  // seconds: of waits that nothing but a fault of the tests makes long
+constexpr double kLongest = 60;  // seconds; a wait lasts this long only if a test is broken
 
 template <std::size_t n>
 void copy_text(char (&to)[n], const std::string& from) {
@@ -34,8 +33,8 @@ void nap(double seconds) {
   }
 }
 
-// As the product counts: of a time in which this process did not run (it was stopped, or the
-// machine was) a quarter of a second.
+// Counts time as the product does: at most 0.25 s for a period in which this process did not run
+// (it or the machine was stopped).
 bool wait_until(const std::function<bool()>& holds, double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::duration<double> kLongestGap(0.25);

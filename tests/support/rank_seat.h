@@ -1,7 +1,8 @@
-// What every rank of a test has, wherever it is: its number, its device, and its seat on a board of
-// shared memory, so that what a killed rank had done can still be read.
+// State of one rank of a test: its number, its device and its seat on a board in shared memory. The
+// board outlives a killed rank, so the test can still read what that rank had done.
 //
-// Guarantees: every wait is bounded. Cost: 13 KB of shared memory a rank, touched as it is used.
+// Guarantees: every wait is bounded. Cost: 13 KB of shared memory per rank, allocated on first
+// touch.
 #pragma once
 
 #include <atomic>
@@ -16,32 +17,32 @@
 namespace rondo::test {
 
 struct BoardSeat {
-  std::atomic<int> stage;     // the body's own marks
-  std::atomic<int> reported;  // 1 once status and text are there
-  std::atomic<int> failures;  // of expect()
+  std::atomic<int> stage;     // set by the body
+  std::atomic<int> reported;  // 1 when status and text are valid
+  std::atomic<int> failures;  // failed calls of expect()
   int status;
   int culprit;
   char text[12'000];
-  char failure[1000];                // the first one
-  std::atomic<std::uint64_t> value;  // the body's own
+  char failure[1000];                // text of the first failure
+  std::atomic<std::uint64_t> value;  // set by the body
 };
 
 struct Board {
   int ranks;
-  std::atomic<int> id_state;  // 0 none, 1 there, 2 could not be made
+  std::atomic<int> id_state;  // 0 none, 1 ready, 2 could not be made
   bootstrap::UniqueId id;
-  std::atomic<int> flag;     // the test's own signal to the bodies
-  std::atomic<int> arrived;  // ranks that came to a meeting, of all meetings
-  BoardSeat seats[1];        // as many as ranks
+  std::atomic<int> flag;     // the test's signal to the bodies
+  std::atomic<int> arrived;  // arrivals of ranks, over all meetings
+  BoardSeat seats[1];        // one per rank
 
   // The job's id: one process makes it, the others wait for it.
   void make_id();
   void wait_id() const;
-  // These many more ranks are here; waits until all are. False after a minute.
+  // A barrier: adds `arriving` ranks and waits for all. False after one minute.
   bool meet(int arriving = 1);
 };
 
-// Owns a board that processes forked from now on share.
+// Owns a board that is shared with processes forked later.
 class SharedBoard {
  public:
   explicit SharedBoard(int ranks);
@@ -64,7 +65,7 @@ class RankSeat {
   RankSeat(const RankSeat&) = delete;
   RankSeat& operator=(const RankSeat&) = delete;
 
-  int rank, size;  // of the communicator that the rank has now
+  int rank, size;  // in its current communicator
   const int device;
   Board& board;
 
@@ -72,10 +73,10 @@ class RankSeat {
   void mark(int stage) { mine_.stage.store(stage); }
   void report(const Status& result, int culprit = -1);
   void expect(bool condition, const std::string& text);
-  // Sleeps until the test has set its flag to at least `flag`; false after `seconds`.
+  // Sleeps until the test's flag is at least `flag`; false after `seconds`.
   bool wait_flag(int flag, double seconds);
-  // Before and after a body of a process of its own; false: the body shall not run. A RankSeat has
-  // no communicator; EngineRank and NcclRank make and end theirs.
+  // Run before and after a body. begin() returns false if the body must not run. A RankSeat has no
+  // communicator; EngineRank and NcclRank make and destroy theirs.
   bool begin(const Job&) { return true; }
   void end(const Job&) {}
 
@@ -84,7 +85,7 @@ class RankSeat {
 };
 
 void nap(double seconds);
-// False after `seconds`.
+// Returns false after `seconds`.
 bool wait_until(const std::function<bool()>& holds, double seconds);
 
 }  // namespace rondo::test

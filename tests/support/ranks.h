@@ -1,12 +1,11 @@
-// The ranks of a job, or those of them that are in one process: here, or in a process of the job
-// (tests/support/processes.h). What a rank is made with is its type: RankSeat, without any
-// communicator; EngineRank, of the engine itself; NcclRank, of nccl.h, on a device or on host
-// memory.
+// The ranks of a job that run in one process: this process, or a process of the job
+// (tests/support/processes.h). The type says what a rank has: RankSeat no communicator; EngineRank
+// one of the engine itself; NcclRank one of nccl.h, on a device or on host memory.
 //
 //   Ranks<NcclRank> ranks(Layout{{{0, 1}}});
 //   ranks.each([](NcclRank& rank) { ... });   // each on a thread of its own
-// Guarantees: gtest's assertions in a body are those of the test; each() ends when all bodies have.
-// Cost: a thread a rank and call.
+// Guarantees: gtest's assertions in a body are those of the test; each() returns when all bodies
+// have returned. Cost: one thread per rank and call.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,13 +22,14 @@
 
 namespace rondo::test {
 
-// Where the ranks of a job are, and how they begin and end; a layout or options alone are a job.
+// Placement of a job's ranks, and how they start and end. A layout or options alone convert to a
+// job.
 struct Job : Layout {
   Job() = default;
   Job(Layout layout) : Layout(std::move(layout)) {}
   Job(CommOptions options) : comm(std::move(options)) {}
 
-  CommOptions comm;            // of EngineRank
+  CommOptions comm;            // for EngineRank
   bool create = true;          // make the communicators before the bodies run
   bool leave_by_exit = false;  // processes end by exit(): static objects are destroyed
 };
@@ -37,22 +37,22 @@ struct Job : Layout {
 template <class R>
 class Ranks {
  public:
-  // The whole job in this process. Nobody has a communicator yet.
+  // The whole job in this process. No rank has a communicator yet.
   explicit Ranks(const Layout& layout) : own_(std::make_unique<SharedBoard>(layout.ranks())) {
     own_->get().make_id();
     for (std::size_t p = 0; p < layout.processes.size(); ++p)
       add(own_->get(), layout, static_cast<int>(p));
   }
-  // Those of one process of a job.
+  // The ranks of one process of a job.
   Ranks(Board& board, const Layout& layout, int process) { add(board, layout, process); }
 
   int size() const { return static_cast<int>(ranks_.size()); }
   R& operator[](int i) { return *ranks_[i]; }
   const R& operator[](int i) const { return *ranks_[i]; }
-  // All ranks of the job are here, for each process one thread.
+  // A barrier over all ranks of the job, called by one thread per process.
   bool meet() { return ranks_[0]->board.meet(size()); }
 
-  // A process of one rank has no second thread.
+  // A process with one rank has no second thread.
   void each(const std::function<void(R&)>& body) {
     if (size() == 1) return body(*ranks_[0]);
     on_threads(size(), [&](int i) { body(*ranks_[i]); });
@@ -69,8 +69,8 @@ class Ranks {
   std::vector<std::unique_ptr<R>> ranks_;
 };
 
-// What the body of a job's processes takes: a rank, or all ranks of its process, which then begin
-// and end by themselves. run() returns what holds the ranks: a process may end before they do.
+// The parameter of a body: a rank, or all ranks of its process, which the body then begins and ends
+// itself. run() returns an object that owns the ranks, because a process may end before they do.
 template <class R>
 struct BodyOf {
   template <class Body>
@@ -103,7 +103,7 @@ template <class F, class A>
 A argument(void (F::*)(A&) const);
 }  // namespace detail
 
-// The type of a body's one parameter, which is a reference.
+// The type of a body's only parameter, a reference.
 template <class Body>
 struct Taken {
   using Type = decltype(detail::argument(&Body::operator()));

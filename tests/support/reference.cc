@@ -8,7 +8,7 @@
 namespace rondo::test {
 namespace {
 
-// splitmix64: one well-mixed word for every (seed, rank, index).
+// splitmix64: one well-mixed word for each (seed, rank, index).
 std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t index) {
   std::uint64_t x = seed * 0x9e3779b97f4a7c15ULL + rank * 0xbf58476d1ce4e5b9ULL + index + 1;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -60,7 +60,7 @@ auto read(const Bytes& from, std::size_t index) {
   return element;
 }
 
-// Element `index` of the reduction of all ranks' inputs.
+// Elements `begin` to `begin + count` of the reduction of all ranks' inputs.
 Bytes reduced(const Case& c, std::size_t begin, std::size_t count) {
   std::vector<Bytes> inputs, scalars;
   for (int r = 0; r < c.ranks; ++r) {

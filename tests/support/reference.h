@@ -1,8 +1,9 @@
-// The reference: what every collective must leave in every rank's output. Written for clarity.
+// The reference result: the exact output of every collective on every rank. Written for clarity,
+// not speed.
 //
-// Inputs are made from (seed, rank, index) alone, so every rank can compute what every other one
-// sent. Reductions follow the balanced binary tree over ranks with the table of kernels/reduce.h
-// (whose conversions and operations have tests of their own against independent code).
+// Inputs depend only on (seed, rank, index), so every rank can compute the inputs of all others.
+// Reductions follow the balanced binary tree over ranks with the table of kernels/reduce.h (whose
+// conversions and operations have their own tests against independent code).
 #pragma once
 
 #include <cstddef>
@@ -27,11 +28,11 @@ using Bytes = std::vector<std::byte>;
 std::size_t input_elements(const Case& c);   // of any rank (the root's, for scatter)
 std::size_t output_elements(const Case& c);  // of any rank (the root's, for gather)
 
-// Values that a reduction of many ranks keeps finite and, for integers, that wrap.
+// Values whose reduction over many ranks stays finite and, for integers, wraps.
 Bytes make_input(const Case& c, int rank);
 // The factor of PreMulSum that `rank` uses.
 Bytes make_scalar(const Case& c, int rank);
-// The whole output of `rank`, or nothing where the collective leaves its output alone.
+// The whole output of `rank`, or nothing if the collective does not write it.
 Bytes expected_output(const Case& c, int rank);
 
 // Index of the first element that differs (NaN equals NaN), or -1.

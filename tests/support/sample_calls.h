@@ -1,4 +1,4 @@
-// Calls of every collective with buffers of their own, for tests in which data is not the point.
+// Calls of every collective with their own buffers, for tests that do not check the data.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class SampleCall {
 
   SampleCall(Collective collective, std::size_t count, int ranks, int root = 0,
              DataType type = DataType::kInt32, RedOp op = RedOp::kSum) {
-    // The larger side of any collective holds a block for every rank.
+    // The larger side of any collective has one block per rank.
     const std::size_t words =
         (count * static_cast<std::size_t>(ranks) * size_of(type) + sizeof(int) - 1) / sizeof(int);
     in_.assign(words + 2 * kGuard, 1);

@@ -1,5 +1,5 @@
-// The seed of randomised tests: RONDO_TEST_SEED where it is set, to reproduce a failure by, else a
-// new one. Tests print the seed of what fails: TestSeed does.
+// The seed of randomised tests: RONDO_TEST_SEED if it is set, to reproduce a failure, otherwise a
+// new one. TestSeed prints the seed when a test fails.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ inline std::uint64_t test_seed() {
   return fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : std::random_device{}();
 }
 
-// While one lives, every failure of its thread says how to have it again.
+// While one exists, every failure of its thread prints how to reproduce it.
 struct SeedTrace {
   explicit SeedTrace(unsigned seed, const char* file = __builtin_FILE(),
                      int line = __builtin_LINE())

@@ -1,8 +1,8 @@
-// Sniffer: what a listener on the network hears: all TCP bytes on the loopback of a network
-// namespace of its own.
+// Sniffer: captures all TCP bytes on the loopback of a separate network namespace, as an
+// eavesdropper would.
 //
-// enter() moves the calling process into a new namespace (fork before); bytes() is all that was
-// said since, per direction of each connection, one after the other. Bounded by 64 MiB of kernel
+// enter() moves the calling process into a new namespace (fork before). bytes() returns all bytes
+// sent since then, per direction of each connection, one after the other. Limit: 64 MiB of kernel
 // memory. Needs root or user namespaces.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rondo::test {
 
 class Sniffer {
  public:
-  static std::optional<Sniffer> enter();  // nothing where this is not allowed
+  static std::optional<Sniffer> enter();  // nullopt if this is not permitted
   std::vector<std::byte> bytes();
 
  private:

@@ -1,4 +1,4 @@
-// Reaches into a Supervisor: makes a wait as old as a test wants, and shows whom it watches.
+// Test access to a Supervisor: sets the age of a wait and returns the processes that it watches.
 #pragma once
 
 #include "base/seconds.h"
@@ -7,12 +7,12 @@
 namespace rondo::test {
 
 struct SupervisorSeam {
-  // The wait has lasted so long, and the next look is due.
+  // Makes the wait this old, and the next check due.
   static void age(Supervisor& supervisor, std::int64_t waited_ns) {
     supervisor.waited_ns_ = waited_ns;
     supervisor.last_check_ns_ = now_ns() - 1'000'000;
   }
-  // The waiter has not run for this time.
+  // The waiting thread has not run for this time.
   static void stand(Supervisor& supervisor, std::int64_t stood_ns) {
     supervisor.last_check_ns_ = now_ns() - stood_ns;
   }

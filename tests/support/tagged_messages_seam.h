@@ -1,5 +1,5 @@
-// Reaches into TaggedMessages and their communicator: sets counters to where they end, and limits
-// of peers; holds them still, so that a test says what it does when.
+// Test access to TaggedMessages and its communicator: sets counters close to their wrap, sets
+// limits of peers, and holds both still so that a test controls the order of events.
 #pragma once
 
 #include "collectives/communicator/communicator_state.h"
@@ -15,7 +15,7 @@ struct TaggedMessagesSeam {
     std::lock_guard lock(messages.mutex_);
     messages.queues_.peers[peer].eager_bytes = bytes;
   }
-  // Until it ends, they neither take nor look for anything but through this seam.
+  // Until the lock is released, they receive and check nothing except through this seam.
   static std::unique_lock<std::mutex> hold(TaggedMessages& messages) {
     return std::unique_lock(messages.mutex_);
   }

@@ -1,4 +1,4 @@
-// A folder of a test's own, for the files of a pretended machine or for what the test writes.
+// A temporary folder for the files of a simulated machine or for a test's output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace rondo::test {
 
-// Removed with all that is in it.
+// The destructor removes the folder and its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -24,7 +24,7 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  // Makes or replaces a file, and the folders that it lies in; its path.
+  // Creates or replaces a file, and its parent folders. Returns its path.
   std::string file(const std::string& name, const std::string& text) const {
     const auto path = std::filesystem::path(path_) / name;
     std::filesystem::create_directories(path.parent_path());

@@ -1,4 +1,4 @@
-// One body on several threads at once, and the end of all of them.
+// Runs one body on several threads at once and joins them all.
 #pragma once
 
 #include <functional>

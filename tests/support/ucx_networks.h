@@ -1,4 +1,4 @@
-// UCX's networks for tests, where it is built in and installed.
+// UCX's networks for tests, if UCX is built in and installed.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,8 @@
 namespace rondo::test {
 
 #ifdef RONDO_UCX
-// Over these transports of UCX alone; of one host it would take shared memory. Null: all.
+// transports: the only UCX transports to use, because UCX would use shared memory within one host.
+// Null: all.
 inline std::unique_ptr<net::Network> open_ucx(net::PortOptions options, const char* transports) {
   if (transports != nullptr) ::setenv("UCX_TLS", transports, 1);
   auto network = ucx::UcxNetwork::open(std::move(options));

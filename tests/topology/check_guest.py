@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Judges what `rondo topo` said in the guest of guest.sh: check_guest.py RONDO FOLDER.
+"""Checks the output of `rondo topo` in the guest of guest.sh: check_guest.py RONDO FOLDER.
 
-Cards are told by the last two digits of their addresses (guest_machine). FOLDER has, of the guest:
-`cards` (interface, address, device of PCI), what `rondo topo` printed (`json`, `matrix`), what it
-wrote (`nccl.xml`), and hwloc's picture (`hwloc.xml`).
+The last two digits of a card's address identify it (guest_machine). FOLDER has, from the guest:
+`cards` (interface, address, PCI device), the output of `rondo topo` (`json`, `matrix`), the file
+that it wrote (`nccl.xml`), and hwloc's view (`hwloc.xml`).
 """
 import json
 import subprocess
@@ -12,7 +12,7 @@ import sys
 RONDO, FOLDER = sys.argv[1:]
 CARDS = ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1", "b2", "b3"]
 NODES = {"a": 0, "b": 1}
-# By switch: its cards, and the switch that it hangs from.
+# For each switch: its cards, and its parent switch.
 SWITCHES = {"outer": ({"a0", "a1"}, None), "inner": ({"a2", "a3"}, "outer"),
             "far": ({"b0", "b1", "b3"}, None)}
 failures = []
@@ -58,7 +58,7 @@ WANTED = {(one, other): path_class(one, other) for one in CARDS for other in CAR
 
 
 class Picture:
-    """A graph as JSON, its ports by card."""
+    """A graph from JSON, its ports by card."""
 
     def __init__(self, graph, card_of):
         self.graph, nodes = graph, graph["nodes"]
@@ -86,7 +86,7 @@ class Picture:
                 and above(pair[0])})
 
     def shared(self):
-        """Pairs of cards with a switch in common."""
+        """Pairs of cards with a common switch."""
         return {(one, other) for one in self.way for other in self.way
                 if set(self.way[one]) & set(self.way[other])}
 

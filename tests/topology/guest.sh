@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # `rondo topo` on a machine with a real PCI tree: a guest of two NUMA nodes with switches and
-# network cards (guest_machine). check_guest.py judges what it says there.
+# network cards (guest_machine). check_guest.py checks its output.
 #
 #   guest.sh FOLDER_OF_PROGRAMS FOLDER     what the guest says is left in FOLDER
 #
-# One boot. 77, as tests/rdma/guest.sh: there can be no guest, and why.
+# One boot. Exits 77 with the reason, as tests/rdma/guest.sh does, if no guest is possible.
 set -euo pipefail
 bin=$1 said=$2
 here=$(dirname "$(readlink -f "$0")")

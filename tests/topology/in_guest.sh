@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# In the guest of guest.sh: loads the cards' drivers, then asks `rondo topo` and hwloc.
+# Runs in the guest of guest.sh: loads the cards' drivers, then runs `rondo topo` and hwloc.
 #
 #   in_guest.sh FOLDER_OF_PROGRAMS FOLDER
 set -euo pipefail
@@ -8,7 +8,7 @@ cd "$2"
 modprobe -a e1000e virtio_net
 for card in /sys/class/net/eth*; do
   ip link set "${card##*/}" up
-  # The kernel's name, the address, and the device of PCI, which for virtio is one further up.
+  # The kernel's name, the address, and the PCI device, which for virtio is one level up.
   device=$(readlink -f "$card/device")
   case $device in */virtio*) device=${device%/*} ;; esac
   echo "${card##*/} $(cat "$card/address") ${device##*/}"
@@ -19,7 +19,7 @@ for card in /sys/class/net/eth*; do  # an interface has a speed once it is up
     sleep 0.1
   done
 done
-# A port of RDMA is where its interface is: that of a2.
+# An RDMA port has the place of its interface: that of a2.
 rdma link add rxe_a2 type rxe netdev "$(awk '$2 ~ /a2$/ { print $1 }' cards)"
 "$rondo" topo >text
 "$rondo" topo --json >json

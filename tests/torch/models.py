@@ -1,4 +1,4 @@
-"""Small models and the training that one process would do."""
+"""Small models, and training in one process as the reference."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Ranks for tests: forked processes that make a process group each, and report what went wrong.
+"""Ranks for tests: forked processes that each make a process group, and report errors.
 
     @ranks(2)
     def test_sum(rank, size):
@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 torch.set_num_threads(1)  # forked children may not use a pool of their parent
 FORK = multiprocessing.get_context("fork")
-DEADLINE_SECONDS = 300  # of machines that do other things too
+DEADLINE_SECONDS = 300  # for busy machines
 
 
 def free_port() -> int:
@@ -50,7 +50,8 @@ def serve(function, rank, size, folder, outcome, group, hosts):
 
 
 def run(function, size, group=True, deadline=DEADLINE_SECONDS, hosts=1):
-    """Runs function(rank, size) on forked ranks; returns exit codes, fails with their traces."""
+    """Runs function(rank, size) on forked ranks; returns exit codes, prints their traces on
+    failure."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = FORK.SimpleQueue()
         processes = [
@@ -100,7 +101,7 @@ def environment(rank, size, port):
 
 
 def impatient_group(seconds, size=2):
-    """A group in which a call waits so long at most; the ranks may take longer to make it."""
+    """A group whose calls time out after this time; creating it may take longer."""
     group = dist.new_group(list(range(size)))
     dist.barrier(group)
     group.set_timeout(timedelta(seconds=seconds))
@@ -112,6 +113,6 @@ def tell(what):
 
 
 def stay_until(what):
-    """Until another rank tells it."""
+    """Waits until another rank reports it."""
     limit = timedelta(seconds=DEADLINE_SECONDS)
     dist.distributed_c10d._get_default_store().wait([what], limit)

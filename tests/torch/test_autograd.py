@@ -1,4 +1,4 @@
-"""Collectives in graphs: functional ones, ones with gradients."""
+"""Collectives in autograd graphs: functional ones, ones with gradients."""
 
 import torch
 import torch.distributed as dist
@@ -18,7 +18,7 @@ def test_functional_collectives(rank, size):
     assert functional.broadcast(tensor, 1, group).tolist() == [1] * 4
     pair = functional.all_reduce_coalesced([tensor, tensor * 2], "max", group)
     assert [each.tolist() for each in pair] == [[1] * 4, [2] * 4]
-    assert tensor.tolist() == [rank] * 4  # functions leave their arguments alone
+    assert tensor.tolist() == [rank] * 4  # functions do not change their arguments
 
 
 def leaf(*shape):
@@ -27,7 +27,7 @@ def leaf(*shape):
 
 @ranks(2, 3)
 def test_gradients_pass_through_every_collective(rank, size):
-    """Each rank weighs what it gets with its number plus one."""
+    """Each rank multiplies its result by its number plus one."""
     weight, all_weights = rank + 1, size * (size + 1) // 2
 
     x = leaf(3)

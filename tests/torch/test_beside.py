@@ -28,7 +28,7 @@ def test_rondo_serves_the_cpu_tensors(rank, size):
     gc.collect()
     assert group._get_backend(torch.device("cpu")).name() == "rondo"
     assert group._get_backend(torch.device("cuda")).name() == "gloo"
-    total = torch.full((5,), rank + 1, dtype=torch.int16)  # gloo knows no int16
+    total = torch.full((5,), rank + 1, dtype=torch.int16)  # gloo does not support int16
     dist.all_reduce(total, group=group)
     assert total.tolist() == [3] * 5
     work = dist.all_reduce(total, group=group, async_op=True)

@@ -1,4 +1,4 @@
-"""What PyTorch's CUDA builds import from NCCL is there, so that they load over our library."""
+"""Our library exports all that PyTorch's CUDA builds import from NCCL, so they load."""
 
 import ctypes
 import pathlib

@@ -1,4 +1,5 @@
-"""DistributedDataParallel in its variants: the steps of one process that has the whole batch."""
+"""DistributedDataParallel in its variants takes the same steps as one process with the whole
+batch."""
 
 import os
 
@@ -48,7 +49,7 @@ def test_variants(rank, size):
         {"bucket_cap_mb": 1e-4},
         {"broadcast_buffers": False},
     ):
-        model = DDP(perceptron(seed=rank), **options)  # rank 0's start counts
+        model = DDP(perceptron(seed=rank), **options)  # rank 0's initial model is used
         if rank == 0:
             assert torch.equal(model.module[0].weight, perceptron(0)[0].weight)
         model.module.load_state_dict(perceptron().state_dict())
@@ -101,7 +102,7 @@ def tower():
 
 
 def power_sgd(buckets, matrix_rank, compression, seen):
-    """The tower under PowerSGD; `seen` gets the numbers of the buckets as they come."""
+    """The tower under PowerSGD; `seen` gets the numbers of the buckets in order."""
 
     def hook(state, bucket):
         seen.append(bucket.index())
@@ -121,7 +122,7 @@ def power_sgd(buckets, matrix_rank, compression, seen):
 @pytest.mark.parametrize("buckets", [1, 2, 8])
 def test_power_sgd(buckets):
     def rough(rank, size):
-        """Two numbers a row and column: all ranks have the same gradients."""
+        """Two numbers per row and column: all ranks have the same gradients."""
         seen = []
         model = power_sgd(buckets, 2, 1, seen)
         torch.manual_seed(rank)
@@ -135,7 +136,7 @@ def test_power_sgd(buckets):
         assert sorted(seen) == list(range(buckets))
 
     def exact(rank, size):
-        """As many as there are: the steps of one process with the whole batch."""
+        """Full rank: the steps of one process with the whole batch."""
         x = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(2))
 
         def loss_of(model, batch):
@@ -158,7 +159,7 @@ def test_uneven_inputs_join(rank, size):
     with Join([model]):
         train(model, [share(pairs(), rank, size)] * (3 + 2 * rank), pair_loss)
 
-    # Ranks that have ended count as ranks whose gradients are zero.
+    # Ranks that have ended count as ranks with zero gradients.
     def half_the_loss(alone, batch):
         return pair_loss(alone, batch) / size
 

@@ -1,4 +1,4 @@
-"""What goes wrong says so: who, in which call, within the limit; and processes always end."""
+"""Errors name the rank and the call, within the limit; and processes always exit."""
 
 import os
 import pathlib
@@ -60,7 +60,7 @@ def test_torchs_timeouts_replace_rondos(rank, size):
         "rondo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=8)
     )
     if rank == 0:
-        time.sleep(0.7)  # longer than rank 1 would wait by RONDO_TIMEOUT
+        time.sleep(0.7)  # longer than rank 1 would wait with RONDO_TIMEOUT
     dist.all_reduce(torch.ones(1))
     if rank == 1:
         return stay_until("named")
@@ -193,7 +193,7 @@ def test_abort_ends_what_runs_here_and_there(rank, size):
     else:
         time.sleep(0.6)
         with pytest.raises(dist.DistBackendError, match="abort|rank 0"):
-            for _ in range(2):  # what rank 0 sent before it aborted may be all that the first takes
+            for _ in range(2):  # the first may be satisfied by what rank 0 sent before it aborted
                 dist.all_reduce(torch.ones(4))
 
 
@@ -230,7 +230,7 @@ def test_monitored_barrier_and_split_group(rank, size):
 def test_all_ranks_that_miss_a_monitored_barrier_are_named(rank, size):
     import rondo.torch as rondo_torch
 
-    limit = 0.5  # seconds, which torch takes too
+    limit = 0.5  # seconds; torch accepts it too
     if rank == 0:
         with pytest.raises(dist.DistBackendError, match="Ranks 1, 2 failed to pass"):
             rondo_torch.monitored_barrier(None, limit, wait_all_ranks=True)
@@ -253,7 +253,7 @@ def test_the_store_keeps_no_ticket():
     def body(rank, size):
         store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
         comm = Meeting(store, rank, size, timedelta(seconds=20)).meet()
-        if rank == 0:  # which forgets it before it returns
+        if rank == 0:  # it removes the ticket before it returns
             assert store.check(["rondo/0/2/1/all"]) and not store.check(["rondo/0/2/1/ticket"])
             store.set("looked", "1")
             store.wait(["seen"], timedelta(seconds=20))  # the store ends with this process
@@ -286,7 +286,8 @@ def test_world_sizes_that_differ_end_both_ranks(sizes):
     port = free_port()
 
     def body(rank, size):
-        # Where rank 0 has the larger world, torch's own store waits for it, and says for how many.
+        # If rank 0 has the larger world, torch's own store waits for it, and names the number of
+        # clients.
         named = (
             "world size: .*2.*3|world size: .*3.*2"
             if sizes[0] == 2
@@ -314,7 +315,7 @@ def test_a_rank_that_joins_twice_is_named_by_both(tmp_path):
 
 def test_ranks_that_do_not_come_are_named(tmp_path):
     def body(rank, size):
-        with pytest.raises(dist.DistBackendError, match="1 of 2 ranks that did not come: 1"):
+        with pytest.raises(dist.DistBackendError, match="1 of 2 ranks that did not join: 1"):
             dist.init_process_group(
                 "rondo", init_method=f"file://{tmp_path}/store", rank=0, world_size=2,
                 timeout=timedelta(seconds=1),
@@ -342,7 +343,7 @@ def test_a_master_that_dies_while_others_wait_is_named():
     def body(rank, size):
         if rank == 0:
             store = dist.TCPStore("127.0.0.1", port, None, True, wait_for_workers=False)
-            while store.num_keys() < 4:  # rank 1 has shown itself and waits
+            while store.num_keys() < 4:  # until rank 1 is registered and waits
                 time.sleep(0.05)
             os.kill(os.getpid(), signal.SIGKILL)
         with pytest.raises(dist.DistBackendError, match="lost the rendezvous store.*MASTER_ADDR"):

@@ -1,4 +1,4 @@
-"""What tests/gpu/check.sh runs on a GPU, here on the CPU: so that it says something there."""
+"""Runs what tests/gpu/check.sh runs on a GPU, here on the CPU, so that the check itself works."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""torch's hooks around calls, its flight recorder, and what it asks of a group from 2.15 on."""
+"""torch's hooks around calls, its flight recorder, and what it needs of a group from 2.15 on."""
 
 import inspect
 import json
@@ -31,7 +31,7 @@ def recorded():
 
 
 def calls(rank, size):
-    """(the name that torch has for a call, the call)."""
+    """(torch's name of a call, the call)."""
     ones, parts = torch.ones(2), [torch.ones(2) for _ in range(size)]
     at_root = rank == 0
     return [
@@ -223,7 +223,7 @@ def test_the_backend_behind_a_group(rank, size):
     assert tensor.tolist() == [2, 2]
 
 
-@since_2_15  # older torch binds groups to accelerators alone
+@since_2_15  # older torch binds groups to accelerators only
 @ranks(2, group=False)
 def test_a_group_that_is_bound_to_the_cpu(rank, size):
     store = dist.TCPStore("127.0.0.1", PORT, None, rank == 0, wait_for_workers=False)
@@ -233,7 +233,7 @@ def test_a_group_that_is_bound_to_the_cpu(rank, size):
     assert dist.group.WORLD.bound_device_id == torch.device("cpu:0")
     assert dist.get_backend_impl().name() == "rondo"
     assert sum_of(1)[0].tolist() == [2] * 4
-    pair = dist.new_group([0, 1])  # which torch would split, if Rondo split
+    pair = dist.new_group([0, 1])  # torch would split it, if Rondo supported that
     assert sum_of(1, group=pair)[0].tolist() == [2] * 4
     dist.destroy_process_group()
 
@@ -261,7 +261,7 @@ def test_the_creator_takes_all_options_of_torch(rank, size):
 
 
 def test_older_torch_lacks_what_is_skipped_here():
-    """So that nothing is skipped by a renamed function of a newer torch."""
+    """Fails if a newer torch renames these functions, so that no test is skipped by mistake."""
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     assert (version >= (2, 15)) == hasattr(c10d, "FlightRecorderHook")
     assert (version >= (2, 15)) == hasattr(dist, "get_backend_impl")

@@ -1,4 +1,4 @@
-"""rondo.torch.run: programs that name other backends and GPUs, as they are."""
+"""rondo.torch.run runs unedited programs that name other backends and GPUs."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from ranks import free_port
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 RUN = [sys.executable, "-m", "rondo.torch.run"]
-DEADLINE_SECONDS = 600  # of machines that do other things too
+DEADLINE_SECONDS = 600  # for busy machines
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
@@ -50,7 +50,7 @@ def test_torchrun_workers():
 
 
 def test_torchrun_by_rondo_torch_run():
-    """Its workers read the variables: they are children."""
+    """Its workers are children, so they read the variables."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     text = call([*RUN, *torchrun, PROGRAMS / "sum.py", "nccl"])
     assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
@@ -137,7 +137,7 @@ def test_ddp_tutorial_character_for_character():
 )
 @pytest.mark.parametrize("master", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_mpi_ranks_meet_by_themselves(names, master):
-    """The program says rank 0 of 0, as PyTorch's tutorial does for mpi."""
+    """The program gives rank 0 of 0, as PyTorch's tutorial does for mpi."""
     port = [str(free_port())] if master else []
     processes = [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""send, recv, isend, irecv, tags, any source, batches; and that they hold up no collective."""
+"""send, recv, isend, irecv, tags, any source, batches; and they do not block collectives."""
 
 import os
 import tempfile
@@ -43,7 +43,7 @@ def test_what_send_buffers_is_four_mebibytes(rank, size):
     mine = torch.full((4 << 20,), rank, dtype=torch.uint8)
     theirs = torch.empty_like(mine)
     dist.send(mine, 1 - rank)
-    mine.fill_(7)  # has been sent as it was
+    mine.fill_(7)  # the message has been sent with the old value
     dist.recv(theirs, 1 - rank)
     assert (theirs == 1 - rank).all()
 
@@ -66,7 +66,7 @@ def both_wait_in_send(rank, count):
     with pytest.raises(dist.DistBackendError, match=named):
         dist.send(torch.zeros(count), 1 - rank, group=group)
     tell(f"named by {rank}")
-    stay_until(f"named by {1 - rank}")  # or the other one would see this one leave
+    stay_until(f"named by {1 - rank}")  # otherwise the other rank would see this one leave
 
 
 @ranks(2, hosts=(1, 2))

@@ -1,4 +1,5 @@
-"""What only moves data: broadcast, gather, all_gather, scatter, all_to_all, objects, coalescing."""
+"""Calls that only move data: broadcast, gather, all_gather, scatter, all_to_all, objects,
+coalescing."""
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ DTYPES = [
 def of_rank(rank, count, dtype):
     numbers = torch.arange(rank + 1, rank + 1 + count) % (2 if dtype == torch.bool else 16)
     if dtype.itemsize == 1 and dtype.is_floating_point:
-        return numbers.to(torch.uint8).view(dtype)  # bits: torch cannot convert to all of them
+        return numbers.to(torch.uint8).view(dtype)  # as bits: torch cannot convert to all of them
     return numbers.to(dtype)
 
 
@@ -70,7 +71,7 @@ def test_every_type_from_and_to_one_rank_and_in_lists(rank, size):
 @ranks(2, 3)
 def test_any_stride_in_every_call(rank, size):
     def columns(*values):
-        """A column for each value, in memory by rows."""
+        """A column for each value, in row-major memory."""
         return torch.tensor([values] * 4, dtype=torch.float64).t()
 
     def blank(*shape):
@@ -148,7 +149,7 @@ def test_uneven_all_gather_and_all_to_all(rank, size):
     outputs = [torch.empty(rank + 1) for _ in range(size)]
     dist.all_to_all(outputs, [torch.full((r + 1,), float(rank)) for r in range(size)])
     assert [part[0].item() for part in outputs] == list(range(size))
-    # Empty parts are parts.
+    # Empty parts are allowed.
     if size == 2:
         got = torch.empty(3 if rank else 0)
         dist.all_to_all_single(

@@ -1,4 +1,4 @@
-"""The wheel: one for every Python and every torch, that brings its library along."""
+"""The wheel: one for every Python and every torch, with the library inside."""
 
 import importlib.metadata
 import pathlib

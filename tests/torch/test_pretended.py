@@ -1,4 +1,4 @@
-"""rondo.torch.run --device cpu, with no ranks: what pretended/ asks of torch.cuda and the rest."""
+"""rondo.torch.run --device cpu, without ranks: the tests of pretended/ on torch.cuda and more."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""Calls in torch.profiler: events named after the backend, with shapes, as gloo has them."""
+"""Calls in torch.profiler: events named after the backend, with shapes, as with gloo."""
 
 import time
 import warnings
@@ -66,7 +66,7 @@ def collectives(rank, size, group, options):
 
 
 def others(rank, size, group):
-    """What has no async_op, or always is asynchronous."""
+    """Calls without async_op, or that are always asynchronous."""
     peer, options = 1 - rank, {"group": group}
     send_or_receive = dist.send if rank == 0 else dist.recv
     later = dist.isend if rank == 0 else dist.irecv
@@ -97,13 +97,13 @@ def others(rank, size, group):
 
 
 def agreed(value):
-    """Of all ranks."""
+    """True if it is true on all ranks."""
     yes = torch.tensor([bool(value)])
     dist.all_reduce(yes, dist.ReduceOp.PRODUCT)
     return yes.item()
 
 
-# gloo wakes who waits for a call before it ends the event. A profile that ends first loses it.
+# gloo wakes waiting threads before it ends the event. A profile that ends first loses the event.
 SECONDS_AFTER = [0, 0.01, 0.03, 0.1, 0.3, 1, 3]
 
 
@@ -126,7 +126,7 @@ def test_events_are_those_of_gloo(rank, size):
 
 @ranks(2)
 def test_what_gloo_has_under_other_names(rank, size):
-    """There a reduce_scatter is as many all_reduce as it needs."""
+    """In gloo a reduce_scatter is several all_reduce calls."""
     events = recorded(lambda: dist.reduce_scatter(ones(3, 4), parts(size)))
     assert calls_in(events, "rondo") == [("reduce_scatter", [[3, 4]] * size)]
     events = recorded(lambda: dist.reduce_scatter_tensor(ones(3), ones(3 * size)))

@@ -1,4 +1,5 @@
-"""all_reduce, reduce and reduce_scatter: every type and operation, against torch on one process."""
+"""all_reduce, reduce and reduce_scatter: every type and operation, compared with torch in one
+process."""
 
 import itertools
 
@@ -134,7 +135,7 @@ def test_what_has_no_meaning_is_refused_by_name(rank, size):
         dist.all_reduce(torch.ones(4), ReduceOp.BXOR)
     with pytest.raises(TypeError, match="BAND.*bfloat16"):
         dist.reduce(torch.ones(4, dtype=torch.bfloat16), 0, ReduceOp.BAND)
-    with pytest.raises((TypeError, ValueError), match="PRODUCT.*complex"):  # torch looks first
+    with pytest.raises((TypeError, ValueError), match="PRODUCT.*complex"):  # torch checks first
         dist.all_reduce(torch.ones(4, dtype=torch.complex64), ReduceOp.PRODUCT)
     with pytest.raises(TypeError, match="PREMUL_SUM.*int32"):
         dist.all_reduce(torch.ones(4, dtype=torch.int32), dist._make_nccl_premul_sum(0.5))

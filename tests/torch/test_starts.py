@@ -1,4 +1,4 @@
-"""Everything that starts ranks: torchrun with one and two agents, launch, spawn, DETAIL."""
+"""All ways to start ranks: torchrun with one and two agents, launch, spawn, DETAIL."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What a call returns: Works and Futures, their errors, callbacks that make calls themselves."""
+"""Works and Futures that calls return, their errors, and callbacks that make calls themselves."""
 
 import gc
 import time
@@ -51,13 +51,13 @@ def test_callbacks_in_callbacks_may_wait_too(rank, size):
 def test_nobody_has_to_keep_a_work(rank, size):
     tensors = [summed(rank + k, async_op=True)[0] for k in range(50)]
     gc.collect()
-    dist.barrier()  # after them, in the order of calls
+    dist.barrier()  # runs after them, in the order of calls
     assert [tensor[0].item() for tensor in tensors] == [2 * k + 1 for k in range(50)]
 
 
 @ranks(2)
 def test_results_are_there_when_is_completed_says_so(rank, size):
-    every_second = torch.ones(2000)[::2]  # is copied back at the end
+    every_second = torch.ones(2000)[::2]  # not dense, so it is copied back at the end
     work = dist.all_reduce(every_second, async_op=True)
     end = time.monotonic() + 60
     while not work.is_completed():

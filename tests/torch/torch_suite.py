@@ -37,7 +37,7 @@ def suite_class():
 
 
 class Counts(unittest.TextTestResult):
-    """One line a test, with its result."""
+    """One line per test, with its result."""
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)

@@ -1,4 +1,4 @@
-// Ranks that die by SIGKILL: the survivors finish, and learn as if nothing had happened.
+// Ranks die by SIGKILL: the survivors finish, with the losses of an undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSteps = 24;
 
-// Every step is there once, and the losses are those of an undisturbed run but for rounding.
+// Every step occurs once, and the losses equal those of an undisturbed run except for rounding.
 void expect_like_undisturbed(const Workplace& place, Arguments arguments = {}) {
   const auto disturbed = losses(place);
   arguments.insert(arguments.end(), {"--steps", std::to_string(kSteps)});
@@ -35,7 +35,7 @@ struct Death {
   int rank, step;
 };
 
-// Each kills itself in the middle of a step, with its first bucket under way.
+// Each victim kills itself during a step, while its first bucket is in flight.
 void expect_survival(int ranks, const std::vector<Death>& deaths) {
   const Workplace place;
   Arguments arguments{"--steps", std::to_string(kSteps)};
@@ -55,12 +55,12 @@ class TrainerDeath : public ::testing::TestWithParam<int> {};
 
 TEST_P(TrainerDeath, InTheMiddleOfAStepIsSurvived) { expect_survival(4, {{GetParam(), 9}}); }
 
-// From outside, at a moment that nobody chose.
+// Kills from outside, at a random moment.
 TEST_P(TrainerDeath, AtAnyMomentIsSurvived) {
   const int step = static_cast<int>(std::random_device()() % (kSteps - 8)) + 1;
   SCOPED_TRACE("killed after step " + std::to_string(step));
   const Workplace place;
-  // A model so large that the signal comes long before the end.
+  // A large model, so that the signal arrives long before the end.
   const Arguments large{"--batch",   "512", "--hidden",    "256",
                         "--context", "32",  "--embedding", "16"};
   Arguments arguments = large;

@@ -1,5 +1,5 @@
-// TrainerJob: ranks of train_text as processes, as a launcher starts them, in a directory of their
-// own that goes when the object goes. Every wait is bounded.
+// TrainerJob: ranks of train_text as processes, as a launcher starts them, in a temporary directory
+// that the destructor removes. Every wait is bounded.
 //
 //   Workplace place;
 //   TrainerJob job(place, 4, {"--steps", "20"});
@@ -16,7 +16,7 @@
 
 namespace trainer_test {
 
-// A temporary directory with a text to learn.
+// A temporary directory with a training text.
 class Workplace {
  public:
   Workplace();
@@ -39,7 +39,7 @@ class TrainerJob {
   TrainerJob(const TrainerJob&) = delete;
   TrainerJob& operator=(const TrainerJob&) = delete;
 
-  // The log has this step, or everything has ended (false).
+  // Waits until the log has this step (true), or everything has ended (false).
   bool wait_for_step(std::int64_t step);
   void kill(int rank);
   // Exit statuses by rank, 128 + signal for a signal; 999 for a rank that did not end in time.
@@ -57,7 +57,7 @@ class TrainerJob {
 // Step to loss, as written; fails the test on a line that cannot be read or a step written twice.
 std::map<std::int64_t, std::string> losses(const Workplace& place);
 
-// Runs to the end, expects that all ranks succeed, gives the losses.
+// Runs to the end, expects that all ranks succeed, returns the losses.
 std::map<std::int64_t, std::string> run(const Workplace& place, int ranks, const Arguments& more);
 
 }  // namespace trainer_test

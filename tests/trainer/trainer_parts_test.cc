@@ -1,4 +1,4 @@
-// The parts of the trainer that one process can judge.
+// The parts of the trainer that can be tested in one process.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -49,7 +49,8 @@ TEST(TrainerMultiply, EqualsTheDefinitionForEveryRemainder) {
         std::vector<float> a(m * k), b(k * n), c(m * n, -1);
         for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7) - 3;
         for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 5) - 2;
-        // Small whole numbers: every order of summation is exact. Read as its own transpose, too.
+        // Small whole numbers, so every order of summation is exact. Also read as its own
+        // transpose.
         for (const Strided& view : {Strided{a.data(), k, 1}, Strided{a.data(), 1, m}}) {
           multiply(c.data(), n, view, b.data(), n, m, n, k);
           for (int i = 0; i < m; ++i)

@@ -1,4 +1,4 @@
-// Undisturbed runs: equal losses whatever the number of ranks, and across a resume.
+// Undisturbed runs have equal losses for any number of ranks, and across a resume.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -41,7 +41,7 @@ TEST(TrainerRuns, AResumedRunEqualsAnUninterruptedOne) {
   const auto whole = run(place, 2, {"--steps", "15"});
   const std::string file = place.file("checkpoint");
   run(place, 2, {"--steps", "8", "--checkpoint", file, "--checkpoint-every", "5"});
-  // On another number of ranks; the log continues where the checkpoint stands.
+  // With a different number of ranks; the log continues at the checkpoint's step.
   EXPECT_EQ(run(place, 4, {"--steps", "15", "--checkpoint", file, "--resume"}), whole);
 }
 

@@ -1,12 +1,12 @@
-// A job that makes and ends communicators, for strangers to disturb: ranks as processes, on one
-// host or on several pretended ones. Every round makes a communicator, checks an all-reduce, splits
-// it, checks the halves and destroys all.
+// A job that makes and destroys communicators while strangers disturb it. Ranks are processes, on
+// one host or on several pretended ones. Every round makes a communicator, checks an all-reduce,
+// splits it, checks the halves and destroys all.
 //
 //   trust_job RANKS ROUNDS [HOSTS [LATE_MS]]      ROUNDS 0: until standard input ends
 //
-// The last rank comes LATE_MS milliseconds after the others, whose doors stand open meanwhile, and
-// prints a line of JSON a round: the seconds that its ncclCommInitRank took. A call that fails, or
-// a wrong sum, ends the job with status 1 and says why.
+// The last rank arrives LATE_MS milliseconds after the others, whose listeners are open meanwhile.
+// It prints one line of JSON per round: the seconds that its ncclCommInitRank took. A call that
+// fails, or a wrong sum, ends the job with status 1 and a message.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,7 +71,8 @@ bool goes_on(int round, int rounds) {
   return poll(&input, 1, 0) == 0;
 }
 
-// Ids come to each rank by a pipe of its own: nobody else hears them. Its end is the last round's.
+// Each rank receives ids over its own pipe, so no other process can read them. Its end means that
+// there are no more rounds.
 void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
               const std::vector<int>& to_ranks) {
   for (int round = 0;; ++round) {
@@ -82,7 +83,7 @@ void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
       for (int to = 1; to < ranks; ++to)
         if (write(to_ranks[to], &id, sizeof(id)) != sizeof(id)) std::_Exit(1);
     } else if (read(from_root, &id, sizeof(id)) != sizeof(id)) {
-      return;  // if rank 0 failed, it has said why
+      return;  // if rank 0 failed, it has printed the reason
     }
     play_round(rank, ranks, id, round, late_ms);
   }

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Strangers visit a job's doors while it makes and splits communicators.
+"""Strangers connect to a job's listeners while it makes and splits communicators.
 
   strangers.py TRUST_JOB [--visits 1000] [--rows GLOB] [--json FILE]
 
-Runs itself in a network namespace of its own, so that no other job of the machine is ever visited.
-Every row is one kind of stranger at one kind of door, as root or as another user: batches of rounds
-of the job with visitors at its doors take turns with batches in which the same visitors stand at an
-unused port. A row fails where a job failed (a lost seat or a wrong sum ends it), where a visitor
-was given a descriptor or more than an answer to its greeting, where a process held over 64
-descriptors more, or where no visitor came. Exit status 77: not permitted here.
+Runs itself in a separate network namespace, so that no other job of the machine is visited. Every
+row is one kind of stranger at one kind of listener, as root or as another user. Batches of rounds
+of the job with visitors at its listeners alternate with batches in which the same visitors connect
+to an unused port. A row fails if a job failed (a lost seat or a wrong sum ends it), if a visitor
+got a descriptor or more than an answer to its greeting, if a process held over 64 descriptors more,
+or if no visitor came. Exit status 77: not permitted here.
 """
 
 import argparse
@@ -29,11 +29,11 @@ import visitors
 OTHER_USER = 65534
 SECONDS_A_BATCH = 60.0
 MOST_MORE_DESCRIPTORS = 64
-# By which the job's last rank comes after the others: so long their doors stand open every round.
+# Delay of the job's last rank behind the others: their listeners are open that long every round.
 LATE_MS = 20
-# The longest answer to a greeting: a Challenge. Nothing of the job's own is in it.
+# The longest answer to a greeting: a Challenge. It contains no data of the job.
 MOST_BYTES_A_VISIT = 1024
-# kind, door, as another user, hosts of the job
+# kind, listener, as another user, hosts of the job
 ROWS = [
     ("silent", "tcp", False, 1),
     ("silent", "tcp", False, 2),
@@ -54,7 +54,7 @@ def name_of(row):
 
 
 def alone():
-    """Goes on in a network namespace of its own, in which only the loopback device is."""
+    """Continues in a separate network namespace that has only the loopback device."""
     if os.environ.get("TRUST_ALONE"):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         return
@@ -71,7 +71,7 @@ def alone():
 
 
 def keep_nobodys_port(port_end):
-    """A port at which no job is: takes visitors and keeps each until it leaves."""
+    """A port without a job: accepts visitors and keeps each until it leaves."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(1024)
@@ -87,7 +87,7 @@ def keep_nobodys_port(port_end):
 
 
 def family_of(pid):
-    """The process and its children that are still there."""
+    """The process and its children that are still alive."""
     try:
         listed = open(f"/proc/{pid}/task/{pid}/children").read().split()
     except OSError:
@@ -103,7 +103,8 @@ def descriptors_of(pid):
 
 
 def batch(options, row, visits, only_port):
-    """Runs the job as long as the visits last: times of init, descriptors, what they got."""
+    """Runs the job as long as the visits last. Returns times of init, descriptors, and what
+    visitors got."""
     kind, where, other, hosts = row
     environment = {**os.environ, "RONDO_INIT_TIMEOUT": "60", "NCCL_DEBUG": "VERSION"}
     os.environ["TRUST_VISITOR_UID"] = str(OTHER_USER) if other else ""
@@ -149,7 +150,7 @@ def batch(options, row, visits, only_port):
 
 
 def play(row, options, nobody):
-    """All batches of a row, until the visits have been made."""
+    """Runs all batches of a row, until the visits have been made."""
     result = {"row": name_of(row), "visits": 0, "bytes": 0, "max_bytes": 0, "descriptors": 0}
     beside, alone_times, most, max_alone, failures = [], [], 0, 0, []
     for _ in range(60):

@@ -1,8 +1,8 @@
-"""Strangers: processes that visit every door of a job, over TCP and over abstract Unix sockets.
+"""Strangers: processes that connect to every listener of a job, over TCP and abstract Unix sockets.
 
 A visitor knows what any user of the machine and any listener on the network can know: the listening
-ports, the names in /proc/net/unix, and, where it replays, every byte that honest ranks have sent
-over TCP. It never knows a secret. Doors are looked up again and again, because jobs open new ones.
+ports, the names in /proc/net/unix, and, if it replays, every byte that honest ranks have sent over
+TCP. It never knows a secret. It looks up listeners repeatedly, because jobs open new ones.
 """
 
 import array
@@ -14,7 +14,7 @@ import struct
 import time
 from collections import defaultdict
 
-HELD_S = 2.0  # how long a silent visitor stays where nobody sends it away
+HELD_S = 2.0  # how long a silent visitor stays if it is not sent away
 MOST_AT_ONCE = 200
 
 
@@ -43,7 +43,7 @@ def tcp_doors():
 
 
 def unix_doors():
-    """Every abstract Unix socket of the library's that listens here."""
+    """Every abstract Unix socket of the library that listens here."""
     doors = []
     for line in open("/proc/net/unix").read().splitlines()[1:]:
         fields = line.split()
@@ -54,7 +54,8 @@ def unix_doors():
 
 
 class Recorder:
-    """Listens on the loopback device: what each connector sent, one list of parts a connection."""
+    """Listens on the loopback device. Returns what each connector sent, one list of parts per
+    connection."""
 
     def __init__(self):
         self.packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.ntohs(3))
@@ -80,7 +81,7 @@ class Recorder:
                 continue
             source, target = struct.unpack("!HH", data[head : head + 4])
             payload = data[head + (data[head + 12] >> 4) * 4 :]
-            if data[head + 13] & 0x12 == 0x12:  # SYN and ACK: who sends it listens
+            if data[head + 13] & 0x12 == 0x12:  # SYN and ACK: the sender is a server
                 self.servers.add(source)
             if payload and target in self.servers and len(self.said) < 500:
                 self.said[source, target].append(bytes(payload))
@@ -90,7 +91,7 @@ class Recorder:
 
 
 class Visit:
-    """One connection and what the visitor does on it, a step at a time."""
+    """One connection, and the visitor's steps on it, one at a time."""
 
     def __init__(self, kind, door, speech):
         self.kind, self.speech, self.at, self.last = kind, list(speech), 0, 0.0
@@ -105,12 +106,12 @@ class Visit:
         try:
             self.socket.connect(door[1])
         except BlockingIOError:
-            if self.unix:  # a full backlog: come again
+            if self.unix:  # a full backlog: try again
                 self.socket.close()
                 raise
 
     def hear(self):
-        """False: the door has closed."""
+        """False if the listener has closed the connection."""
         try:
             if self.unix:
                 room = socket.CMSG_SPACE(32 * 4)
@@ -130,11 +131,11 @@ class Visit:
             return False
         self.received += len(data)
         if self.kind == "thief" and data and self.at == 1:
-            self.at, self.last = 2, 0.0  # the door has answered: now the forged proof
+            self.at, self.last = 2, 0.0  # the listener has answered; the forged proof is next
         return bool(data)
 
     def say(self, now):
-        """False: the visitor is done with this door."""
+        """False if the visitor is done with this listener."""
         if now - self.born > HELD_S:
             return False
         try:
@@ -151,10 +152,10 @@ class Visit:
                 self.socket.send(self.speech[self.at])
                 self.at += 1
             elif self.kind == "thief" and now - self.last > 0.02:
-                if self.at == 0 and self.speech:  # an honest Hello, in which nothing is proven
+                if self.at == 0 and self.speech:  # an honest Hello, which proves nothing
                     self.socket.send(self.speech[0])
                     self.at, self.last = 1, now + HELD_S
-                elif self.at == 2 and len(self.speech) > 1:  # a proof of the right length, forged
+                elif self.at == 2 and len(self.speech) > 1:  # a forged proof of the right length
                     self.socket.send(random.randbytes(len(self.speech[1])))
                     self.at, self.last = 3, now + HELD_S
         except BlockingIOError:
@@ -165,7 +166,7 @@ class Visit:
 
 
 def visit(kind, where, visits, seconds, results, only_port=None):
-    """Visits until the count or the time is over; sends what happened to `results`, a pipe."""
+    """Visits until the count or the time is reached; sends the results to `results`, a pipe."""
     recorder = Recorder() if kind in ("replay", "thief", "slow") and where == "tcp" else None
     if os.environ.get("TRUST_VISITOR_UID"):
         uid = int(os.environ["TRUST_VISITOR_UID"])

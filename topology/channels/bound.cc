@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNothing = 1e-9;
 
-// A maximum flow over the wires that the devices may use.
+// Maximum flow over the wires that the routes use.
 class Flow {
  public:
   Flow(const Wires& wires, bool network) : nodes_(wires.graph().nodes().size() + 1) {
@@ -41,7 +41,7 @@ class Flow {
     return node == Wires::kNetwork ? nodes_ - 1 : static_cast<std::size_t>(node);
   }
 
-  // Edges 2i and 2i + 1 are one wire and what may be taken back from it.
+  // Edges 2i and 2i + 1 are a wire and its residual edge, which takes flow back.
   void add(std::size_t from, std::size_t to, double gbs) {
     edges_of_[from].push_back(ends_.size());
     ends_.push_back(to);
@@ -51,7 +51,7 @@ class Flow {
     gbs_.push_back(0);
   }
 
-  // What the shortest way that is left takes; 0: none is left.
+  // Flow added on the shortest augmenting path; 0: no path is left.
   double add_way(std::size_t from, std::size_t to) {
     constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
     std::vector<std::size_t> by(nodes_, kNone);
@@ -83,7 +83,7 @@ class Flow {
 
   const std::size_t nodes_;
   std::vector<std::vector<std::size_t>> edges_of_;  // by node
-  std::vector<std::size_t> ends_;                   // by edge: where it leads
+  std::vector<std::size_t> ends_;                   // by edge: the node at its end
   std::vector<double> gbs_, left_;
 };
 

@@ -1,12 +1,13 @@
-// What no set of channels can pass: the narrowest cut of the wires that routes use.
+// An upper bound for the rate of any set of channels: the minimum cut of the wires that routes use.
 //
-// A ring on one host passes every cut between two of its GPUs both ways. A way through a host
-// passes every cut between the network and a GPU both ways, every cut between two GPUs at least one
-// way, and both ways where it leaves by the port by which it came. The narrowest cut is a maximum
-// flow (Ford and Fulkerson 1956; by shortest ways: Edmonds and Karp 1972). A GPU's own links and a
-// host's ports are such cuts, too. Nothing of the search goes in here.
+// A ring on one host crosses every cut between two of its GPUs in both directions. A path through a
+// host crosses every cut between the network and a GPU in both directions. It crosses every cut
+// between two GPUs in at least one direction, and in both if it leaves by the port by which it
+// entered. The minimum cut is a maximum flow (Ford and Fulkerson 1956; by shortest paths: Edmonds
+// and Karp 1972). A GPU's own links and a host's ports are also such cuts. The bound does not
+// depend on the search.
 //
-// Cost: four flows a GPU, each O(nodes * wires^2) at worst; 8 GPUs take microseconds.
+// Cost: four flows per GPU, each O(nodes * wires^2) at worst; 8 GPUs take microseconds.
 #pragma once
 
 #include "topology/channels/ports.h"
@@ -14,7 +15,7 @@
 
 namespace rondo::topology {
 
-// GB/s of all channels together: of rings where `wires` have no ports. Infinite: nothing is passed.
+// In GB/s, for all channels together; for rings if `wires` have no ports. Infinite: no traffic.
 double bound_gbs(const Wires& wires, PortUse ports);
 
 }  // namespace rondo::topology

@@ -9,20 +9,20 @@
 namespace rondo::topology {
 namespace {
 
-constexpr double kSame = 1e-6;  // relative: rates that differ by less are one
+constexpr double kSame = 1e-6;  // relative: rates that differ by less are equal
 
 // One of the speeds that a channel may have, and the maximum number of channels with it.
 struct Speed {
   double gbs = 0;
   int most = 0;  // channels
   double total() const { return gbs * most; }
-  // In steps so wide that rates which differ by their last bits have one.
+  // Rounded, so that rates that differ only in their last bits are equal.
   std::int64_t share_of(double bound) const {
     return static_cast<std::int64_t>(total() / bound * 1e7 + 0.25);
   }
 };
 
-// A best plan fills a wire, or it could be faster: its speed is a wire's rate over a whole number.
+// The best plan fills a wire, else it could be faster: its speed is a wire's rate over an integer.
 std::vector<Speed> speeds_of(const Wires& wires, double bound, int max_channels) {
   std::vector<double> rates;
   for (int w = 0; w < wires.count(); ++w) rates.push_back(wires.gbs(w));
@@ -31,7 +31,7 @@ std::vector<Speed> speeds_of(const Wires& wires, double bound, int max_channels)
                           [](double a, double b) { return b - a <= kSame * b; }),
               rates.end());
   std::vector<Speed> speeds;
-  // A channel has at most one hop more than GPUs, and a hop passes a wire once.
+  // A channel has at most one hop more than GPUs, and a hop uses a wire once.
   const int max_uses = max_channels * (wires.gpus() + 1);
   for (const double rate : rates) {
     for (int uses = 1; uses <= max_uses; ++uses) {
@@ -40,7 +40,7 @@ std::vector<Speed> speeds_of(const Wires& wires, double bound, int max_channels)
       if (fit >= 1) speeds.push_back({gbs, std::min(fit, max_channels)});
     }
   }
-  // Of equal totals the one with fewer channels first: it wins.
+  // For equal totals the one with fewer channels is first, so it wins.
   std::sort(speeds.begin(), speeds.end(), [&](const Speed& a, const Speed& b) {
     const std::int64_t left = a.share_of(bound), right = b.share_of(bound);
     return left != right ? left > right : a.gbs > b.gbs;

@@ -7,7 +7,7 @@
 namespace rondo::topology {
 namespace {
 
-// The way of a channel through one host, in the direction in which the ring passes it.
+// The path of a channel through one host, in the ring's direction.
 struct Way {
   std::vector<int> ranks;
   int in = -1, out = -1;

@@ -27,7 +27,7 @@ std::vector<int> devices_of(const Channel& channel) {
 }
 
 std::string describe(const Graph& graph, const ChannelPlan& plan) {
-  if (plan.channels.empty()) return "no channels: one GPU alone passes nothing on\n";
+  if (plan.channels.empty()) return "no channels: there is only one GPU\n";
   const bool over_network = plan.channels.front().in >= 0;
   std::string out = fmt::format(
       "{} {} of {:.4g} GB/s each: {:.4g} GB/s {}; the wires allow {:.4g}{}\nslowest: {}\n",

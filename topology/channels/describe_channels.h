@@ -1,4 +1,4 @@
-// Channels for people and for programs: what `rondo topo --channels` prints.
+// Channels as text for users and as JSON for programs: the output of `rondo topo --channels`.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace rondo::topology {
 
-// All devices that a channel passes, in order; a ring comes back to its first.
+// All devices of a channel, in order; a ring ends with its first device.
 std::vector<int> devices_of(const Channel& channel);
 
-// How fast all channels are beside what the wires allow, and each channel's devices in its order.
+// The total rate of all channels, the bound of the wires, and each channel's devices in order.
 std::string describe(const Graph& graph, const ChannelPlan& plan);
 
-// {"gbs", "bound_gbs", "channel_gbs", "slowest", "channels": [{"in", "gpus", "out"}]}, GB/s;
-// devices by their labels.
+// {"gbs", "bound_gbs", "channel_gbs", "complete", "slowest", "channels": [{"in", "gpus", "out"}]};
+// rates in GB/s, devices by their labels.
 Json json_of(const Graph& graph, const ChannelPlan& plan);
 
 }  // namespace rondo::topology

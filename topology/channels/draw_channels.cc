@@ -14,20 +14,20 @@ namespace {
 
 constexpr std::size_t kChannelsInARow = 4;
 
-// Hues a golden section apart: neighbours differ most, whatever their number.
+// Hues differ by the golden ratio, so that neighbours differ clearly for any number of channels.
 std::string colour_of(std::size_t channel) {
   double whole = 0;
   const double hue = std::modf(0.6 + 0.618034 * static_cast<double>(channel), &whole);
   return fmt::format("{:.3f} 0.85 {:.2f}", hue, channel % 2 == 0 ? 0.85 : 0.6);
 }
 
-// "GPU 3": "3"; a port by its name.
+// "3" for "GPU 3"; a port's name.
 std::string short_label(const Graph& graph, int device) {
   const std::string name = label(graph, device);
   return graph.node(device).kind == NodeKind::kGpu ? name.substr(name.find(' ') + 1) : name;
 }
 
-// All devices of a channel in a row.
+// Draws all devices of a channel in a row.
 std::string ring_lines(const Graph& graph, const Channel& channel, std::size_t c,
                        const std::string& colour) {
   const std::vector<int> devices = devices_of(channel);
@@ -45,7 +45,7 @@ std::string ring_lines(const Graph& graph, const Channel& channel, std::size_t c
   return out + "    }\n";
 }
 
-// A GPU in one of a channel's trees.
+// The graphviz name of a GPU in a tree of a channel.
 std::string tree_node(std::size_t channel, int tree, int place) {
   return fmt::format("c{}t{}p{}", channel, tree, place);
 }
@@ -59,7 +59,7 @@ std::string tree_lines(const Graph& graph, const Channel& channel, std::size_t c
     const int parent = double_tree(place, size, tree).parent;
     out += fmt::format("    {} [label={}];\n", tree_node(c, tree, place),
                        dot_quoted(short_label(graph, gpu)));
-    // The second tree stands below the middle of the ring, beside the first.
+    // The second tree is below the middle of the ring, beside the first.
     out += parent == kNoRank
                ? fmt::format("    c{}r{} -- {} [style=invis];\n", c, 1 + tree * size / 2,
                              tree_node(c, tree, place))
@@ -82,7 +82,7 @@ std::string channel_lines(const Graph& graph, const Channel& channel, std::size_
     if (!over_network) out += tree_lines(graph, channel, c, tree, colour);
   }
   out += "  }\n";
-  // Below the machine, and below the channels of the row before.
+  // Placed below the machine, or below the previous row of channels.
   const std::string above =
       c >= kChannelsInARow
           ? fmt::format("c{}{}", c - kChannelsInARow, over_network ? "r0" : "t0p0")

@@ -1,8 +1,7 @@
-// The picture of a machine and, below it, of its channels: a frame each, in a colour of its own,
-// with the ring in its order (the first GPU stands at both ends) and, where all ranks are on one
-// host, the two trees.
+// The picture of a machine with its channels below: one frame and colour per channel, with the ring
+// in its order (the first GPU is at both ends) and, if all ranks are on one host, its two trees.
 //
-// Trees are those of base/double_tree.h over the ring's order, as kernels take them.
+// The trees are those of base/double_tree.h over the ring's order, as kernels use them.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 namespace rondo::topology {
 namespace {
 
-// Speeds are quotients of rates; the quotient times its divisor may miss the rate by a bit.
+// Speeds are quotients of rates. Rounding may make quotient times divisor differ from the rate.
 constexpr double kSlack = 1 + 1e-9;
 
 void add_once(std::vector<int>& list, int value) {
@@ -50,7 +50,7 @@ Packing::Packing(const Wires& wires, PortUse ports, double channel_gbs)
   }
 }
 
-// The fastest first, of equally fast ones the shortest, of equals the first.
+// The fastest route first, then the shortest, then the first.
 std::vector<int> Packing::sorted(int count, const std::vector<Wires::Route>& routes) const {
   const auto gbs = [&](int i) {
     double least = std::numeric_limits<double>::infinity();
@@ -89,7 +89,7 @@ bool Packing::place(int channel) {
   bool placed = false;
   if (over_network_) {
     placed = extend(channel, channel > 0);
-  } else {  // a ring has no first GPU: let it be the first one
+  } else {  // a ring has no first GPU: start at GPU 0
     choices_[static_cast<std::size_t>(channel)].push_back(0);
     visited_[0] = true;
     placed = extend(channel, channel > 0);
@@ -98,7 +98,7 @@ bool Packing::place(int channel) {
   return placed;
 }
 
-// Every channel that is still to come leaves and enters each GPU once.
+// Every remaining channel leaves and enters each GPU once.
 bool Packing::has_room(int channels) const {
   const auto holds = [&](const std::vector<int>& wires) {
     std::int64_t sum = 0;
@@ -109,7 +109,7 @@ bool Packing::has_room(int channels) const {
          std::all_of(last_.begin(), last_.end(), holds);
 }
 
-// `after_last`: all choices so far are those of the channel before, so no smaller one may follow.
+// `after_last`: all choices so far equal the previous channel's, so the next must not be smaller.
 bool Packing::extend(int channel, bool after_last) {
   const Choices& choices = choices_[static_cast<std::size_t>(channel)];
   const int gpus = wires_.gpus();

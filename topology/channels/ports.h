@@ -1,4 +1,4 @@
-// By which ports the channels of a host come in and leave, where there are several hosts.
+// The ports by which channels enter and leave a host, where there are several hosts.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@ namespace rondo::topology {
 
 // The values of NCCL_CROSS_NIC.
 enum class PortUse : std::uint8_t {
-  kSame = 0,   // by the same port, so that each network of a kind ("rail") stays by itself
-  kPairs = 2,  // by any two. Every other host turns its ways round, so that rails meet themselves
+  kSame = 0,   // the same port, so that the ports' networks ("rails") stay separate
+  kPairs = 2,  // any two ports; every other host is passed in reverse, so that rails match
 };
 
 }  // namespace rondo::topology

@@ -1,12 +1,12 @@
-// Wires: what the rings of some GPUs of a host may use, a direction of a link each, and over which
-// of them each device reaches each other.
+// Wires: the capacity that rings over some GPUs of a host can use, and the routes between devices.
+// One wire is one direction of a link.
 //
 // A route is the one that the hardware takes: NVLink, also through switches; else PCI and the links
-// between sockets, also where two GPUs have a neighbour by NVLink in common, as GPUs pass nothing
-// on. A port is a wire of its own in each direction. Rates that nobody knows are priors: x16 of PCI
-// 3, 12.5 GB/s (100 Gbit/s) a port; a file of the graph that has them is better.
+// between sockets. Two GPUs with only a common NVLink neighbour also use PCI, because GPUs do not
+// forward. A port is a wire in each direction. Unknown rates are priors: x16 of PCI 3, 12.5 GB/s
+// (100 Gbit/s) per port; a topology file with the rates is better.
 //
-// Devices are told by their place in the two lists here, not by their node. Cost: n^2 routes.
+// Devices are given by their index in the two lists here, not by their node. Cost: n^2 routes.
 #pragma once
 
 #include <span>
@@ -18,9 +18,9 @@ namespace rondo::topology {
 
 class Wires {
  public:
-  using Route = std::span<const int>;  // wires, in the order in which bytes pass them
+  using Route = std::span<const int>;  // wires, in the order of the bytes' path
 
-  // gpus, nics: nodes of the graph, which must outlive this.
+  // gpus, nics: nodes of the graph. The graph must outlive this object.
   Wires(const Graph& graph, std::span<const int> gpus, std::span<const int> nics);
 
   const Graph& graph() const { return *graph_; }
@@ -31,7 +31,7 @@ class Wires {
 
   int count() const { return static_cast<int>(gbs_.size()); }
   double gbs(int wire) const { return gbs_[static_cast<std::size_t>(wire)]; }
-  // The nodes at its ends; kNetwork is what is behind the ports.
+  // The nodes at a wire's ends; kNetwork: the network behind the ports.
   static constexpr int kNetwork = -1;
   struct Ends {
     int from = kNetwork;
@@ -40,7 +40,7 @@ class Wires {
   Ends ends(int wire) const;
 
   Route between(int from, int to) const { return routes_[index(from, to)]; }
-  // From the network by a port to a GPU, and the other way.
+  // From the network by a port to a GPU, and back.
   Route in(int nic, int gpu) const { return routes_[index(gpus() + nic, gpu)]; }
   Route out(int gpu, int nic) const { return routes_[index(gpu, gpus() + nic)]; }
 
@@ -54,7 +54,7 @@ class Wires {
 
   const Graph* graph_;
   std::vector<int> gpus_, nics_;
-  std::vector<double> gbs_;  // two a link, then two a port: into the host, out of it
+  std::vector<double> gbs_;  // two per link, then two per port: into the host, out of it
   std::vector<std::vector<int>> routes_;
 };
 

@@ -59,7 +59,7 @@ std::string cell(const Graph& graph, int a, int b) {
   if (a == b) return "X";
   const Path path = path_between(graph, a, b);
   if (path.kind != PathClass::kNvl) return std::string(name(path.kind));
-  // Over a switch: what each GPU has at it.
+  // Over an NVSwitch: the number of links from a GPU to it.
   return fmt::format("NV{}", path.slowest == nullptr ? 0 : path.slowest->count);
 }
 

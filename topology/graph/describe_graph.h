@@ -1,4 +1,4 @@
-// A Graph for people and for programs: what `rondo topo` prints of GPUs and network ports.
+// A Graph as text and as JSON: what `rondo topo` prints of GPUs and network ports.
 #pragma once
 
 #include <string>
@@ -8,23 +8,23 @@
 
 namespace rondo::topology {
 
-// As a tree below NUMA nodes, with the rate of each link; then NVLinks. Empty: no devices.
+// A tree below each NUMA node, with the rate of each link; then the links that are not PCI.
 std::string describe(const Graph& graph);
 
-// Whence each kind of fact is, in one line: "8 GPUs (file), 1 network port (sysfs), ...".
+// The sources of each kind of node and link, as a line: "8 GPUs (file), 2 NIC ports (sysfs), ...".
 std::string sources_of(const Graph& graph);
 
-// The class of the path between every two GPUs and NIC ports, as `nvidia-smi topo -m` lays it out
-// (NV18: NVLinks, by their number), then what the classes mean.
+// The matrix of path classes between all GPUs and NIC ports, in the layout of `nvidia-smi topo -m`
+// (NV18: 18 NVLinks), then a legend.
 std::string describe_matrix(const Graph& graph);
 
-// {"nodes": [...], "links": [...], "digest": "16 hex digits"}; indices of nodes in "from" and "to".
+// {"nodes": [...], "links": [...], "digest": "16 hex digits", ...}; "from", "to": indices of nodes.
 Json json_of(const Graph& graph);
 
-// "GPU 3", "mlx5_0 port 1", "NUMA node 0": short, and no two of a graph are equal but bridges.
+// "GPU 3", "mlx5_0 port 2", "NUMA node 0": short, and unique but for bridges.
 std::string label(const Graph& graph, int node);
 
-// Of a GPU in MIG mode: "MIG, 2 instances".
+// For a GPU in MIG mode: "MIG, 2 instances".
 std::string mig_text(const GraphNode& gpu);
 
 }  // namespace rondo::topology

@@ -38,7 +38,7 @@ const LinkLook& look_of(const GraphLink& link) {
   return kLinkLooks[static_cast<std::size_t>(link.kind)];
 }
 
-// "a\nb" in graphviz's way: each part is quoted by itself.
+// Several lines as one graphviz label, "a\nb". Each line is escaped separately.
 std::string label_of(const std::vector<std::string>& lines) {
   std::string out = "\"";
   for (const std::string& line : lines) {
@@ -70,7 +70,7 @@ std::string node_line(const Graph& graph, int index) {
                      node.kind == NodeKind::kNvSwitch ? ", width=4" : "");
 }
 
-// From 1 for what is slow to about 7 for the fastest of today's links.
+// Line width: from 1 for slow links to about 7 for the fastest of today's links.
 double width_of(const GraphLink& link) {
   return link.gbs > 0 ? std::clamp(1 + 1.1 * std::log2(1 + link.gbs / 16), 1.0, 8.0) : 1;
 }
@@ -87,7 +87,7 @@ bool joins_gpus(const Graph& graph, const GraphLink& link) {
 }
 
 std::string link_line(const Graph& graph, const GraphLink& link) {
-  // What hangs stands below; NVSwitches stand below all GPUs.
+  // Children are drawn below their parent, NVSwitches below all GPUs.
   const bool hangs = link.kind == GraphLinkKind::kPci;
   const auto is = [&](int node, NodeKind kind) { return graph.node(node).kind == kind; };
   int top = hangs ? link.to : link.from, bottom = hangs ? link.from : link.to;
@@ -103,7 +103,7 @@ std::string link_line(const Graph& graph, const GraphLink& link) {
       sure ? "" : ", style=dashed", orders ? "" : ", constraint=false");
 }
 
-// NVLinks from GPU to GPU, of which there are many: beside the tree, with GPUs of their own.
+// NVLinks between GPUs are many, so they are drawn beside the tree, with copies of the GPUs.
 std::string mesh_of(const Graph& graph) {
   std::string lines;
   std::set<int> gpus;

@@ -1,11 +1,10 @@
-// A Graph as a picture, in the language of graphviz: `rondo topo --svg` has it drawn, `--dot`
-// prints the text.
+// A Graph as a picture in graphviz's language: `rondo topo --svg` renders it, `--dot` prints it.
 //
-// A frame is a NUMA node with what hangs from it; a line is as wide as its link is fast, and dashed
-// where its rate is assumed or not known; a legend says what else the colours mean. NVLinks from
-// GPU to GPU stand in a frame of their own, as all GPUs of the tree are in one row. Names come from
-// files and may hold any bytes: none of them ends a label. Guarantees: one line of text for each
-// node and each link. Cost: the links.
+// A frame is a NUMA node with the devices below it. The width of a line shows the rate of its link;
+// it is dashed if the rate is assumed or unknown. A legend explains the colours. NVLinks between
+// GPUs have their own frame, because all GPUs of the tree are in one row. Names come from files and
+// may hold any bytes; they are escaped, so that none can end a label. Guarantees: one line of text
+// per node and link. Cost: proportional to the number of links.
 #pragma once
 
 #include <string>
@@ -16,19 +15,19 @@
 
 namespace rondo::topology {
 
-// What a picture shows beside the machine.
+// Additions to the picture of the machine.
 struct Overlay {
   struct Row {
     std::string colour;
-    std::string text;  // ours: no names
+    std::string text;  // not escaped: must not contain names from files
   };
-  std::string lines{};  // of graphviz's; node 3 of the graph is "n3"
+  std::string lines{};  // in graphviz's language; node 3 of the graph is "n3"
   std::vector<Row> legend{};
 };
 
 std::string describe_dot(const Graph& graph, const Overlay& overlay = {});
 
-// A text as a label of graphviz's, with its quotes.
+// A text as a quoted graphviz label.
 std::string dot_quoted(std::string_view text);
 
 }  // namespace rondo::topology

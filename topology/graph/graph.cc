@@ -46,7 +46,7 @@ bool hangs(const GraphNode& node) {
   return node.kind != NodeKind::kNuma && node.kind != NodeKind::kNvSwitch;
 }
 
-// Sorts the nodes, and lets the links follow.
+// Sorts the nodes, renumbers the ends of links, and sorts the links.
 void put_in_order(std::vector<GraphNode>& nodes, std::vector<GraphLink>& links) {
   std::vector<int> old(nodes.size());
   for (std::size_t i = 0; i < old.size(); ++i) old[i] = kNumber(i);
@@ -72,7 +72,7 @@ void put_in_order(std::vector<GraphNode>& nodes, std::vector<GraphLink>& links) 
   });
 }
 
-// One link a pair where both ends told of theirs.
+// Keeps one NVLink per pair if both ends reported it: the one with the higher rate.
 void join_ends(std::vector<GraphLink>& links) {
   std::vector<GraphLink> joined;
   for (const GraphLink& link : links) {
@@ -87,14 +87,14 @@ void join_ends(std::vector<GraphLink>& links) {
   links = std::move(joined);
 }
 
-// Every device hangs from something, and the way up ends at a NUMA node.
+// Checks that every device has one parent, and that the path up ends at a NUMA node.
 Status check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLink>& links) {
   std::vector<int> above(nodes.size(), -1);
   for (const GraphLink& link : links) {
     if (link.kind != GraphLinkKind::kPci) continue;
     int& up = above[static_cast<std::size_t>(link.from)];
     if (up >= 0 && up != link.to) {
-      return fail(StatusCode::kInvalidArgument, "PCI device {} hangs from two bridges",
+      return fail(StatusCode::kInvalidArgument, "PCI device {} is attached to two bridges",
                   nodes[static_cast<std::size_t>(link.from)].bus_id);
     }
     up = link.to;
@@ -106,7 +106,7 @@ Status check_forest(const std::vector<GraphNode>& nodes, const std::vector<Graph
       at = steps > nodes.size() ? -1 : above[static_cast<std::size_t>(at)];
     }
     if (at < 0 || nodes[static_cast<std::size_t>(at)].kind != NodeKind::kNuma) {
-      return fail(StatusCode::kInvalidArgument, "{} {}{} hangs from no NUMA node",
+      return fail(StatusCode::kInvalidArgument, "{} {}{} is attached to no NUMA node",
                   name(nodes[i].kind), nodes[i].bus_id, nodes[i].name);
     }
   }
@@ -176,7 +176,7 @@ const GraphLink* Graph::between(int a, int b) const {
   const auto joins = [&](const GraphLink& link) {
     return (link.from == a && link.to == b) || (link.from == b && link.to == a);
   };
-  // The widest of several (C2C beside PCI).
+  // The fastest of several (C2C beside PCI).
   const GraphLink* best = nullptr;
   for (const GraphLink& link : links_) {
     if (joins(link) && (best == nullptr || link.gbs > best->gbs)) best = &link;
@@ -210,7 +210,7 @@ void Graph::index() {
         break;
     }
   }
-  // Numbered ones first, by number; the others by bus id, as they are now.
+  // Devices with numbers first, by number; the others stay in the order of bus ids.
   const auto by_number = [&](int a, int b) {
     const int left = node(a).number, right = node(b).number;
     return left >= 0 && (right < 0 || left < right);
@@ -268,7 +268,7 @@ int GraphBuilder::numa_of(int node) const {
 
 Result<Graph> GraphBuilder::build() && {
   if (nodes_.size() > kMaxNodes) {
-    return fail(StatusCode::kInvalidArgument, "a host of {} devices; at most {} are understood",
+    return fail(StatusCode::kInvalidArgument, "a host of {} devices; at most {} are supported",
                 nodes_.size(), kMaxNodes);
   }
   RONDO_CHECK_OK(check_forest(nodes_, links_));
@@ -279,7 +279,7 @@ Result<Graph> GraphBuilder::build() && {
     const bool devices = two.kind == NodeKind::kGpu || two.kind == NodeKind::kNic;
     if (devices && !two.bus_id.empty() && one.kind == two.kind && one.bus_id == two.bus_id &&
         one.port == two.port) {
-      return fail(StatusCode::kInvalidArgument, "{} {} is there twice", name(two.kind), two.bus_id);
+      return fail(StatusCode::kInvalidArgument, "{} {} occurs twice", name(two.kind), two.bus_id);
     }
   }
   Graph graph;

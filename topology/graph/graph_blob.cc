@@ -3,7 +3,7 @@
 namespace rondo::topology {
 namespace {
 
-bool is_rate(double gbs) { return gbs >= 0 && gbs <= GraphLink::kMaxGbs; }  // NaN is none
+bool is_rate(double gbs) { return gbs >= 0 && gbs <= GraphLink::kMaxGbs; }  // false for NaN
 
 void put_node(ByteWriter& out, const GraphNode& node) {
   out.put(node.kind);
@@ -91,7 +91,7 @@ Result<Graph> parse_graph(ByteSpan blob) {
   if (nodes > GraphBuilder::kMaxNodes) in.refuse();
   for (std::uint32_t i = 0; i < nodes && in.ok(); ++i) builder.add(get_node(in));
   const auto links = in.get<std::uint32_t>();
-  // Every pair of NUMA nodes and of GPUs may have one. A cut blob ends the loop.
+  // No limit: every pair of NUMA nodes and of GPUs may have a link. A cut blob ends the loop.
   for (std::uint32_t i = 0; i < links && in.ok(); ++i) {
     const GraphLink link = get_link(in, static_cast<int>(nodes));
     if (in.ok()) builder.link(link);

@@ -1,8 +1,8 @@
-// The bytes of a Graph, by which the ranks of a host get it from the one that found it.
+// Serialises a Graph: one rank of a host finds it and sends the bytes to the others.
 //
-// Guarantees: parse_graph(serialise(graph)) equals graph, sources and all; bytes that no graph has
-// are an error, however they are damaged. Ranks of one build alone (base/bytes.h). Cost: some tens
-// of bytes a device, some microseconds to read.
+// Guarantees: parse_graph(serialise(graph)) equals graph, including sources. Damaged bytes that are
+// not a valid graph are an error. Only for ranks of the same build (base/bytes.h). Cost: some tens
+// of bytes per device, some microseconds to read.
 #pragma once
 
 #include "base/bytes.h"

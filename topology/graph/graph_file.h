@@ -1,5 +1,5 @@
-// A file that describes a machine: NCCL's topology file (nccl_xml.h) or hwloc's XML
-// (hwloc_graph.h); its first element says which.
+// Reads a file that describes a machine: NCCL's topology file (nccl_xml.h) or hwloc's XML
+// (hwloc_graph.h). Its first element decides which.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rondo::topology {
 
-// kSystemError: cannot be read; kInvalidArgument: neither, or damaged.
+// kSystemError: the file cannot be read. kInvalidArgument: neither format, or damaged.
 Result<ParsedGraph> read_graph_file(const std::string& path);
 
 }  // namespace rondo::topology

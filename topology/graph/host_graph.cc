@@ -12,10 +12,10 @@
 namespace rondo::topology {
 namespace {
 
-// Where NVIDIA's topology daemon of virtual machines leaves its file.
+// The file of NVIDIA's topology daemon for virtual machines.
 constexpr const char* kDaemonsFile = "/var/run/nvidia-topologyd/virtualTopology.xml";
 
-// Hung from the first NUMA node, for want of a better place.
+// Attaches GPUs that /sys does not show to the first NUMA node; their real place is unknown.
 Status add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
   GraphBuilder builder(host.graph);
   bool added = false;
@@ -37,7 +37,7 @@ void ask_driver(const char* library, HostGraph& host) {
   if (host.graph.gpus().empty()) return;
   const auto gpus = ask_nvml(library);
   if (!gpus) {
-    host.notes.push_back("NVLinks are not known: " + gpus.error().text);
+    host.notes.push_back("NVLinks are unknown: " + gpus.error().text);
     return;
   }
   for (const NvmlGpu& gpu : *gpus) {
@@ -65,7 +65,7 @@ void ask_driver(const char* library, HostGraph& host) {
 void read_file(const std::string& path, HostGraph& host) {
   auto parsed = read_graph_file(path);
   if (!parsed) {
-    host.wrong = parsed.error().text + "; what was found counts";
+    host.wrong = parsed.error().text + "; using what was detected";
     return;
   }
   for (const std::string& what : parsed->not_understood) {
@@ -73,7 +73,7 @@ void read_file(const std::string& path, HostGraph& host) {
   }
   auto joined = join(parsed->graph, host.graph);
   if (!joined) {
-    host.wrong = fmt::format("{}: {}; what was found counts", path, joined.error().text);
+    host.wrong = fmt::format("{}: {}; using what was detected", path, joined.error().text);
     return;
   }
   for (const std::string& difference : joined->differences) {

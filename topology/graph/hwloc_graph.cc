@@ -10,7 +10,7 @@
 #include "topology/graph/pci_ways.h"
 #include "topology/hwloc_load.h"
 
-// It asks to stand after hwloc's main header.
+// Must be included after hwloc's main header.
 #include <hwloc/distances.h>
 
 namespace rondo::topology {
@@ -41,7 +41,7 @@ std::string arch_of(const std::string& machine) {
   return machine.starts_with("ppc64") ? "ppc64" : machine;
 }
 
-// What hwloc says of the PCI function behind an object; null: it is none.
+// The PCI attributes of an object; null: it is not a PCI device or port.
 const HwlocPci* pci_of(const hwloc_obj& object) {
   if (object.type == HWLOC_OBJ_PCI_DEVICE) return &object.attr->pcidev;
   const bool port =
@@ -54,7 +54,7 @@ std::string bus_id_of(const HwlocPci& pci) {
       fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func));
 }
 
-// From the root port to the device.
+// The bus ids from the root port to the device.
 std::vector<std::string> way_down(const hwloc_obj& device) {
   std::vector<std::string> way;
   for (const hwloc_obj* at = &device; at != nullptr; at = at->parent) {
@@ -85,7 +85,7 @@ class HwlocReader {
                                              .cpus = cpus_of(object.cpuset),
                                              .source = Source::kHwloc});
     });
-    if (numa_.empty()) return fail(StatusCode::kInvalidArgument, "hwloc knows no NUMA node");
+    if (numa_.empty()) return fail(StatusCode::kInvalidArgument, "hwloc found no NUMA node");
     for (const auto type : {HWLOC_OBJ_BRIDGE, HWLOC_OBJ_PCI_DEVICE}) {
       for_each_object(topology_, type, [&](const hwloc_obj& object) {
         const HwlocPci* pci = pci_of(object);
@@ -132,7 +132,7 @@ class HwlocReader {
     });
   }
 
-  // One without states of ports has one, of which nothing is known.
+  // A device without port states gets one port with unknown facts.
   void read_rdma_ports(const hwloc_obj& device, const hwloc_obj& object) {
     int port = 1;
     for (;; ++port) {
@@ -160,7 +160,7 @@ class HwlocReader {
                 [this](const auto& below, const auto& above) { return rate(below, above); });
   }
 
-  // Both ports tell the speed of the link between them, where they tell one.
+  // Either port may report the speed of the link between them.
   GraphLink rate(const std::string& below, const std::string& above) const {
     GraphLink link{.count = 0, .source = Source::kHwloc};
     for (const std::string& port : {below, above}) {
@@ -187,13 +187,13 @@ class HwlocReader {
         count == 0)
       return;
     if (found != nullptr) hwloc_distances_release(topology_.get(), found);
-    notes_.emplace_back("the matrix NVLinkBandwidth: NVLinks are NVML's to tell");
+    notes_.emplace_back("the matrix NVLinkBandwidth: NVLinks are read from NVML");
   }
 
   const HwlocTopology& topology_;
   GraphBuilder builder_;
-  std::map<unsigned, int> numa_;       // nodes, by the system's number
-  std::map<std::string, double> gbs_;  // by bus id; 0: hwloc does not know
+  std::map<unsigned, int> numa_;       // nodes, by the kernel's number
+  std::map<std::string, double> gbs_;  // by bus id; 0: unknown
   int ports_ = 0;
   std::vector<std::string> notes_;
 };

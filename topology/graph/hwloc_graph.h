@@ -1,11 +1,11 @@
-// The graph that hwloc knows: of an XML file (lstopo --of xml, best with --whole-io), or of one of
-// its synthetic texts, which has NUMA nodes and no devices.
+// Reads a graph by hwloc: from an XML file (lstopo --of xml, best with --whole-io), or from a
+// synthetic description, which has NUMA nodes and no devices.
 //
-// Taken: NUMA nodes and their cores, the CPU, PCI switches, GPUs of NVIDIA's with their number (the
-// objects "nvml0" or "cuda0"), RDMA ports that are active, network interfaces of other adapters.
-// hwloc knows no rates of ports, no lanes and no NVLinks; a PCI link's rate is that of the moment
-// at which the file was written, and a GPU at rest slows its link down: what /sys says counts
-// before it (join.h). Cost: milliseconds, in libhwloc.
+// It takes: NUMA nodes and their cores, the CPU, PCI switches, NVIDIA's GPUs with their numbers
+// (objects "nvml0" or "cuda0"), active RDMA ports, network interfaces of other NICs. hwloc has no
+// port rates, no lanes and no NVLinks. Its rate of a PCI link is the momentary rate when the file
+// was written, and an idle GPU slows its link down, so rates from /sys replace it (join.h). Cost:
+// milliseconds, in libhwloc.
 //
 // Source: hwloc's manual, "I/O Devices", and "Importing and exporting topologies from/to XML
 // files".
@@ -17,8 +17,8 @@
 
 namespace rondo::topology {
 
-// kSystemError: the file cannot be read, or this is a library without hwloc (RONDO_PORTABLE).
-// kInvalidArgument: hwloc does not take it.
+// kSystemError: the file cannot be read, or the library was built without hwloc (RONDO_PORTABLE).
+// kInvalidArgument: hwloc refuses the input.
 Result<ParsedGraph> read_hwloc_graph(const DiscoverOptions& options);
 
 }  // namespace rondo::topology

@@ -32,7 +32,7 @@ class Joiner {
   }
 
  private:
-  // The same device, that no other one of the file is; -1: not found.
+  // The found node of the same device, unless another node of the file has it; -1: none.
   int same_in_found(const GraphNode& node) const {
     int adapter = -1;
     for (int i = 0; i < static_cast<int>(found_.nodes().size()); ++i) {
@@ -40,11 +40,11 @@ class Joiner {
       if (other.kind != node.kind || taken(i)) continue;
       if (node.bus_id.empty() ? other.name != node.name : other.bus_id != node.bus_id) continue;
       if (other.port == node.port) return i;
-      if (adapter < 0 && node.port == 0) adapter = i;  // the file does not tell its ports
+      if (adapter < 0 && node.port == 0) adapter = i;  // the file has no port number
     }
     return adapter;
   }
-  // MIG: its instances have no NVLinks, whatever a file says of the GPU.
+  // In MIG mode: instances have no NVLinks, even if the file lists some for the GPU.
   bool is_cut(int mine) { return builder_.node(mine).instances >= 0; }
   bool taken(int found) const { return of_found_[static_cast<std::size_t>(found)] >= 0; }
 
@@ -53,9 +53,9 @@ class Joiner {
     if (is_device(node)) {
       const int found = same_in_found(node);
       if (found < 0) {
-        differences_.push_back(fmt::format("{} {}{}{} is not here", name(node.kind), node.bus_id,
-                                           node.bus_id.empty() || node.name.empty() ? "" : " ",
-                                           node.name));
+        differences_.push_back(
+            fmt::format("{} {}{}{} is not on this host", name(node.kind), node.bus_id,
+                        node.bus_id.empty() || node.name.empty() ? "" : " ", node.name));
         return;
       }
       complete(node, found_.node(found));
@@ -66,7 +66,7 @@ class Joiner {
     of_file_[static_cast<std::size_t>(index)] = builder_.add(std::move(node));
   }
 
-  // A number is the driver's; of all else the file knows better.
+  // Numbers and MIG are the driver's. Other facts are the file's, if it has them.
   static void complete(GraphNode& node, const GraphNode& found) {
     if (found.number >= 0) node.number = found.number;
     if (node.compute == 0) node.compute = found.compute;
@@ -104,7 +104,7 @@ class Joiner {
     of_found_[static_cast<std::size_t>(found)] = builder_.add(node);
   }
 
-  // A device that the file lacks: beside the adapter's other ports, else below its NUMA node.
+  // Adds a device that the file lacks: beside the NIC's other ports, else below its NUMA node.
   void add(int found) {
     const GraphNode& node = found_.node(found);
     if (!is_device(node) || taken(found)) return;
@@ -122,7 +122,7 @@ class Joiner {
     builder_.link(link);
   }
 
-  // Those that were found, where the file has none of the kind.
+  // Takes the found links of a kind if the file has none of it.
   void take_links(GraphLinkKind kind) {
     const auto is_kind = [&](const GraphLink& link) { return link.kind == kind; };
     if (std::any_of(file_.links().begin(), file_.links().end(), is_kind)) return;
@@ -140,7 +140,7 @@ class Joiner {
 
   const Graph& file_;
   const Graph& found_;
-  std::vector<int> of_file_, of_found_;  // nodes of the builder, by node; -1: not there
+  std::vector<int> of_file_, of_found_;  // nodes of the builder, by node; -1: none
   GraphBuilder builder_;
   std::vector<std::string> differences_;
 };

@@ -1,11 +1,12 @@
-// A file and what was found of one host, as one graph. A file tells how devices are wired where a
-// virtual machine hides it; it knows no numbers, and it may be of more devices than there are.
+// Joins the graph of a file with the graph that was found on the host. A file shows how devices are
+// connected where a virtual machine hides it. Device numbers are the driver's, not the file's. The
+// file may list more devices than the host has.
 //
-// Devices are the same where their bus ids are. The file's tree and rates count (but hwloc's rates
-// are of the moment: those of /sys count before them); what it leaves out
-// (numbers, capabilities, ports, rates, NVLinks where it has none) comes from what was found.
-// Devices that only the file has are left out; those that only were found hang from their NUMA
-// node. Each such difference is a sentence. Cost: the devices squared.
+// Devices with equal bus ids are the same device. The file's tree and rates are used, but rates
+// from /sys replace hwloc's (hwloc_graph.h). Facts that the file lacks (numbers, capabilities,
+// ports, rates, NVLinks if it has none) are taken from the host. Devices that are only in the file
+// are left out. Devices that are only on the host are attached to their NUMA node. Each such
+// difference is reported as a sentence. Cost: quadratic in the number of devices.
 #pragma once
 
 #include <string>

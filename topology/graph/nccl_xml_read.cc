@@ -16,10 +16,10 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::size_t kMaxBytes = 4 << 20;
-constexpr int kMaxBridges = 32;  // above one another
+constexpr int kMaxBridges = 32;  // in one path
 constexpr std::uint32_t kClassBridge = 0x060400, kClassNvSwitch = 0x068000, kClassCpu = 0x068001;
 
-// What NCCL writes beside what a graph holds; to be passed over in silence.
+// Known elements and attributes. Those that a graph does not hold are ignored silently.
 const std::map<std::string_view, std::set<std::string_view>> kAttributes = {
     {"system", {"version"}},
     {"cpu", {"numaid", "affinity", "arch", "vendor", "familyid", "modelid", "host_hash"}},
@@ -41,7 +41,7 @@ std::optional<std::uint32_t> number_of(std::string_view text, int base) {
   return value;
 }
 
-// "0000ffff,ffffffff": words of 32 bits, the highest first.
+// Parses "0000ffff,ffffffff": words of 32 bits, the highest first.
 std::optional<CpuList> cpus_of_mask(std::string_view mask) {
   CpuList cpus;
   const int words = 1 + static_cast<int>(std::count(mask.begin(), mask.end(), ','));
@@ -80,7 +80,7 @@ class NcclXmlReader {
     }
   }
   void note_unknown_attributes(Xml element);
-  // A number of 0 to `most`; `missing` where the attribute is not there.
+  // A number from 0 to `most`; `missing` if the attribute is absent.
   Result<int> number(Xml element, const char* attribute, int missing, int most,
                      int base = 10) const;
   Result<std::string> bus_id(Xml element, const char* attribute) const;
@@ -97,9 +97,9 @@ class NcclXmlReader {
     builder_.link(link);
   }
   Status resolve_links();
-  Result<GraphLink> link_of(Xml pci) const;  // to what it hangs from, without ends
+  Result<GraphLink> link_of(Xml pci) const;  // the link to the parent, without its ends
 
-  struct PendingLink {  // its target may stand further down
+  struct PendingLink {  // its target may be later in the file
     Xml element;
     int from;
     std::string target;
@@ -145,7 +145,7 @@ Result<std::string> NcclXmlReader::bus_id(Xml element, const char* attribute) co
 
 Result<GraphLink> NcclXmlReader::link_of(Xml pci) const {
   RONDO_TRY(const int lanes, number(pci, "link_width", 0, 255));
-  GraphLink link{.count = lanes <= 32 ? lanes : 0, .source = Source::kFile};  // 255: not known
+  GraphLink link{.count = lanes <= 32 ? lanes : 0, .source = Source::kFile};  // 255: unknown
   link.gbs = pci_gbs(gigatransfers(pci.attribute("link_speed").value()), link.count);
   return link;
 }
@@ -155,7 +155,7 @@ Status NcclXmlReader::read_numa(Xml element) {
   RONDO_TRY(const int id, number(element, "numaid", 0, kMaxCpu));
   const char* mask = element.attribute("affinity").value();
   auto cpus = cpus_of_mask(mask);
-  if (!cpus) return refuse(element, "affinity=\"{}\" is no mask of cores", mask);
+  if (!cpus) return refuse(element, "affinity=\"{}\" is not a core mask", mask);
   CpuModel model{element.attribute("arch").value(), element.attribute("vendor").value()};
   RONDO_TRY(model.family, number(element, "familyid", 0, 1 << 16));
   RONDO_TRY(model.model, number(element, "modelid", 0, 1 << 16));
@@ -277,7 +277,7 @@ Status NcclXmlReader::resolve_links() {
     }
     const int to = link.target.empty() ? builder_.nvswitch() : builder_.find(link.target);
     if (to < 0 || to == link.from) {
-      return refuse(link.element, "target=\"{}\" is no other GPU of this file", link.target);
+      return refuse(link.element, "target=\"{}\" is not another GPU of this file", link.target);
     }
     builder_.link(
         {link.from, to, GraphLinkKind::kNvLink, link.count * each, link.count, Source::kFile});

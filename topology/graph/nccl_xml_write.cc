@@ -63,7 +63,7 @@ class NcclXmlWriter {
   }
 
   void write_below(pugi::xml_node above, int index) {
-    std::string adapter;  // whose ports are being written
+    std::string adapter;  // bus id of the NIC whose ports are being written
     pugi::xml_node nic;
     for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
       const GraphNode& node = graph_.node(i);
@@ -108,7 +108,7 @@ class NcclXmlWriter {
       if (link.kind != GraphLinkKind::kNvLink) continue;
       const bool to_switch = other.kind == NodeKind::kNvSwitch;
       pugi::xml_node nvlink = gpu.append_child("nvlink");
-      // Nobody asks for the address of an NVSwitch: its class does.
+      // Readers identify an NVSwitch by its class, not by its bus id.
       set(nvlink, "target", to_switch ? "ffff:ff:ff.0" : other.bus_id);
       set(nvlink, "count", link.count);
       set(nvlink, "tclass", to_switch ? "0x068000" : "0x030200");

@@ -17,7 +17,7 @@ int node_of(const Graph& graph, const DeviceLocation& location) {
   return -1;
 }
 
-// GB/s: the port's, or of what is on the way to it; 0: not known.
+// GB/s: the lower rate of the port and the path to it; 0: unknown.
 double rate_of(const GraphNode& nic, const Path& path) {
   if (nic.port_gbs <= 0 || path.gbs <= 0) return std::max(nic.port_gbs, path.gbs);
   return std::min(nic.port_gbs, path.gbs);

@@ -1,9 +1,9 @@
-// Nearness: how far what a rank uses is from it: other GPUs, and the network ports of its host.
+// Nearness: how far a rank is from other GPUs and from its host's network ports.
 //
-// A rank is at its GPU, or on the cores of a NUMA node. Ports of one class and rate are equally
-// near and make a tier; ranks with the same tier begin at its ports in turn. What the graph does
-// not have is as far as can be within a host (SYS). Pure functions. Cost: a path for each rank and
-// port.
+// A rank is at its GPU, or on the cores of a NUMA node. Ports with the same path class and rate are
+// equally near and form a tier. Ranks with the same tier start at different ports of it, in turn.
+// The distance to a device that is not in the graph is SYS, the largest within a host. Pure
+// functions. Cost: one path search per rank and port.
 //
 //   if (class_between(graph, "0000:07:00.0", "0000:0b:00.0") <= PathClass::kPxb) ...  // P2P
 //   const NearNics near = near_nics(graph, spots_of_host, local_rank);
@@ -20,46 +20,46 @@
 
 namespace rondo::topology {
 
-// Where a rank is.
+// The place of a rank.
 struct DeviceLocation {
-  std::string gpu{};  // bus id; empty: it lives on the host, or its GPU's is not known
-  int numa = -1;      // of its cores, as the kernel numbers it; -1: not known
+  std::string gpu{};  // bus id; empty: a host rank, or the GPU's bus id is unknown
+  int numa = -1;      // NUMA node of its cores, the kernel's number; -1: unknown
   friend bool operator==(const DeviceLocation&, const DeviceLocation&) = default;
 };
 
-// Between two devices by bus id, in any case of letters.
+// The path class between two devices. Bus ids may be upper or lower case.
 PathClass class_between(const Graph& graph, std::string_view bus_id, std::string_view other);
 
 struct NicName {
   std::string device{};  // "mlx5_0"
-  int port = 0;          // from 1 on; 0: not known
-  std::string bus_id{};  // empty: of no PCI device
+  int port = 0;          // from 1 on; 0: unknown
+  std::string bus_id{};  // empty: not a PCI device
   friend bool operator==(const NicName&, const NicName&) = default;
 };
 
-// By bus id, or by name; ports of which one is not known are the same.
+// True if the bus ids are equal, or names and ports are; an unknown port equals any port.
 bool is_same(const NicName& a, const NicName& b);
 
-// Equally near ports.
+// Ports that are equally near.
 struct NicTier {
   PathClass kind = PathClass::kSys;
-  std::vector<NicName> nics{};  // in the order of the host's
-  int turn = 0;                 // ranks of the host before this one whose tier has the same ports
+  std::vector<NicName> nics{};  // in the host's order
+  int turn = 0;                 // number of earlier ranks of the host with the same tier
   friend bool operator==(const NicTier&, const NicTier&) = default;
 };
 
-// All of the host's, from near to far, then from fast to slow.
+// All ports of the host, from near to far, then from fast to slow.
 struct NearNics {
   std::vector<NicTier> tiers{};
-  int turn = 0;  // for ports that no tier has: the rank's number on its host
+  int turn = 0;  // for ports in no tier: the rank's number on its host
 };
-// `locations`: of the host's ranks; `mine` indexes them.
+// `locations`: of all ranks of the host. `mine`: this rank's index.
 NearNics near_nics(const Graph& graph, std::span<const DeviceLocation> locations, int mine);
-// Of the tier that has this port; SYS where none has it.
+// The class of the tier with this port; SYS if no tier has it.
 PathClass class_of(const NearNics& near, const NicName& nic);
 
-// Of `all`, those of the nearest tier that has any, beginning at this rank's turn; where no tier
-// has one, all. is_port(item, NicName): whether they are the same.
+// The items of `all` in the nearest tier that has any, rotated by this rank's turn; if no tier has
+// one, all items. is_port(item, NicName): whether both are the same port.
 template <class Item, class IsPort>
 std::vector<Item> nearest_of(const std::vector<Item>& all, const NearNics& near, IsPort is_port);
 

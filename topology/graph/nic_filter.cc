@@ -17,9 +17,10 @@ Result<NicFilter::Name> parse_nic_name(std::string_view item, std::string_view t
   if (digits.empty()) return name;
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), name.port).ptr;
   if (end != digits.data() + digits.size() || name.port < 1 || name.port > 255)
-    return fail(StatusCode::kInvalidUsage,
-                "NCCL_IB_HCA='{}': the port '{}' is no number from 1 to 255; use device[:port],...",
-                text, digits);
+    return fail(
+        StatusCode::kInvalidUsage,
+        "NCCL_IB_HCA='{}': the port '{}' is not a number from 1 to 255; use device[:port],...",
+        text, digits);
   return name;
 }
 

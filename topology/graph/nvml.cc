@@ -13,10 +13,10 @@
 namespace rondo::topology {
 namespace {
 
-// NVML's C interface, as far as it is called here.
+// The part of NVML's C interface that is used here.
 constexpr int kOk = 0;
 constexpr unsigned kMaxLinks = 36;
-constexpr unsigned kMaxInstances = 64;  // of a GPU; today's have 7 at most
+constexpr unsigned kMaxInstances = 64;  // per GPU; today's have at most 7
 constexpr unsigned kC2cCount = 170, kC2cStatus = 171, kC2cMegabytes = 172;
 constexpr int kRemoteGpu = 0, kRemoteCpu = 1, kRemoteSwitch = 2;
 
@@ -120,7 +120,7 @@ class NvmlReader {
     for (unsigned index = 0; index < count; ++index) {
       NvmlDevice device = nullptr;
       NvmlPci pci{};
-      // Another user's, or one that is lost: the others count.
+      // Skip a GPU that belongs to another user or is lost.
       if (nvml_.handle(index, &device) != kOk || nvml_.pci(device, &pci) != kOk) continue;
       NvmlGpu gpu{.bus_id = bus_id_of(pci), .number = static_cast<int>(index)};
       if (gpu.bus_id.empty()) continue;
@@ -163,12 +163,12 @@ class NvmlReader {
     if (kind == kRemoteCpu) return {NodeKind::kNuma};
     NvmlPci pci{};
     const bool told = nvml_.link_pci != nullptr && nvml_.link_pci(device, link, &pci) == kOk;
-    // Virtual machines hide NVSwitches, and tell nothing of what is at the other end.
+    // Virtual machines hide NVSwitches: then NVML reports no other end, so assume an NVSwitch.
     if (!told && kind != kRemoteGpu) return {};
     return {NodeKind::kGpu, bus_id_of(pci)};
   }
 
-  // Numbers of instances have gaps: each that could be is asked for.
+  // The indices of instances have gaps, so every possible index is tried.
   int instances_of(NvmlDevice device) const {
     unsigned now = 0, pending = 0, most = 0;
     const bool cut = nvml_.mig_mode != nullptr && nvml_.mig_mode(device, &now, &pending) == kOk;

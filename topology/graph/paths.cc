@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 10> kNames = {"LOC", "NVL", "NVB", "C2C", "PIX",
                                                      "PXB", "P2C", "PHB", "SYS", "NET"};
 
-// The way as links: the slowest says how fast it is.
+// The path over `nodes`; its rate is that of its slowest link.
 Path along(const Graph& graph, PathClass kind, std::vector<int> nodes) {
   Path path{kind, 0, std::move(nodes), nullptr};
   for (std::size_t i = 1; i < path.nodes.size(); ++i) {
@@ -28,7 +28,7 @@ bool nvlink(const Graph& graph, int a, int b) {
   return link != nullptr && link->kind == GraphLinkKind::kNvLink;
 }
 
-// The GPU between two that gives the most; -1: none is wired to both.
+// The GPU with NVLinks to both, with the highest rate; -1: there is none.
 int gpu_between(const Graph& graph, int from, int to) {
   int best = -1;
   double most = 0;
@@ -40,7 +40,7 @@ int gpu_between(const Graph& graph, int from, int to) {
   return best;
 }
 
-// From a device up to its NUMA node, both included; by C2C where there is one.
+// From a device up to its NUMA node, with both ends; by C2C if the device has it.
 std::vector<int> way_up(const Graph& graph, int node, bool* c2c) {
   std::vector<int> way = {node};
   const bool device = graph.node(node).kind != NodeKind::kNuma;
@@ -72,11 +72,11 @@ Path path_over_pci(const Graph& graph, int from, int to) {
   std::vector<int> down = way_up(graph, to, &c2c_to);
   const int root = up.back(), other = down.back();
   if (graph.node(root).kind != NodeKind::kNuma || graph.node(other).kind != NodeKind::kNuma) {
-    return {};  // an NVSwitch hangs from nothing
+    return {};  // an NVSwitch has no parent
   }
   PathClass kind = PathClass::kSys;
   if (root == other) {
-    // Down to where the two ways part.
+    // Down to the last node that both paths share.
     int meeting = root;
     while (!up.empty() && !down.empty() && up.back() == down.back()) {
       meeting = up.back();

@@ -5,7 +5,7 @@ namespace rondo::topology {
 void hang_by_way(GraphBuilder& builder, int device, const std::vector<std::string>& way, int numa,
                  const PciRate& rate) {
   int node = device;
-  const std::string* below = &way.back();  // the port that looks up
+  const std::string* below = &way.back();  // the upstream side of the current node
   const auto link = [&](int to, const std::string& above) {
     GraphLink found = rate(*below, above);
     found.from = node;
@@ -13,7 +13,7 @@ void hang_by_way(GraphBuilder& builder, int device, const std::vector<std::strin
     builder.link(found);
     return found.source;
   };
-  // Without root port and device: pairs of an upstream and a downstream port.
+  // Between root port and device: pairs of an upstream and a downstream port, one per switch.
   for (std::size_t left = way.size() - 1; left > 1;) {
     const std::string& downstream = way[left - 1];
     const std::string& upstream = way[left > 2 ? left - 2 : left - 1];

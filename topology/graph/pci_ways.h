@@ -1,7 +1,7 @@
-// From what devices of PCI hang: switches as nodes of a graph, by the ports on a device's way.
+// Adds a PCI device and the switches above it to a graph, from the list of ports on its path.
 //
-// A switch is one bridge, by the address of its upstream port; root ports belong to the NUMA node.
-// Cost: a search of the builder's nodes for each switch.
+// A switch is one bridge node, with the bus id of its upstream port. Root ports belong to the NUMA
+// node. Cost: a search of the builder's nodes per switch.
 //
 //   hang_by_way(builder, gpu, {"0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"},
 //   numa,
@@ -16,11 +16,11 @@
 
 namespace rondo::topology {
 
-// Of the link between two ports, by their bus ids: its rate, lanes and source. `above` is empty
-// where the device stands on the root bus.
+// Returns rate, lanes and source of the link between two ports, by their bus ids. `above` is empty
+// if the device is on the root bus.
 using PciRate = std::function<GraphLink(const std::string& below, const std::string& above)>;
 
-// `way`: from the root port to the device, both included. Switches that are new are added.
+// `way`: bus ids from the root port to the device, with both. New switches are added.
 void hang_by_way(GraphBuilder& builder, int device, const std::vector<std::string>& way, int numa,
                  const PciRate& rate);
 

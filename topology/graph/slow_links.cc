@@ -7,7 +7,7 @@
 namespace rondo::topology {
 namespace {
 
-constexpr double kAsFast = 0.95;  // of what most have
+constexpr double kAsFast = 0.95;  // times the usual rate
 
 struct RateOfLink {
   const char* what;

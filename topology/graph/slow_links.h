@@ -1,7 +1,7 @@
-// Which GPUs have slower links than their peers: a degraded NVLink, a card in 8 of 16 lanes. What
-// most of them have is what counts; of two halves, the faster one. Rates that are not known count
-// for nothing. NVLinks between GPUs count for nothing either: by design some pairs have more, and a
-// program may see a part of the GPUs alone. Pure functions. Cost: a look at all links a GPU.
+// Finds GPUs with slower links than their peers: a degraded NVLink, a card with 8 of 16 lanes. The
+// most frequent rate is the normal one; of equally frequent rates, the fastest. Unknown rates are
+// ignored. NVLinks between GPUs are also ignored: by design some pairs have more, and a program may
+// see only a part of the GPUs. Pure functions. Cost: a look at all links per GPU.
 //
 //   for (const SlowLink& slow : slower_than_peers(links)) warn(slow.place, slow.text);
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace rondo::topology {
 
-// GB/s each way; 0: none, or not known.
+// GB/s, each direction; 0: none, or unknown.
 struct GpuLinks {
-  double nvlink_gbs = 0;  // of all its NVLinks to switches together
+  double nvlink_gbs = 0;  // sum of its NVLinks to switches
   double pci_gbs = 0;
   int nvlinks = 0;
   int pci_lanes = 0;
@@ -25,7 +25,7 @@ struct GpuLinks {
 GpuLinks links_of(const Graph& graph, int gpu);
 
 struct SlowLink {
-  std::size_t place = 0;  // in `all`
+  std::size_t place = 0;  // index in `all`
   std::string text;       // "NVLinks of 225 GB/s (9 of them) where most have 450 (18)"
 };
 std::vector<SlowLink> slower_than_peers(std::span<const GpuLinks> all);

@@ -36,7 +36,7 @@ std::int64_t hex_in(const std::string& path) {
   return std::strtoll(word_in(path).c_str(), nullptr, 16);
 }
 
-// The bus ids on the way from a root bus down to a device, by the device's path.
+// The bus ids from the root bus down to a device, from the device's path in /sys.
 std::vector<std::string> way_down(const std::string& path) {
   std::vector<std::string> ids;
   std::string_view rest = path;
@@ -97,16 +97,16 @@ class SysfsReader {
     int lanes = 0;
   };
 
-  // The fastest that it can, and the lanes that it uses.
+  // Its highest supported speed, and the lanes in use.
   Port port_of(const std::string& bus_id) const {
     const std::string folder = folder_of(bus_id);
     auto lanes = read_number(folder + "/current_link_width").value_or(0);
     if (lanes <= 0) lanes = read_number(folder + "/max_link_width").value_or(0);
-    if (lanes <= 0 || lanes > 32) return {};  // 255: not known
+    if (lanes <= 0 || lanes > 32) return {};  // 255: unknown
     return {gigatransfers(word_in(folder + "/max_link_speed")), static_cast<int>(lanes)};
   }
 
-  // Between two ports: what both can.
+  // The link between two ports: the lower speed and the fewer lanes.
   GraphLink rate(const std::string& below, const std::string& above) const {
     Port port = port_of(below);
     if (const Port other = above.empty() ? Port{} : port_of(above); other.gigatransfers > 0) {
@@ -135,7 +135,7 @@ class SysfsReader {
     }
   }
 
-  // Where the device behind an entry of /sys/class is; empty: at no PCI device.
+  // Bus ids down to the device of an entry of /sys/class; empty: not a PCI device.
   std::vector<std::string> way_to(const std::string& entry) const {
     return way_down(real_path(entry + "/device"));
   }
@@ -157,7 +157,7 @@ class SysfsReader {
     const std::string folder = root_ + "/sys/class/infiniband";
     for (const std::string& name : names_in(folder)) {
       const std::string device = folder + "/" + name;
-      const std::string parent = word_in(device + "/parent");  // soft-RoCE: its interface
+      const std::string parent = word_in(device + "/parent");  // soft-RoCE: the interface below it
       const auto way = way_to(parent.empty() ? device : root_ + "/sys/class/net/" + parent);
       for (const std::string& port : names_in(device + "/ports")) {
         const std::string base = device + "/ports/" + port;
@@ -170,7 +170,7 @@ class SysfsReader {
     }
   }
 
-  // Of adapters that have no RDMA ports. One without a cable carries nothing.
+  // Interfaces of NICs without RDMA ports. An interface without a cable is skipped.
   void read_interfaces() {
     const std::string folder = root_ + "/sys/class/net";
     for (const std::string& name : names_in(folder)) {
@@ -189,8 +189,8 @@ class SysfsReader {
   std::string root_;
   GraphBuilder builder_;
   std::map<int, int> numa_;              // nodes, by the kernel's number
-  std::set<std::string> adapters_;       // with RDMA ports
-  std::map<std::string, int> ports_of_;  // interfaces seen, by adapter
+  std::set<std::string> adapters_;       // NICs with RDMA ports
+  std::map<std::string, int> ports_of_;  // number of interfaces, by NIC
   int ports_ = 0;
 };
 

@@ -18,10 +18,10 @@ using std::chrono::milliseconds;
 
 constexpr auto kProveWithin = std::chrono::seconds(1);
 constexpr auto kPause = milliseconds(20);  // after the descriptors ran out
-constexpr int kMaxAtOnce = 256;            // accepted by one call of serve()
+constexpr int kMaxAtOnce = 256;            // max accepted per serve()
 
-// How far a visitor has got, and how long it may stay there while somebody waits behind it. An
-// honest one has said Hello before it is accepted, and answers at once.
+// The progress of a visitor, and how long it may stay at a stage while others wait. An honest
+// visitor has sent Hello before it is accepted, and answers at once.
 enum Stage { kSilent, kUnknown, kChallenged };
 constexpr std::array<milliseconds, 3> kGrace = {milliseconds(10), milliseconds(100),
                                                 milliseconds(250)};
@@ -151,7 +151,7 @@ void Acceptor::hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arr
   }
 }
 
-// The visitor that has got least far, the oldest first; false: all of them may stay a little.
+// Drops the visitor with the least progress, the oldest first. False: all may still stay.
 bool Acceptor::make_room(Clock::time_point now) {
   Visitor* least = nullptr;
   for (const auto& visitor : visitors_)
@@ -189,7 +189,7 @@ void Acceptor::accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals)
       auto accepted = net::accept_tcp(listener);
       if (!accepted.ok()) {
         RONDO_INFO(kBootstrap, "'{}' pauses: {}", options_.endpoint, accepted.error().text);
-        if (!make_room(Clock::time_point::max()))  // out of descriptors: nobody may stay
+        if (!make_room(Clock::time_point::max()))  // out of descriptors: ignore grace times
           RONDO_INFO(kBootstrap, "no visitor at '{}' could be dropped", options_.endpoint);
         accept_again_ = now + kPause;
         return;

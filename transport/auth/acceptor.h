@@ -1,11 +1,11 @@
 // Acceptor: the accepting side of the handshake, for many visitors (unproven connections) at once.
 //
-// Guarantees: serve() returns only visitors that proved the secret; all others are dropped within a
-// second. At most max_unproven() visitors are unproven at a time; further ones wait in the
-// kernel's backlog, from whatever address they come. While some wait there, the visitor with the
-// least progress is dropped, the oldest first; a dropped peer connects again. Running out of
-// descriptors is no error: a visitor is dropped, and accepting pauses. Never blocks, has no thread.
-// Cost: two descriptors, and one for each visitor.
+// Guarantees: serve() returns only visitors that proved the secret; it drops all others within one
+// second. At most max_unproven() visitors are unproven at a time; others wait in the kernel's
+// backlog, whatever their address. While others wait, the visitor with the least progress is
+// dropped, the oldest first; a dropped peer connects again. Running out of descriptors is not an
+// error: a visitor is dropped, and accepting pauses. Never blocks; has no thread. Cost: two
+// descriptors, plus one per visitor.
 //
 //   RONDO_TRY(auto acceptor, Acceptor::open(std::move(listeners), "bootstrap rank 3"));
 //   poll(acceptor->poll_fd()) until acceptor->next_deadline();
@@ -26,7 +26,7 @@
 
 namespace rondo::auth {
 
-// Who has proved itself.
+// A connection that has proved the secret.
 struct Arrival {
   net::Socket socket;
   net::SocketAddress from;  // no address: a process of this host, over a Unix socket
@@ -36,10 +36,10 @@ struct Arrival {
   Digest session_key{};
 };
 
-// What an acceptor knows of the secret that a tag names.
+// The secret that a tag names, as far as the acceptor knows it.
 struct KnownSecret {
   const Digest* known = nullptr;
-  bool may_come = false;  // not known yet: the visitor may wait for it
+  bool may_come = false;  // null `known`: the visitor may wait for it
 };
 
 class Acceptor {
@@ -47,26 +47,25 @@ class Acceptor {
   using Clock = std::chrono::steady_clock;
   using SecretOf = std::function<KnownSecret(const Tag&)>;
   struct Options {
-    std::string endpoint;  // as connectors name it
-    std::function<bool(int fd)>
-        admits{};  // looks at a socket before anything is heard; may be empty
+    std::string endpoint;                  // the name that connectors use
+    std::function<bool(int fd)> admits{};  // checks a socket before any byte is read; may be empty
   };
 
   static Result<std::unique_ptr<Acceptor>> open(std::vector<net::Socket> listeners,
                                                 Options options);
   ~Acceptor();
 
-  // Accepts, hears and drops; who has arrived comes out. To be called when poll_fd() is readable,
-  // at next_deadline(), and when a secret that visitors may wait for has come.
+  // Accepts, serves and drops visitors; returns the proven ones. Call it when poll_fd() is
+  // readable, at next_deadline(), and when a secret that visitors may wait for becomes known.
   std::vector<Arrival> serve(const SecretOf& secret_of);
   int poll_fd() const { return events_.get(); }
   Clock::time_point next_deadline() const;
   bool has_deadline() const { return !visitors_.empty() || accept_again_ != Clock::time_point(); }
   std::size_t unproven() const { return visitors_.size(); }
-  // Whether, since the last time that it was asked, a visitor who named this secret left when it
-  // was challenged: it died, or takes this side for no holder of its secret.
+  // True if, since the last call, a visitor that named this secret left after the challenge: it
+  // died, or it holds another secret.
   bool doubted(const Tag& tag);
-  // Nobody is served for now: who has not arrived goes, and comes again.
+  // Drops all unproven visitors, because serving pauses; they connect again.
   void drop_visitors();
 
   // min(64, RLIMIT_NOFILE / 8), at least 1.
@@ -85,7 +84,7 @@ class Acceptor {
   const Options options_;
   const std::size_t max_;
   net::Socket events_;          // epoll: the listeners and all visitors
-  std::optional<Tag> doubted_;  // by the last one
+  std::optional<Tag> doubted_;  // tag of the last such visitor
   std::vector<std::unique_ptr<Visitor>> visitors_;
   bool listening_ = false;
   Clock::time_point accept_again_{};

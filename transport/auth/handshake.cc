@@ -9,7 +9,7 @@ namespace rondo::auth {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x41756f52;  // "RouA"; the same in all versions
-constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, bytes that follow
+constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, number of following bytes
 constexpr std::size_t kProof = sizeof(Digest);
 constexpr std::string_view kAcceptor = "handshake acceptor";
 constexpr std::string_view kConnector = "handshake connector";
@@ -171,7 +171,9 @@ void Handshake::take_message() {
       peer_build_ = read_build(in);
       if (!proven_by(kAcceptor, ByteSpan(said_).last(kProof)))
         return refuse(
-            fmt::format("who answers does not hold the secret, or is not '{}'", endpoint_), true);
+            fmt::format("the process that answers does not hold the secret, or is not '{}'",
+                        endpoint_),
+            true);
       state_ = State::kTurn;
       return;
     case kAnswer: {

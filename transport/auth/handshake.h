@@ -1,17 +1,17 @@
-// Handshake: two ends of a connection prove to each other that they hold a secret, without showing
-// it, and get a key that belongs to this connection alone.
+// Handshake: both ends of a connection prove to each other that they hold the same secret, without
+// revealing it, and derive a key for this connection only.
 //
 //   connector -> acceptor: Hello      build, tag of the secret, nonce
 //   acceptor -> connector: Challenge  build, nonce, proof
 //   connector -> acceptor: Answer     the protocol's own bytes, proof
-//   acceptor -> connector: Welcome    proof that the answer came in time: the visitor was not
+//   acceptor -> connector: Welcome    proof that the answer arrived in time: the visitor was not
 //   dropped
-// A proof is an HMAC over every byte that either side said so far, over the role of who proves, and
-// over the endpoint: the name of whom the connector wants to reach ("bootstrap rank 3"), which
-// never travels. So nothing can be left out, changed, replayed, reflected or passed on to somebody
-// else. It moves no bytes itself: its owner reads exactly what room() asks for and sends unsent(),
-// so the connection's next bytes stay where they are. Decoding refuses all that encoding would not
-// have written. Cost: eight hashes of about 200 bytes a side.
+// A proof is an HMAC over all bytes that both sides have sent so far, over the role of the prover,
+// and over the endpoint: the name of the process that the connector wants to reach ("bootstrap rank
+// 3"), which never travels. So no byte can be left out, changed, replayed, reflected or forwarded
+// to another endpoint. The Handshake moves no bytes itself: its owner reads exactly what room()
+// asks for and sends unsent(), so later bytes of the connection stay unread. Decoding refuses all
+// bytes that the encoder would not write. Cost: eight hashes of about 200 bytes per side.
 //
 //   Handshake shake = Handshake::connector(secret, "bootstrap rank 3");
 //   while (shake.talking()) move(shake, fd);                     // handshake_io.h
@@ -28,10 +28,10 @@
 
 namespace rondo::auth {
 
-// What must be the same at all ranks. It stands at one place in all versions of the protocol, so
-// that those which differ can say so.
+// Properties that must be the same on all ranks. Their position is the same in all versions of the
+// protocol, so that different versions can report the difference.
 struct Build {
-  // Raised with every change of a message or of what ranks share in memory.
+  // Incremented with every change of a message or of the shared memory layout.
   static constexpr std::uint16_t kProtocol = 4;
 
   std::uint16_t protocol = kProtocol;
@@ -41,14 +41,14 @@ struct Build {
   friend bool operator==(const Build&, const Build&) = default;
 };
 
-// Names a secret without giving it away.
+// Identifies a secret without revealing it.
 using Tag = std::array<std::byte, 16>;
 Tag tag_of(const Digest& secret);
 
-// What both sides hold. The tag may be of another secret than the one that is proven: then holders
-// of different secrets find each other, and learn that they differ.
+// The secret to prove, and the tag that names it. The tag may come from another secret: then
+// holders of different secrets meet, and detect the difference.
 struct Key {
-  Key(const Digest& secret) : Key(secret, secret) {}  // NOLINT: a secret alone is its own name
+  Key(const Digest& secret) : Key(secret, secret) {}  // NOLINT: the tag of the secret itself
   Key(const Digest& named, const Digest& secret) : tag(tag_of(named)), secret(secret) {}
   Tag tag;
   Digest secret;
@@ -57,10 +57,10 @@ struct Key {
 class Handshake {
  public:
   enum class State {
-    kTalking,  // bytes are awaited or unsent
-    kTurn,     // acceptor: a tag came, challenge(). Connector: the other side is proven, answer()
-    kProven,   // the key is there, and the other side knows it too
-    kRefused,  // why() says what was wrong
+    kTalking,  // waits for bytes, or has unsent bytes
+    kTurn,     // acceptor: a tag arrived, challenge(). Connector: the peer is proven, answer()
+    kProven,   // both sides have the session key
+    kRefused,  // see why()
   };
   static constexpr std::size_t kMaxPayload = 512;
   static constexpr std::size_t kMaxBytes = 1024;  // no message is longer
@@ -71,25 +71,25 @@ class Handshake {
   State state() const { return state_; }
   bool talking() const { return state_ == State::kTalking; }
   const std::string& why() const { return why_; }
-  // Refused because the other side did not prove what it had to, though it speaks the handshake.
+  // Refused because the other side's proof is wrong, although it speaks the handshake.
   bool proof_failed() const { return proof_failed_; }
 
-  // Bytes in: where the next ones go, never more than belong to this handshake; then how many came.
+  // Input: the buffer for the next bytes, never beyond this handshake; then the number received.
   std::span<std::byte> room();
   void received(std::size_t count);
-  // Bytes out.
+  // Output.
   ByteSpan unsent() const;
   void sent(std::size_t count);
 
-  // An acceptor's turn: the secret that tag() names.
+  // Acceptor, at kTurn: the secret that tag() names.
   void challenge(const Digest& secret);
-  // A connector's turn: at most kMaxPayload bytes, for the one who has proved itself.
+  // Connector, at kTurn: at most kMaxPayload bytes for the proven peer.
   void answer(ByteSpan payload);
 
   bool said_hello() const { return said_hello_; }  // acceptor: tag() and peer_build() are known
   const Tag& tag() const { return tag_; }
   const Build& peer_build() const { return peer_build_; }
-  ByteSpan payload() const { return payload_; }  // acceptor: what came with the proof
+  ByteSpan payload() const { return payload_; }  // acceptor: the peer's answer()
   const Digest& session_key() const { return session_key_; }
 
  private:
@@ -113,13 +113,13 @@ class Handshake {
   State state_ = State::kTalking;
   bool sending_ = false;
   bool said_hello_ = false;
-  bool heard_header_ = false;  // of the message that comes now
-  Message message_ = kHello;   // that comes or goes now
+  bool heard_header_ = false;  // header of the incoming message
+  Message message_ = kHello;   // current message, incoming or outgoing
   Digest secret_{};
   Tag tag_{};
   Bytes said_;             // the endpoint's name, then every message
-  std::size_t begin_ = 0;  // of that message, which ends with said_
-  std::size_t moved_ = 0;  // up to here it has
+  std::size_t begin_ = 0;  // start of the current message in said_; it ends with said_
+  std::size_t moved_ = 0;  // end of its received or sent bytes in said_
   Bytes payload_;
   Digest session_key_{};
   std::string why_;

@@ -7,7 +7,7 @@
 namespace rondo::auth {
 namespace {
 
-// Errors of the connection are its other end's.
+// Connection errors count as errors of the other end (kRemoteError).
 Status moved_or_broken(ssize_t count, bool receiving) {
   if (count > 0) return ok_status();
   if (count == 0 && receiving)

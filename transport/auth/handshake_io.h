@@ -9,11 +9,11 @@
 
 namespace rondo::auth {
 
-// Moves what can move now. kRemoteError: the connection ended or broke, or the handshake was
-// refused; the text says why.
+// Sends and receives as far as possible now. kRemoteError: the connection ended or broke, or the
+// handshake was refused; the text contains the reason.
 Status move(Handshake& handshake, int socket);
 
-// A connector's whole handshake; `payload` is asked when the other side has proved itself.
+// The whole handshake of a connector. Calls `payload` once the other side is proven.
 Status complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
                 const net::Deadline& deadline, std::string_view what);
 

@@ -1,6 +1,6 @@
 #include "transport/auth/hmac.h"
 
-#define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: the plain functions are wanted, see the header
+#define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: low-level functions on purpose, see the header
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -77,7 +77,7 @@ Digest random_digest() {
   const auto bytes = static_cast<ssize_t>(digest.size());
   while (getrandom(digest.data(), digest.size(), 0) != bytes) {
     if (errno == EINTR) continue;
-    // Refused by a filter of system calls, or older than Linux 3.17.
+    // A system call filter refuses it, or the kernel is older than Linux 3.17.
     const int error = errno;
     const Fd device(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
     if (device && ::read(device.get(), digest.data(), digest.size()) == bytes) break;

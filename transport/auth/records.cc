@@ -19,8 +19,8 @@ constexpr std::size_t kTag = 16;
 constexpr std::size_t kReadAhead = 4096;
 using Nonce = std::array<unsigned char, 12>;
 
-// In a library context of its own, which is never freed: neither a program's OpenSSL settings nor
-// OpenSSL's cleanup at exit reach it while a thread still runs.
+// Uses a separate library context that is never freed, so that neither the program's OpenSSL
+// settings nor OpenSSL's cleanup at exit affect running threads.
 const EVP_CIPHER* make_cipher() {
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   OSSL_LIB_CTX* library = OSSL_LIB_CTX_new();
@@ -30,10 +30,10 @@ const EVP_CIPHER* make_cipher() {
   return made;
 }
 
-// One thread of a process makes it while the others wait: OpenSSL 3.0 crashed where two threads
-// made a context at once. No lock guards it, because a child forked meanwhile would wait for that
-// lock without limit. Instead the child sees that the maker is of another process, and makes its
-// own; so does a thread that has waited 10 s.
+// One thread of a process makes it while the others wait: OpenSSL 3.0 crashed when two threads made
+// a context at once. There is no lock, because a child forked meanwhile would wait for it without
+// limit. Instead the child sees that the maker belongs to another process, and makes its own; so
+// does a thread that has waited 10 s.
 const EVP_CIPHER* cipher() {
   static std::atomic<const EVP_CIPHER*> known{nullptr};
   static std::atomic<pid_t> maker{0};
@@ -143,7 +143,7 @@ Status Records::seal(ByteSpan bytes, Bytes& out) {
   return ok_status();
 }
 
-// Bytes that the present record needs beyond those that came.
+// Number of bytes still missing of the current record.
 std::size_t Records::missing() const {
   const std::size_t there = filled_ - taken_;
   if (there < kLength) return kLength - there;

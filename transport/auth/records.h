@@ -1,11 +1,11 @@
-// Records: what travels on a connection after its handshake: numbered, encrypted, authenticated.
+// Records: the encryption of a connection after its handshake: numbered, encrypted, authenticated.
 //
-// A record is its length (4 bytes), up to 16 KiB of AES-256-GCM and a tag of 16 bytes; its number
-// is in the nonce and never travels, and each direction has a key of its own. Guarantees: open()
-// gives exactly the bytes that seal() got, in order; a record that was changed, replayed, left out,
-// inserted or cut short ends the connection with an error that names its number. Moves no bytes
-// itself. Cost: no allocation once its buffers have grown to the longest record; about 0.3 us and
-// 0.3 ns a byte.
+// A record is its length (4 bytes), up to 16 KiB of AES-256-GCM and a tag of 16 bytes. Its number
+// is part of the nonce and never travels; each direction has its own key. Guarantees: next()
+// returns exactly the bytes that seal() got, in order. A record that was changed, replayed, left
+// out, inserted or cut short ends the connection with an error that names its number. Moves no
+// bytes itself. Cost: no allocation once its buffers have grown to the longest record; about 0.3 us
+// per record and 0.3 ns per byte.
 //
 //   RONDO_TRY(auto records, Records::make(shake.session_key(), Records::Side::kConnector));
 //   RONDO_CHECK_OK(records.seal({parts}, outgoing));              // appends to outgoing
@@ -28,27 +28,27 @@ namespace rondo::auth {
 class Records {
  public:
   enum class Side { kConnector, kAcceptor };
-  static constexpr std::size_t kMaxBytes = 16 << 10;  // of a record's content
+  static constexpr std::size_t kMaxBytes = 16 << 10;  // max content of a record
   static constexpr std::size_t kOverhead = 4 + 16;
 
   static Result<Records> make(const Digest& session_key, Side side);
-  // What the first make() of a process does once, about a millisecond: to be called before threads
-  // begin, beside which the program may fork.
+  // The one-time work of the first make() in a process, about a millisecond. Call it before
+  // starting threads if the program may fork beside them.
   static Status prepare();
   Records(Records&&) = default;
   Records& operator=(Records&&) = default;
 
-  // Appends one record with all parts, 1 to kMaxBytes together, to `out`.
+  // Appends one record with all parts to `out`; 1 to kMaxBytes in total.
   Status seal(std::span<const ByteSpan> parts, Bytes& out);
-  // The same for any number of bytes: as many records as they need.
+  // The same for any number of bytes, as several records if necessary.
   Status seal(ByteSpan bytes, Bytes& out);
 
-  // Where the next bytes of the stream go, then how many came.
+  // The buffer for the next received bytes; then the number received.
   std::span<std::byte> room();
   void received(std::size_t count) { filled_ += count; }
-  // The content of the next record, or nothing yet. kRemoteError: it does not verify.
+  // The content of the next record; nullopt: not complete yet. kRemoteError: it does not verify.
   Result<std::optional<ByteSpan>> next();
-  // A stream may only end here.
+  // A stream must end only at a record boundary.
   bool between_records() const { return taken_ == filled_; }
 
  private:
@@ -67,8 +67,8 @@ class Records {
   Direction out_;
   Direction in_;
   Bytes buffer_;
-  std::size_t taken_ = 0;   // up to here it was given out
-  std::size_t filled_ = 0;  // up to here it came
+  std::size_t taken_ = 0;   // end of the bytes that next() has returned
+  std::size_t filled_ = 0;  // end of the received bytes
 };
 
 }  // namespace rondo::auth

@@ -18,10 +18,10 @@ using std::chrono::milliseconds;
 constexpr auto kHeadStart = milliseconds(250);
 constexpr auto kFirstPause = milliseconds(5);
 constexpr auto kLongestPause = milliseconds(500);
-constexpr auto kSecretGrace = std::chrono::seconds(2);  // a stranger may answer beside the rank
+constexpr auto kSecretGrace = std::chrono::seconds(2);  // another process may answer first
 constexpr auto kConnectTime = std::chrono::seconds(5);
 
-// One address: waits for its start, connects, shakes hands, and starts again after every failure.
+// One address: waits for its start time, connects, does the handshake; restarts after a failure.
 class Attempt {
  public:
   Attempt(const net::SocketAddress& to, Clock::time_point start) : to_(to), next_(start) {}
@@ -31,11 +31,11 @@ class Attempt {
   bool untried() const { return trouble_.empty() && !handshake_; }
   std::string trouble() const { return handshake_ ? connected_text() : trouble_; }
   bool proven() const { return handshake_ && handshake_->state() == Handshake::State::kProven; }
-  // It may answer, or has: no other may, because a rank joins once.
+  // The other end is proven and waits for the answer. Only one attempt answers: a rank joins once.
   bool at_turn() const { return handshake_ && handshake_->state() == Handshake::State::kTurn; }
   bool answered() const { return answered_; }
 
-  // When something happens without an event.
+  // Next time to act without an event.
   Clock::time_point next() const { return handshake_ ? Clock::time_point::max() : next_; }
   pollfd entry() const {
     const bool reads = handshake_ && handshake_->unsent().empty();
@@ -95,7 +95,7 @@ class Attempt {
   }
 
   std::string connected_text() const {
-    return to_.text() + ": connected, but nobody serves this id there (yet, or any more)";
+    return to_.text() + ": connected, but no process serves this id there (not yet, or no longer)";
   }
 
   void fail_with(const std::string& why, bool refused) {
@@ -105,7 +105,7 @@ class Attempt {
     refused_ = refused;
     trouble_ = fmt::format("{}: {}", to_.text(), why);
     const auto now = Clock::now();
-    if (now - started_ > kLongestPause) pause_ = kFirstPause;  // it had its time there
+    if (now - started_ > kLongestPause) pause_ = kFirstPause;  // it was connected for a while
     next_ = now + pause_;
     pause_ = std::min<Clock::duration>(pause_ * 2, kLongestPause);
   }
@@ -118,11 +118,11 @@ class Attempt {
   std::optional<Handshake> handshake_;  // once connected
   bool answered_ = false;
   bool refused_ = false;
-  bool other_secret_ = false;  // somebody answered who knows the id, but not its proof
+  bool other_secret_ = false;  // the other end knows the id, but has another secret
   std::string trouble_;
 };
 
-// All addresses at once.
+// All addresses in parallel.
 class Connecting {
  public:
   Connecting(const ConnectRequest& request, const net::Deadline& deadline)
@@ -171,13 +171,13 @@ class Connecting {
     if (!all_refused) refused_since_ = kNever;
     if (all_refused && refused_since_ == kNever) refused_since_ = Clock::now();
     if (all_refused && Clock::now() - refused_since_ >= request_.refusal_grace)
-      return fail(StatusCode::kRemoteError, "nobody listens any more while {} ({}){}",
+      return fail(StatusCode::kRemoteError, "no process listens any more while {} ({}){}",
                   request_.what, trouble(), remedy());
     const bool differs = any(&Attempt::other_secret);
     if (differs && differs_since_ == kNever) differs_since_ = Clock::now();
     if (differs && Clock::now() - differs_since_ >= kSecretGrace)
       return fail(StatusCode::kInvalidUsage,
-                  "no rank of the same secret answers while {}: RONDO_SECRET must be the same on "
+                  "no rank with the same secret answers while {}: RONDO_SECRET must be the same on "
                   "all ranks, set on all or on none ({})",
                   request_.what, trouble());
     return ok_status();

@@ -17,7 +17,7 @@ Error closed_error(int error) {
   return text;
 }
 
-Error nobody_error() { return fail(StatusCode::kRemoteError, "nobody is connected"); }
+Error nobody_error() { return fail(StatusCode::kRemoteError, "no peer is connected"); }
 
 }  // namespace
 

@@ -1,9 +1,9 @@
-// FramedLink: a connection after its handshake: sends and receives frames, as records under the
-// session's key, without ever blocking.
+// FramedLink: a connection after its handshake. Sends and receives frames, as records under the
+// session key, without blocking.
 //
-// Guarantees: no SIGPIPE; frames that arrived before the peer closed are still given out; bytes
-// that the peer did not send in just this order end the link with an error. Cost: one system call
-// for a small frame, one for every 16 KiB received.
+// Guarantees: no SIGPIPE. Frames that arrived before the peer closed are still returned. Bytes that
+// differ from what the peer sent, or arrive in another order, end the link with an error. Cost: one
+// system call for a small frame, and one per 16 KiB received.
 //
 //   RONDO_CHECK_OK(link.send(type, round, payload));    // queues what the kernel does not take
 //   poll(link.entry()); RONDO_CHECK_OK(link.flush());
@@ -26,18 +26,18 @@ namespace rondo::bootstrap {
 
 using net::Frame;
 
-// What has passed, both ways, on the wire.
+// Totals on the wire, both directions.
 struct LinkTraffic {
   std::uint64_t frames = 0, bytes = 0;
 };
 
 class FramedLink {
  public:
-  // A place for a peer who has not connected yet: send and receive give kRemoteError.
+  // A placeholder for a peer that has not connected yet: send and receive return kRemoteError.
   FramedLink() = default;
   FramedLink(net::Socket socket, auth::Records records)
       : socket_(std::move(socket)), records_(std::move(records)) {}
-  // After a handshake. Fails where libcrypto does.
+  // For a socket after its handshake. Fails only if libcrypto fails.
   static Result<FramedLink> make(net::Socket socket, const auth::Digest& session_key,
                                  auth::Records::Side side);
 
@@ -48,17 +48,17 @@ class FramedLink {
   Status flush();
   bool unsent() const { return sent_ < outbox_.size(); }
 
-  // The next frame if one has arrived. kRemoteError when the peer closed (closed() is true then)
-  // or when what came is not what it sent.
+  // The next frame if one has arrived. kRemoteError if the peer closed (then closed() is true) or
+  // if the bytes do not verify.
   Result<std::optional<Frame>> receive();
   bool closed() const { return closed_; }
 
   const LinkTraffic& traffic() const { return traffic_; }
 
-  // For poll(2): readable always, writable while bytes are unsent.
+  // For poll(2): POLLIN always, POLLOUT while bytes are unsent.
   pollfd entry() const;
 
-  // Blocking forms. flush_all sends everything that is queued.
+  // Blocking forms. flush_all sends all queued bytes.
   Status flush_all(const net::Deadline& deadline, std::string_view what);
   Result<Frame> await(const net::Deadline& deadline, std::string_view what);
 

@@ -1,10 +1,10 @@
 // Listener: lets a rank lead communicators that are made from its own (split, shrink, grow).
 //
-// Every rank opens one at its communicator's init and gives address() to all; later the ranks of a
-// child compute child_id(leader's address, secret derived from the parent's) without a message, the
-// leader serves it with Session::serve_and_join() and the others join. Guarantees: several children
-// may be served at once; ranks that come before the leader wait for it. Cost: 128 bytes; the
-// listening socket is one for the whole process, and no thread runs while nothing is served.
+// Every rank opens one at its communicator's init and sends address() to all. Later the ranks of a
+// child compute child_id(leader's address, secret derived from the parent's) without a message. The
+// leader serves that id with Session::serve_and_join() and the others join. Guarantees: several
+// children can be served at once; ranks that arrive before the leader wait for it. Cost: 128 bytes.
+// The process has one listening socket for all of them, and no thread runs while nothing is served.
 //
 //   RONDO_TRY(auto listener, Listener::open(session->met_at()));
 //   RONDO_TRY(UniqueId id, child_id(addresses[leader], secret.derive("split", context)));
@@ -23,7 +23,7 @@ namespace rondo::bootstrap {
 
 class Listener {
  public:
-  // met_at: where the ranks of that communicator met (net::own_addresses).
+  // met_at: the rendezvous addresses of that communicator (net::own_addresses).
   static Result<std::shared_ptr<Listener>> open(std::span<const net::SocketAddress> met_at = {});
 
   const UniqueId& address() const { return address_; }  // an id without a secret

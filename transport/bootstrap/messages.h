@@ -1,7 +1,7 @@
-// The messages of the bootstrap and their bytes. Everything here comes from the network: decoding
-// checks every bound and gives nothing for bytes that it would not have written itself.
+// The bootstrap messages and their encoding. All bytes come from the network: decoding checks every
+// bound and returns nullopt for bytes that the encoder would not write.
 //
-//   in the handshake's Answer: Join   rank, size, where I listen
+//   in the handshake's Answer: Join (rank, size, listening address)
 //   then, as frames: Table, Connected, Error (at the rendezvous); Gather, Result, Error (in the
 //   tree)
 #pragma once
@@ -29,16 +29,16 @@ enum Message : std::uint16_t {
 inline constexpr std::size_t kMaxErrorText = 4096;
 inline constexpr int kMaxRanks = 1 << 20;
 
-// Where a rank waits for its children of the tree.
+// The address at which a rank waits for its children in the tree.
 struct Endpoint {
-  std::uint16_t port = 0;  // 0: it has no children
+  std::uint16_t port = 0;  // 0: no children
   std::vector<net::SocketAddress> addresses;
 };
 
 struct Join {
   std::int32_t rank = 0;
   std::int32_t size = 0;
-  std::uint64_t timeout_ns = 0;  // how long this rank goes on waiting
+  std::uint64_t timeout_ns = 0;  // remaining wait time of this rank
   Endpoint place;
   Bytes encode() const;
   static std::optional<Join> decode(ByteSpan payload);
@@ -53,10 +53,10 @@ struct Table {
 Bytes encode_error(const Error& error);
 std::optional<Error> decode_error(ByteSpan payload);
 
-// What Gather and Result carry: any number of (rank, bytes).
+// The content of Gather and Result: any number of (rank, bytes).
 struct Entry {
   int rank = 0;
-  ByteSpan bytes;  // within the payload
+  ByteSpan bytes;  // points into the payload
 };
 void append_entry(ByteWriter& out, int rank, ByteSpan bytes);
 std::optional<std::vector<Entry>> decode_entries(ByteSpan payload, int size);

@@ -80,7 +80,7 @@ void Rendezvous::admit(Arrival arrival) {
   if (++joined_ == static_cast<int>(members_.size())) seat_all();
 }
 
-// The first rank that comes says how many there are.
+// The first rank defines the number of ranks.
 void Rendezvous::note_coming(const Join& join) {
   if (came_.empty() && join.size > 0 && join.size <= kMaxRanks)
     came_.resize(static_cast<std::size_t>(join.size));
@@ -118,15 +118,14 @@ void Rendezvous::serve(std::span<const pollfd> ready) {
   if (net::Clock::now() < deadline_ || finished_) return;
   if (!error_) {
     const double seconds = std::chrono::duration<double>(shortest_timeout_).count();
-    fail_all(fail(StatusCode::kTimeout,
-                  "{} of {} {} not {} within {:.3g} s; look at what they do, and whether they can "
-                  "reach this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT "
-                  "the time){}",
-                  name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
-                  full_ ? "connected to their neighbours" : "joined", seconds,
-                  doubted_
-                      ? "; somebody with this id left when it was challenged: RONDO_SECRET must be "
-                        "the same on all ranks, set on all or on none"
+    fail_all(
+        fail(StatusCode::kTimeout,
+             "{} of {} {} not {} within {:.3g} s; check what they do, and whether they can reach "
+             "this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT the time){}",
+             name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
+             full_ ? "connected to their neighbours" : "joined", seconds,
+             doubted_ ? "; a process with this id left when it was challenged: RONDO_SECRET must "
+                        "be the same on all ranks, set on all or on none"
                       : ""));
   }
   finished_ = true;
@@ -169,7 +168,7 @@ void Rendezvous::hear(Guest& guest) {
   }
   if (guest.gone) link.close();
   if (full_ && connected_ == joined_) finished_ = true;
-  // Everybody has heard of the failure and left.
+  // All ranks have received the error and left.
   if (error_ && full_ &&
       std::all_of(guests_.begin(), guests_.end(), [](const auto& one) { return one->gone; }))
     finished_ = true;

@@ -1,10 +1,11 @@
-// Rendezvous: the meeting of the ranks of one id as its server sees it: who has joined, who is
-// connected, what went wrong.
+// Rendezvous: the server's view of the ranks that meet under one id: which have joined, which are
+// connected, and the error, if any.
 //
-// The ranks gather; when all are there, each gets the place of its parent in the tree; when all
-// have said that they are connected it is finished. Anything wrong (a rank twice, out of
-// range, of another size or build, one that leaves, the deadline) is told to all, and to those
-// who come later, until the deadline; where the process ends before, see owes_verdict().
+// Once all ranks have joined, each receives the address of its parent in the tree. Once all have
+// reported that they are connected, the rendezvous has finished. An error (a rank that joins twice,
+// is out of range, has another size or build, or leaves; or the deadline) is sent to all ranks,
+// also to those that join later, until the deadline. For a process that ends earlier see
+// owes_verdict().
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ struct Arrival {
   net::SocketAddress from;
   auth::Build build;
   Join join;
-  // Nothing unless it says what ranks say.
+  // Nullopt if the payload is not a Join.
   static std::optional<Arrival> from_proven(auth::Arrival proven);
 };
 
@@ -37,15 +38,15 @@ class Rendezvous {
   explicit Rendezvous(const auth::Key& key) : key_(key) {}
 
   const auth::Key& key() const { return key_; }
-  // False once all ranks are there: another rendezvous of the same id may follow (NCCL_COMM_ID).
+  // False once all ranks have joined: another rendezvous of the same id can follow (NCCL_COMM_ID).
   bool open() const { return !full_; }
   bool empty() const { return joined_ == 0; }
   bool finished() const { return finished_; }
-  // It has failed, and some ranks have not come to hear why, or have not left with it yet.
+  // It has failed, and some ranks have not joined to receive the error, or have not left after it.
   bool owes_verdict() const;
 
   void admit(Arrival arrival);
-  // Somebody who knows the id left when it was challenged: it may hold another RONDO_SECRET.
+  // A visitor that knows the id left when it was challenged: it may hold another RONDO_SECRET.
   void note_doubt() { doubted_ = true; }
   void collect(std::vector<pollfd>& entries) const;
   std::size_t entries() const { return guests_.size(); }
@@ -56,7 +57,7 @@ class Rendezvous {
   struct Guest {
     Arrival arrival;
     bool member = false;     // counted in members_
-    bool connected = false;  // has its neighbours
+    bool connected = false;  // to its neighbours
     bool gone = false;
   };
 
@@ -70,7 +71,7 @@ class Rendezvous {
   const auth::Key key_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> members_;  // by rank
-  std::vector<bool> came_;       // by rank: also those that were refused
+  std::vector<bool> came_;       // by rank; includes refused ranks
   int joined_ = 0;
   int connected_ = 0;
   bool full_ = false;

@@ -13,7 +13,7 @@
 namespace rondo::bootstrap {
 namespace {
 
-constexpr std::chrono::milliseconds kAfterAnError{10};  // what failed will fail again at once
+constexpr std::chrono::milliseconds kAfterAnError{10};  // an immediate retry would fail too
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Status RendezvousServer::open_rendezvous(const auth::Key& key) {
   if (stop_ || closing_) return fail(StatusCode::kInProgress, "the rendezvous server is ending");
   to_open_.push_back(key);
   if (running_) return ring(), ok_status();
-  if (thread_.joinable()) thread_.join();  // it has left its loop and touches nothing any more
+  if (thread_.joinable()) thread_.join();  // it has left its loop
   auto started = Thread::start(
       "the rendezvous", [this] { run(); }, [](const Error&) {});
   if (!started.ok()) return to_open_.pop_back(), started.error();
@@ -119,8 +119,8 @@ void RendezvousServer::run() {
       return ok_status();
     });
     if (turned.ok()) continue;
-    // Ranks that were only partly served would wait without limit, so all of them are told that
-    // their rendezvous has ended. Orders stay until they have been taken.
+    // Ranks that were only partly served would wait without limit. So close all rendezvous: their
+    // ranks see the end. Orders that were not taken stay queued.
     rendezvous_.clear();
     (void)guarded("the rendezvous", [&] {
       RONDO_WARN("{}", turned.error().text);

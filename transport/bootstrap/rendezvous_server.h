@@ -1,8 +1,8 @@
-// RendezvousServer: a listening socket, and a thread that serves rendezvous while there are any.
+// RendezvousServer: a listening socket, and a thread that serves rendezvous while any are open.
 //
-// Guarantees: no thread runs while none is open; stop() ends it within a poll, or once those that
-// failed have told all ranks; the thread blocks all signals. Cost: one poll(2) over all connections
-// per batch of events.
+// Guarantees: no thread runs while no rendezvous is open. stop() ends the thread within one poll,
+// or once failed rendezvous have reported to all ranks. The thread blocks all signals. Cost: one
+// poll(2) over all connections per batch of events.
 //
 //   RONDO_TRY(auto server, RendezvousServer::open(addresses));
 //   RONDO_CHECK_OK(server->open_rendezvous(key));
@@ -23,20 +23,20 @@ namespace rondo::bootstrap {
 
 class RendezvousServer {
  public:
-  // At all of these addresses, with a free port, which is kept for the process's life.
+  // Listens at all these addresses, at one free port, as long as the process lives.
   static Result<std::shared_ptr<RendezvousServer>> open(std::vector<net::SocketAddress> addresses);
-  // At one address, which is free again as soon as none is open.
+  // Listens at one address. Closes it as soon as no rendezvous is open.
   static Result<std::shared_ptr<RendezvousServer>> open_at(const net::SocketAddress& address);
   ~RendezvousServer();
 
-  // Where it listens; all have one port.
+  // All have the same port.
   const std::vector<net::SocketAddress>& addresses() const { return addresses_; }
   std::uint16_t port() const { return addresses_.front().port(); }
-  // kInProgress: this server closes its address just now; wait for it with stop(), open another.
+  // kInProgress: this server is closing its address; wait with stop(), then open another server.
   Status open_rendezvous(const auth::Key& key);
-  // Closes the rendezvous of this name if no rank has come.
+  // Closes the rendezvous with this tag if no rank has joined.
   void close_rendezvous(const auth::Tag& tag);
-  // Rendezvous that failed go on until all ranks have come and heard why, at most until `telling`.
+  // Failed rendezvous continue until all ranks have received the error, at most until `telling`.
   void stop(net::Clock::time_point telling = {});
 
  private:
@@ -49,22 +49,22 @@ class RendezvousServer {
   void ring();
 
   const std::vector<net::SocketAddress> addresses_;
-  const bool temporary_;  // open_at's
+  const bool temporary_;  // made by open_at()
 
   std::mutex mutex_;
   std::vector<auth::Key> to_open_;
   std::vector<auth::Tag> to_close_;
   bool running_ = false;
-  bool closing_ = false;  // temporary: the address is being given up
+  bool closing_ = false;  // temporary_: the address is being closed
   bool stop_ = false;
-  net::Clock::time_point telling_until_{};  // once stop_
+  net::Clock::time_point telling_until_{};  // valid once stop_
   Thread thread_;
 
   net::Socket bell_;  // eventfd
-  // The thread's own.
+  // Used by the thread only.
   std::unique_ptr<auth::Acceptor> acceptor_;
   std::vector<std::unique_ptr<Rendezvous>> rendezvous_;
-  bool new_ones_ = false;  // visitors may have been waiting for them: look before polling
+  bool new_ones_ = false;  // visitors may be waiting for them: serve before polling
 };
 
 }  // namespace rondo::bootstrap

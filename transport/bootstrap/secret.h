@@ -1,9 +1,9 @@
-// Secret: 32 bytes that only the ranks of one id, or of one communicator, hold.
+// Secret: 32 bytes known only to the ranks of one id, or of one communicator.
 //
-// A secret never travels between ranks. Whatever needs one of its own (a child, links to other
-// hosts, meetings on a host) derives it, for a purpose and a context that all its ranks know: who
-// does not hold the first secret cannot compute the second, and the second tells nothing about the
-// first. Cost: an HMAC-SHA256.
+// A secret never travels between ranks. Anything that needs its own secret (a child communicator,
+// links to other hosts, meetings on a host) derives it, for a purpose and a context that all its
+// ranks know. Without the first secret the second cannot be computed; the second reveals nothing
+// about the first. Cost: one HMAC-SHA256.
 //
 //   const Secret links = communicator.derive("links");
 //   const Secret child = communicator.derive("split", number_and_color);
@@ -20,7 +20,7 @@ using auth::Digest;
 
 class Secret {
  public:
-  Secret() = default;  // zeros: no job's secret
+  Secret() = default;  // zeros: not secret
   explicit Secret(const Digest& bytes) : bytes_(bytes) {}
   static Secret random() { return Secret(auth::random_digest()); }
 

@@ -13,13 +13,13 @@
 namespace rondo::bootstrap {
 namespace {
 
-// Ranks that start together come within this time; a process that ends is not held up for longer.
+// Ranks that start together join within this time. Delays the exit of the process no longer.
 constexpr std::chrono::seconds kTelling{5};
 
 std::atomic<ServerRegistry*> current{nullptr};
 
 // Its destructor runs at exit and at dlclose. The registries themselves are never destroyed: other
-// threads may still be inside.
+// threads may still use them.
 struct StopAtExit {
   ~StopAtExit() { ServerRegistry::instance().stop_all(); }
 };
@@ -59,8 +59,8 @@ std::shared_ptr<RendezvousServer> ServerRegistry::at_port(std::uint16_t port) {
   return nullptr;
 }
 
-// The rendezvous before this one, at the same address and perhaps in another process, closes its
-// listener just after its last rank has left: a taken address is tried again for a while.
+// The previous rendezvous at this address, perhaps in another process, closes its listener shortly
+// after its last rank has left. So retry a taken address for a while.
 Result<std::shared_ptr<RendezvousServer>> ServerRegistry::open_when_free(
     const net::SocketAddress& address) {
   const std::string taken = std::strerror(EADDRINUSE);

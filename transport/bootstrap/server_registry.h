@@ -1,10 +1,10 @@
 // ServerRegistry: the rendezvous servers of this process.
 //
-// One server on a free port of the chosen interfaces serves all ids and children of the process;
-// one more per address of NCCL_COMM_ID exists while rank 0 serves there. Guarantees: at exit, and
-// when the library is unloaded, all threads are stopped and joined: at once, but where a rendezvous
-// has failed and ranks are still to come, after five seconds at most, in which they are told why. A
-// forked child starts with none of its own.
+// One server on a free port of the chosen interfaces serves all ids and children of the process.
+// One more server per address of NCCL_COMM_ID exists while rank 0 serves there. Guarantees: all
+// threads are stopped and joined at exit and when the library is unloaded. They stop at once,
+// unless a rendezvous has failed and ranks are still missing: then the server reports the error to
+// them for at most five seconds. A forked child starts without servers.
 #pragma once
 
 #include <chrono>
@@ -20,14 +20,14 @@ namespace rondo::bootstrap {
 
 class ServerRegistry {
  public:
-  // Of this process; a forked child gets a new one.
+  // One per process; a forked child gets a new one.
   static ServerRegistry& instance();
 
   // The server at the addresses of net::own_addresses(met_at), opened at first use.
   Result<std::shared_ptr<RendezvousServer>> common(std::span<const net::SocketAddress> met_at = {});
-  // Of those, the one with this port; null: none of this process's.
+  // The common server with this port; null: none in this process.
   std::shared_ptr<RendezvousServer> at_port(std::uint16_t port);
-  // Opens a rendezvous at the first of the addresses that is one of this host.
+  // Opens a rendezvous at the first of the addresses that belongs to this host.
   Status serve_at(const std::vector<net::SocketAddress>& addresses, const auth::Key& key);
   void close_rendezvous(const auth::Tag& tag);
   void stop_all();
@@ -41,14 +41,14 @@ class ServerRegistry {
       : generation_(generation), of_parent_(of_parent) {}
 
   const std::uint32_t generation_;
-  ServerRegistry* const of_parent_;  // never used, never freed: its threads are the parent's
+  ServerRegistry* const of_parent_;  // never used or freed: its threads run in the parent
 
   std::mutex mutex_;
   struct Common {
     std::vector<net::SocketAddress> chosen;
     std::shared_ptr<RendezvousServer> server;
   };
-  std::vector<Common> common_;  // one for each choice of addresses
+  std::vector<Common> common_;  // one per choice of addresses
   struct Fixed {
     net::SocketAddress address;
     std::shared_ptr<RendezvousServer> server;

@@ -17,7 +17,7 @@
 namespace rondo::bootstrap {
 namespace {
 
-// The rendezvous knows who is missing: its verdict may come a little after the deadline.
+// The rendezvous knows which ranks are missing. Its error may arrive shortly after the deadline.
 constexpr auto kVerdictTime = std::chrono::seconds(1);
 
 class Joining {
@@ -29,7 +29,7 @@ class Joining {
         key_(contents.secret, state.secret.bytes()),
         deadline_(net::Deadline::of(request.timeout, request.aborted)) {}
 
-  // On failure everybody who knows this rank is told.
+  // Reports a failure to all processes that know this rank.
   Status run() {
     auto joined = steps();
     if (joined.ok()) return joined;
@@ -180,7 +180,7 @@ class Joining {
   FramedLink server_;
   std::unique_ptr<auth::Acceptor> acceptor_;
   Endpoint place_;
-  bool verdict_ = false;  // the error came from the rendezvous: everybody knows it
+  bool verdict_ = false;  // the error came from the rendezvous: all ranks have it
 };
 
 Status check(const JoinRequest& request) {
@@ -228,7 +228,7 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
     RONDO_TRY(const IdContents contents, decode_id(request.id));
     if (contents.secret == Digest{})
       return fail(StatusCode::kInvalidArgument,
-                  "the unique id has lost its secret: nobody can join");
+                  "the unique id has lost its secret: no rank can join");
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
     const auth::Key key(contents.secret, state->secret.bytes());
     state->met_at = net::on_links_here(contents.addresses);

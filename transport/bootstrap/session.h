@@ -1,12 +1,13 @@
 // Session: all ranks of a new communicator, connected and able to exchange bytes.
 //
 // join() proves to the rendezvous that this rank holds the id (challenge and response; the secret
-// never travels), waits for all ranks and connects them to a tree; after that no server is needed.
+// never travels), waits for all ranks and connects them to a tree. After that no server is needed.
 // Guarantees: join() and all_gather() end by the deadline or within 50 ms of `aborted` becoming
-// true; errors name the rank at fault, and every rank gets the error. After an error the session
-// stays at it. Bytes travel as encrypted records (auth/records.h). One thread at a time uses it.
-// Cost: two handshakes a rank; all_gather takes 2 ceil(log8 n) hops, and no rank moves more than 9
-// times all bytes. No thread but the server's, which ends when all ranks are connected.
+// true. Errors name the rank at fault, and every rank gets the error. After an error all later
+// calls return it. Bytes travel as encrypted records (auth/records.h). One thread at a time uses
+// it.
+// Cost: two handshakes per rank. all_gather takes 2 ceil(log8 n) hops, and no rank moves more than
+// 9 times the total bytes. No thread except the server's, which ends when all ranks are connected.
 //
 //   RONDO_TRY(auto session, Session::join({.rank = 3, .size = 8, .id = id, .timeout = 60s}));
 //   RONDO_TRY(auto records, session->all_gather(my_record));
@@ -30,10 +31,10 @@ namespace rondo::bootstrap {
 struct JoinRequest {
   int rank = 0;
   int size = 1;
-  UniqueId id{};                                                // not read where size is 1
-  std::chrono::nanoseconds timeout = std::chrono::seconds(60);  // of join() and of each all_gather
+  UniqueId id{};                                                // size 1: only closed
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);  // for join() and each all_gather
   std::function<bool()> aborted{};                              // polled every 50 ms; may be empty
-  std::vector<UniqueId> more_ids{};  // further roots: accepted, not needed
+  std::vector<UniqueId> more_ids{};                             // more roots: accepted, unused
 };
 
 class SessionState;  // transport/bootstrap/session_state.h
@@ -41,7 +42,7 @@ class SessionState;  // transport/bootstrap/session_state.h
 class Session {
  public:
   static Result<std::unique_ptr<Session>> join(const JoinRequest& request);
-  // The leader of a child: serves request.id, which is one of the listener's, and joins it.
+  // For the leader of a child: serves request.id, made from the listener's address, and joins it.
   static Result<std::unique_ptr<Session>> serve_and_join(const Listener& listener,
                                                          const JoinRequest& request);
   ~Session();
@@ -50,23 +51,23 @@ class Session {
 
   int rank() const;
   int size() const;
-  const Secret& secret() const;  // that all its ranks have proved to hold
-  // Where they met: the addresses of the rendezvous. None where there is one rank.
+  const Secret& secret() const;  // proved by all its ranks
+  // The addresses of the rendezvous. Empty with one rank.
   const std::vector<net::SocketAddress>& met_at() const;
 
-  // Every rank gives bytes (sizes may differ; 64 MiB all together), every rank gets all of them,
-  // in rank order. The rounds match by order.
+  // Every rank contributes bytes (sizes may differ; at most 64 MiB in total) and receives all of
+  // them, in rank order. Ranks must call in the same order.
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
 
-  LinkTraffic traffic() const;  // of its links in the tree, since it joined
+  LinkTraffic traffic() const;  // on its links in the tree, since join()
 
-  void set_timeout(std::chrono::nanoseconds timeout);  // of the exchanges from now on
+  void set_timeout(std::chrono::nanoseconds timeout);  // for later exchanges
 
-  // Between two exchanges, which every rank takes part in: the error that the next one would bring,
-  // as far as a neighbour has already told it or has left. Never waits.
+  // Call between two exchanges that every rank takes part in. Returns the error of the next one if
+  // a neighbour has already sent an error or has left. Never waits.
   Status standing();
-  // Tells the other ranks that this one cannot go on and why. Returns what this rank's caller
-  // should learn: `mine`, or the error that came before it.
+  // Reports to the other ranks that this rank cannot continue, and why. Returns the error for this
+  // rank's caller: `mine`, or an earlier error.
   Error give_up(const Error& mine);
 
  private:

@@ -1,4 +1,4 @@
-// all_gather over the tree: everything goes up to rank 0, the whole comes down.
+// all_gather over the tree: gathers all bytes at rank 0, then broadcasts them down.
 #include <algorithm>
 
 #include "transport/bootstrap/rendezvous.h"
@@ -7,13 +7,12 @@
 namespace rondo::bootstrap {
 namespace {
 
-// Who is nearer to a missing rank gives up earlier, so that the text names that rank.
+// Ranks nearer to a missing rank time out earlier, so that the error names that rank.
 constexpr auto kSlackPerLevel = std::chrono::milliseconds(300);
 
 Error too_large(std::size_t bytes) {
   return fail(StatusCode::kInvalidArgument,
-              "the ranks gave {} bytes to one exchange; at most {} go together", bytes,
-              net::kMaxPayload);
+              "the ranks gave {} bytes to one exchange; at most {} fit", bytes, net::kMaxPayload);
 }
 
 }  // namespace
@@ -102,7 +101,7 @@ std::vector<int> SessionState::silent() const {
 
 Status SessionState::pump(const net::Deadline& deadline, bool needed) {
   std::vector<pollfd> entries;
-  bool news = false;  // what came together with the message before is no event any more
+  bool news = false;  // frames that arrived with an earlier one cause no event
   for (const auto& neighbour : neighbours) {
     RONDO_TRY(const bool arrived, drain(*neighbour, needed));
     news = news || arrived;
@@ -147,7 +146,7 @@ Result<Bytes> SessionState::take(Neighbour& from, Message type) {
   from.inbox.pop_front();
   if (frame.type != type || frame.round != round_)
     return fail(StatusCode::kRemoteError,
-                "rank {} broke the protocol: message {} of exchange {} where {} of {} was due",
+                "rank {} broke the protocol: message {} of exchange {} where {} of {} was expected",
                 from.rank, frame.type, frame.round, static_cast<int>(type), round_);
   return std::move(frame.payload);
 }

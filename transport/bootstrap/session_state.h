@@ -1,4 +1,4 @@
-// SessionState: one rank's connections in the tree of a session, and the rounds over them.
+// SessionState: the connections of one rank in the tree of a session, and the exchanges over them.
 #pragma once
 
 #include <deque>
@@ -30,9 +30,9 @@ class SessionState {
 
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
 
-  // Tells all neighbours, and remembers: every later call returns it.
+  // Sends the error to all neighbours. Every later call returns it.
   Error fail_session(const Error& error);
-  Error give_up(const Error& error);  // the same; the neighbours are told whose error it is
+  Error give_up(const Error& error);  // the same; the error sent to others names this rank
   Status standing();
 
   const Tree tree;
@@ -46,7 +46,7 @@ class SessionState {
   using Table = std::vector<std::vector<std::byte>>;
   Error fail_session(const Error& error, const Error& told);
   Result<Table> gather_round(std::span<const std::byte> mine);
-  // Waits for events or moves what has arrived to the inboxes. `needed`: nobody may leave now.
+  // Moves arrived frames to the inboxes, or waits. `needed`: a neighbour that leaves is an error.
   Status pump(const net::Deadline& deadline, bool needed);
   Result<bool> drain(Neighbour& from, bool needed);  // true: its inbox has grown
   Result<Bytes> take(Neighbour& from, Message type);
@@ -56,7 +56,7 @@ class SessionState {
   std::vector<int> silent() const;
 
   std::uint32_t round_ = 0;
-  std::pair<std::size_t, std::size_t> due_;  // the neighbours whose message is waited for
+  std::pair<std::size_t, std::size_t> due_;  // range of neighbours whose message is due
   const std::uint32_t generation_ = fork_generation();
   std::optional<Error> fault_;
 };

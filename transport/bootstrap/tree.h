@@ -17,7 +17,7 @@ struct Tree {
     const long left = size - first_child();
     return left < 0 ? 0 : left > kFanout ? kFanout : static_cast<int>(left);
   }
-  // Levels below this rank.
+  // Number of levels below this rank.
   int height() const {
     int levels = 0;
     for (long first = first_child(); first < size; first = first * kFanout + 1) ++levels;

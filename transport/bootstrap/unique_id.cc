@@ -49,7 +49,7 @@ Result<UniqueId> make_unique_id(const Secret& secret) {
   RONDO_TRY(const auto server, ServerRegistry::instance().common());
   RONDO_TRY(const Secret proven, session_secret(secret));
   const UniqueId id = encode_id(contents);
-  // Last: nobody would close it if the id got lost.
+  // Last: if a later step failed, no caller could close the rendezvous.
   RONDO_CHECK_OK(server->open_rendezvous(auth::Key(secret.bytes(), proven.bytes())));
   return id;
 }

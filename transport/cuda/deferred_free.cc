@@ -14,31 +14,31 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr double kFreeSeconds = 1;  // a free may wait for the program, and that for the call
+constexpr double kFreeSeconds = 1;  // a free can wait for the program, and that for this call
 
 struct Deferred {
   const std::uint32_t made_in = fork_generation();
   std::mutex mutex;
   std::map<const UnfinishedWork*, std::function<bool()>> watched;
-  std::vector<std::function<bool()>> left;   // by owners that are gone
-  std::vector<std::function<void()>> frees;  // in the order in which they came
-  std::atomic<std::size_t> waiting{0};       // of these
-  bool knows_all = true;                     // there was memory to note all that was left
+  std::vector<std::function<bool()>> left;   // work of owners that have ended
+  std::vector<std::function<void()>> frees;  // in the order of their registration
+  std::atomic<std::size_t> waiting{0};       // size of `frees`
+  bool knows_all = true;  // false: no memory was left to store an entry of `left`
   std::set<const EnqueueFlag*> flags;
-  std::atomic<int> freeing{0};  // threads that free, or look whether they may
+  std::atomic<int> freeing{0};  // number of threads that free or check if they can
 
-  // The parent's: its mutex may stay locked without limit, and its device is not usable here.
+  // True in a forked child: the mutex can stay locked without limit, and the device is unusable.
   bool is_forked() const { return made_in != fork_generation(); }
-  // With the mutex.
+  // Called with the mutex.
   bool is_idle() {
     std::erase_if(left, [](const auto& is_over) { return is_over(); });
     return knows_all && left.empty() &&
            std::all_of(watched.begin(), watched.end(),
                        [](const auto& work) { return work.second(); });
   }
-  // Called with the mutex. True if this thread frees now: then a Free follows. A thread that raises
-  // a flag looks at `freeing` next, so one of the two sees the other. Work that was enqueued before
-  // a flag was lowered already counts as unfinished at that time.
+  // Called with the mutex. True: this thread frees now and must make a Free. A thread that raises a
+  // flag checks `freeing` next, so one of the two sees the other. Work that was enqueued before a
+  // flag was lowered already counts as unfinished at that time.
   bool begin_free() {
     freeing.fetch_add(1);
     const bool may = std::none_of(flags.begin(), flags.end(),
@@ -111,7 +111,7 @@ void UnfinishedWork::leave(const std::function<std::function<bool()>()>& take) n
 void hand_over(std::function<void()> free) {
   Deferred& all = deferred();
   if (all.is_forked()) {
-    new std::function<void()>(std::move(free));  // it may own what must not go here
+    new std::function<void()>(std::move(free));  // leaked: it can own objects that must stay
     return;
   }
   const RelaxedCapture relaxed;

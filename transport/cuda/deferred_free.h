@@ -1,5 +1,5 @@
-// Deferred frees: memory of Rondo's own goes back to the driver only while no work of any
-// communicator of this process is unfinished.
+// Deferred frees: Rondo's own memory is returned to the driver only while no communicator of this
+// process has unfinished work.
 //
 // cudaFree, cudaFreeHost and cudaHostUnregister wait for all work of their device, of any library.
 // So a communicator that is destroyed while a kernel of another one spins would wait for that
@@ -8,10 +8,10 @@
 // runs at once if nothing is being enqueued and all work has finished. Otherwise the next
 // free_deferred() runs it: when the next communicator is destroyed (perhaps the one whose kernel
 // spins), before the next one is made, and in ncclMemAlloc and ncclMemFree. Guarantees: nothing is
-// freed while registered work uses it. Work that is enqueued meanwhile waits for the free, at most
-// a second. A free waits only for the program's own work, as any cudaFree does. A forked child
-// frees nothing. Any thread. Cost: for a free, one event query per device and communicator; for a
-// call, two atomic additions to a word of its own.
+// freed while registered work uses it. Work that is enqueued during a free waits for it, at most
+// one second. A free waits only for the program's own work, as any cudaFree does. A forked child
+// frees nothing. For any thread. Cost: a free is one event query per device and communicator; a
+// call is two atomic additions to a word of the calling rank.
 //
 //   work_.watch([this] { return newest_launch_.is_over(); });
 //   const EnqueueFlag::Scope enqueues(flag_);
@@ -28,7 +28,7 @@
 
 namespace rondo::gpu {
 
-// What one owner has enqueued. Unregistered by the destructor.
+// The enqueued work of one owner. The destructor unregisters it.
 class UnfinishedWork {
  public:
   UnfinishedWork() = default;
@@ -36,15 +36,15 @@ class UnfinishedWork {
   UnfinishedWork(const UnfinishedWork&) = delete;
   UnfinishedWork& operator=(const UnfinishedWork&) = delete;
 
-  // Asked from any thread until the end of this object.
+  // is_over is called from any thread, until this object is destroyed.
   void watch(std::function<bool()> is_over);
-  // The owner goes, its work does not yet: what `take` returns is asked until it is over, and this
-  // object is not asked any more. `take` is called while nobody asks.
+  // For an owner that ends before its work. The function that `take` returns replaces is_over and
+  // is called until it returns true. No thread calls is_over during `take`.
   void leave(const std::function<std::function<bool()>()>& take) noexcept;
 };
 
-// Says of one owner that work is being put on streams: what is on them already may not yet count as
-// unfinished.
+// Marks that one owner is enqueueing work on streams. While the flag is raised, enqueued work
+// possibly does not count as unfinished yet.
 class EnqueueFlag {
  public:
   EnqueueFlag();
@@ -69,9 +69,9 @@ class EnqueueFlag {
   alignas(64) std::atomic<int> raised_{0};
 };
 
-void hand_over(std::function<void()> free);  // what free_when_idle() guards
+void hand_over(std::function<void()> free);  // used by free_when_idle()
 
-// free: a copyable function object. Where there is no memory to note it, it never runs.
+// free: a copyable function object. If there is no memory to store it, it never runs.
 template <class Free>
 void free_when_idle(Free&& free) noexcept {
   (void)guarded("freeing memory of a GPU", [&] {
@@ -80,10 +80,10 @@ void free_when_idle(Free&& free) noexcept {
   }).ok();
 }
 
-// Frees what is deferred, if all work finishes within `patient_seconds`. To be called by threads
-// that may join those of other communicators.
+// Runs the deferred frees if all work finishes within `patient_seconds`. Only for threads that can
+// join threads of other communicators.
 void free_deferred(double patient_seconds = 0) noexcept;
-// What waits.
+// Number of deferred frees.
 std::size_t deferred_frees();
 
 }  // namespace rondo::gpu

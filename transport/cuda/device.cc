@@ -29,16 +29,16 @@ std::string device_name_of(int device) {
 
 namespace {
 
-// Of this thread, inside of a scope: which device is current, if the driver was asked; which one
-// was before the outermost scope; and whether nobody relies on it.
+// State of this thread's scopes. device: the current one, if known; outside: the one before the
+// outermost scope; any: the innermost scope has no device.
 constexpr int kUnknown = -1;
 struct Entered {
   bool inside = false, any = false;
   int device = kUnknown, outside = kUnknown;
 };
 thread_local Entered entered_here;
-// A new thread has device 0, but no context before its first call of the runtime: calls of the
-// driver would fail.
+// A new thread has device 0, but no context before its first runtime call, so driver calls would
+// fail.
 thread_local bool has_made_current = false;
 
 Status ask_what_is_current() {

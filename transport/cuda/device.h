@@ -1,5 +1,5 @@
-// Small helpers around the table of CUDA calls: errors as sentences, the current device and the
-// mode of captures restored.
+// Helpers for CUDA calls: errors as texts, and scopes that restore the current device and the
+// capture mode.
 #pragma once
 
 #include <string>
@@ -11,42 +11,42 @@
 
 namespace rondo::gpu {
 
-inline constexpr int kHostRank = -1;  // the "device" of a rank that lives on the host
+inline constexpr int kHostRank = -1;  // the "device" of a rank on the host
 
 // Status, or kUnhandledCudaError with CUDA's name and text of the error.
 Status check(GpuError error, const char* what);
 
-// Of a device, in small letters: "0000:01:00.0"; empty where CUDA does not say.
+// PCI bus id in lower case, "0000:01:00.0"; empty if CUDA does not report it.
 std::string bus_id_of(int device);
-// The vendor's name, "NVIDIA H100 80GB HBM3"; empty in the same case as above.
+// Product name, "NVIDIA H100 80GB HBM3"; empty if CUDA does not report it.
 std::string device_name_of(int device);
 
-// Makes a device and its context current for this thread, and what was current before at its end.
-// Inside of another one the driver is asked at most once which that is: so nobody else may make a
-// device current there.
+// Makes a device and its context current for this thread; the destructor restores the previous
+// device. Nested scopes query the driver for the current device at most once, so no other code must
+// change it inside a scope.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
-  // Of whatever device: code in it, outside of scopes in it, relies on none. So these need not
-  // restore anything, and it asks nothing by itself.
+  // A scope without a device: code directly in it does not rely on a current device. So the scopes
+  // in it do not have to restore one, and it makes no driver call itself.
   DeviceScope();
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
   const Status& entered() const { return entered_; }
 
-  // Whether this thread is in a scope that has made the device current; and whether it ever was in
-  // one of a device. Before, calls of the driver would fail: it has no context.
+  // is_in(): this thread is in a scope that has made the device current. has_context(): it has been
+  // in a scope of any device; before that it has no context, and driver calls fail.
   static bool is_in(int device);
   static bool has_context();
 
  private:
-  const bool outermost_, in_any_;  // in_any_: the scope around this one is of whatever device
+  const bool outermost_, in_any_;  // in_any_: the outer scope has no device
   const int before_;
   Status entered_;
 };
 
-// Lets this thread make calls that would otherwise end captures of other threads.
+// Allows this thread to make calls that would otherwise invalidate captures of other threads.
 class RelaxedCapture {
  public:
   RelaxedCapture() { gpu_api()->exchange_capture_mode(&mode_); }
@@ -58,11 +58,11 @@ class RelaxedCapture {
   GpuCaptureMode mode_ = GpuCaptureMode::kRelaxed;
 };
 
-// CUDA_LAUNCH_BLOCKING: a launch returns when its kernel is over, and with it all that it waits
-// for.
+// True with CUDA_LAUNCH_BLOCKING: a launch returns only when its kernel has finished, and so has
+// all that the kernel waits for.
 bool blocking_launches();
 
-// Then: launches that wait for each other, each by a thread of its own.
+// For blocking_launches(): kernels that wait for each other, each launched by its own thread.
 template <class Uses, class Launch>
 Status launch_at_once(const Uses& spots, const Launch& launch) {
   std::vector<Status> results(spots.size());
@@ -82,8 +82,8 @@ Status launch_at_once(const Uses& spots, const Launch& launch) {
   return ok_status();
 }
 
-// Where a rank that is made now by this thread lives: the current CUDA device, or kHostRank where
-// there is none or RONDO_DEVICE=host.
+// Device of a rank that this thread creates now: the current CUDA device, or kHostRank without a
+// device or with RONDO_DEVICE=host.
 Result<int> device_for_new_rank();
 
 }  // namespace rondo::gpu

@@ -18,8 +18,8 @@ Result<PathClass> parse_peer_level(const std::string& text, const char* variable
   if (text.empty()) return PathClass::kSys;
   const auto named = topology::parse_path_class(text);
   if (named && *named <= PathClass::kSys) return *named;
-  if (text == "PXN" || text == "pxn") return PathClass::kP2c;  // by another GPU: Rondo has no such
-  // The old numbers: 0 never, 1 one switch, ... 4 and up always.
+  if (text == "PXN" || text == "pxn") return PathClass::kP2c;  // through a GPU: not in Rondo
+  // Old numeric levels: 0 never, 1 one switch, ... 4 and above always.
   constexpr std::array kNumbers = {PathClass::kLoc, PathClass::kPix, PathClass::kPxb,
                                    PathClass::kPhb, PathClass::kSys};
   if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }))

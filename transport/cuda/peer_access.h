@@ -1,5 +1,6 @@
-// Whether a device may use another one's memory: what CUDA offers, and what NCCL_P2P_DISABLE and
-// NCCL_P2P_LEVEL leave of it. Costs a driver call, and a path where a level is asked for.
+// Peer access (P2P): whether a device can use another device's memory. CUDA must support it, and
+// NCCL_P2P_DISABLE and NCCL_P2P_LEVEL must allow it. Cost: a driver call, and a path search if
+// NCCL_P2P_LEVEL is set.
 #pragma once
 
 #include <string>
@@ -9,11 +10,11 @@
 
 namespace rondo::gpu {
 
-// Both are devices of this process. A device uses its own memory always. `graph`: of this host;
-// devices that it lacks, or null, are as far from each other as can be.
+// Both are devices of this process; true if they are the same. `graph`: this host's. Devices that
+// are not in it, or all if it is null, have the maximum distance.
 Result<bool> may_reach(int device, int peer, const topology::Graph* graph);
 
-// The farthest path that NCCL_P2P_LEVEL, or another such variable, allows; LOC: none, SYS: all.
+// The longest path that NCCL_P2P_LEVEL or a similar variable allows; LOC: none, SYS: all.
 Result<topology::PathClass> parse_peer_level(const std::string& text,
                                              const char* variable = "NCCL_P2P_LEVEL");
 

@@ -1,7 +1,7 @@
-// StreamEvent: a CUDA event of its own: a point of a stream, for which others wait.
+// StreamEvent: owns a CUDA event, a point of a stream that other streams wait for.
 //
-// Made by open() on the current device. Guarantees: destroyed with the object; CUDA keeps what
-// still waits for it. Cost: that of the CUDA call.
+// open() creates it on the current device. Guarantees: the destructor destroys it; streams that
+// wait for it are not affected. Cost: that of the CUDA call.
 #pragma once
 
 #include <utility>
@@ -12,7 +12,7 @@
 
 namespace rondo::gpu {
 
-// The stream waits for the point that was recorded last; for nothing where none was.
+// Makes the stream wait for the last recorded point; no wait if none was recorded.
 inline Status wait_for_event(GpuStream stream, GpuEvent event, GpuEventUse use) {
   return check(gpu_api()->stream_wait_event(stream, event, use), "cudaStreamWaitEvent");
 }
@@ -38,7 +38,7 @@ class StreamEvent {
   Status hold(GpuStream stream, GpuEventUse use = GpuEventUse::kPlain) const {
     return wait_for_event(stream, event_, use);
   }
-  // Whether the streams have come to it; true where it is not open.
+  // True if the streams have reached the recorded point, or if the event is not open.
   bool is_over() const {
     return event_ == nullptr || gpu_api()->query_event(event_) != kGpuNotReady;
   }

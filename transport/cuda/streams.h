@@ -1,20 +1,20 @@
-// What a team must know of the streams that it is given.
+// Properties of stream handles that a team needs.
 #pragma once
 
 #include "base/gpu.h"
 
 namespace rondo::gpu {
 
-// A handle that names a stream per thread.
+// This handle names another stream in each thread.
 inline const GpuStream kPerThreadStream = reinterpret_cast<GpuStream>(std::uintptr_t{2});
 
-// One whose handle names another stream on each device.
+// True if the handle names another stream on each device.
 inline bool is_default_stream(GpuStream stream) {
   return stream == kLegacyStream || reinterpret_cast<std::uintptr_t>(stream) == 1 ||
          stream == kPerThreadStream;
 }
 
-// Whether work on both is in order by itself.
+// True if work on both is ordered without events.
 inline bool same_stream(GpuStream a, GpuStream b) { return a == b && a != kPerThreadStream; }
 
 inline bool capturing(const GpuCaptureInfo& info) { return info.state != GpuCapture::kNone; }

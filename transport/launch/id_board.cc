@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr auto kPause = milliseconds(2);
 constexpr auto kLongestPause = milliseconds(50);
 constexpr auto kAnswerTime = milliseconds(1000);
-constexpr std::size_t kDigits = 32;  // of the name, and of the random end
+constexpr std::size_t kDigits = 32;  // for the name, and for the random end
 
 std::string hexadecimal(const Digest& digest) {
   std::string text;
@@ -36,7 +36,7 @@ std::string hexadecimal(const Digest& digest) {
   return text;
 }
 
-// Without the NUL that abstract names begin with.
+// Without the leading NUL of abstract names.
 std::string prefix_of(const Secret& name) {
   return "rondo-launch-" + hexadecimal(name.derive("name").bytes()) + "-";
 }
@@ -60,7 +60,7 @@ bool of_this_user(const Fd& socket) {
 }
 
 std::vector<std::string> names_with(const std::string& prefix) {
-  constexpr std::size_t kMaxBytes = 64 << 20;  // a hundred bytes a socket of this host
+  constexpr std::size_t kMaxBytes = 64 << 20;  // about 100 bytes per socket of this host
   std::vector<std::string> names;
   const auto sockets = topology::read_small_file("/proc/net/unix", kMaxBytes);
   topology::for_each_line(sockets.value_or(""), [&](std::string_view line) {
@@ -113,7 +113,7 @@ IdBoard::~IdBoard() {
   thread_.join();
 }
 
-// A visitor gets its message without being waited for: it fits into the socket.
+// Never blocks on a visitor: the message fits into the socket buffer.
 void IdBoard::serve() const {
   pthread_setname_np(pthread_self(), "rondo-launch");
   pollfd entries[] = {{bell_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
@@ -135,10 +135,9 @@ Result<UniqueId> read_board(const Secret& name, const net::Deadline& deadline) {
       if (read_from(shown, &id)) return id;
     const auto again = std::min(net::Clock::now() + pause, deadline.at);
     pause = std::min<net::Clock::duration>(pause * 3 / 2, kLongestPause);
-    const auto waited =
-        net::wait_until({}, again, deadline,
-                        "waiting for word from rank 0 on this host (which must have the same "
-                        "RONDO_SECRET and launcher)");
+    const auto waited = net::wait_until(
+        {}, again, deadline,
+        "waiting for rank 0 on this host (which must have the same RONDO_SECRET and launcher)");
     if (!waited.ok()) return waited.error();
   }
 }

@@ -1,9 +1,9 @@
-// IdBoard: shows an id to other processes of this user on this host, until it is destroyed.
+// IdBoard: publishes an id to other processes of this user on this host, until it is destroyed.
 //
-// Its abstract Unix socket is found by a name that both sides compute, followed by random bytes, so
-// that nobody can take the name before us; the kernel says whose process is at the other end, and
-// others than this user's are passed over on both sides. Leaves nothing behind.
-// Cost: a thread that sleeps between visitors; a reader looks through /proc/net/unix.
+// It is an abstract Unix socket whose name is a prefix that both sides compute, followed by random
+// bytes, so that no process can take the name first. The kernel reports the user of the process at
+// the other end; both sides skip processes of other users. Leaves no files behind.
+// Cost: one thread that sleeps between visitors. A reader scans /proc/net/unix.
 //
 //   RONDO_TRY(auto board, IdBoard::show(name, id));               // rank 0
 //   RONDO_TRY(UniqueId id, read_board(name, deadline));           // the others
@@ -37,7 +37,7 @@ class IdBoard {
   Thread thread_;
 };
 
-// Waits until somebody shows one.
+// Waits until rank 0 shows one.
 Result<bootstrap::UniqueId> read_board(const bootstrap::Secret& name,
                                        const net::Deadline& deadline);
 

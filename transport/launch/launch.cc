@@ -23,7 +23,7 @@ std::string_view variable(const char* name) {
   return text == nullptr ? std::string_view() : text;
 }
 
-// What names this job: equal on its ranks, different from that of other jobs. No secret.
+// The name of this job: equal on its ranks, different from other jobs. Not secret.
 Secret job_name(const Seat& seat) {
   ByteWriter name;
   bool found = false;
@@ -49,7 +49,7 @@ Result<UniqueId> id_at_master(const Secret& job) {
     return fail(StatusCode::kInvalidUsage,
                 "ranks on several hosts need MASTER_ADDR and MASTER_PORT (a free port of rank 0's "
                 "host) in their environment");
-  // There the launcher's own store has the port.
+  // The launcher's own store uses the port.
   if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
   bootstrap::IdContents contents;
   contents.served_by_rank_zero = true;
@@ -84,7 +84,7 @@ Result<std::unique_ptr<bootstrap::Session>> meet_launched(const Seat& seat,
     return bootstrap::Session::join(join);
   }
   RONDO_TRY(const Secret board, bootstrap::session_secret(job.derive("on one host")));
-  std::unique_ptr<IdBoard> shown;  // until all have joined
+  std::unique_ptr<IdBoard> shown;  // lives until all have joined
   if (seat.rank == 0) {
     RONDO_TRY(join.id, bootstrap::make_unique_id(Secret::random()));
     RONDO_TRY(shown, IdBoard::show(board, join.id));

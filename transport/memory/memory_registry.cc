@@ -43,8 +43,8 @@ Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
   Allocation made{.device = device, .asked = bytes};
   if (VirtualMemory::can_make(device)) {
     auto memory = VirtualMemory::make(bytes, device);
-    // Before cudaMalloc says the same it may wait for all work of the device, even for a kernel
-    // that waits for this very memory.
+    // cudaMalloc would fail too, but can first wait for all work of the device, even for a kernel
+    // that waits for this memory.
     if (!memory.ok() && !has_room(api, bytes)) return memory.error();
     if (memory.ok()) made.memory = std::move(*memory);
   }
@@ -112,7 +112,7 @@ std::optional<MemoryBlock> MemoryRegistry::find(const void* pointer, std::size_t
       if (holds(range.data(), range.size())) found.number = number;
   }
   if (found.number == 0) return std::nullopt;
-  // What is shared is a whole allocation, whatever part of it was registered.
+  // Only whole allocations are shared, even if a part was registered.
   void* base = nullptr;
   if (gpu_api()->address_range(&base, &found.bytes, pointer) != kGpuSuccess) return std::nullopt;
   found.base = static_cast<std::byte*>(base);

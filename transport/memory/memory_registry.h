@@ -1,12 +1,12 @@
-// MemoryRegistry: which device memory of this process others may use, by address range; how they
-// are given it, and how theirs comes here.
+// MemoryRegistry: the device memory of this process that other processes can use, by address range.
+// It exports that memory to them and imports theirs.
 //
-// Memory is allocated here (ncclMemAlloc) so that a file descriptor can be made of it where the
-// driver can, by cudaMalloc otherwise, and all devices that reach its own may access it; or the
-// program registers what it has. Guarantees: what is imported stays mapped as long as somebody
-// holds it; a block that comes again is mapped once, whichever communicator asked first. Nothing
-// is illegal while streams capture, if the calling thread is in relaxed capture mode
-// (RelaxedCapture). Cost: some system calls, once a block.
+// Memory is allocated here (ncclMemAlloc), or the program registers its own. If the driver supports
+// it, allocated memory can be exported as a file descriptor, and all devices that can reach its
+// device can access it; otherwise it is from cudaMalloc. Guarantees: imported memory stays mapped
+// as long as it has a holder; a block that is imported again is mapped once, for all communicators.
+// All calls are legal while streams capture, if the calling thread is in relaxed capture mode
+// (RelaxedCapture). Cost: some system calls, once per block.
 //
 //   RONDO_TRY(MemoryHandle handle, memory_registry().export_range(pointer, bytes));  // for a peer
 //   RONDO_TRY(ImportedMemory memory, memory_registry().import_memory(handle, devices));  // there
@@ -30,20 +30,19 @@
 
 namespace rondo::gpu {
 
-// Memory that other processes may map. The number is never used twice, addresses may be.
+// Memory that other processes can map. A number is never reused; an address can be.
 struct MemoryBlock {
   std::uint64_t number = 0;
   std::byte* base = nullptr;
   std::size_t bytes = 0;
 };
 
-// Where an allocation of another process begins here.
+// Address in this process of an allocation of another process.
 using ImportedMemory = std::shared_ptr<std::byte>;
 
 class MemoryRegistry {
  public:
-  // A listener is notified when a block that it has had mapped elsewhere ends, before its memory is
-  // freed.
+  // A listener is notified of each block that ends, before its memory is freed.
   class Listener {
    public:
     Listener();
@@ -54,33 +53,33 @@ class MemoryRegistry {
   };
 
   Result<void*> allocate(std::size_t bytes, int device);
-  // Whether the pointer came from allocate(); then it is freed after all work of its device, as
-  // cudaFree does, and `freed` says how.
+  // False: the pointer is not from allocate(). Otherwise it is freed after all work of its device,
+  // as by cudaFree, and `freed` is the result.
   bool free(void* pointer, Status* freed);
-  // The same for memory that Rondo makes for itself (own_memory.h).
+  // Allocates memory for Rondo itself (own_memory.h).
   Result<OwnMemory> allocate_own(std::size_t bytes, int device);
-  // Memory of the program's; its number.
+  // Registers memory of the program; returns its number.
   std::uint64_t add(void* pointer, std::size_t bytes);
   void remove(std::uint64_t number);
 
-  // What the driver would say of device memory, where that is known without asking: of what came
-  // from allocate() or was added, since its end is told.
+  // What the driver would report for device memory, without a driver call. Known only for memory
+  // from allocate() or add(), because the registry also learns when it ends.
   struct Known {
     int device = -1;
-    bool own_access = false;  // GpuPointer's
+    bool own_access = false;  // GpuPointer::own_access
   };
   std::optional<Known> known_at(const void* pointer);
 
-  // The block that holds [pointer, pointer + bytes).
+  // The block that contains [pointer, pointer + bytes).
   std::optional<MemoryBlock> find(const void* pointer, std::size_t bytes);
   Result<MemoryHandle> export_block(const MemoryBlock& block);
-  // The same of the block that holds a range, or of the allocation, if no block does.
+  // Exports the block that contains a range, or the allocation if no block does.
   Result<MemoryHandle> export_range(const void* pointer, std::size_t bytes);
-  // For devices of this process; what came as a CUDA IPC handle, for the current one.
+  // For `devices` of this process; a CUDA IPC handle: for the current device.
   Result<ImportedMemory> import_memory(const MemoryHandle& handle, std::span<const int> devices);
 
-  // What lies where allocate_own() or import_memory() said, so that it may be dropped for a while;
-  // null where it cannot: it came from cudaMalloc, or as a CUDA IPC handle.
+  // The memory at an address from allocate_own() or import_memory(), which can then be dropped for
+  // a while. Null: it is from cudaMalloc or a CUDA IPC handle, and cannot be dropped.
   std::shared_ptr<VirtualMemory> virtual_at(const std::byte* address);
 
  private:
@@ -91,7 +90,7 @@ class MemoryRegistry {
     std::uint64_t number = 0;
   };
 
-  // Of another process: which, its block's number and base; and the devices here.
+  // The other process, the number and base of its block; the devices here.
   using ImportKey = std::tuple<ProcessId, std::uint64_t, std::uint64_t, std::vector<int>>;
 
   void tell_end(std::uint64_t number);
@@ -102,21 +101,21 @@ class MemoryRegistry {
   std::mutex mutex_;
   std::map<std::byte*, Allocation> allocated_;
   std::map<std::uint64_t, std::span<std::byte>> registered_;
-  // Of these, by where they begin: one that is within one allocation of a device. Where several
-  // begin alike, the first.
+  // The registered ranges that are within one device allocation, by begin. If several have the same
+  // begin: the first.
   struct KnownRange {
     std::size_t bytes = 0;
     std::uint64_t number = 0;
     Known known;
   };
   std::map<std::byte*, KnownRange> known_;
-  std::uint64_t newest_ = 0;  // number
+  std::uint64_t newest_ = 0;  // newest number
   std::mutex listeners_mutex_;
   std::set<Listener*> listeners_;
   SharedByKey<ImportKey, std::byte> imported_;
   std::map<std::byte*, std::shared_ptr<VirtualMemory>> mapped_;  // imported, from files
 };
 
-MemoryRegistry& memory_registry();  // of this process
+MemoryRegistry& memory_registry();  // one per process
 
 }  // namespace rondo::gpu

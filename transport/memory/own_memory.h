@@ -1,9 +1,9 @@
-// Memory that Rondo makes for itself: on a device, or pinned on the host. It goes back when nobody
-// holds it any more and no communicator's work is unfinished (deferred_free.h), so that ending one
-// communicator never waits for another one's kernels.
+// Memory for Rondo itself: on a device, or pinned on the host. It is freed once it has no holder
+// and no communicator has unfinished work (deferred_free.h), so destroying one communicator never
+// waits for another one's kernels.
 //
-// What other processes are to map comes from MemoryRegistry::allocate_own(), memory files from
-// map_pinned(); both end in the same way. Cost: the CUDA call.
+// Memory for other processes to map is from MemoryRegistry::allocate_own(), memory files are from
+// map_pinned(); both are freed in the same way. Cost: the CUDA call.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace rondo::gpu {
 
 using OwnMemory = std::shared_ptr<std::byte>;
 
-// On the current device; of any content.
+// On the current device; uninitialized.
 Result<OwnMemory> allocate_on_device(std::size_t bytes, const char* what);
-// Kernels of all devices reach it; of any content.
+// Accessible to kernels of all devices; uninitialized.
 Result<OwnMemory> allocate_pinned(std::size_t bytes, const char* what);
 
 }  // namespace rondo::gpu

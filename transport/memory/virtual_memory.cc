@@ -8,8 +8,8 @@
 namespace rondo::gpu {
 namespace {
 
-// Mapped memory is its own device's alone, until each peer is allowed in: other than cudaMalloc's,
-// which cudaDeviceEnablePeerAccess opens.
+// Only its own device can access mapped memory, until each peer is given access to it.
+// cudaDeviceEnablePeerAccess gives access to cudaMalloc memory only.
 GpuError who_may_access(const GpuApi& api, int device, std::vector<int>* devices) {
   int count = 0;
   GpuError error = api.device_count(&count);
@@ -66,7 +66,7 @@ Status VirtualMemory::reserve() {
   return ok_status();
 }
 
-// The allocation is released: the mapping keeps it.
+// Releases the allocation, because the mapping keeps the memory.
 Status VirtualMemory::map(GpuAllocation allocation, const char* what) {
   GpuError error = api_.vmm_map(address_, bytes_, allocation);
   if (error == kGpuSuccess) {

@@ -1,12 +1,11 @@
-// VirtualMemory: device memory mapped by address: what lies there may go and come back, and its
-// addresses stay, so that captured graphs and other processes' tables of them remain right.
+// VirtualMemory: device memory at a reserved address range. The memory can be dropped and brought
+// back at the same addresses, so captured graphs and other processes' address tables stay valid.
 //
-// The memory is this process's own, or another one's, which gave it as a file descriptor.
-// Guarantees: when make() or import() returns, all named devices may read and write it; every step
-// that succeeded is undone where a later one fails. What is dropped is free for others once every
-// process that has it mapped has dropped it, too. One caller at a time; no kernel may touch the
-// range when its memory goes. Cost: some driver calls, at multiples of the driver's granularity
-// (2 MiB today).
+// The memory belongs to this process, or to another one, which exported it as a file descriptor.
+// Guarantees: when make() or import() returns, all named devices can read and write it; if a step
+// fails, all earlier ones are undone. Dropped memory is free for other uses once every process that
+// mapped it has dropped it. One caller at a time; no kernel must access the range while its memory
+// is dropped. Cost: some driver calls; sizes are multiples of its granularity (2 MiB today).
 #pragma once
 
 #include <cstddef>
@@ -21,9 +20,9 @@ namespace rondo::gpu {
 
 class VirtualMemory {
  public:
-  // Whether memory of the device can be mapped by address and shared as a file.
+  // True if memory of the device can be mapped by address and shared as a file.
   static bool can_make(int device);
-  // Memory of the device; at least `bytes` bytes. All devices that can reach it may access it.
+  // Allocates at least `bytes` bytes on the device. All devices that can reach it have access.
   static Result<std::unique_ptr<VirtualMemory>> make(std::size_t bytes, int device);
   // Imports `bytes` bytes that another process exported.
   static Result<std::unique_ptr<VirtualMemory>> import(int file, std::size_t bytes,
@@ -36,11 +35,11 @@ class VirtualMemory {
   std::size_t bytes() const { return bytes_; }
 
   Status drop();
-  // New memory, of any content, in place of what was dropped; the other process's. They do nothing
-  // where there is some.
+  // Maps new, uninitialized memory in place of the dropped memory; with `file`, the other process's
+  // memory. No effect if memory is mapped.
   Status bring_back();
   Status bring_back(int file);
-  // What the destructor does, for those who want to know.
+  // Like the destructor, but returns the result.
   Status end();
 
  private:
@@ -51,7 +50,7 @@ class VirtualMemory {
 
   const GpuApi& api_;
   const std::size_t bytes_;
-  const std::vector<int> devices_;  // the first one's memory it is, where it is this process's own
+  const std::vector<int> devices_;  // own memory is on the first one
   std::byte* address_ = nullptr;
   bool mapped_ = false;
 };

@@ -1,7 +1,7 @@
-// MemoryTable: the memory that a rank's messages lie in, by key, of networks that register it later
-// or by themselves.
+// MemoryTable: the memory of a rank's message bodies, by key. For networks that register memory
+// after register_memory(): at first use, or internally.
 //
-// Guarantees: keys begin at 1 and are never used again. One thread. Cost: a look-up in a map a
+// Guarantees: keys begin at 1 and are never reused. Single-threaded. Cost: one map look-up per
 // message.
 //
 //   const MemoryKey key = table.add({.bytes = ring});
@@ -21,9 +21,9 @@ class MemoryTable {
     return last_;
   }
   void remove(MemoryKey key) { memory_.erase(key); }
-  // Of a key that is there.
+  // The key must be present.
   const Memory& at(MemoryKey key) const { return memory_.at(key); }
-  // The memory of the key, if the bytes lie in it.
+  // The memory of the key if it contains all of `bytes`; else null.
   const Memory* find(MemoryKey key, std::span<const std::byte> bytes) const {
     const auto it = memory_.find(key);
     if (it == memory_.end()) return nullptr;

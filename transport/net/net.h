@@ -1,14 +1,15 @@
-// Network: what Rondo needs of a network, shaped like ncclNet (listen, connect, accept, register
-// memory, isend, irecv, test, close), so that verbs, UCX and external plugins fit behind it.
+// Network: the interface to a network between hosts, shaped like ncclNet (listen, connect, accept,
+// register memory, isend, irecv, test, close). Verbs, UCX and external plugins implement it.
 //
-// A Link joins two ranks and carries messages both ways; a message is a call record and a body.
-// Guarantees: messages of one direction arrive whole, in order, and only into buffers that irecv
-// posted: a receiver that posts nothing holds its sender back. Nothing here blocks, waits or locks;
-// everything moves in progress() and poll(), on the thread of the rank that owns the network. Links
-// exist only between holders of the same secret: sockets prove it, and what is no socket opens by a
-// SideChannel (transport/streams), whose end is the peer's. Errors are values: a link that failed
-// says so in error() and moves nothing more. Cost: progress() of a link that cannot move is a few
-// loads; poll() is one system call however many links there are; no allocation once a link is open.
+// A Link carries messages between two ranks, both ways. A message is a call record and a body.
+// Guarantees: messages of one direction arrive whole, in order, and only into buffers that the
+// receiver posted with irecv; a receiver that posts no buffer stops the sender. Nothing here
+// blocks, waits or locks; data moves only in progress() and poll(), on the thread of the rank that
+// owns the network. Only holders of the same secret get a link: sockets prove it, and networks
+// without sockets open each link with a SideChannel (transport/streams), which also reports the end
+// of the peer. Errors are values: a failed link returns its error() and moves nothing more.
+// Cost: progress() of a link that cannot move is a few loads. poll() is one system call for any
+// number of links. An open link allocates nothing.
 //
 //   RONDO_TRY(Bytes here, network->listen());                       // give these bytes to peers
 //   RONDO_TRY(auto link, network->connect({.from = 0, .to = 1, .lane = 0}, address_of_1));
@@ -35,16 +36,16 @@
 
 namespace rondo::net {
 
-// Lanes keep traffic apart: a full lane never holds up another.
-inline constexpr int kCollectiveLane = 0;  // and its second channel (trees), lane 1
+// Lanes separate traffic: a full lane never blocks another one.
+inline constexpr int kCollectiveLane = 0;  // lane 1: its second channel (trees)
 inline constexpr int kPointToPointLane = 2;
-inline constexpr int kControlLane = 3;  // small messages, read at once; a silent host is noticed
+inline constexpr int kControlLane = 3;  // small messages, read at once; detects a silent host
 inline constexpr int kPutLane = 4;
 inline constexpr int kLanes = 5;
-// Lanes from kLanes on are what a network's owner makes of them (transport/proxy/net_proxy.h).
+// The owner of a network defines the lanes from kLanes on (transport/proxy/net_proxy.h).
 inline constexpr int kMaxLanes = 256;
 
-// Which link of a communicator: made by rank `from`, accepted by rank `to`.
+// Identifies a link of a communicator: rank `from` connects, rank `to` accepts.
 struct LinkName {
   std::int32_t from = -1;
   std::int32_t to = -1;
@@ -53,15 +54,14 @@ struct LinkName {
 };
 
 enum class LinkState {
-  kOpening,  // messages may be posted; they wait
+  kOpening,  // messages can be posted already; they wait
   kOpen,
-  kClosed,  // the peer closed it after its last message, which was delivered: see error()
-  kEnded,   // it broke, or this side closed it: see error(). What had arrived was delivered.
+  kClosed,  // the peer closed it; all its messages were delivered: see error()
+  kEnded,   // it broke, or this side closed it: see error(). Arrived messages were delivered.
 };
 inline bool is_over(LinkState state) { return state >= LinkState::kClosed; }
 
-// One message or put on its way. Sends, receives and puts of a link are numbered separately, from
-// 0.
+// One message or put in flight. A link numbers its sends, receives and puts separately, from 0.
 struct Request {
   std::uint64_t number = 0;
   bool sending = false;
@@ -69,48 +69,48 @@ struct Request {
 };
 
 struct Completion {
-  // Sent: the body is the caller's again. Received: the owner of the memory sees all of it. Where
-  // that takes more than the network's word for it (a GPU's memory that an adapter has written),
-  // the link flushes before it says so.
+  // Sent: the caller may reuse the body. Received: the owner of the memory sees the whole body; the
+  // link has flushed if a completion alone does not guarantee that (GPU memory).
   bool done = false;
-  std::uint64_t bytes = 0;  // of the body, once done
-  std::uint32_t tag = 0;    // of a received one
+  std::uint64_t bytes = 0;  // size of the body, valid once done
+  std::uint32_t tag = 0;    // tag of a received message
 };
 
-// Names memory that a network may read and write; 0 for networks that need none. One key does for
-// all devices and links: an implementation registers the memory with each of them by itself, when
-// the link opens or when it first moves a message there.
+// Identifies memory that a network may read and write; 0 for networks that need no registration.
+// One key is valid for all devices and links: the implementation registers the memory with each of
+// them when the link opens or at the first message there.
 using MemoryKey = std::uint64_t;
 
-// Memory of messages' bodies: the host's; a GPU's by its device address; or a GPU's by a dmabuf
-// file, for networks whose adapter reads and writes it by itself (GPUDirect).
+// Memory of message bodies: on the host, on a GPU by device address, or on a GPU by dmabuf file.
+// The last two are for networks whose adapter accesses GPU memory itself (GPUDirect).
 struct Memory {
   enum class Kind { kHost, kDevice, kDmabuf };
-  std::span<std::byte> bytes;  // addresses as bodies name them
+  std::span<std::byte> bytes;  // addresses that bodies use
   Kind kind = Kind::kHost;
-  int dmabuf = -1;           // kDmabuf: the file, the caller's,
-  std::uint64_t offset = 0;  // and where in it `bytes` begin
-  // What came in is seen by the GPU only after this; empty: it needs nothing. By the link, on the
-  // thread that moves it. A network that flushes in a way of its own need not call it.
+  int dmabuf = -1;           // kDmabuf: the file, owned by the caller
+  std::uint64_t offset = 0;  // kDmabuf: position of `bytes` in the file
+  // The GPU sees received data only after this call; empty: no flush needed. The link calls it, on
+  // the thread that moves the link. A network with its own way to flush does not have to call it.
   std::function<Status()> flush = {};
-  // The same, but the network is to see to it, by reading what it wrote: where it reads_back().
+  // The network itself must flush, by reading what it wrote. Only where it reads_back().
   bool read_back = false;
-  // Holds words that somebody polls: what peers write into it becomes visible in the order in which
-  // they wrote it, and after what they wrote before to other memory of this rank.
+  // The memory holds words that a thread polls. Writes of a peer into it become visible in the
+  // order of writing, and after the peer's earlier writes to other memory of this rank.
   bool ordered = false;
 };
 
-// Memory of the peer, as a link that has unpacked its key names it.
+// Identifies memory of the peer on the link that unpacked the key.
 using RemoteKey = std::uint64_t;
 
-// A write into the peer's memory, of which the peer's program knows nothing.
+// A write into the peer's memory, without any action of the peer's program.
 struct Put {
   std::span<const std::byte> body{};  // may be empty
-  MemoryKey key = 0;                  // of the body
+  MemoryKey key = 0;                  // key of the body
   RemoteKey to = 0;
-  std::uint64_t offset = 0;  // where in that memory, which holds all of the body from there on
-  // The word of 64 bits at word_offset of that memory, which is `ordered`, gets this value once the
-  // body is there. A thread that loads it (acquire) sees this body and those of all earlier puts.
+  std::uint64_t offset = 0;  // in `to`; the whole body must fit behind it
+  // Optional: the 64-bit word at word_offset of this `ordered` memory gets the value `word` once
+  // the body has arrived. A thread that loads it (acquire) sees this body and those of all earlier
+  // puts.
   std::optional<RemoteKey> word_in{};
   std::uint64_t word_offset = 0;  // a multiple of 8
   std::uint64_t word = 0;
@@ -121,63 +121,64 @@ class Link {
   virtual ~Link() = default;  // closes
 
   virtual const LinkName& name() const = 0;
-  // Queues a message, with a word of the sender's choice; the body must stay as it is until test()
-  // says done. Nothing: the queue is full, try again after progress().
+  // Queues a message. The sender chooses `tag`. The body must not change until test() returns done.
+  // Nullopt: the queue is full, try again after progress().
   virtual std::optional<Request> isend(const CallRecord& record, std::span<const std::byte> body,
                                        MemoryKey key, std::uint32_t tag = 0) = 0;
-  // Offers room for the next message. A longer message ends the link with an error.
+  // Posts a buffer for the next message. A longer message ends the link with an error.
   virtual std::optional<Request> irecv(CallRecord& record, std::span<std::byte> room,
                                        MemoryKey key) = 0;
-  // Where the network puts(): a key that the peer's network has packed, until it is forgotten or
-  // the link ends. A key that cannot be read is an error.
+  // Only where the network puts(). Unpacks a key that the peer's network packed; valid until
+  // forget_key() or the end of the link. A malformed key is an error.
   virtual Result<RemoteKey> unpack_key(std::span<const std::byte> packed);
   virtual void forget_key(RemoteKey) {}
   // Queues a put. Puts of a link take effect in order, each at most once, whatever the peer does
-  // meanwhile; a word of 64 bits changes as one. They have no order with messages. Status by
-  // test(): the peer's memory has all of it, and the body is the caller's again. Nothing: the queue
-  // is full.
+  // meanwhile. The 64-bit word changes atomically. Puts are not ordered with messages. test()
+  // returns done when the peer's memory has the whole put; then the caller may reuse the body.
+  // Nullopt: the queue is full.
   virtual std::optional<Request> iput(const Put&) { return std::nullopt; }
-  // Only looks. Of the last kDepth requests of each kind.
+  // Moves nothing. Valid for the last kDepth requests of each kind.
   virtual Completion test(Request request) const = 0;
-  // Moves what can move now; true if something did.
+  // Moves what can move now; true if something moved.
   virtual bool progress() = 0;
   virtual LinkState state() const = 0;
-  // Once is_over(). kSystemError: the peer is there, but the network gives the two no way.
+  // Valid once is_over(). kSystemError: the peer is alive, but the network cannot connect the two.
   virtual const Error& error() const = 0;
-  virtual void close() = 0;  // what was sent still arrives; what was not is dropped
+  virtual void close() = 0;  // sent messages still arrive; unsent ones are dropped
 
-  static constexpr std::uint64_t kDepth = 64;  // messages queued in each direction at most
+  static constexpr std::uint64_t kDepth = 64;  // max queued messages per direction
 };
 
 class Network : public WakeSource {
  public:
-  ~Network() override = default;  // after its links
+  ~Network() override = default;  // its links must be destroyed first
 
-  virtual std::string_view name() const = 0;  // as NCCL_NET names it
-  // Starts to accept. The bytes say to peers where; they hold addresses, no secret. Again: the
-  // same.
+  virtual std::string_view name() const = 0;  // its name in NCCL_NET
+  // Starts to accept. Returns the addresses for peers, without any secret. A second call returns
+  // the same bytes.
   virtual Result<std::vector<std::byte>> listen() = 0;
-  // Returns at once; the link opens by progress(). An address that cannot be read is an error.
+  // Returns at once; progress() opens the link. A malformed address is an error.
   virtual Result<std::unique_ptr<Link>> connect(const LinkName& name,
                                                 std::span<const std::byte> address) = 0;
-  // The next link that a peer opened and proved its right to; null: none now.
+  // The next link whose peer has proved the secret; null: none now.
   virtual std::unique_ptr<Link> accept() = 0;
-  // Before anything else is registered: what kinds there is a use for.
+  // Whether the network can use this kind. Ask before registering memory of it.
   virtual bool takes(Memory::Kind kind) const = 0;
-  // Its adapters' ports; none: it has no adapter, or none that is known.
+  // Ports of its adapters; empty: no adapter, or unknown.
   virtual std::vector<topology::NicName> adapters() const { return {}; }
   virtual Result<MemoryKey> register_memory(const Memory& memory) = 0;
   virtual void deregister_memory(MemoryKey key) = 0;
   virtual bool reads_back() const { return false; }  // Memory::read_back
   // Whether peers can write into memory of this rank while it does nothing (Link::iput).
   virtual bool puts() const { return false; }
-  // What a peer needs for that: at most kMaxPackedKey bytes, as secret as what it names. Puts made
-  // after deregister_memory() fail. Who has seen a put's word calls Memory::flush by itself.
+  // The key that a peer needs for puts: at most kMaxPackedKey bytes, as secret as the memory
+  // itself. Puts after deregister_memory() fail. The thread that sees the word of a put must call
+  // Memory::flush itself.
   static constexpr std::size_t kMaxPackedKey = 256;
   virtual Result<std::vector<std::byte>> pack_key(MemoryKey) const {
     return fail(StatusCode::kInternalError, "network {} has no puts", name());
   }
-  // Looks once which links can move. True if one may.
+  // Checks once which links can move. True if one possibly can.
   virtual bool poll() = 0;
 };
 

@@ -21,9 +21,9 @@ constexpr net::SlotShape kControlSlots{RemoteLinks::kMaxControlBytes, 16};
 struct RemoteLinks::State {
   RemoteLinksOptions options;
   std::unique_ptr<net::Network> network, data;
-  net::WakeGroup wakes;  // of both
+  net::WakeGroup wakes;  // both networks
   std::vector<std::byte> blob, data_blob;
-  std::vector<std::unique_ptr<RemotePeer>> peers;  // by rank; null: never met
+  std::vector<std::unique_ptr<RemotePeer>> peers;  // by rank; null: never used
   std::vector<RemotePeer*> met;
   std::vector<std::vector<std::byte>> addresses, data_addresses;
   net::PollTurns turns;
@@ -127,7 +127,7 @@ void RemoteLinks::State::adopt(std::unique_ptr<net::Link> link, const net::Netwo
   }
   RemotePeer& peer = *known.value();
   Line* line = peer.data_line(name.lane);
-  if (line != nullptr && line->link) return;  // a second one
+  if (line != nullptr && line->link) return;  // a duplicate
   if (line == nullptr) {
     auto made = std::make_unique<Line>();
     made->lane = name.lane;

@@ -5,9 +5,9 @@
 namespace rondo::net {
 namespace {
 
-// Lanes are separate connections: one may end while another still carries the peer's last bytes. A
-// peer that leaves closes all, and on a network that loses packets a lane of data may bring its end
-// seconds after the others; where one broke, nothing more is to be expected.
+// Delay of error() while data lanes are live: one lane can end while another still carries the
+// peer's last bytes. A peer that leaves closes all lanes; on a lossy network a data lane can end
+// seconds after the others. After a broken lane, no more data is expected.
 constexpr auto kClosedGrace = std::chrono::seconds(15);
 constexpr auto kBrokenGrace = std::chrono::seconds(1);
 

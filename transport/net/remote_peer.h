@@ -1,4 +1,4 @@
-// RemotePeer: all links between this rank and one rank on another host; RemoteLinks' own.
+// RemotePeer: all links between this rank and one rank on another host. Internal to RemoteLinks.
 #pragma once
 
 #include <chrono>
@@ -12,40 +12,40 @@
 
 namespace rondo::net {
 
-// One link and the channels on it. A line without a link waits for the peer to connect.
+// One link and its slot channels. A line without a link waits for the peer to connect.
 struct Line {
   int lane = 0;
   std::optional<SlotSender> out;
   std::optional<SlotReceiver> in;
   MemoryKey out_key = 0;
   MemoryKey in_key = 0;
-  std::unique_ptr<Link> link;  // last: it ends before the slots that it reads and writes
+  std::unique_ptr<Link> link;  // last, so that it is destroyed before its slots
 
   bool live() const { return link && !is_over(link->state()); }
   bool ended() const { return link && is_over(link->state()); }
   bool flushed() const { return !out || out->flushed() || ended(); }
   bool progress();
 
-  // Slots, registered with the network until give_back().
+  // Make slots and register them with the network until give_back().
   Status give_sender(Network& network, int peer, const SlotShape& shape);
   Status give_receiver(Network& network, int peer, const SlotShape& shape);
-  void give_back(Network& network);  // once the link has gone
+  void give_back(Network& network);  // only after the link was destroyed
 };
 
 struct RemotePeer {
   int rank = -1;
   std::vector<std::byte> address;
   std::vector<std::unique_ptr<Line>> lines;
-  std::deque<std::vector<std::byte>> unsent_control;  // what found no free slot, or no link
+  std::deque<std::vector<std::byte>> unsent_control;  // messages without a free slot or a link
   std::optional<Error> failure;                       // the first one
   std::chrono::steady_clock::time_point failed_at{};
-  bool closed = false;  // that failure: the peer closed a link, as one that leaves closes all
+  bool closed = false;  // cause of `failure`: the peer closed a link
 
   Line* data_line(int lane) const;
-  Line* control_line() const;  // by which this rank speaks; null: none is live
+  Line* control_line() const;  // the one for sending; null: none is live
   bool has_control() const;    // live or not
   bool flushed() const;
-  bool data_flushed() const;  // but for control messages
+  bool data_flushed() const;  // ignores control messages
   Status error() const;
 };
 

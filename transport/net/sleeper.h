@@ -1,10 +1,9 @@
-// WakeSource, Sleeper: how a thread that has nothing to move sleeps until something may move.
+// WakeSource, Sleeper: let a thread that has nothing to move sleep until something may move.
 //
-// A network may have to be asked for a wake-up: a completion channel of InfiniBand and a worker of
-// UCX make their descriptors readable only by what comes after that, and what came just before is
-// to be looked at instead. So add() arms a source before its descriptor is used, and nobody else
-// sleeps on a WakeSource's descriptor (.ci/lint.py looks for it). Cost: sleep() is one system call;
-// nothing is allocated.
+// Some networks wake a thread only for events after they were armed (InfiniBand completion
+// channels, UCX workers); earlier events must be polled. So add() arms a source before its
+// descriptor is used. No other code sleeps on that descriptor (.ci/lint.py checks it). Cost:
+// sleep() is one system call; no allocation.
 //
 //   net::Sleeper sleeper;
 //   if (sleeper.add(*links) && sleeper.add(*proxy)) sleeper.sleep(std::chrono::milliseconds(1));
@@ -23,15 +22,15 @@ namespace rondo::net {
 class WakeSource {
  public:
   virtual ~WakeSource() = default;
-  // Before every sleep on poll_fd(), on the thread that owns the source, after a progress() that
-  // moved nothing: asks for a wake-up. False: something moves now, so do not sleep.
+  // Requests a wake-up. Call it before every sleep on poll_fd(), on the thread that owns the
+  // source, after a progress() that moved nothing. False: something moves now, so do not sleep.
   virtual bool arm() = 0;
-  // Readable for poll(2) and epoll(7) when something may move that could not at arm(). -1: no such
-  // descriptor.
+  // Becomes readable (poll(2), epoll(7)) when something may move that could not move at arm(). -1:
+  // no descriptor.
   virtual int poll_fd() const = 0;
 };
 
-// Several sources as one: the descriptor of the only one, or an epoll descriptor of all.
+// Several sources as one. With one source, uses its descriptor; else an epoll descriptor.
 class WakeGroup final : public WakeSource {
  public:
   static constexpr std::size_t kMax = 2;
@@ -42,7 +41,7 @@ class WakeGroup final : public WakeSource {
  private:
   std::array<WakeSource*, kMax> sources_{};
   std::size_t count_ = 0;
-  Fd events_;  // from the second one on
+  Fd events_;  // epoll; set from the second source on
 };
 
 class Sleeper {
@@ -53,11 +52,12 @@ class Sleeper {
     add_fd(source.poll_fd());
     return true;
   }
-  // What somebody else makes readable. Beyond kMax descriptors, the sleep's limit has to do.
+  // A descriptor that needs no arming. Descriptors beyond kMax are ignored: only the time limit of
+  // sleep() ends the wait for them.
   void add_fd(int fd) {
     if (fd >= 0 && count_ < kMax) entries_[count_++] = {fd, POLLIN, 0};
   }
-  // Until one of them is readable, no longer than that. True: the first one that was added is.
+  // Sleeps until a descriptor is readable, but not longer. True: the first added one is readable.
   bool sleep(std::chrono::nanoseconds at_most);
 
  private:

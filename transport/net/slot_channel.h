@@ -1,13 +1,13 @@
-// SlotSender, SlotReceiver: the two ends of a Connection whose ranks are on different hosts.
+// SlotSender, SlotReceiver: the two ends of a Connection between ranks on different hosts.
 //
-// Executors fill and empty the slots of a Connection as if the peer shared memory with them;
-// progress() carries them over a net::Link. The words lie in memory of this process. At the sender
-// `head` advances when a slot has left user space, at the receiver `tail` when one has arrived. No
-// credit travels: a receiver offers exactly its free slots to the link, so a full receiver stops
-// the sender by the network's own flow control [one message a slot less].
-// Guarantees: slots arrive in order, with their record and their bytes; never more than the
-// receiver's slots hold. One thread at a time. Cost: progress() without work is two loads; nothing
-// is allocated after make(), and slots cost memory when they are first touched.
+// Executors fill and empty the slots of a Connection as if the peer shared the memory; progress()
+// moves the slots over a net::Link. Both ends keep their words in the memory of their own process.
+// The sender advances `head` when a slot has left user space; the receiver advances `tail` when a
+// slot has arrived. No credit messages: a receiver posts exactly its free slots to the link, so
+// the network's own flow control stops the sender [saves one message per slot].
+// Guarantees: slots arrive in order, with their record and their bytes; never more slots than the
+// receiver has free. One thread at a time. Cost: progress() without work is two loads. Nothing is
+// allocated after make(); slot memory is committed at first touch.
 //
 //   RONDO_TRY(SlotSender sender, SlotSender::make(peer, {128 << 10, 8}));
 //   SendEnd<> end(sender.connection());  ...fill, push...
@@ -28,12 +28,12 @@ struct SlotShape {
   std::uint64_t count = 8;
 };
 
-// A Connection and the memory that it points to, its own or somebody else's.
+// A Connection and the memory that it points to: owned, or the caller's.
 class SlotMemory {
  public:
   static Result<std::unique_ptr<SlotMemory>> make(int peer, const SlotShape& shape);
-  // Slots and words of `given` stay where they are and must outlive this; records, and `used` where
-  // it is null, are made here.
+  // Uses the slots and words of `given`, which must outlive this. Allocates the records, and `used`
+  // if it is null.
   static std::unique_ptr<SlotMemory> over(const Connection& given);
   ~SlotMemory();
   SlotMemory(const SlotMemory&) = delete;
@@ -70,11 +70,11 @@ class SlotSender {
 
   Connection& connection() { return memory_->connection(); }
   std::span<std::byte> memory() const { return memory_->buffer(); }
-  // Hands filled slots to the link and takes sent ones back. True if any did move.
+  // Posts filled slots to the link and frees sent ones. True if any moved.
   bool progress(Link& link, MemoryKey key = 0);
   // No filled slot is left in user space.
   bool flushed() const;
-  std::uint64_t bytes() const { return bytes_; }  // that ever went to the link
+  std::uint64_t bytes() const { return bytes_; }  // total posted to the link
 
  private:
   explicit SlotSender(std::unique_ptr<SlotMemory> memory) : memory_(std::move(memory)) {
@@ -94,7 +94,7 @@ class SlotReceiver {
 
   Connection& connection() { return memory_->connection(); }
   std::span<std::byte> memory() const { return memory_->buffer(); }
-  // Offers free slots to the link and shows arrived ones. True if any did arrive.
+  // Posts free slots to the link and publishes arrived ones. True if any arrived.
   bool progress(Link& link, MemoryKey key = 0);
 
  private:

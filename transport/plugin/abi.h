@@ -1,10 +1,10 @@
-// The interface of NCCL's network plugins, versions 8 to 12, as far as Rondo calls it.
+// The interface of NCCL's network plugins, versions 8 to 12: the part that Rondo calls.
 //
 // Source: NVIDIA's published headers for plugins, plugin/net/net_v8.h to net_v12.h of NCCL 2.19 to
 // 2.32, and the page "NCCL Net Plugin Documentation". A plugin exports a struct of pointers named
-// ncclNetPlugin_v<version>. Its entries have the same places in all versions, and later ones
-// append; so one struct serves, and where a function takes other arguments in another version, it
-// has a type of its own here. Results are NCCL's ncclResult_t, as int.
+// ncclNetPlugin_v<version>. Its entries have the same positions in all versions, and later versions
+// append entries; so one struct serves for all. A function with different arguments in another
+// version has a separate type here. Results are NCCL's ncclResult_t, as int.
 //
 //   auto* table = static_cast<const NetTable*>(dlsym(library, "ncclNetPlugin_v12"));
 #pragma once
@@ -17,11 +17,11 @@
 namespace rondo::plugin::abi {
 
 inline constexpr int kOldest = 8, kNewest = 12;
-inline constexpr std::size_t kHandleBytes = 128;  // what listen() fills in, for the peer
-// Requests of one connection that a plugin must be able to have on their way.
+inline constexpr std::size_t kHandleBytes = 128;  // listen() fills it in for the peer
+// Requests of one connection that a plugin must support in flight.
 inline constexpr int kMaxRequests = 32;
 
-// What memory is, and which kinds a device takes.
+// Kinds of memory; also the bit mask of kinds that a device supports.
 enum MemoryKind : int { kHost = 1, kCuda = 2, kDmabuf = 4 };
 
 using Profiler = int (*)(void** event, int type, void* parent, std::int64_t plugin, void* extra);
@@ -30,7 +30,7 @@ struct Config {
   int traffic_class;  // -1: the plugin's own choice
 };
 
-// A device's properties begin alike in all versions.
+// Device properties begin the same way in all versions.
 struct PropertiesHead {
   char* name;
   char* pci_path;
@@ -38,14 +38,14 @@ struct PropertiesHead {
   int memory_kinds;
   int registration_is_global;
 };
-// What follows the flag force_flush (from version 9 on) or the head (version 8).
+// Follows the flag force_flush (from version 9 on) or the head (version 8).
 struct PropertiesPort {
   int speed;  // Mb/s
   int port;
   float latency;
   int max_connections;
-  int max_receives;  // of one irecv()
-  int offload_type;  // 0: none, the host moves everything
+  int max_receives;  // buffers per irecv()
+  int offload_type;  // 0: none, the host moves all data
   int offload_version;
 };
 struct Properties8 {
@@ -58,7 +58,7 @@ struct PropertiesSince9 {
   int force_flush;
   PropertiesPort port;
   int device_count;
-  int devices[kDevices];  // that a virtual one is made of
+  int devices[kDevices];  // members of a virtual device
   std::size_t max_bytes;
   std::size_t max_collective_bytes;
   int max_multi_requests;    // from version 11 on
@@ -97,7 +97,7 @@ using Receive10 = int (*)(void* connection, int count, void** data, std::size_t*
 using RegisterDmabuf = int (*)(void* connection, void* data, std::size_t bytes, int kind,
                                std::uint64_t offset, int file, void** memory);
 
-using Any = void (*)();  // to be called as one of the types above
+using Any = void (*)();  // cast to one of the types above before the call
 
 struct NetTable {
   const char* name;
@@ -105,19 +105,19 @@ struct NetTable {
   int (*devices)(int* count);
   Properties get_properties;
   Any listen;
-  Any connect;  // null connection: call again; so does accept()
+  Any connect;  // null connection: call again; accept() too
   int (*accept)(void* listener, void** connection, void** offload);
   int (*register_memory)(void* connection, void* data, std::size_t bytes, int kind, void** memory);
   RegisterDmabuf register_dmabuf;  // may be null
   int (*deregister_memory)(void* connection, void* memory);
-  Any send;  // null request: call again; so does receive
+  Any send;  // null request: call again; receive too
   Any receive;
   int (*flush)(void* connection, int count, void** data, int* bytes, void** memory, void** request);
   int (*test)(void* request, int* done, int* bytes);
   int (*close_send)(void* connection);
   int (*close_receive)(void* connection);
   int (*close_listen)(void* listener);
-  Any get_device_memory;  // for offload, as the next one
+  Any get_device_memory;  // for offload, like the next one
   Any receive_consumed;
   // From version 9 on.
   Any make_virtual_device;

@@ -1,8 +1,8 @@
-// Context, Connection, Listener, Registration: objects that a plugin's functions make, closed by
-// their destructors.
+// Context, Connection, Listener, Registration: owners of objects that a plugin's functions make.
+// Their destructors close the objects.
 //
-// Guarantees: memory is deregistered before its connection closes. An error that a plugin returns
-// from a close is only logged, because nothing can be done about it. One thread.
+// Guarantees: memory is deregistered before its connection closes. An error from a close is only
+// logged, because no action is possible. Single-threaded.
 //
 //   RONDO_TRY(auto memory, Registration::make(connection, {.bytes = ring}));
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace rondo::plugin {
 
-// A communicator's use of the plugin.
+// The plugin's context of one communicator.
 class Context {
  public:
   static Result<std::unique_ptr<Context>> open(const Plugin& plugin, std::uint64_t communicator);
@@ -62,7 +62,7 @@ class Listener {
   void* const listener_;
 };
 
-// Memory that a connection may use; it keeps the connection open.
+// Memory registered with a connection. It keeps the connection open.
 class Registration {
  public:
   static Result<std::unique_ptr<Registration>> make(std::shared_ptr<Connection> connection,

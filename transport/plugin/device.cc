@@ -8,7 +8,7 @@
 namespace rondo::plugin {
 namespace {
 
-// Results of test() count bytes in an int.
+// test() returns the size in an int.
 constexpr std::uint64_t kMax = std::numeric_limits<int>::max();
 
 std::string text_of(const char* from_plugin) {

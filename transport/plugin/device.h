@@ -1,4 +1,4 @@
-// What a plugin says of a device, and which device a rank takes.
+// The properties of a plugin's device, and the choice of the device for a rank.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@ namespace rondo::plugin {
 struct Device {
   int number = 0;
   std::string name;
-  std::string pci_path;  // in /sys; "": of no PCI device
+  std::string pci_path;  // in /sys; "": not a PCI device
   int memory_kinds = 0;  // abi::MemoryKind
   bool registration_is_global = false;
-  bool offloads = false;        // wants kernels of its own on the GPU
-  std::uint64_t max_bytes = 0;  // of a message
+  bool offloads = false;        // requires its own kernels on the GPU
+  std::uint64_t max_bytes = 0;  // max size of a message
 
   bool takes(net::Memory::Kind kind) const;
 };
 
-// As the host's graph names its ports.
+// The name of the device as a port in the host's graph.
 topology::NicName nic_of(const Device& device);
 
-// Of properties as that version has them.
+// `properties`: in the layout of `version`.
 Device read_device(int number, int version, const void* properties);
-// The nearest one, by its PCI address or else by its name; of equally near ones the rank's turn's.
-// Null: all offload, or take no memory of the host.
+// The nearest device, by its PCI address or else by its name; equally near ones are distributed
+// over the ranks. Null: all devices offload, or none supports host memory.
 const Device* choose_device(std::span<const Device> devices, const topology::NearNics& near);
 
 }  // namespace rondo::plugin

@@ -22,7 +22,7 @@ Result<Greeting> parse_greeting(ByteSpan blob) {
   greeting.token = in.get<std::uint64_t>();
   in.fill(greeting.handle);
   if (!in.finished() || magic != kGreetingMagic)
-    return fail(StatusCode::kRemoteError, "what it said of itself is nothing of this network");
+    return fail(StatusCode::kRemoteError, "its greeting does not belong to this network");
   return greeting;
 }
 

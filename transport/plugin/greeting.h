@@ -1,4 +1,4 @@
-// What the two ends of a plugin's link say of themselves on the side channel.
+// The blob that each end of a plugin's link sends on the side channel.
 //
 //   channels->connect(name, address, serialize({token, handle}));
 //   RONDO_TRY(const Greeting theirs, parse_greeting(channel->blob()));
@@ -14,14 +14,14 @@
 namespace rondo::plugin {
 
 struct Greeting {
-  std::uint64_t token = 0;  // that messages to this end carry: strangers do not know it
-  // Where this end listens; what the plugin's connect() may keep its own state in.
+  std::uint64_t token = 0;  // carried by messages to this end; unknown to strangers
+  // The address of this end's listener. The plugin's connect() may keep state in it.
   alignas(16) std::array<std::byte, abi::kHandleBytes> handle{};
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };
 
 Bytes serialize(const Greeting& greeting);
-// Nothing else than serialize() writes is read. kRemoteError.
+// kRemoteError for bytes that serialize() would not write.
 Result<Greeting> parse_greeting(ByteSpan blob);
 
 }  // namespace rondo::plugin

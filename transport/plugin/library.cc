@@ -18,7 +18,7 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0;
 }
 
-// NCCL's bits (ncclDebugLogSubSys) as Rondo's; bits that Rondo has no part for count as all.
+// Maps NCCL's bits (ncclDebugLogSubSys) to Rondo's; only unknown bits: all subsystems.
 unsigned subsystems_of(unsigned long foreign) {
   struct Row {
     unsigned long bit;
@@ -54,7 +54,7 @@ const char* name_of_result(int result) {
   static constexpr const char* kNames[] = {
       "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
       "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
-  return result >= 0 && result < 8 ? kNames[result] : "no result of NCCL's";
+  return result >= 0 && result < 8 ? kNames[result] : "not a result code of NCCL";
 }
 
 std::string file_of(const Kind& kind, const std::string& value) {
@@ -68,8 +68,9 @@ Result<void*> open_library(const Kind& kind, const std::string& file) {
   auto library = load_library(file);
   if (library.ok()) return library;
   if (file.find('/') != std::string::npos && !is_file(file))
-    return fail(StatusCode::kInvalidUsage, "the {} {} is not there: correct {}, or set it to none",
-                kind.what, printable(file), kind.variable);
+    return fail(StatusCode::kInvalidUsage,
+                "the {} {} does not exist: correct {}, or set it to none", kind.what,
+                printable(file), kind.variable);
   return fail(StatusCode::kInvalidUsage,
               "the {} {} cannot be loaded: {}; correct {} or LD_LIBRARY_PATH, or set {} to none",
               kind.what, printable(file), printable(library.error().text), kind.variable,

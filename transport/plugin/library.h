@@ -1,7 +1,6 @@
-// Libraries with one of NCCL's plugin interfaces: what a variable's value stands for, loading, and
-// what plugins log.
+// Finds, loads and logs for libraries with one of NCCL's plugin interfaces.
 //
-// Guarantees: errors name the value, the variable and the remedy. Cost: a dlopen().
+// Guarantees: errors name the value, the variable and the remedy. Cost: one dlopen().
 //
 //   RONDO_TRY(void* const library, plugin::open_library(plugin::kTuner, "libnccl-tuner-x.so"));
 #pragma once
@@ -14,14 +13,14 @@ namespace rondo::plugin {
 
 struct Kind {
   const char* what;      // "network plugin"
-  const char* prefix;    // of libraries' names: "libnccl-net"
+  const char* prefix;    // of library names: "libnccl-net"
   const char* variable;  // "NCCL_NET_PLUGIN"
 };
 inline constexpr Kind kNetwork{"network plugin", "libnccl-net", "NCCL_NET_PLUGIN"};
 inline constexpr Kind kTuner{"tuner plugin", "libnccl-tuner", "NCCL_TUNER_PLUGIN"};
 
-// What a value of the variable stands for: a path where it has a '/', a library's name where it has
-// ".so", else what comes after the prefix; without a value the prefix's own library; "": "none".
+// The file for a value of the variable. With '/': a path; with ".so": a library name; else a suffix
+// of the prefix. Empty: the library of the prefix itself. "none": returns "".
 std::string file_of(const Kind& kind, const std::string& value);
 
 Result<void*> open_library(const Kind& kind, const std::string& file);
@@ -29,7 +28,7 @@ Result<void*> open_library(const Kind& kind, const std::string& file);
 // "ncclSystemError"
 const char* name_of_result(int result);
 
-// What plugins log, under NCCL's levels: 2 warns, 3 tells, if one of the subsystems is wanted.
+// The log function for plugins. NCCL's level 2 is WARN, 1 and 3 are INFO; filtered by subsystem.
 using Logger = void (*)(int level, unsigned long subsystems, const char* file, int line,
                         const char* format, ...);
 extern const Logger kLogger;

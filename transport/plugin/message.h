@@ -1,5 +1,6 @@
-// What travels on a plugin's connection: for each message of a link a header, then its body, each
-// a message of the plugin's own; a body without bytes, too. So both ends post them in one order.
+// The messages on a plugin's connection. Each message of a link is a header, then its body, each
+// sent as one message of the plugin, also for an empty body. So both ends post them in the same
+// order.
 #pragma once
 
 #include <array>
@@ -11,25 +12,24 @@
 namespace rondo::plugin {
 
 struct Header {
-  std::uint64_t token;  // Greeting::token of whom it is for
+  std::uint64_t token;  // Greeting::token of the receiver
   std::uint64_t number;
-  std::uint64_t bytes;  // of the body
+  std::uint64_t bytes;  // size of the body
   std::uint32_t tag;
   std::uint32_t unused;
   CallRecord record;
 };
 static_assert(sizeof(Header) == 48);
 
-// Messages that are with the plugin at once in one direction; each takes two requests, and one more
-// flushes.
+// Max messages in flight per direction. Each takes two requests; one more is for the flush.
 inline constexpr std::uint64_t kWindow = (abi::kMaxRequests - 1) / 2;
 using Headers = std::array<Header, kWindow>;
 
-// One of the plugin's requests.
+// One request of the plugin.
 struct Part {
   void* request = nullptr;
   bool is_done = false;
-  int bytes = -1;  // once done, as the plugin says; -1: it does not
+  int bytes = -1;  // once done: size reported by the plugin; -1: not reported
 
   bool is_posted() const { return is_done || request != nullptr; }
 };

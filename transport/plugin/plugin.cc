@@ -14,7 +14,7 @@
 namespace rondo::plugin {
 namespace {
 
-// Plugins may call it without asking whether anybody profiles.
+// Not null: plugins may call it without a check.
 int no_profiler(void** event, int, void*, std::int64_t, void*) {
   if (event != nullptr) *event = nullptr;
   return 0;
@@ -30,7 +30,7 @@ Function as(abi::Any any) {
   return reinterpret_cast<Function>(any);
 }
 
-// The functions that Rondo calls are there.
+// The first missing function that Rondo needs; null: none.
 const char* missing_of(const abi::NetTable& table) {
   if (table.name == nullptr || *table.name == '\0') return "name";
   if (table.init == nullptr) return "init";
@@ -62,7 +62,7 @@ Result<std::unique_ptr<const Plugin>> read_library(void* library, const std::str
   }
   return fail(
       StatusCode::kInvalidUsage,
-      "the library {} is no network plugin: it has none of the symbols ncclNetPlugin_v{} to "
+      "the library {} is not a network plugin: it has none of the symbols ncclNetPlugin_v{} to "
       "ncclNetPlugin_v{}; set NCCL_NET_PLUGIN to another one, or to none",
       printable(file), abi::kOldest, abi::kNewest);
 }
@@ -134,7 +134,7 @@ Result<std::vector<Device>> Plugin::devices() const {
                 text_, count);
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) {
-    // More than any version fills in.
+    // Larger than the properties of any version.
     alignas(std::max_align_t) std::array<std::byte, 512> properties{};
     if (const int result = table_.get_properties(i, properties.data()); result != 0)
       return failure("getProperties", result);

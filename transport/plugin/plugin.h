@@ -1,10 +1,10 @@
-// Plugin: a library with NCCL's plugin interface, called the same whatever its version is.
+// Plugin: a library with NCCL's plugin interface; the calls are the same for all versions.
 //
-// Guarantees: the newest version that the library exports is used, from 12 down to 8. A library is
-// loaded once a process and stays; what happens once (init() of versions before 11) happens once.
-// Errors name the plugin, its file, the function and the result. Functions of connections are as
-// thread-safe as the plugin makes them: each connection is used by one thread; those of the whole
-// plugin are called by one thread at a time. Cost: an indirect call.
+// Guarantees: uses the newest version that the library exports, from 12 down to 8. A library is
+// loaded once per process and stays loaded; init() of versions before 11 runs once. Errors name the
+// plugin, its file, the function and the result. Thread safety of connection functions is the
+// plugin's: each connection is used by one thread; functions of the whole plugin are called by one
+// thread at a time. Cost: one indirect call.
 //
 //   if (const auto found = plugin::find(env::get_string("NCCL_NET_PLUGIN"))) {
 //     RONDO_TRY(const Plugin* const plugin, found->plugin);
@@ -27,7 +27,7 @@ namespace rondo::plugin {
 
 class Plugin {
  public:
-  // The file: a path, or a name for the loader's search.
+  // file: a path, or a name for the search of the dynamic loader.
   static Result<const Plugin*> load(const std::string& file);
 
   const std::string& name() const { return name_; }
@@ -39,10 +39,10 @@ class Plugin {
   // The context of a communicator; before version 11, of the process.
   Result<void*> init(std::uint64_t communicator) const;
   void finalize(void* context) const;
-  // Those that can be used, by number. An error: there is none, or one says what cannot be.
+  // All devices, by number. Error: none, or the plugin returned an error.
   Result<std::vector<Device>> devices() const;
 
-  // The rest as in the interface: 0, or a result for failure().
+  // The other functions as in the interface. They return 0, or a result for failure().
   int listen(void* context, int device, void* handle, void** listener) const;
   int connect(void* context, int device, void* handle, void** connection, void** offload) const;
   int isend(void* connection, std::span<const std::byte> body, void* memory, void** request) const;
@@ -61,11 +61,11 @@ class Plugin {
 };
 
 struct Found {
-  bool asked = false;  // by a value; else it was just there
+  bool asked = false;  // by a value; false: libnccl-net.so was found
   Result<const Plugin*> plugin;
 };
-// By a value of NCCL_NET_PLUGIN (library.h). Nothing: none is asked for, and no libnccl-net.so is
-// there.
+// Finds the plugin for a value of NCCL_NET_PLUGIN (library.h). Nullopt: "none", or no value and no
+// usable libnccl-net.so.
 std::optional<Found> find(const std::string& value);
 
 }  // namespace rondo::plugin

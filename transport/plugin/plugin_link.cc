@@ -57,7 +57,7 @@ Status PluginLink::listen() {
   return ok_status();
 }
 
-// Null: not yet.
+// Null: try again later.
 Result<std::shared_ptr<Connection>> PluginLink::opened(Connection::Kind kind) {
   const Plugin& plugin = endpoint_.plugin;
   const bool sends = kind == Connection::Kind::kSend;
@@ -77,7 +77,7 @@ Result<std::shared_ptr<Connection>> PluginLink::opened(Connection::Kind kind) {
   return made;
 }
 
-// True once both directions are there.
+// True once both directions are connected.
 Result<bool> PluginLink::open() {
   if (!out_) {
     RONDO_TRY(out_, opened(Connection::Kind::kSend));
@@ -99,7 +99,8 @@ std::optional<net::Request> PluginLink::isend(const CallRecord& record,
                                               std::span<const std::byte> body, net::MemoryKey key,
                                               std::uint32_t tag) {
   if (!body.empty() && endpoint_.memory.find(key, body) == nullptr)
-    fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
+    fail_with(fmt::format("key {} does not belong to memory with the {} bytes to send", key,
+                          body.size()));
   if (body.size() > endpoint_.device.max_bytes)
     fail_with(fmt::format("{} bytes are more than {} sends at once ({})", body.size(),
                           endpoint_.plugin.text(), endpoint_.device.max_bytes));
@@ -110,7 +111,8 @@ std::optional<net::Request> PluginLink::irecv(CallRecord& record, std::span<std:
                                               net::MemoryKey key) {
   const net::Memory* const memory = room.empty() ? nullptr : endpoint_.memory.find(key, room);
   if (!room.empty() && memory == nullptr)
-    fail_with(fmt::format("key {} names no memory with room for {} bytes", key, room.size()));
+    fail_with(
+        fmt::format("key {} does not belong to memory with room for {} bytes", key, room.size()));
   return receive_.push(record, room, memory, key);
 }
 
@@ -153,7 +155,7 @@ bool PluginLink::follow_channel() {
   return true;
 }
 
-// True if it is over.
+// True if the link has ended.
 bool PluginLink::settle(bool received) {
   if (is_over(state_)) return true;
   if (receive_.error()) end_.trouble(*receive_.error());

@@ -1,13 +1,13 @@
-// PluginLink: a net::Link of two connections of a plugin, one each way.
+// PluginLink: a net::Link over two connections of a plugin, one per direction.
 //
-// Each end listens for the other one, says its handle on the side channel, connects to the other's
-// and accepts, at every progress() again until the plugin has both. A message is a header and a
-// body, each a message of the plugin's; both are offered to it in advance, so a plugin over RDMA
-// writes without asking. Guarantees: those of net::Link; a message without the token of this end's
-// greeting ends the link, so who has only found the plugin's port gets nothing in. What had been
-// sent before a close still arrives: its sender says on the side channel how many messages that
-// were. A plugin that fails is believed a second later than the side channel, which knows why.
-// Cost: a look at the oldest request of each direction; 1.5 KiB of headers.
+// Each end listens, sends its handle on the side channel, connects to the handle of the other end
+// and accepts; progress() retries until the plugin has made both connections. A message is a header
+// and a body, each one message of the plugin. The receiver posts both in advance, so an RDMA plugin
+// can write at once. Guarantees: those of net::Link. A message without the token of this
+// end's greeting ends the link, so a stranger that finds the plugin's port delivers nothing.
+// Messages sent before a close still arrive: the sender's farewell on the side channel gives their
+// number. Plugin errors count one second later, because the side channel knows the cause (LinkEnd).
+// Cost: one check of the oldest request per direction; 1.5 KiB of headers.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@
 
 namespace rondo::plugin {
 
-// What a rank's links share.
+// State that the links of a rank share.
 struct Endpoint {
   Endpoint(const Plugin& p, std::unique_ptr<Context> c, const Device& d, net::Vigilance v)
       : plugin(p),
@@ -37,17 +37,17 @@ struct Endpoint {
   const Device device;
   PluginMemory memory;
   const net::Vigilance vigilance;
-  int links = 0;           // that are not over
-  bool has_moved = false;  // something did since this was last cleared
+  int links = 0;           // links that have not ended
+  bool has_moved = false;  // something moved since the last clear
 };
 
 class PluginLink final : public net::Link {
  public:
-  // To a peer: `connect` takes the blob of this side.
+  // Connecting side: `connect` gets the blob of this side.
   using Connect = std::function<Result<std::unique_ptr<net::SideChannel>>(ByteSpan)>;
   static Result<std::unique_ptr<PluginLink>> connect(const net::LinkName& name, Endpoint& endpoint,
                                                      const Connect& connect);
-  // From one: its blob is there.
+  // Accepting side: the peer's blob must have arrived.
   static Result<std::unique_ptr<PluginLink>> accept(Endpoint& endpoint,
                                                     std::unique_ptr<net::SideChannel> channel);
   ~PluginLink() override { close(); }

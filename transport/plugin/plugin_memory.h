@@ -1,10 +1,9 @@
-// PluginMemory: the memory that a rank's messages lie in, by key, and what its links have
-// registered of it.
+// PluginMemory: the memory of a rank's messages, by key, and the registrations of its links.
 //
-// Plugins register memory with a connection. A link does so when it first uses a key; where the
-// plugin says that registrations are global, the first link does it for all, and its connection
-// stays open until the memory is taken back. Guarantees: remove() takes all registrations back.
-// One thread. Cost: a look-up in a map a message.
+// Plugins register memory with a connection. A link registers a key at its first use. If the
+// plugin's registrations are global, the first link registers for all, and its connection stays
+// open until the memory is removed. Guarantees: remove() deregisters everywhere. Single-threaded.
+// Cost: one map look-up per message.
 #pragma once
 
 #include <map>
@@ -22,15 +21,15 @@ class PluginMemory {
  public:
   explicit PluginMemory(bool global) : global_(global) {}
 
-  // A dmabuf file is the caller's: links get a descriptor of this one's.
+  // Duplicates the descriptor of a dmabuf file; the caller keeps its own.
   Result<net::MemoryKey> add(const net::Memory& memory);
   void remove(net::MemoryKey key);
-  // The memory of the key, if the bytes lie in it.
+  // As MemoryTable::find().
   const net::Memory* find(net::MemoryKey key, std::span<const std::byte> bytes) const {
     return memory_.find(key, bytes);
   }
 
-  // What one link has registered for one direction.
+  // The registrations of one link for one direction.
   class OfLink {
    public:
     OfLink(PluginMemory& all, std::shared_ptr<Connection> connection);
@@ -38,7 +37,7 @@ class PluginMemory {
     OfLink(const OfLink&) = delete;
     OfLink& operator=(const OfLink&) = delete;
 
-    // As the plugin names it. The key is one of find().
+    // The plugin's handle of the memory; registers it if necessary. find() must know the key.
     Result<void*> named(net::MemoryKey key);
 
    private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::nanoseconds kShortestNap{20'000}, kLongestNap{1'000'000};
 
-// Alike on all ranks of a communicator, and tells nothing of its secret.
+// The same on all ranks of a communicator; reveals nothing about its secret.
 std::uint64_t number_of(const net::PortOptions& options) {
   const auth::Digest digest = auth::derive(options.secret, "network plugin");
   std::uint64_t number = 0;

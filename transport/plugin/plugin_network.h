@@ -1,9 +1,9 @@
-// PluginNetwork: a device of one of NCCL's network plugins as a net::Network.
+// PluginNetwork: one device of an NCCL network plugin as a net::Network.
 //
-// Guarantees: those of net::Network; the proof of the secret is the side channel's, and connections
-// of the plugin carry what only its two ends know. A plugin has no descriptor to sleep on, so while
-// there are links poll_fd() wakes up by a timer, from 20 us after something moved up to a
-// millisecond later. Cost: open() what the plugin takes to start; a sleep one system call more.
+// Guarantees: those of net::Network. The side channel proves the secret; messages on the plugin's
+// connections carry tokens that only both ends know. A plugin has no descriptor to sleep on, so
+// while links exist a timer makes poll_fd() readable: 20 us after something moved, then up to 1 ms.
+// Cost: open() takes the plugin's start time; a sleep costs one more system call.
 //
 //   if (auto found = plugin::find(env::get_string("NCCL_NET_PLUGIN")))
 //     RONDO_TRY(auto network, PluginNetwork::open(**found->plugin, std::move(options), near));
@@ -48,9 +48,9 @@ class PluginNetwork final : public net::Network {
   const std::unique_ptr<Endpoint> endpoint_;
   const std::unique_ptr<net::SideChannels> channels_;
   const Fd timer_;
-  const Fd events_;  // epoll: of the side channels and the timer
+  const Fd events_;  // epoll: the side channels and the timer
   bool is_timed_ = false;
-  std::chrono::nanoseconds nap_{0};  // until the timer
+  std::chrono::nanoseconds nap_{0};  // current period of the timer
 };
 
 }  // namespace rondo::plugin

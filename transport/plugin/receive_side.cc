@@ -37,7 +37,7 @@ void ReceiveSide::post() {
     ++posted_;
 }
 
-// False: the plugin does not take all of it now.
+// False: the plugin cannot take the whole message now.
 bool ReceiveSide::post_next(Message& message) {
   const auto headers = std::as_writable_bytes(std::span(*headers_));
   const auto header = headers.subspan(posted_ % kWindow * sizeof(Header), sizeof(Header));
@@ -60,7 +60,7 @@ bool ReceiveSide::submit(Part& part, std::span<std::byte> room, void* memory) {
   return result == 0 && part.request != nullptr;
 }
 
-// True: it is there, whole.
+// True: the message has arrived completely.
 bool ReceiveSide::settle_next(Message& message) {
   const Header& header = (*headers_)[received_ % kWindow];
   const bool is_new = !message.header.is_done;
@@ -81,7 +81,7 @@ bool ReceiveSide::settle_next(Message& message) {
 bool ReceiveSide::check(const Message& message, const Header& header) {
   const bool whole = message.header.bytes < 0 || message.header.bytes == sizeof(Header);
   if (!whole || header.token != token_ || header.number != received_) {
-    error_ = fail(StatusCode::kRemoteError, "what it sent as slot {} is no slot", received_);
+    error_ = fail(StatusCode::kRemoteError, "it sent an invalid slot {}", received_);
   } else if (header.bytes > message.room.size()) {
     error_ = fail(StatusCode::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit",
                   header.bytes, received_, message.room.size());
@@ -100,7 +100,7 @@ bool ReceiveSide::flush(Message& message) {
     if (!memory.ok()) error_ = memory.error();
     if (result != 0) error_ = plugin.failure("iflush", result);
     if (error_) return false;
-    message.flush.is_done = message.flush.request == nullptr;  // there is nothing to flush
+    message.flush.is_done = message.flush.request == nullptr;  // no flush needed
   }
   return finish(message.flush);
 }

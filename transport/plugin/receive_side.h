@@ -1,9 +1,9 @@
-// ReceiveSide: the messages that a link of a plugin has offered room for.
+// ReceiveSide: the posted receives of a plugin link.
 //
-// Guarantees: those of net::Link: whole, in order, only into room that was offered; what the peer's
-// header says is checked before the body counts. What lies in a GPU's memory is flushed. At most
-// kWindow messages are with the plugin. After an error nothing moves. Cost: progress() is one call
-// of the plugin's test() where nothing comes.
+// Guarantees: those of net::Link: messages arrive whole, in order, and only into posted buffers.
+// The peer's header is checked before the body counts. GPU memory is flushed. At most kWindow
+// messages are in flight in the plugin. After an error nothing moves. Cost: progress() without data
+// is one call of the plugin's test().
 #pragma once
 
 #include <array>
@@ -20,18 +20,18 @@ class ReceiveSide {
  public:
   explicit ReceiveSide(PluginMemory& memory) : memory_(memory) {}
 
-  // Queued, also before open(). Nothing: kDepth of them are.
+  // Queues a receive, also before open(). Nullopt: kDepth are queued.
   std::optional<net::Request> push(CallRecord& record, std::span<std::byte> room,
                                    const net::Memory* memory, net::MemoryKey key);
-  // token: of this end.
+  // token: that of this end.
   Status open(std::shared_ptr<Connection> connection, std::uint64_t token);
-  bool progress();  // true if a message has come
+  bool progress();  // true if a message has arrived
   void close();
 
   net::Completion test(std::uint64_t number) const;
   std::uint64_t received() const { return received_; }
-  bool is_idle() const { return received_ == pushed_; }  // no room is offered
-  // kRemoteError: the peer's doing; kSystemError: the plugin's word.
+  bool is_idle() const { return received_ == pushed_; }  // no receive is pending
+  // kRemoteError: caused by the peer; kSystemError: reported by the plugin.
   const std::optional<Error>& error() const { return error_; }
 
  private:
@@ -57,7 +57,7 @@ class ReceiveSide {
   std::shared_ptr<Connection> connection_;
   std::unique_ptr<PluginMemory::OfLink> bodies_;
   std::unique_ptr<Headers> headers_;
-  std::unique_ptr<Registration> registered_;  // of headers_
+  std::unique_ptr<Registration> registered_;  // registration of headers_
   std::uint64_t token_ = 0;
   std::array<Message, kDepth> messages_;
   std::uint64_t pushed_ = 0, posted_ = 0, received_ = 0;

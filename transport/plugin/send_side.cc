@@ -33,7 +33,7 @@ bool SendSide::post() {
   return posted_ != before;
 }
 
-// False: the plugin does not take all of it now.
+// False: the plugin cannot take the whole message now.
 bool SendSide::post_next(Message& message) {
   if (!message.header.is_posted()) {
     Header& header = (*headers_)[posted_ % kWindow];

@@ -1,8 +1,8 @@
-// SendSide: the messages that a link of a plugin has to send.
+// SendSide: the queued sends of a plugin link.
 //
-// Guarantees: at most kWindow messages are with the plugin; a request that it does not take is
-// tried again at the next progress(), in order. After an error nothing moves. Cost: progress() with
-// nothing to send is a few loads; with something it is one call of the plugin's test() at least.
+// Guarantees: at most kWindow messages are in flight in the plugin. A request that the plugin does
+// not accept is retried at the next progress(), in order. After an error nothing moves. Cost:
+// progress() is a few loads with nothing to send, else at least one call of the plugin's test().
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ class SendSide {
  public:
   explicit SendSide(PluginMemory& memory) : memory_(memory) {}
 
-  // Queued, also before open(). Nothing: kDepth of them are.
+  // Queues a send, also before open(). Nullopt: kDepth are queued.
   std::optional<net::Request> push(const CallRecord& record, std::span<const std::byte> body,
                                    net::MemoryKey key, std::uint32_t tag);
-  // token: of the peer.
+  // token: that of the peer.
   Status open(std::shared_ptr<Connection> connection, std::uint64_t token);
   bool progress();  // true if something moved
-  void close();     // and what is still queued is dropped
+  void close();     // drops queued messages
 
   std::uint64_t sent() const { return sent_; }
   bool is_empty() const { return sent_ == pushed_; }
@@ -50,7 +50,7 @@ class SendSide {
   std::shared_ptr<Connection> connection_;
   std::unique_ptr<PluginMemory::OfLink> bodies_;
   std::unique_ptr<Headers> headers_;
-  std::unique_ptr<Registration> registered_;  // of headers_
+  std::unique_ptr<Registration> registered_;  // registration of headers_
   std::uint64_t token_ = 0;
   std::array<Message, kDepth> messages_;
   std::uint64_t pushed_ = 0, posted_ = 0, sent_ = 0;

@@ -6,7 +6,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::size_t kBlock = 2 << 20;  // granularity of mapped memory, and of what is registered
+constexpr std::size_t kBlock = 2 << 20;  // granularity of mapping and registration
 constexpr std::size_t kPiece = 256;
 
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }

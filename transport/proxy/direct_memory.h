@@ -1,14 +1,15 @@
-// DirectMemory: device memory that a network's adapters read and write by themselves (GPUDirect);
-// DirectArena: pieces of it, for slots of connections and messages of one rank and one direction.
+// DirectMemory: a block of device memory that a network's adapters read and write directly
+// (GPUDirect). DirectArena: pieces of such blocks, for slots of connections and messages of one
+// rank and one direction.
 //
-// Guarantees: a block is memory that adapters may be told of whole (gpu_direct.h says whether they
-// may); its file stays open while it lives. A block goes when nobody holds a piece of it and no
-// network has it registered. One caller of an arena at a time. Cost: a driver call or two and a
-// file a block of 2 MiB or more; a piece is arithmetic.
+// Guarantees: a block is registered with adapters as a whole (gpu_direct.h decides if that is
+// allowed); its file is open as long as it exists. A block is freed once no piece of it is held and
+// no network has it registered. One caller of an arena at a time. Cost: one or two driver calls and
+// a file per block of 2 MiB or more; a piece is arithmetic.
 //
 //   RONDO_TRY(auto arena, DirectArena::open(device, verdict, bytes, take));   // take: registers
 //   RONDO_TRY(const DirectPiece piece, arena->take(bytes));
-//   ... kernels use piece.at; a network that has registered piece.block may be given it
+//   ... kernels use piece.at; networks that have registered piece.block send and receive there
 #pragma once
 
 #include <atomic>
@@ -27,11 +28,11 @@ namespace rondo::gpu {
 
 class DirectMemory {
  public:
-  // verdict: how the GPU comes to see what adapters write.
+  // verdict: how adapters' writes become visible to the GPU.
   static Result<std::shared_ptr<const DirectMemory>> make(std::size_t bytes, int device,
                                                           net::Memory::Kind kind,
                                                           const GpuDirectVerdict& verdict);
-  // As networks are told of it.
+  // For registration with networks.
   const net::Memory& memory() const { return memory_; }
 
  private:
@@ -57,7 +58,7 @@ class DirectArena {
 
   Result<DirectPiece> take(std::size_t bytes);
   net::Memory::Kind kind() const { return kind_; }
-  std::uint64_t bytes() const { return bytes_.load(); }  // of all blocks; from any thread
+  std::uint64_t bytes() const { return bytes_.load(); }  // size of all blocks; any thread
 
  private:
   DirectArena(int device, net::Memory::Kind kind, const GpuDirectVerdict& verdict)
@@ -68,7 +69,7 @@ class DirectArena {
   const net::Memory::Kind kind_;
   const GpuDirectVerdict verdict_;
   DirectBlock newest_;
-  std::size_t used_ = 0;  // of the newest block
+  std::size_t used_ = 0;  // bytes of the newest block
   std::atomic<std::uint64_t> bytes_{0};
 };
 

@@ -69,15 +69,15 @@ GpuDirectFacts gpu_direct_facts(int device, const net::Network& network,
 GpuDirectVerdict gpu_direct(const GpuDirectRules& rules, const GpuDirectFacts& facts, bool sends) {
   GpuDirectVerdict verdict;
   if (!facts.takes_dmabuf && !facts.takes_device) {
-    verdict.why_not = fmt::format("{} moves memory of the host alone", facts.network);
+    verdict.why_not = fmt::format("{} moves host memory only", facts.network);
   } else if (sends && !rules.read) {
     verdict.why_not = "NCCL_NET_GDR_READ=0 forbids it";
   } else if (verdict.why_not = too_far(rules, facts); !verdict.why_not.empty()) {
     return verdict;
   } else if (!facts.mapped) {
-    verdict.why_not = "the driver maps no memory that adapters may reach";
+    verdict.why_not = "the driver maps no memory that NICs can access";
   } else if (!sends && !facts.ordered && !facts.flushes && !facts.reads_back) {
-    verdict.why_not = "the GPU sees what adapters write after a flush alone, and has none";
+    verdict.why_not = "the GPU sees the writes of NICs only after a flush, which it does not have";
   } else {
     if (facts.takes_dmabuf && facts.dmabuf && rules.dmabuf)
       verdict.kinds.push_back(Memory::Kind::kDmabuf);

@@ -1,11 +1,11 @@
-// GPUDirect: whether a network's adapters read and write a GPU's memory by themselves, so that
-// slots between hosts need not pass through pinned memory.
+// GPUDirect: decides if a network's adapters read and write a GPU's memory directly, so that slots
+// between hosts do not have to pass through pinned memory.
 //
-// Decided for a GPU, the adapters of a network and a direction: by how far they are from each other
-// (NCCL_NET_GDR_LEVEL), by direction (NCCL_NET_GDR_READ), and by what driver and network can do. A
-// pure function of rules and facts; each side of a connection decides alone. A verdict says what to
-// try: only a registration tells whether the kernel's modules are there. Cost: some driver calls,
-// once, at init.
+// The decision is per GPU, network and direction. It depends on the distance of the adapters
+// (NCCL_NET_GDR_LEVEL), the direction (NCCL_NET_GDR_READ), and the capabilities of driver and
+// network. It is a pure function of rules and facts; each side of a connection decides alone. A
+// verdict lists what to try: only a registration shows if the kernel modules are loaded. Cost: some
+// driver calls, once, at init.
 //
 //   RONDO_TRY(const GpuDirectRules rules, GpuDirectRules::from_environment());
 //   const auto verdict = gpu_direct(rules, gpu_direct_facts(device, network, near), true);
@@ -23,7 +23,7 @@ namespace rondo::gpu {
 
 struct GpuDirectRules {
   topology::PathClass level = topology::PathClass::kPxb;  // NCCL_NET_GDR_LEVEL; LOC: none
-  bool read = true;    // NCCL_NET_GDR_READ: adapters may read a GPU's memory, for sends
+  bool read = true;    // NCCL_NET_GDR_READ: adapters can read GPU memory, for sends
   bool dmabuf = true;  // NCCL_DMABUF_ENABLE
   static Result<GpuDirectRules> from_environment();
 };
@@ -31,22 +31,23 @@ struct GpuDirectRules {
 struct GpuDirectFacts {
   std::string network;
   bool takes_dmabuf = false, takes_device = false;
-  std::string adapter;  // the one that is farthest
+  std::string adapter;  // the farthest one
   topology::PathClass distance = topology::PathClass::kSys;
-  // Of the GPU and its driver: memory mapped by address that adapters may reach; as a dmabuf file;
-  // by nvidia_peermem; whether it needs flushes, and has them, or the network has.
+  // Capabilities of the GPU and driver. Adapters can access memory mapped by address, as a dmabuf
+  // file, by nvidia_peermem. Their writes are visible without a flush (ordered), CUDA can flush
+  // them, or the network can (reads_back).
   bool mapped = false, dmabuf = false, peermem = false;
   bool ordered = false, flushes = false, reads_back = false;
 };
 
 struct GpuDirectVerdict {
-  std::vector<net::Memory::Kind> kinds;  // to be tried in this order; none: pinned memory
-  bool flushes = false;                  // what comes in needs a flush each by CUDA,
-  bool reads_back = false;               // or to be read back by the network
-  std::string why_not;                   // where there are none
+  std::vector<net::Memory::Kind> kinds;  // try in this order; empty: use pinned memory
+  bool flushes = false;                  // received data needs a flush by CUDA,
+  bool reads_back = false;               // or must be read back by the network
+  std::string why_not;                   // reason why `kinds` is empty
 };
 
-// `near`: the host's ports, by how near they are to the GPU.
+// `near`: the host's ports by their distance from the GPU.
 GpuDirectFacts gpu_direct_facts(int device, const net::Network& network,
                                 const topology::NearNics& near);
 GpuDirectVerdict gpu_direct(const GpuDirectRules& rules, const GpuDirectFacts& facts, bool sends);

@@ -10,7 +10,7 @@ namespace rondo::gpu {
 
 namespace {
 
-// Lanes behind the rank's own: of connections by channel and lane, then of messages by channel.
+// Lanes from net::kLanes on: connections by channel and lane, then messages by channel.
 constexpr int kLanesOfATree = 2;
 constexpr int kFirstMessageLane = net::kLanes + kMaxProxyChannels * kLanesOfATree;
 constexpr int kLastMessageLane = kFirstMessageLane + kMaxProxyMessageChannels - 1;
@@ -36,7 +36,7 @@ struct NetProxy::Line {
   std::optional<net::SlotSender> out;
   std::optional<net::SlotReceiver> in;
   net::MemoryKey key = 0;
-  bool own_key = false;  // else a block's
+  bool own_key = false;  // false: the key of a block
 
   Connection& end() { return out ? out->connection() : in->connection(); }
   const Connection& end() const { return const_cast<Line*>(this)->end(); }
@@ -139,7 +139,7 @@ Status NetProxy::open_added() {
   return ok_status();
 }
 
-// The rank that sends the first message opens the link, perhaps before this rank knows of it.
+// The sender opens the link at its first message, perhaps before this rank has added the line.
 void NetProxy::adopt(std::unique_ptr<net::Link> link) {
   const net::LinkName name = link->name();
   for (Line& line : lines_) {

@@ -12,10 +12,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBusyTurns = 300;  // in which nothing moved, before the thread naps
+constexpr int kBusyTurns = 300;  // without progress, before the thread naps
 constexpr std::chrono::microseconds kBusyNap{50};
 constexpr std::chrono::milliseconds kIdleNap{1};
-constexpr std::chrono::milliseconds kLinger{5};  // after something moved: more may be near
+constexpr std::chrono::milliseconds kLinger{5};  // short naps after the last progress
 
 }  // namespace
 

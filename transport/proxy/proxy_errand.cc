@@ -7,7 +7,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::chrono::milliseconds kErrandLook{2};  // at the deadline, and whether a thread runs
+constexpr std::chrono::milliseconds kErrandLook{2};  // checks the deadline and runs()
 
 }  // namespace
 

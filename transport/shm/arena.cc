@@ -15,8 +15,8 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::size_t kLargestGrowth = std::size_t{1} << 30;  // beyond what is asked for
-constexpr std::size_t kFilePerMemory = 16;  // room for extents that are partly empty
+constexpr std::size_t kLargestGrowth = std::size_t{1} << 30;  // unless a request is larger
+constexpr std::size_t kFilePerMemory = 16;                    // room for partly empty extents
 
 std::size_t round_up(std::size_t bytes) {
   return (bytes + Arena::kAlignment - 1) & ~(Arena::kAlignment - 1);
@@ -57,7 +57,7 @@ Result<void*> Arena::allocate(std::size_t bytes) {
     if (wanted < bytes || wanted > memory_ || used_bytes_ > memory_ - wanted)
       return fail(StatusCode::kSystemError,
                   "cannot allocate {} bytes: the machine has {} bytes of memory", bytes, memory_);
-    auto place = used_.extract(used_.emplace(nullptr, wanted).first);  // before anything is taken
+    auto place = used_.extract(used_.emplace(nullptr, wanted).first);  // allocate the node first
     RONDO_TRY(pointer, take(wanted));
     place.key() = pointer;
     used_.insert(std::move(place));
@@ -70,7 +70,7 @@ Result<void*> Arena::allocate(std::size_t bytes) {
   return static_cast<void*>(pointer);
 }
 
-// From the smallest free range that holds it, so that large ones last.
+// Best fit: takes the smallest free range that is large enough, to keep large ranges whole.
 Result<std::byte*> Arena::take(std::size_t bytes) {
   Extent* from = nullptr;
   Ranges::iterator best;
@@ -86,7 +86,7 @@ Result<std::byte*> Arena::take(std::size_t bytes) {
   }
   std::byte* const pointer = best->first;
   const std::size_t left = best->second - bytes;
-  auto rest = from->free.extract(best);  // needs no memory from here on
+  auto rest = from->free.extract(best);  // nothing allocates from here on
   if (left == 0) return pointer;
   rest.key() = pointer + bytes;
   rest.mapped() = left;
@@ -94,7 +94,7 @@ Result<std::byte*> Arena::take(std::size_t bytes) {
   return pointer;
 }
 
-// As much again as there is, so that many small buffers lie in few extents.
+// Doubles the arena if possible, so that many small buffers lie in few extents.
 Result<Arena::Extent*> Arena::grow(std::size_t bytes) {
   std::size_t present = 0;
   for (const auto& extent : extents_) present += extent->mapping.size();
@@ -112,7 +112,7 @@ Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
                 "ncclMemAlloc has no room for {} bytes more: its {} extents hold {} bytes of a "
                 "memory file of {}{}",
                 bytes, extents_.size(), used_bytes_, file_,
-                file_ < memory_ * kFilePerMemory ? ", which ulimit -f keeps short: raise it" : "");
+                file_ < memory_ * kFilePerMemory ? ", which ulimit -f limits: raise it" : "");
   RONDO_TRY(Mapping mapping, Mapping::map(fd_.get(), bytes, offset, kArenaPiece));
   const auto first = reinterpret_cast<std::uintptr_t>(mapping.data()) >> kArenaPieceBits;
   if (first + (bytes >> kArenaPieceBits) > kArenaAddresses)
@@ -145,7 +145,7 @@ Status Arena::free(void* pointer) {
   if (it == used_.end())
     return fail(StatusCode::kInvalidArgument, "{} was not allocated by ncclMemAlloc",
                 fmt::ptr(pointer));
-  Place place = used_.extract(it);  // a failed allocation keeps no memory taken
+  Place place = used_.extract(it);  // reuse the node: free() allocates nothing
   const auto begin = place.key();
   const auto bytes = place.mapped();
   used_bytes_ -= bytes;
@@ -158,7 +158,7 @@ Status Arena::free(void* pointer) {
   if (!overlaps_cut_off(begin, bytes)) {
     add_free(extent, std::move(place));
   } else {
-    madvise(begin, bytes, MADV_DONTNEED);  // the private pages; the range is lost
+    madvise(begin, bytes, MADV_DONTNEED);  // frees the private pages; the range is not used again
   }
   return ok_status();
 }
@@ -194,7 +194,7 @@ Status Arena::cut_off(const void* memory, std::size_t bytes) {
   auto* next = reinterpret_cast<std::byte*>(at & ~(kAlignment - 1));
   auto* const end = reinterpret_cast<std::byte*>(round_up(at + bytes));
   std::lock_guard lock(mutex_);
-  while (next < end) {  // pages that were cut off before stay as they are
+  while (next < end) {  // skip pages that are already cut off
     auto after = cut_off_.upper_bound(next);
     if (after != cut_off_.begin()) {
       const auto before = std::prev(after);
@@ -211,9 +211,9 @@ Status Arena::cut_off(const void* memory, std::size_t bytes) {
   return ok_status();
 }
 
-// Nothing that a thread of this process writes meanwhile is lost: until a page has been copied,
-// which the kernel does at its first write, it is mapped read-only. Calls that begin before the
-// count has grown look at it again when they end.
+// No concurrent write of another thread of this process is lost: the kernel maps a page read-only
+// until the first write copies it. A call that began before `withdrawals_` was incremented checks
+// the count again at its end.
 Status Arena::make_private(std::byte* begin, std::size_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(begin) >> kArenaPieceBits;
   const auto last = reinterpret_cast<std::uintptr_t>(begin + bytes - 1) >> kArenaPieceBits;
@@ -223,9 +223,9 @@ Status Arena::make_private(std::byte* begin, std::size_t bytes) {
   HostAtomics::store_release(withdrawals_, withdrawals_ + 1);
   if (mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd_.get(),
            static_cast<off_t>(offset_of(extent_of(begin), begin))) == MAP_FAILED)
-    return fail_errno(errno, "cannot map {} bytes anew (vm.max_map_count?)", bytes);
+    return fail_errno(errno, "cannot map {} bytes again (vm.max_map_count?)", bytes);
   RONDO_CHECK_OK(commit(begin, bytes, "a buffer that peers may still reach"));
-  for (std::byte* page = begin; page < begin + bytes; page += kAlignment)  // where commit() cannot
+  for (std::byte* page = begin; page < begin + bytes; page += kAlignment)  // if commit() cannot
     std::atomic_ref<std::uint8_t>(reinterpret_cast<std::uint8_t&>(*page)).fetch_or(0);
   return ok_status();
 }

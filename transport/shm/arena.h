@@ -1,12 +1,12 @@
 // Arena: the memory behind ncclMemAlloc on the host, which every process of the host can map.
 //
-// One sparse memory file per process. Its descriptor travels at communicator init, so a buffer
-// inside it can be read and written by peers in place, named by its place (transport/connection.h).
-// It is mapped extent by extent as it grows, here and at the peers, so that it takes address space
-// for what is allocated, not for what the machine has. Guarantees: allocate() returns 4096-aligned
-// zeroed memory that is present, or an error; a freed range gives its memory back; extents never
-// move. Where ulimit -f is lower than the file would be, the file is as long as that allows. A
-// forked child starts an arena of its own.
+// One sparse memory file per process. Processes exchange its descriptor at communicator init, so
+// peers can read and write a buffer in it in place; they address it by its place
+// (transport/connection.h). The file is mapped extent by extent as it grows, in this process and in
+// peers, so address space is used only for allocated memory. Guarantees: allocate() returns
+// 4096-aligned zeroed memory that is present, or an error; a freed range returns its memory to the
+// system; extents never move. If ulimit -f is below the wanted file size, the file is as large as
+// the limit allows. A forked child creates its own arena.
 // Cost: allocation is a system call and a first touch; never in a data path.
 #pragma once
 
@@ -27,20 +27,20 @@ class Arena {
  public:
   static constexpr std::size_t kAlignment = 4096;
 
-  // This process's arena, made at first use.
+  // This process's arena, created at first use.
   static Result<std::shared_ptr<Arena>> of_process();
 
   Result<void*> allocate(std::size_t bytes);
   Status free(void* pointer);
 
-  // Takes the range out of the reach of other processes, whatever they are doing: the pages here
-  // become private, with what they hold. Memory of it is never given out again; what shares its
-  // first and last page goes with it. Peers keep the file's pages, as they are now.
+  // Makes the range unreachable for other processes, even while they access it: its pages become
+  // private in this process and keep their content. Data that shares its first or last page becomes
+  // private too. The memory is never allocated again. Peers keep the file's pages as they are now.
   Status cut_off(const void* memory, std::size_t bytes);
-  // Whether nothing of the range has been cut off.
+  // True if no byte of the range has been cut off.
   bool is_reachable(const void* memory, std::size_t bytes) const;
 
-  int fd() const { return fd_.get(); }  // -1: this process may make no memory files
+  int fd() const { return fd_.get(); }  // -1: the process is not permitted to create memory files
   OwnArena places() const { return {places_, &withdrawals_}; }
   std::size_t allocated() const;
   std::size_t mapped() const;  // address space
@@ -51,7 +51,7 @@ class Arena {
   struct Extent {
     Mapping mapping;
     std::size_t offset;  // in the file
-    Ranges free{};       // neighbours merged
+    Ranges free{};       // adjacent ranges are merged
   };
 
   Arena(Fd fd, Mapping table, std::size_t memory, std::size_t file);
@@ -67,9 +67,9 @@ class Arena {
   const Fd fd_;
   const Mapping table_;
   std::uint64_t* const places_;  // in table_
-  const std::size_t memory_;     // of the machine
-  const std::size_t file_;       // bytes
-  std::size_t next_ = 0;         // of the file: not in an extent yet
+  const std::size_t memory_;     // bytes of the machine's memory
+  const std::size_t file_;       // bytes of the file
+  std::size_t next_ = 0;         // file offset where the next extent can start
   std::uint64_t withdrawals_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Extent>> extents_;

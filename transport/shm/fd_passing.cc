@@ -11,7 +11,7 @@
 namespace rondo::shm {
 namespace {
 
-constexpr auto kPause = std::chrono::milliseconds(20);  // before descriptors are asked for again
+constexpr auto kPause = std::chrono::milliseconds(20);  // between two attempts to receive
 
 Status wait_ready(int fd, short events, const Deadline& deadline, const char* what) {
   pollfd entry{fd, events, 0};
@@ -22,7 +22,7 @@ Error peer_left() {
   return fail(StatusCode::kRemoteError, "the process at the other end of a Unix socket left");
 }
 
-// False: there was no room for one of them.
+// False: at least one descriptor did not fit (descriptor limit or control buffer).
 bool take_descriptors(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
     if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
@@ -66,12 +66,12 @@ Status send_fds(int socket, int value, std::span<const int> fds, const Deadline&
   }
 }
 
-// It looks before it takes: descriptors for which there is no room would be lost.
+// Peeks first, because descriptors that do not fit would be lost.
 Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
   for (;;) {
     alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
     FdMessage received;
-    received.fds.reserve(kMaxDescriptors);  // none may get lost
+    received.fds.reserve(kMaxDescriptors);  // no allocation later, so no descriptor leaks
     iovec data{&received.value, sizeof(received.value)};
     msghdr message{};
     message.msg_iov = &data;
@@ -88,7 +88,8 @@ Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
     if (bytes < 0) return fail_errno(errno, "cannot receive descriptors");
     const bool complete = take_descriptors(message, received.fds);
     if (bytes != sizeof(received.value))
-      return fail(StatusCode::kRemoteError, "a message of {} bytes came by a Unix socket", bytes);
+      return fail(StatusCode::kRemoteError, "a message of {} bytes arrived over a Unix socket",
+                  bytes);
     if (complete) {
       if (recv(socket, &received.value, sizeof(received.value), 0) == bytes) return received;
       return peer_left();

@@ -1,7 +1,7 @@
 // Passing file descriptors between processes of one host, over sockets of a UnixMeeting.
 //
-// Guarantees: a message arrives whole or not at all; where descriptors run out the receiver waits
-// until it may have more of them. All waits end with their caller's deadline.
+// Guarantees: a message arrives whole or not at all. If the receiver reaches its descriptor limit,
+// it waits until it can open more. Every wait ends at the caller's deadline.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ struct FdMessage {
   std::vector<Fd> fds;
 };
 Status send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline);
-// kRemoteError: the other process left, or said something else.
+// kRemoteError: the other process closed the socket or sent another kind of message.
 Result<FdMessage> receive_fds(int socket, const Deadline& deadline);
 
 }  // namespace rondo::shm

@@ -79,7 +79,7 @@ class Meeting {
     return {HostMeeting::kJoined, group_, {}};
   }
 
-  // The leader hears from every other process, then tells all about all.
+  // The leader receives from every other process first, then sends every process all the others.
   Result<HostMeeting> lead() {
     RONDO_TRY(group_->segment, HostSegment::create(request_.shape));
     if (count() == 1) return met();
@@ -113,8 +113,8 @@ class Meeting {
     return met();
   }
 
-  // The segment, then two descriptors of every other process in order, in as few messages as can
-  // be: a message apiece would wake the process that often.
+  // Sends the segment, then two descriptors of every other process in order. It uses as few
+  // messages as possible, because each one can wake the receiver.
   Status tell(int socket, int to, std::span<const std::array<int, 2>> processes) {
     std::vector<int> fds{group_->segment->fd()};
     for (int about = 0; about < count(); ++about)
@@ -141,7 +141,7 @@ class Meeting {
     return met();
   }
 
-  // What tell() says. Each descriptor is used as soon as it can be: few need to be open at once.
+  // Receives what tell() sends. Uses each descriptor at once, so few are open at the same time.
   Status hear(int leader) {
     std::vector<Fd> fds;
     for (int about = 0; about < count();) {

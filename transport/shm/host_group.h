@@ -1,12 +1,13 @@
-// HostGroup: the ranks of one communicator that share a host, brought together.
+// HostGroup: the ranks of one communicator that share a host, with their shared memory.
 //
-// meet() is called by one rank of each process with the same list of members. The leader (the first
-// member) makes the HostSegment; every other process fetches its descriptor over the leader's Unix
-// socket and leaves a pidfd and its arena; ranks of a process share what one of them fetched.
-// That they share a host is believed once they have met: where sandboxes or clones of a machine
-// keep a process away, no rank fails, and the outcome says who must go another way. Guarantees:
-// descriptors go to and come from those who proved the secret; every wait ends with the caller's
-// deadline. Cost: a meeting (unix_meeting.h) and some messages a process.
+// One rank of each process calls meet_on_host() with the same list of members. The leader (the
+// first member) creates the HostSegment. Every other process connects to the leader's Unix socket,
+// sends its pidfd and its arena's descriptor, and receives those of all others and the segment's.
+// The other ranks of a process share the result. Processes count as sharing a host once they met:
+// if a sandbox or a cloned machine prevents that, no rank fails, and the outcome shows which
+// processes must use another transport. Guarantees: descriptors are exchanged only with processes
+// that proved the secret; every wait ends at the caller's deadline. Cost: a meeting
+// (unix_meeting.h) and a few messages per process.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,14 @@
 
 namespace rondo::shm {
 
-// One local rank, as its record at init says.
+// One local rank, from its record at init.
 struct Member {
   int rank = 0;  // in the communicator
   ProcessId process{};
   std::string socket;  // name of its UnixListener
 };
 
-// A process of the group as every other one sees it.
+// A process of the group, seen from another one.
 struct PeerProcess {
   ProcessId id{};
   std::shared_ptr<Neighbour> neighbour;  // null for this process
@@ -41,37 +42,37 @@ struct HostGroup {
   std::vector<int> process_of_member;  // index into processes
 };
 
-// What came of a meeting for one process.
+// Outcome of a meeting for one process.
 struct HostMeeting {
   enum Outcome : std::uint8_t {
     kJoined,
-    kAgain,    // others could not come: the rest may meet again
-    kRefused,  // this process cannot share memory with these
+    kAgain,    // a process was missing: the others can try again without it
+    kRefused,  // this process cannot share memory with this group
   };
   Outcome outcome = kJoined;
   std::shared_ptr<HostGroup> group;  // kJoined
-  std::string why;                   // else
+  std::string why;                   // kAgain, kRefused: the reason
 };
 
 struct HostMeetingRequest {
   std::vector<Member> members;
-  int mine = 0;  // indexes members
+  int mine = 0;  // index into members
   const UnixListener* listener = nullptr;
   SegmentShape shape;
-  auth::Digest secret{};  // of this meeting alone
+  auth::Digest secret{};  // used for this meeting only
   Deadline deadline;
 };
-// By the first member of each process. Who is not kJoined closes its listener: then nobody waits
-// for it. Errors are those that end the job.
+// Called by the first member of each process. A process whose outcome is not kJoined must close
+// its listener, so that no process waits for it. An error is fatal for the job.
 Result<HostMeeting> meet_on_host(const HostMeetingRequest& request);
 bool is_representative(const std::vector<Member>& members, int mine);
 
-// Why this process can share memory with no other one at all (seccomp); empty: nothing is known to
-// stop it.
+// The reason why this process cannot share memory with any other (seccomp, old kernel); empty: no
+// obstacle is known.
 Result<std::string> obstacle_to_sharing();
 
-// Where the ranks of one process find what one of them has fetched. All take it before the round
-// of all ranks after which they read it.
+// Passes the group from the first member of a process to the process's other ranks. Every rank
+// must take the slot before an exchange of all ranks, and read it only after that exchange.
 struct GroupSlot {
   std::shared_ptr<HostGroup> group;
 };

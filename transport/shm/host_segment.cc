@@ -10,7 +10,7 @@
 namespace rondo::shm {
 namespace {
 
-std::atomic<int> shown{0};  // descriptors of this process that stay open
+std::atomic<int> shown{0};  // segments of this process with an open descriptor
 
 int max_shown() {
   rlimit files{};

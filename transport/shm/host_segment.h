@@ -1,10 +1,10 @@
-// HostSegment: the one piece of shared memory through which the ranks of a host meet.
+// HostSegment: the shared memory through which the ranks of one host communicate.
 //
-// One memory file per communicator and host, made by the host's leader, mapped by every process
-// that has ranks in it. It holds, per local rank: the words of transport/connection.h, staging
-// memory, and room for slots from every other rank. All of it is sparse: a page costs memory only
-// once it is used. Guarantees: only offsets and single-writer words inside; a layout version is
-// checked on mapping. Cost: about 16 KiB per rank until the first staged call.
+// One memory file per communicator and host. The host's leader creates it; every process that has
+// ranks in it maps it. For each local rank it holds the words of transport/connection.h, staging
+// memory, and room for slots from every other rank. It is sparse: a page costs memory only once it
+// is used. Guarantees: it contains only offsets and single-writer words; mapping checks a layout
+// version. Cost: about 16 KiB per rank until the first staged call.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace rondo::shm {
 
-// What every rank of the host must agree on; part of the record exchanged at init.
+// Must be equal on every rank of the host; part of the record exchanged at init.
 struct SegmentShape {
   int ranks = 0;                  // local ranks
   std::size_t staging_bytes = 0;  // per rank; multiple of kStagingSlots pages
@@ -34,17 +34,18 @@ class HostSegment {
   ~HostSegment();
 
   int fd() const { return fd_.get(); }
-  // Once all have it: closes the descriptor, unless this is one of the process's first kShown
-  // communicators alive (fewer where it may open few files). By these `rondo ps` finds them.
+  // Called once all processes have the segment. Closes the descriptor, unless fewer than kShown
+  // segments of this process are open (at most an eighth of ulimit -n). `rondo ps` finds
+  // communicators by these open descriptors.
   static constexpr int kShown = 64;
   void settle();
   const SegmentShape& shape() const { return shape_; }
 
-  // Local rank `index` as seen here; arena and same_process are left for the caller to fill.
+  // Local rank `index` in this process's mapping; the caller fills in arena and same_process.
   PeerPort port(int index) const;
 
-  // The connection from local rank `from` to `to`; `peer` is left for the caller to fill. Lanes
-  // keep streams apart whose order ranks need not agree on. The sender calls commit_connection
+  // The connection from local rank `from` to `to`; the caller fills in `peer`. Lanes separate
+  // streams whose relative order can differ between ranks. The sender must call commit_connection
   // before its first use: it makes the memory present and returns the number of bytes.
   static constexpr int kLanes = 4;
   Connection connection(int from, int to, int lane) const;

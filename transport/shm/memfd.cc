@@ -29,7 +29,7 @@ Error cannot_map(std::size_t bytes) {
 Fd new_memfd(const char* name) { return Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)); }
 
 Result<Fd> sized_and_sealed(Fd fd, const char* name, std::size_t bytes) {
-  if (const std::size_t limit = max_file_bytes(); bytes > limit)  // the kernel sends SIGXFSZ there
+  if (const std::size_t limit = max_file_bytes(); bytes > limit)  // would be a SIGXFSZ
     return fail(StatusCode::kSystemError,
                 "shared memory \"{}\" is a file of {} bytes, and ulimit -f allows this process "
                 "files of {} bytes at most: raise it (ulimit -f unlimited)",
@@ -67,7 +67,7 @@ Result<std::size_t> sealed_bytes(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kNeeded) != kNeeded)
     return fail(StatusCode::kRemoteError,
-                "what came as shared memory is no memory file that is sealed against shrinking");
+                "the received shared memory is not a memory file that is sealed against shrinking");
   struct stat info {};
   if (fstat(fd, &info) != 0) return fail_errno(errno, "cannot stat shared memory");
   return static_cast<std::size_t>(info.st_size);
@@ -139,7 +139,7 @@ Status commit(void* at, std::size_t bytes, const char* what) {
                 bytes, what, *room);
   if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0)
     return ok_status();
-  if (errno == EINVAL) return ok_status();  // kernels before 5.14: pages come at first touch
+  if (errno == EINVAL) return ok_status();  // kernels before 5.14: at first touch
   return fail_errno(errno, "no memory for {} bytes of {} (memory or cgroup limit reached)", bytes,
                     what);
 }

@@ -1,12 +1,12 @@
-// Memory files: anonymous shared memory that lives exactly as long as somebody has it open or
-// mapped.
+// Memory files: anonymous shared memory that exists as long as a process has it open or mapped.
 //
-// Guarantees: nothing appears in /dev/shm, also after SIGKILL; the file cannot shrink (sealed), so
-// a mapped page can only be missing for lack of memory. commit() turns that into an error text
-// instead of a SIGBUS, and looks first whether the memory limits of the process's cgroups have
-// room: past these the kernel kills. It may still do so where others of the group take the room
-// meanwhile. A file beyond ulimit -f is an error that names both sizes, instead of a SIGXFSZ.
-// Cost: commit() allocates and maps the pages it names, once, and reads some small files.
+// Guarantees: nothing appears in /dev/shm, even after SIGKILL. The file is sealed and cannot
+// shrink, so a mapped page is missing only if memory runs out; commit() returns an error then,
+// instead of a SIGBUS. commit() first checks the memory limits of the process's cgroups, because
+// the kernel kills a process that exceeds them; it can still do so if other processes of the cgroup
+// allocate at the same time. A file larger than ulimit -f is an error that names both sizes,
+// instead of a SIGXFSZ. Cost: commit() allocates and maps its pages, once, and reads some small
+// files.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +17,25 @@
 
 namespace rondo::shm {
 
-// How long this process may make files (ulimit -f).
+// Maximum size of a file that this process creates (ulimit -f).
 std::size_t max_file_bytes();
 
 // A file of `bytes` (sparse: no memory is used yet), sealed against shrinking and growing.
 Result<Fd> create_memfd(const char* name, std::size_t bytes);
-// None where the kernel lets this process make no memory files (seccomp).
+// Like create_memfd(), but returns an invalid Fd if memory files are not permitted (seccomp).
 Result<Fd> create_memfd_if_permitted(const char* name, std::size_t bytes);
 
-// The size of a memory file that cannot shrink any more; an error for every other file.
+// Size of a memory file that is sealed against shrinking; an error for any other file.
 Result<std::size_t> sealed_bytes(int fd);
 
 // A read-write mapping, unmapped on destruction.
 class Mapping {
  public:
-  // Without a file (-1): memory of this process and its children. `offset` and the address are
-  // multiples of `alignment`, a power of two; 0: of pages.
+  // fd -1: anonymous memory, shared with children of this process. `offset` and the address are
+  // multiples of `alignment`, a power of two; 0: of the page size.
   static Result<Mapping> map(int fd, std::size_t bytes, std::size_t offset = 0,
                              std::size_t alignment = 0);
-  // Private memory that reads as zeros until it is written, and costs nothing until then.
+  // Private zeroed memory; a page uses memory only once it is written.
   static Result<Mapping> reserve(std::size_t bytes);
   Mapping() = default;
   Mapping(Mapping&& other) noexcept;
@@ -52,7 +52,7 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-// Maps the whole of a file that another process sent, which must have exactly `bytes` bytes.
+// Maps a whole file received from another process; its size must be exactly `bytes`.
 Result<Mapping> map_received(int fd, std::size_t bytes);
 
 // Makes [at, at + bytes) present and writable before it is touched. `what` names the memory's use.

@@ -26,8 +26,8 @@ Status Neighbour::reach(std::uint64_t place) {
   const std::uint64_t size = std::uint64_t{1} << (place >> kPlaceOffsetBits & 63);
   const std::uint64_t begin = (place & kPlaceOffset) & ~(size - 1);
   if (size < kArenaPiece || size > bytes_ || begin > bytes_ - size)
-    return fail(StatusCode::kInternalError, "a peer's buffer has no place ({:#x}) in its arena",
-                place);
+    return fail(StatusCode::kInternalError,
+                "a peer's buffer is at an invalid place ({:#x}) in its arena", place);
   std::lock_guard lock(mutex_);
   if (HostAtomics::load_relaxed(pieces_[begin >> kArenaPieceBits]) != 0) return ok_status();
   auto mapping = Mapping::map(arena_.get(), size, begin);

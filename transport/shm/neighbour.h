@@ -1,10 +1,10 @@
-// Neighbour: another process of this host as this one knows it, once for all communicators.
+// Neighbour: another process of this host; one object for all communicators of this process.
 //
-// It holds a descriptor by which the end of the process is seen, and its arena: the descriptor of
-// the file, and what of it has been mapped here. Guarantees: however many communicators the two
-// processes share, they cost two descriptors, and an extent is mapped once; it stays mapped for as
-// long as a communicator needs the process. Cost: 8 bytes of address space for every 64 MiB of the
-// file; mapping an extent is a system call, once.
+// It holds a pidfd, which shows when the process ends, and the process's arena: the descriptor of
+// its file and the extents that are mapped here. Guarantees: any number of shared communicators
+// costs two descriptors, and each extent is mapped once. An extent stays mapped as long as a
+// communicator needs the process. Cost: 8 bytes of address space per 64 MiB of the file; mapping an
+// extent is one system call.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ namespace rondo::shm {
 
 class Neighbour {
  public:
-  // What is known of the process already, or else these descriptors.
+  // The existing object for the process, or a new one with these descriptors.
   static Result<std::shared_ptr<Neighbour>> of(const ProcessId& process, Fd pidfd, Fd arena);
 
   int pidfd() const { return pidfd_.get(); }  // readable once the process has ended
   // PeerPort::arena.
   const std::uint64_t* pieces() const { return pieces_; }
-  // Maps the extent in which the place lies.
+  // Maps the extent that contains the place.
   Status reach(std::uint64_t place);
   std::size_t mapped() const;  // address space
 
@@ -36,7 +36,7 @@ class Neighbour {
   Neighbour(Fd pidfd, Fd arena, std::size_t bytes, Mapping table);
 
   const Fd pidfd_, arena_;
-  const std::size_t bytes_;  // of the arena's file
+  const std::size_t bytes_;  // size of the arena's file
   const Mapping table_;
   std::uint64_t* const pieces_;  // in table_
   mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
-// Where everything lies in a HostSegment's file: for who makes it, maps it, or only looks at it.
+// Layout of a HostSegment's file: for HostSegment, which creates and maps it, and for SegmentView,
+// which only reads it.
 //
-// The words of the ranks come first, and where they lie follows from the number of ranks alone.
+// The words of the ranks are first, and their offsets depend only on the number of ranks.
 #pragma once
 
 #include "transport/shm/host_segment.h"
@@ -21,7 +22,7 @@ struct SegmentHeader {
   std::uint64_t total_bytes;
 };
 
-// The words of one rank, except the flag bytes, which lie together for all ranks.
+// The words of one rank. Its flag bytes are elsewhere, adjacent to those of the other ranks.
 struct RankWords {
   AnnounceLine announcements[kAnnounceDepth];
   BesideLines beside[kAnnounceDepth];
@@ -62,7 +63,7 @@ struct SegmentLayout {
     return connections + (pair * HostSegment::kLanes + lane) * connection_each;
   }
 
-  // What rank `index` has told about itself, in a mapping that begins at `base`.
+  // The words that rank `index` publishes, in a mapping that begins at `base`.
   PeerPort words_of(std::byte* base, int index) const {
     const auto i = static_cast<std::size_t>(index);
     auto* own = reinterpret_cast<RankWords*>(base + words + i * words_each);

@@ -27,11 +27,11 @@ Result<SegmentView> SegmentView::open(const std::string& path) {
   if (fstat(fd.get(), &info) != 0 ||
       pread(fd.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
       header.magic != kSegmentMagic || header.ranks == 0 || header.ranks > kMaxRanks)
-    return fail(StatusCode::kInvalidArgument, "{} is no memory of a communicator", path);
+    return fail(StatusCode::kInvalidArgument, "{} is not the memory of a communicator", path);
   if (header.version != kLayoutVersion)
     return fail(StatusCode::kInvalidUsage,
-                "{} has layout {}, this program knows layout {}: use the rondo command of the same "
-                "build",
+                "{} has layout {}, but this program reads layout {}: use the rondo command of the "
+                "same build",
                 path, header.version, kLayoutVersion);
   const auto ranks = static_cast<int>(header.ranks);
   const std::size_t bytes = SegmentLayout(shape_of(ranks)).staging;

@@ -1,8 +1,8 @@
-// SegmentView: a communicator's shared memory as somebody outside of it sees it: read only.
+// SegmentView: read-only view of a communicator's shared memory, for a process outside of it.
 //
-// Guarantees: nothing is written, no rank is stopped or slowed; the memory stays readable for as
-// long as the view lives, whatever becomes of the ranks. What is read is a moment's picture: each
-// word is whole, several words need not belong together.
+// Guarantees: it writes nothing and neither stops nor slows a rank. The memory stays readable as
+// long as the view exists, even if all ranks have ended. Each word is read whole, but several words
+// together are not a consistent snapshot.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace rondo::shm {
 
 class SegmentView {
  public:
-  // A memory file by path, as in /proc/PID/fd. Fails where it is none of this build of Rondo.
+  // Opens a memory file by path (/proc/PID/fd/N). Fails if its layout is not this build's.
   static Result<SegmentView> open(const std::string& path);
   SegmentView(SegmentView&& other) noexcept;
   SegmentView& operator=(SegmentView&&) = delete;
   ~SegmentView();
 
   int ranks() const { return ranks_; }
-  // Only the words: there is no staging, arena or process behind this port. Never to be written.
+  // Only the words are set; staging, arena and process are not. Must not be written.
   PeerPort port(int index) const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using net::Clock;
 
-// How often a host looks whether the guests that it misses still listen.
+// Period in which a host checks that the missing guests still listen.
 constexpr auto kLookPeriod = std::chrono::milliseconds(20);
 
 bool settled(const UnixMeeting::Met& met) { return met.socket.valid() || !met.why_not.empty(); }
@@ -73,7 +73,7 @@ class Gathering {
     for (auth::Arrival& arrival : acceptor_->serve(secret_of)) let_in(arrival);
   }
 
-  // Whom nobody expects, or who has come before, is dropped like a stranger.
+  // Drops a guest that is not expected or has already connected.
   void let_in(auth::Arrival& arrival) {
     int index = -1;
     if (arrival.payload.size() == sizeof(index))
@@ -83,7 +83,7 @@ class Gathering {
                                     [&](const auto& guest) { return guest.index == index; });
     const auto at = static_cast<std::size_t>(found - guests.begin());
     if (found == guests.end() || settled(met_.guests[at])) {
-      RONDO_INFO(kShm, "process {} came to a Unix socket {}", index,
+      RONDO_INFO(kShm, "process {} connected to a Unix socket {}", index,
                  found == guests.end() ? "that does not expect it" : "twice");
       return;
     }
@@ -91,7 +91,7 @@ class Gathering {
     watches_[at].reset();
   }
 
-  // A guest that cannot come closes its listener: a connection to it tells when.
+  // A guest that gives up closes its listener; that closes this host's connection to it.
   void look_for_guests() {
     if (Clock::now() < look_at_) return;
     look_at_ = Clock::now() + kLookPeriod;
@@ -105,7 +105,7 @@ class Gathering {
       }
       UnixConnection made = connect_unix(guest.listener);
       if (made.error == ECONNREFUSED) {
-        miss(g, "nobody listens at its Unix socket");
+        miss(g, "no process listens at its Unix socket");
       } else if (made.error != 0) {
         if (made.error != EAGAIN && !is_shortage(made.error))
           met_.refused = fmt::format("connecting to a Unix socket: {}", std::strerror(made.error));
@@ -153,7 +153,7 @@ class Gathering {
   UnixMeeting met_;
   std::vector<UnixVisit> visits_;
   std::unique_ptr<auth::Acceptor> acceptor_;
-  std::vector<net::Socket> watches_;  // by guest
+  std::vector<net::Socket> watches_;  // one per guest
   Clock::time_point look_at_;
 };
 

@@ -1,13 +1,13 @@
-// UnixMeeting: processes of one host that hold a secret come together over Unix sockets.
+// UnixMeeting: connects processes of one host that hold the same secret, over Unix sockets.
 //
-// Each may be host to some and guest of others at once: a star around a leader, or all with all.
-// Guarantees: both ends of a socket that comes out have proved the secret to each other and are of
-// users that may join; no descriptor is sent or taken before that. Any other connection (silent,
-// garbage, another user) is dropped within a second; the others do not wait for it, and it is no
-// error. A process whose number comes twice or is not expected is dropped, too: its socket is
-// closed. A guest that was dropped because it was slow connects again. Where descriptors run out it
-// pauses. Ends when all have come or are known not to come, at the deadline, or on abort. Cost:
-// four small messages each.
+// A process can be the host of some and the guest of others at once: a star around a leader, or
+// all to all. Guarantees: both ends of a returned socket have proved the secret to each other and
+// belong to permitted users; no descriptor is sent or accepted before that. Any other connection
+// (silent, garbage, another user) is dropped within a second; this is no error, and the others do
+// not wait for it. A guest whose index is not expected or arrives twice is dropped too. A guest
+// that was dropped because it was slow connects again. If descriptors run out, it pauses. It ends
+// when every party has connected or is known to be missing, at the deadline, or on abort. Cost:
+// four small messages per connection.
 //
 //   RONDO_TRY(UnixMeeting met, meet_by_unix({secret, 0, &listener, {{1, ""}, {2, ""}}, {}, wait}));
 //   send_fds(met.guests[0].socket.get(), ...);
@@ -27,11 +27,11 @@ using net::Deadline;
 struct UnixMeetingRequest {
   struct Party {
     int index = 0;
-    std::string listener;  // its name; a guest's may be empty: it will surely come
+    std::string listener;  // its name; empty for a guest that is sure to connect
   };
-  auth::Digest secret;                     // of this meeting alone
-  int self = 0;                            // what this process is called as a guest
-  const UnixListener* listener = nullptr;  // where guests come
+  auth::Digest secret;                     // used for this meeting only
+  int self = 0;                            // index of this process as a guest
+  const UnixListener* listener = nullptr;  // guests connect here
   std::vector<Party> guests, hosts;
   Deadline deadline;
 };
@@ -39,12 +39,12 @@ struct UnixMeetingRequest {
 struct UnixMeeting {
   struct Met {
     net::Socket socket;
-    std::string why_not;  // where there is none: it cannot be reached, or listens no more
+    std::string why_not;  // no socket: it cannot be reached or has stopped listening
   };
-  std::vector<Met> guests, hosts;  // in the order of the request's
-  std::string refused;             // why this process can neither accept nor connect
+  std::vector<Met> guests, hosts;  // in the request's order
+  std::string refused;             // reason, if this process can neither accept nor connect
 
-  // The first one that was not met; empty: all were.
+  // Why the first missing party is missing; empty: none is missing.
   std::string missing() const;
 };
 

@@ -66,7 +66,7 @@ Result<UnixListener> open_unix_listener() {
   if (bind(listener.fd.get(), address.get(), address.length) != 0 ||
       listen(listener.fd.get(), kBacklog) != 0)
     return no_socket("cannot listen on a Unix socket");
-  const UnixConnection own = connect_unix(listener.name);  // a sandbox may let nobody connect
+  const UnixConnection own = connect_unix(listener.name);  // a sandbox can forbid it
   if (errno = own.error; own.error != 0) return no_socket("cannot connect to a Unix socket");
   const net::Socket heard(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
   return listener;
@@ -93,9 +93,10 @@ Status may_join(int socket) {
     return fail_errno(errno, "cannot read the credentials of a Unix socket's other end");
   if (peer.uid == geteuid() || names(env::get_string("RONDO_UNIX_UIDS"), peer.uid))
     return ok_status();
-  return fail(StatusCode::kSystemError,
-              "it is user {}'s and this process user {}'s: only RONDO_UNIX_UIDS={} would let it in",
-              peer.uid, geteuid(), peer.uid);
+  return fail(
+      StatusCode::kSystemError,
+      "it belongs to user {} and this process to user {}: RONDO_UNIX_UIDS={} would accept it",
+      peer.uid, geteuid(), peer.uid);
 }
 
 }  // namespace rondo::shm

@@ -1,8 +1,8 @@
-// Abstract Unix sockets: where the processes of one host reach each other.
+// Abstract Unix sockets, by which the processes of one host connect to each other.
 //
-// A name has 128 random bits, but /proc/net/unix shows it to everybody: it keeps listeners apart
-// and is no secret. Names leave nothing behind in the file system and do not reach other network
-// namespaces, so any process that can connect is on this host. Nothing here waits.
+// A name has 128 random bits, which makes it unique, but it is not secret: /proc/net/unix shows it
+// to every user. Names leave no files behind and are not visible in other network namespaces, so
+// any process that can connect is on this host. No function here waits.
 #pragma once
 
 #include <string>
@@ -17,20 +17,20 @@ struct UnixListener {
   std::string name;  // hexadecimal digits, without the leading NUL
 };
 inline constexpr std::size_t kMaxSocketName = 64;
-Result<UnixListener> open_unix_listener();  // kInvalidUsage: it may have none (seccomp)
+Result<UnixListener> open_unix_listener();  // kInvalidUsage: not permitted (seccomp)
 
-// A connection, or the errno that says why there is none.
+// A connection, or the errno of the failure.
 struct UnixConnection {
   net::Socket fd;
   int error = 0;
 };
-// EAGAIN: its backlog is full; ECONNREFUSED: nobody listens there, as far as this process sees.
+// EAGAIN: its backlog is full; ECONNREFUSED: no process that this one can reach listens there.
 UnixConnection connect_unix(const std::string& name);
 
-// Whether the error may pass by itself, as others give back descriptors or memory.
+// True if the error can disappear when descriptors or memory are released elsewhere.
 bool is_shortage(int error);
 
-// The process at the other end must be of this process's effective user, or of one that
+// OK if the process at the other end runs as this process's effective user or as one that
 // RONDO_UNIX_UIDS names.
 Status may_join(int socket);
 

@@ -12,7 +12,7 @@ using net::Clock;
 using State = auth::Handshake::State;
 
 constexpr auto kComeAgain = std::chrono::milliseconds(20);
-constexpr auto kBriefly = std::chrono::milliseconds(1);  // a backlog empties as its owner runs
+constexpr auto kBriefly = std::chrono::milliseconds(1);  // a full backlog empties soon
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void UnixVisit::step() {
   if (shake_->state() == State::kRefused) {
     refuse(shake_->why());
   } else if (!moved.ok()) {
-    come_again(kComeAgain);  // a host drops whom it heard too late
+    come_again(kComeAgain);  // a host drops slow guests
   } else if (shake_->state() == State::kProven) {
     met_->socket = std::move(socket_);
   }

@@ -1,4 +1,5 @@
-// UnixVisit: a process on its way to one host of a UnixMeeting. Driven by its owner, who polls.
+// UnixVisit: a guest's connection attempt to one host of a UnixMeeting, with retries. It never
+// waits: its owner polls and calls step().
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@ namespace rondo::shm {
 
 class UnixVisit {
  public:
-  // met: where the result goes.
+  // met: receives the result; must outlive the visit.
   UnixVisit(const auth::Digest& secret, int self, const std::string& host, UnixMeeting::Met& met);
 
   bool over() const { return met_->socket.valid() || !met_->why_not.empty(); }

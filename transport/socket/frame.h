@@ -1,8 +1,8 @@
-// Frames: how messages are cut out of a byte stream.
+// Frames: split a byte stream into messages.
 //
 // A frame is a header of 16 bytes (magic, type, round, length) and its payload. FrameParser takes
-// bytes as they come and gives whole frames; it refuses a wrong magic and a length above its limit
-// before it stores anything of the payload, and stores no more than has arrived.
+// bytes as they arrive and returns whole frames. It refuses a wrong magic or a length above its
+// limit before it stores any of the payload, and stores no more than has arrived.
 //
 //   parser.feed(received);
 //   RONDO_TRY(std::optional<Frame> frame, parser.next());
@@ -35,13 +35,13 @@ class FrameParser {
   void set_limit(std::size_t limit) { limit_ = limit; }
 
   void feed(ByteSpan bytes);
-  // The next whole frame, or nothing yet. kRemoteError: these bytes are no frame.
+  // The next whole frame; nullopt: not complete yet. kRemoteError: the bytes are not a frame.
   Result<std::optional<Frame>> next();
   bool empty() const { return buffer_.size() == used_; }
 
  private:
   std::size_t limit_;
-  std::size_t used_ = 0;  // bytes at the front of the buffer that were given out
+  std::size_t used_ = 0;  // bytes at the front of the buffer that next() has returned
   Bytes buffer_;
 };
 

@@ -27,7 +27,7 @@ Result<std::vector<Interface>> all_interfaces() {
   return all;
 }
 
-// Which interfaces are taken where the rows before gave none.
+// Each row applies if the rows before match no interface.
 struct Tier {
   std::string_view filter;
   bool running;
@@ -43,7 +43,7 @@ std::vector<Interface> admitted(std::span<const Interface> all, const Tier& tier
   return kept;
 }
 
-// Without NCCL_SOCKET_IFNAME. lo stays behind what is not running: that may never come up.
+// Without NCCL_SOCKET_IFNAME. lo follows the interfaces that do not run yet: they may never run.
 std::vector<Interface> best_of(std::span<const Interface> all) {
   std::vector<Interface> best;
   for (const Tier& tier : kTiers) {
@@ -65,7 +65,7 @@ bool all_loopback(std::span<const SocketAddress> addresses) {
                      [](const SocketAddress& one) { return one.loopback(); });
 }
 
-// Whether the two variables leave the address in.
+// Whether the two variables admit the address.
 bool is_admitted(const SocketAddress& address) {
   const auto family = parse_family(env::get_string("NCCL_SOCKET_FAMILY"));
   if (!family.ok() || (*family != AF_UNSPEC && *family != address.family())) return false;
@@ -192,10 +192,10 @@ Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAdd
       !ifname.empty() && !ifname.starts_with('^') && InterfaceFilter::parse(ifname).admits("lo");
   if (!all_loopback(own) || all_loopback(met_at) || names_lo) return ok_status();
   return fail(StatusCode::kInvalidUsage,
-              "there are several hosts, and this rank would listen at loopback addresses alone, "
-              "which other hosts do not reach: NCCL_SOCKET_IFNAME='{}' and NCCL_SOCKET_FAMILY='{}' "
-              "must leave it an interface to the others (NCCL_SOCKET_IFNAME=lo: all ranks are on "
-              "this machine)",
+              "the ranks are on several hosts, but this rank would listen only at loopback "
+              "addresses, which other hosts cannot reach: NCCL_SOCKET_IFNAME='{}' and "
+              "NCCL_SOCKET_FAMILY='{}' must allow an interface to the other hosts "
+              "(NCCL_SOCKET_IFNAME=lo: all ranks are on this machine)",
               ifname, env::get_string("NCCL_SOCKET_FAMILY"));
 }
 

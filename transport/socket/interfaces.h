@@ -1,12 +1,12 @@
-// Which addresses of this host other hosts should use.
+// Selects the addresses of this host that other hosts should use.
 //
 // NCCL_SOCKET_IFNAME has NCCL's grammar: comma-separated prefixes of interface names; a leading '^'
 // excludes them, '=' asks for exact names, "^=" excludes exact names. Unset: InfiniBand interfaces
-// (ib...), else all but lo, docker and virbr, else docker and virbr, else lo. An interface that
-// has just come up is not called running for up to a second, though it carries packets: such ones
-// come before lo, behind all others.
-// NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses count only
-// where no other matches: the connecting side has to find out which link they belong to.
+// (ib...), else all except lo, docker and virbr, else docker and virbr, else lo. An interface that
+// has just come up is not reported as running for up to a second, although it carries packets. Such
+// interfaces rank before lo and after all others.
+// NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses are used
+// only if no other address matches: the connecting side has to find out which link they belong to.
 // Cost: one getifaddrs(3), about 50 us.
 //
 //   RONDO_TRY(auto interfaces, usable_interfaces());
@@ -26,14 +26,14 @@ namespace rondo::net {
 struct Interface {
   std::string name;
   SocketAddress address;  // port 0
-  bool running = true;    // the kernel says that it carries packets
+  bool running = true;    // IFF_RUNNING
 };
 
-// What a peer's addresses are from here: its interfaces' numbers mean nothing on this host, so that
-// a link-local address without one is tried on every link of `own` that has such addresses.
+// Makes a peer's addresses usable on this host. The peer's interface indexes mean nothing here, so
+// a link-local address without an index is tried on every link of `own` with such addresses.
 std::vector<SocketAddress> on_links(std::span<const SocketAddress> addresses,
                                     std::span<const Interface> own);
-// On the links of this host. Asks for them only where there is a link-local address.
+// The same for all links of this host. Reads the interfaces only if an address is link-local.
 std::vector<SocketAddress> on_links_here(std::span<const SocketAddress> addresses);
 
 class InterfaceFilter {
@@ -50,24 +50,24 @@ class InterfaceFilter {
 // AF_INET, AF_INET6, or AF_UNSPEC for an empty text.
 Result<int> parse_family(std::string_view text);
 
-// The rule itself, for tests: those of `all` that the two variables' texts choose.
+// The selection rule itself, for tests: the interfaces of `all` that match the two variables.
 std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname,
                                          int family);
 
-// Of this host, by the environment. Never empty: an error says what there is to choose from.
+// Of this host, by the environment. Never empty: if none matches, an error lists the choices.
 Result<std::vector<Interface>> usable_interfaces();
 
-// Their addresses, at which this process listens and which it gives to others; the best ten. Among
-// them is the one from which it reaches `met_at`, where ranks meet: a way that works. Unless the
-// two variables leave it out.
+// The addresses of these interfaces, for listening and for peers; the best ten. Includes the
+// address from which this host reaches `met_at` (the rendezvous), because that path works, unless
+// the two variables exclude it.
 Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> met_at = {});
 
-// The address of this host from which packets to `to` leave, as the routes are now; nothing: none.
+// The source address of packets from this host to `to`, by the current routes; nullopt: none.
 std::optional<SocketAddress> address_towards(const SocketAddress& to);
 
-// kInvalidUsage where a rank of several hosts would listen at loopback addresses alone, which other
-// hosts do not reach. Not where ranks met at such an address, nor where NCCL_SOCKET_IFNAME names
-// lo: then all are on one machine.
+// For communicators of several hosts. kInvalidUsage if this rank would listen only at loopback
+// addresses, which other hosts cannot reach. Allowed if the rendezvous is at such an address, or if
+// NCCL_SOCKET_IFNAME names lo: then all ranks are on one machine.
 Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at);
 
 }  // namespace rondo::net

@@ -11,8 +11,8 @@
 namespace rondo::net {
 namespace {
 
-// One bit a descriptor: which ones a forked child has to close. A table of atomics, because the
-// child of a process with threads can take no lock.
+// One bit per descriptor that a forked child has to close. Atomics, because the child of a process
+// with threads must not take a lock.
 constexpr int kWords = 1024;
 std::atomic<std::uint64_t> open_sockets[kWords];
 

@@ -1,9 +1,9 @@
 // Socket: an owned descriptor of a socket (or eventfd) that a forked child does not keep open.
 //
 // Guarantees: the descriptor is 3 or above (base/fd.h). fork() closes it in the child, so that
-// peers see the end of the process that they talk to even while its children live on; there get()
-// is -1 and nothing is closed twice. (Descriptors above 65535 are only closed on exec.) Cost: one
-// atomic operation at open and close.
+// peers see the end of this process even while its children live on. In the child get() is -1 and
+// nothing is closed twice. (Descriptors above 65535 are closed only on exec.) Cost: one atomic
+// operation at open and at close.
 //
 //   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 #pragma once
@@ -37,7 +37,7 @@ class Socket {
 
  private:
   int fd_ = -1;
-  std::uint32_t born_ = 0;  // fork_generation() in which it was opened
+  std::uint32_t born_ = 0;  // fork_generation() at open
 };
 
 }  // namespace rondo::net

@@ -29,7 +29,7 @@ void set_no_delay(const Socket& socket) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// `error` is the errno of a failure.
+// Sets `error` to the errno of a failed bind.
 Result<Socket> bind_tcp(const SocketAddress& at, int& error) {
   RONDO_TRY(Socket socket, open_tcp(at.family()));
   const int on = 1;
@@ -38,7 +38,7 @@ Result<Socket> bind_tcp(const SocketAddress& at, int& error) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (::bind(socket.get(), at.raw(), at.length()) == 0) return socket;
   error = errno;
-  return fail_errno(error, "cannot take the address {}", at.text());
+  return fail_errno(error, "cannot bind the address {}", at.text());
 }
 
 Status start_listening(const Socket& socket) {
@@ -46,7 +46,7 @@ Status start_listening(const Socket& socket) {
   return fail_errno(errno, "cannot listen");
 }
 
-// All of the addresses at one port that the kernel chooses. What was bound stays in `made`.
+// Listens at all addresses, at one port that the kernel chooses. Bound sockets stay in `made`.
 Status try_listen_at(std::span<const SocketAddress> addresses, Listening& made, int& error) {
   std::uint16_t port = 0;
   for (const SocketAddress& address : addresses) {
@@ -71,9 +71,9 @@ Result<Socket> listen_tcp(const SocketAddress& at) {
   return socket;
 }
 
-// A port that is free at one address may be taken at another: then all begin again with a new one.
-// The port that did not do is kept until the end: where few are left (thousands of connections in
-// TIME_WAIT) the kernel would offer it again and again.
+// A port that is free at one address may be taken at another: then all addresses start again with a
+// new port. The rejected port stays bound until the end; otherwise the kernel would offer it
+// repeatedly when few ports are free (thousands of connections in TIME_WAIT).
 Result<Listening> listen_at(std::span<const SocketAddress> addresses) {
   constexpr int kTurns = 100;
   std::vector<Listening> refused;

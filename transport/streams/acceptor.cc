@@ -10,7 +10,7 @@
 namespace rondo::net {
 namespace {
 
-// Its connector has given up, or died.
+// The connector has given up, or died.
 bool has_ended(const Stream& stream) {
   std::byte next;
   const ssize_t got = ::recv(stream.socket().get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -57,7 +57,7 @@ void Acceptor::assemble(auth::Arrival proven) {
                             {{socket->name, proven.from, {}}, socket->link_id, socket->count});
     it->arrival.streams.resize(socket->count);
   }
-  if (it->arrival.streams[socket->index]) return;  // twice the same: the second goes
+  if (it->arrival.streams[socket->index]) return;  // a duplicate
   it->arrival.streams[socket->index] = std::move(stream);
   if (--it->missing != 0) return;
   complete_.push_back(std::move(it->arrival));

@@ -1,8 +1,8 @@
-// Acceptor: the accepting side: listening sockets, and links of which not all sockets have come.
+// Acceptor: the accepting side of links: listening sockets, and links that still miss sockets.
 //
-// Guarantees: only sockets that proved the secret come out; everybody else is auth::Acceptor's. A
-// link waits for its last socket however slow the network is, until its connector gives it up.
-// Cost: nothing while nobody comes.
+// Guarantees: returns only sockets that proved the secret; auth::Acceptor handles all others. A
+// link waits for its last socket without limit, until its connector gives up. Cost: nothing while
+// no peer connects.
 #pragma once
 
 #include <memory>
@@ -23,12 +23,12 @@ struct Arrival {
 
 class Acceptor {
  public:
-  // sealed: of which lanes all bytes travel as records under the key of their handshake.
+  // sealed: true for lanes whose bytes all travel as records under the key of the handshake.
   static Result<std::unique_ptr<Acceptor>> open(Poller& poller, std::vector<Socket> listeners,
                                                 const auth::Digest& secret, std::string endpoint,
                                                 bool (*sealed)(int lane));
 
-  // The next link that is complete; nothing: none now.
+  // The next complete link; nullopt: none now.
   std::optional<Arrival> next();
 
  private:
@@ -47,7 +47,7 @@ class Acceptor {
   const auth::Tag tag_;
   bool (*const sealed_)(int lane);
   std::unique_ptr<auth::Acceptor> proving_;
-  Watch events_;  // of proving_
+  Watch events_;  // watches proving_
   std::vector<Assembly> assemblies_;
   std::vector<Arrival> complete_;
 };

@@ -1,4 +1,4 @@
-// Where a rank listens, as the bytes that peers get: up to 16 addresses, the best first.
+// Encodes the listening addresses of a rank for its peers: up to 16 addresses, the best first.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace rondo::net {
 inline constexpr std::size_t kMaxAddresses = 16;
 
 std::vector<std::byte> encode_addresses(std::span<const SocketAddress> addresses);
-// Nothing unless encode_addresses() can have written the bytes; never an empty list.
+// Nullopt for bytes that encode_addresses() cannot have written. Never an empty list.
 std::optional<std::vector<SocketAddress>> decode_addresses(std::span<const std::byte> bytes);
 
 }  // namespace rondo::net

@@ -12,11 +12,11 @@ namespace {
 using auth::Handshake;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPatience{3000};  // with a peer's address, where it has others
+constexpr milliseconds kFirstPatience{3000};  // for one address, if the peer has others; doubles
 constexpr milliseconds kMaxPatience{60000};
-constexpr milliseconds kPause{200};            // before the first address is tried again
-constexpr milliseconds kWithoutSockets{5000};  // the process has no descriptors, or no network
-constexpr std::size_t kRounds = 2;             // of refusals at every address: nobody is there
+constexpr milliseconds kPause{200};            // before the first address is retried
+constexpr milliseconds kWithoutSockets{5000};  // no descriptors, or no network
+constexpr std::size_t kRounds = 2;             // of refusals at every address: the peer has gone
 
 std::uint64_t random_number() {
   const auth::Digest random = auth::random_digest();
@@ -65,7 +65,7 @@ void Connector::give_up_candidate(bool refused, const std::string& why) {
   attempts_.clear();
   refusals_ = refused ? refusals_ + 1 : 0;
   if (refusals_ >= kRounds * candidates_.size()) {
-    failure_ = fmt::format("nobody listens there any more ({})", last);
+    failure_ = fmt::format("no process listens there any more ({})", last);
     return;
   }
   candidate_ = (candidate_ + 1) % candidates_.size();
@@ -127,7 +127,7 @@ bool Connector::progress() {
   for (std::size_t i = 0; i < attempts_.size(); ++i) {
     if (advance(attempts_[i]) && (attempts_.empty() || failure_)) return true;
   }
-  // The others follow where the first one was welcome.
+  // The other sockets use the address that accepted the first one.
   if (attempts_[0].agreed && attempts_.size() < socket_.count) {
     start_socket();
     return true;
@@ -135,8 +135,8 @@ bool Connector::progress() {
   finished_ = std::all_of(attempts_.begin(), attempts_.end(),
                           [](const Attempt& attempt) { return attempt.agreed; });
   if (finished_) return true;
-  // A peer that has been answered may take the link for made: if this side left now because a
-  // Welcome is late, the peer would take it for dead.
+  // After this side has answered (met_), the peer may count the link as made. Leaving now because
+  // of a late Welcome would look like this side's death.
   if (candidates_.size() > 1 && !met_ && Clock::now() > give_up_at_) {
     deadline_ = std::min(deadline_ * 2, kMaxPatience);
     give_up_candidate(false, "no answer");

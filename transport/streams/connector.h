@@ -1,12 +1,12 @@
-// Connector: opens all sockets of one link to one peer, without waiting.
+// Connector: opens all sockets of one link to one peer, without blocking.
 //
-// What the peer is to hear first (a greeting) leaves together with the proof: a peer that has let
-// this side in has it soon, however long this side computes before it comes back.
-// Tries the peer's addresses in turn; an address where nobody, somebody else or nobody that answers
-// in time listens gives way to the next one, again and again. Guarantees: ends with all sockets
-// proven, or with a failure: when every address refused twice (a rank listens before its address is
-// known to others: then it has gone), or when this process could open no socket for five seconds. A
-// peer that is slow to answer is waited for without limit: deadlines are the caller's.
+// Tries the addresses of the peer in turn, repeatedly. It moves to the next address if no process
+// listens, if another process answers, or if no answer arrives in time. The greeting leaves
+// together with the proof, so a peer that has accepted this side receives it soon, even if this
+// side then computes for a long time.
+// Guarantees: ends with all sockets proven, or with a failure: every address refused twice (a rank
+// listens before it publishes its address, so the rank has gone), or this process could open no
+// socket for five seconds. Waits without limit for a slow peer: deadlines are the caller's.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ namespace rondo::net {
 struct WantedLink {
   LinkName name;
   int sockets = 1;
-  bool sealed = false;  // all that follows the handshake travels as records
-  Bytes greeting = {};  // the first of it, of every socket; only where sealed
+  bool sealed = false;  // all bytes after the handshake travel as records
+  Bytes greeting = {};  // sent first on every socket; only if sealed
 };
 
 class Connector {
@@ -32,10 +32,9 @@ class Connector {
   Connector(Poller& poller, const auth::Digest& secret, std::string endpoint, WantedLink wanted,
             std::vector<SocketAddress> candidates);
 
-  // True if something moved.
-  bool progress();
+  bool progress();  // true if something moved
   bool finished() const { return finished_; }
-  std::vector<std::unique_ptr<Stream>> take();  // once finished, in their order
+  std::vector<std::unique_ptr<Stream>> take();  // once finished; by socket index
   const std::optional<std::string>& failure() const { return failure_; }
   std::string address() const { return candidates_[candidate_].text(); }
 
@@ -45,8 +44,8 @@ class Connector {
     std::unique_ptr<Stream> stream;
     auth::Handshake handshake;
     SocketOfLink socket;
-    std::optional<auth::Records> records = {};  // once it has answered
-    Bytes greeting = {};                        // sealed, without what has left
+    std::optional<auth::Records> records = {};  // set once this side has answered
+    Bytes greeting = {};                        // sealed; the unsent rest
     bool agreed = false;
   };
 
@@ -61,7 +60,7 @@ class Connector {
   auth::Digest secret_;
   std::string endpoint_;
   const WantedLink wanted_;
-  SocketOfLink socket_;  // the next one
+  SocketOfLink socket_;  // the next socket to open
   std::vector<SocketAddress> candidates_;
   std::size_t candidate_ = 0;
   std::vector<Attempt> attempts_;
@@ -69,7 +68,7 @@ class Connector {
   Clock::time_point give_up_at_{};
   Clock::time_point start_at_{};
   std::optional<Clock::time_point> no_socket_since_;
-  std::size_t refusals_ = 0;  // in a row, over all candidates
+  std::size_t refusals_ = 0;  // consecutive, over all candidates
   bool met_ = false;          // the peer has proved itself at this candidate
   bool finished_ = false;
   std::optional<std::string> failure_;

@@ -3,8 +3,8 @@
 namespace rondo::net {
 namespace {
 
-// How long a failure of the network waits for the side channel to say what became of the peer, and
-// the end of a process that said no farewell for what the network still brings.
+// How long a network error waits for the side channel to show what happened to the peer, and how
+// long a close without a farewell waits for further messages.
 constexpr auto kGrace = std::chrono::seconds(1);
 
 }  // namespace
@@ -21,14 +21,14 @@ std::optional<LinkEnd::Verdict> LinkEnd::look(const SideChannel& channel, const 
   return std::nullopt;
 }
 
-// What the peer had sent is still to come, as far as somebody takes it.
+// The rest of the peer's messages can still arrive, if buffers are posted for them.
 std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& channel,
                                                         const Facts& facts) {
   const auto now = Clock::now();
   if (facts.has_just_come || !left_since_) left_since_ = now;
   const std::uint64_t sent = channel.farewell().value_or(0);
   if (sent == kGaveUp)
-    return Verdict{LinkState::kEnded, "its own end of the connection failed, as its log says"};
+    return Verdict{LinkState::kEnded, "its end of the connection failed: see its log"};
   const bool awaits_more =
       channel.farewell() ? facts.received < sent : !trouble_ && now - *left_since_ < kGrace;
   if (!awaits_more || (!facts.offers_room && facts.has_unsent))
@@ -36,7 +36,7 @@ std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& chann
   if (trouble_) return Verdict{LinkState::kEnded, trouble_->text};
   if (facts.offers_room && now - *left_since_ > std::chrono::seconds(vigilance_.seconds))
     return Verdict{LinkState::kEnded,
-                   fmt::format("it closed after {} messages, of which {} have come by {}", sent,
+                   fmt::format("it closed after {} messages, of which {} have arrived by {}", sent,
                                facts.received, network_)};
   return std::nullopt;
 }

@@ -1,10 +1,10 @@
-// LinkEnd: when a link beside a side channel is over, and why: what the link, its network and the
-// channel say of it, put together.
+// LinkEnd: decides when a link beside a side channel has ended, and why, from the state of the
+// link, its network and the channel.
 //
-// The channel knows best what became of the peer, so a network's trouble is believed a second
-// later, unless it is the peer's doing (kRemoteError). After a farewell the link waits for as many
-// messages as were sent; after a close without one (the process ended), for a second in which
-// nothing comes. Cost: a few loads while all is well.
+// The channel knows best what happened to the peer. So a network error counts only one second
+// later, unless the peer caused it (kRemoteError). After a farewell the link waits until all sent
+// messages have arrived. After a close without a farewell (the process ended) it waits until no
+// message arrives for one second. Cost: a few loads without errors.
 //
 //   LinkEnd end("UCX", vigilance);
 //   if (receive.error()) end.trouble(*receive.error());
@@ -23,31 +23,31 @@ namespace rondo::net {
 
 class LinkEnd {
  public:
-  // The farewell of an end that failed: nothing is to be waited for.
+  // The farewell of an end that failed: no messages are pending.
   static constexpr std::uint64_t kGaveUp = ~std::uint64_t{0};
 
   LinkEnd(std::string network, const Vigilance& vigilance)
       : network_(std::move(network)), vigilance_(vigilance) {}
 
-  // Of the network; the first counts.
+  // Reports a network error. The first one counts.
   void trouble(const Error& error) {
     if (!trouble_) trouble_ = error;
   }
   bool is_troubled() const { return trouble_.has_value(); }
-  // By the network's own failure, not by what the peer did.
+  // The network itself failed; the peer did not cause it.
   bool is_of_network() const { return trouble_ && trouble_->code == StatusCode::kSystemError; }
 
   struct Facts {
-    std::uint64_t received = 0;  // messages, in all
-    bool has_just_come = false;  // one of them
-    bool offers_room = false;    // for the next
-    bool has_unsent = false;     // messages
+    std::uint64_t received = 0;  // total messages
+    bool has_just_come = false;  // a message arrived since the last call
+    bool offers_room = false;    // a buffer is posted for the next message
+    bool has_unsent = false;     // this side has unsent messages
   };
   struct Verdict {
     LinkState state;
     std::string why;
   };
-  // Nothing: it is not over.
+  // Nullopt: the link has not ended.
   std::optional<Verdict> look(const SideChannel& channel, const Facts& facts);
 
  private:

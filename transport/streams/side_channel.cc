@@ -50,7 +50,7 @@ bool SideChannel::progress() {
   if (state_ >= State::kClosed) return false;
   if (connector_) return connect();
   const bool said = !unsaid_.empty() && say();
-  if (state_ == State::kOpening) return hear() || said;  // the owner sees it open in any case
+  if (state_ == State::kOpening) return hear() || said;  // the owner must see it open first
   return (state_ == State::kOpen && listen_for_end()) || said;
 }
 
@@ -91,7 +91,7 @@ bool SideChannel::hear() {
     const IoOutcome outcome = stream_->read({&rest, 1});
     if (outcome.over()) {
       end(State::kEnded,
-          fmt::format("{} before it had said who it is on the network", text_of(outcome)));
+          fmt::format("{} before it identified itself on the network", text_of(outcome)));
       return true;
     }
     if (outcome.bytes == 0) break;
@@ -101,7 +101,7 @@ bool SideChannel::hear() {
     const std::size_t length = ByteReader(heard_).get<std::uint32_t>();
     if (length > kMaxBlob) {
       end(State::kEnded,
-          fmt::format("what it said of itself has {} bytes; at most {} fit", length, kMaxBlob));
+          fmt::format("its greeting has {} bytes; at most {} fit", length, kMaxBlob));
       return true;
     }
     heard_.resize(kHeader + length);
@@ -111,12 +111,12 @@ bool SideChannel::hear() {
   }
   if (accepted_ &&
       std::chrono::steady_clock::now() - proven_at_ > std::chrono::seconds(vigilance_.seconds))
-    end(State::kEnded, fmt::format("it said nothing of itself within {} s (RONDO_NET_TIMEOUT)",
-                                   vigilance_.seconds));
+    end(State::kEnded,
+        fmt::format("it sent no greeting within {} s (RONDO_NET_TIMEOUT)", vigilance_.seconds));
   return moved;
 }
 
-// An open channel carries nothing but a farewell.
+// An open channel carries only a farewell.
 bool SideChannel::listen_for_end() {
   if (!stream_->readable()) return false;
   std::byte more;
@@ -129,7 +129,7 @@ bool SideChannel::listen_for_end() {
   } else if (outcome.over()) {
     end(State::kEnded, text_of(outcome));
   } else if (outcome.bytes != 0 && !wanted) {
-    end(State::kEnded, "it said more on the side channel than it may");
+    end(State::kEnded, "it sent more on the side channel than is allowed");
   } else if (outcome.bytes != 0) {
     farewell_filled_ += outcome.bytes;
   } else {

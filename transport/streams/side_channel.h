@@ -1,19 +1,19 @@
-// SideChannel: how a network that has no sockets of its own opens a link between two ranks.
+// SideChannel: opens a link between two ranks for networks that have no sockets of their own.
 //
-// A proven, encrypted stream beside the link: each side says one blob on it (its queue pairs, a UCX
-// address, a plugin's handle), and then nothing more: it stays for the link's life, and its close
-// or its break is the peer's end. Where a network's own messages may still be on their way then, a
-// side that leaves says how many it has sent (a farewell), as the last word before its close. So
-// every network inherits the proof of the secret, the door that strangers stand before, and the
-// notice of a host that died. Guarantees: a blob arrives whole or the channel ends; at most
-// kMaxBlob bytes; anything beyond it ends the channel. The connector's blob leaves with its proof
-// and has to arrive within Vigilance; the acceptor's is waited for as long as the caller likes, as
-// any peer that computes. Nothing here waits. Cost: a descriptor; an open channel that is silent
-// costs two loads.
+// It is a proven, encrypted stream beside the link. Each side sends one blob on it (its queue
+// pairs, a UCX address, a plugin's handle), and then nothing more. The stream stays open as long as
+// the link; its close or break means the end of the peer. Where messages of the network can still
+// be in flight at that time, a side that leaves sends a farewell, the number of its sent messages,
+// before it closes. So every network gets the proof of the secret, the protection against
+// strangers, and the detection of a dead host.
+// Guarantees: a blob of at most kMaxBlob bytes arrives whole, or the channel ends. Any further byte
+// ends the channel. The connector's blob leaves with its proof and must arrive within Vigilance.
+// The acceptor's blob may take as long as the caller allows, because a peer may be computing.
+// Nothing here waits. Cost: one descriptor; an idle open channel costs two loads.
 //
-//   RONDO_TRY(auto channels, SideChannels::open(options));      // one a network
+//   RONDO_TRY(auto channels, SideChannels::open(options));      // one per network
 //   RONDO_TRY(auto channel, channels->connect({0, 1, 0}, address_of_1, my_queue_pair));
-//   ...at rank 1:  if (auto channel = channels->accept()) {     // its peer's blob is there
+//   ...at rank 1:  if (auto channel = channels->accept()) {     // its peer's blob has arrived
 //                    open_queue_pair(channel->blob());  channel->answer(my_queue_pair); }
 //   while (channel->progress(), channel->state() == SideChannel::State::kOpening) channels->poll();
 #pragma once
@@ -31,16 +31,16 @@ class SideChannel {
  public:
   static constexpr std::size_t kMaxBlob = 4096;
   enum class State {
-    kOpening,  // the peer's blob is not there
-    kOpen,     // blob()
-    kClosed,   // the peer closed it after its blob: what it sent over the network has been sent
-    kEnded,    // it broke, or the peer said what it may not: why()
+    kOpening,  // the peer's blob has not arrived
+    kOpen,     // blob() is valid
+    kClosed,   // the peer closed it after its blob: the peer has sent all its messages
+    kEnded,    // it broke, or the peer violated the protocol: why()
   };
 
-  // To the peer; the blob is the connector's greeting.
+  // The connecting side. The blob is the connector's greeting.
   SideChannel(const LinkName& name, const Vigilance& vigilance,
               std::unique_ptr<Connector> connector, bool farewells = false);
-  // From one that has proved itself.
+  // The accepting side, for a peer that has proved the secret.
   SideChannel(const LinkName& name, const Vigilance& vigilance, std::string from,
               std::unique_ptr<Stream> stream, bool farewells = false);
   ~SideChannel() { close(); }
@@ -53,15 +53,15 @@ class SideChannel {
   ByteSpan blob() const { return ByteSpan(heard_).subspan(kHeader); }
   const std::string& why() const { return why_; }
   const std::string& address() const { return address_; }  // of the peer
-  // An acceptor's blob, once. False: it is longer than kMaxBlob.
+  // Sends the acceptor's blob. Call it once. False: longer than kMaxBlob.
   bool answer(ByteSpan blob);
-  void close();  // the peer sees the end, and whatever was said before
-  // Says how many messages have left this side, as far as the socket takes it at once, and closes.
+  void close();  // the peer first receives all sent bytes, then sees the end
+  // Sends the farewell (`sent` messages; best effort: what the socket takes at once), and closes.
   void leave(std::uint64_t sent);
-  // What the peer said as it left; nothing: it did not (it was killed, or is still there).
+  // The farewell of the peer; nullopt: none (the peer was killed, or is still connected).
   std::optional<std::uint64_t> farewell() const;
 
-  // What a side says: the length, then the blob.
+  // The bytes of a blob on the stream: its length, then the blob.
   static Bytes frame(ByteSpan blob);
 
  private:
@@ -81,24 +81,23 @@ class SideChannel {
   std::string why_;
   std::chrono::steady_clock::time_point proven_at_{};
   const bool accepted_;
-  Bytes heard_;             // the peer's frame, as long as it is known to be
-  std::size_t filled_ = 0;  // of it
-  Bytes unsaid_;            // of this side's frame, and of its farewell
-  Bytes farewell_;          // of the peer, as long as it is; empty: this network has none
+  Bytes heard_;             // the peer's frame, sized as far as its length is known
+  std::size_t filled_ = 0;  // received bytes of heard_
+  Bytes unsaid_;            // unsent rest of this side's frame and farewell
+  Bytes farewell_;          // buffer for the peer's farewell; empty: this network has none
   std::size_t farewell_filled_ = 0;
 };
 
 class SideChannels {
  public:
-  // options.network: the name of the network that they belong to. farewells: whether its sides say
-  // how many messages they have sent when they leave.
+  // options.network: the name of the network. farewells: whether both sides send a farewell.
   static Result<std::unique_ptr<SideChannels>> open(PortOptions options, bool farewells = false);
 
   Result<std::vector<std::byte>> listen() { return port_->listen(); }
   // kInvalidArgument: the blob is longer than SideChannel::kMaxBlob.
   Result<std::unique_ptr<SideChannel>> connect(const LinkName& name, ByteSpan address,
                                                ByteSpan blob);
-  // The next one that a peer opened, proved, and said its blob on; null: none now.
+  // The next channel with a proven peer whose blob has arrived; null: none now.
   std::unique_ptr<SideChannel> accept();
   bool poll() { return port_->poll(); }
   int poll_fd() const { return port_->poll_fd(); }
@@ -109,7 +108,7 @@ class SideChannels {
 
   const std::unique_ptr<StreamPort> port_;
   const bool farewells_;
-  std::vector<std::unique_ptr<SideChannel>> unheard_;  // accepted, their blobs not there
+  std::vector<std::unique_ptr<SideChannel>> unheard_;  // accepted; the blob has not arrived
 };
 
 }  // namespace rondo::net

@@ -1,5 +1,5 @@
-// SocketOfLink: what the connector of a TCP socket says in its handshake: which link, and which of
-// its sockets. The decoder refuses whatever the encoder would not have written.
+// SocketOfLink: the handshake payload of a TCP socket's connector: the link, and the socket's index
+// in it. The decoder refuses bytes that the encoder would not write.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct SocketOfLink {
 Bytes encode(const SocketOfLink& socket);
 std::optional<SocketOfLink> decode_socket(ByteSpan bytes);
 
-// A rank's name in the handshake: "tcp links rank 3".
+// The name of a rank in the handshake: "tcp links rank 3".
 std::string endpoint_of(std::string_view network, std::string_view purpose, int rank);
 
 }  // namespace rondo::net

@@ -63,7 +63,7 @@ Watch::Watch(Poller& poller, int fd) : poller_(poller), fd_(fd) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = &state_;
-  // Where that fails, it is looked at every time.
+  // If the registration fails, the descriptor counts as always readable.
   state_.hangup = ::epoll_ctl(poller.epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0;
   state_.readable = state_.hangup;
 }
@@ -79,7 +79,7 @@ Stream::Stream(Poller& poller, Socket socket) : poller_(poller), socket_(std::mo
   state_ = {true, true, true};
 }
 
-// The kernel would forget a closed descriptor by itself only if no forked child held it.
+// The kernel removes a closed descriptor by itself only if no forked child holds it.
 Stream::~Stream() {
   if (socket_) ::epoll_ctl(poller_.epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
 }

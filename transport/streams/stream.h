@@ -1,13 +1,13 @@
-// Stream, Poller: one non-blocking TCP socket, and what the kernel last said about it.
+// Stream, Poller: one non-blocking TCP socket, and its readiness as the kernel last reported it.
 //
-// The Poller registers each socket once, edge-triggered; a Stream remembers that it is readable or
-// writable until a call finds that it no longer is. So a socket that cannot move costs no system
-// call, and one poll() serves any number of sockets.
+// The Poller registers each socket once, edge-triggered. A Stream stays readable or writable until
+// a call finds that it no longer is. So a socket that cannot move costs no system call, and one
+// poll() serves any number of sockets.
 //
 //   RONDO_TRY(Poller poller, Poller::open());
 //   Stream stream(poller, std::move(socket));
 //   while (!stream.readable()) poller.wait(0ms);
-//   IoOutcome got = stream.read(parts);      // bytes 0 and no error: nothing there, try later
+//   IoOutcome got = stream.read(parts);      // bytes 0 and no error: nothing available, try later
 #pragma once
 
 #include <sys/uio.h>
@@ -26,24 +26,24 @@ namespace rondo::net {
 struct IoOutcome {
   std::size_t bytes = 0;
   int error = 0;     // an errno: the connection is broken
-  bool end = false;  // the peer closed; nothing will come any more
+  bool end = false;  // the peer closed; no more bytes will arrive
   bool over() const { return error != 0 || end; }
 };
 
 // "the peer closed its end", or the errno's text.
 std::string text_of(const IoOutcome& outcome);
 
-// What the kernel last said of a descriptor.
+// The last state of a descriptor that the kernel reported.
 struct Readiness {
   bool readable = false;
   bool writable = false;
-  bool hangup = false;  // the end or an error lies behind what is readable: read until it comes
+  bool hangup = false;  // an end or an error follows the readable bytes: read up to it
 };
 
 class Poller {
  public:
   static Result<Poller> open();
-  // True if the kernel told something of some stream.
+  // True if the kernel reported an event of any stream.
   bool wait(std::chrono::milliseconds at_most);
   int fd() const { return epoll_.get(); }
 
@@ -54,7 +54,7 @@ class Poller {
   Socket epoll_;
 };
 
-// Tells when a descriptor of somebody else's is readable. Both it and the poller must live longer.
+// Reports when a foreign descriptor is readable. The descriptor and the poller must outlive it.
 class Watch {
  public:
   Watch(Poller& poller, int fd);
@@ -63,7 +63,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   bool readable() const { return state_.readable; }
-  void seen() { state_.readable = false; }  // told again by the next poll, if it still is
+  void seen() { state_.readable = false; }  // the next poll sets it again if needed
 
  private:
   Poller& poller_;
@@ -73,21 +73,21 @@ class Watch {
 
 class Stream {
  public:
-  // The poller must live longer. A socket that cannot be registered counts as broken.
+  // The poller must outlive the stream. A socket that cannot be registered counts as broken.
   Stream(Poller& poller, Socket socket);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Whether a call may move something. Says true where that is unknown.
+  // Whether a call may move something. True if unknown.
   bool readable() const { return state_.readable; }
   bool writable() const { return state_.writable; }
 
   // At most kMaxParts parts, none of them empty.
   IoOutcome read(std::span<iovec> parts);
   IoOutcome write(std::span<iovec> parts);
-  // From here on, what is written and read travels as records; a write counts its bytes when all
-  // of their record is out. error EBADMSG: what came does not verify.
+  // From now on, all bytes travel as records. A write counts its bytes once their whole record has
+  // been sent. Error EBADMSG: received bytes do not verify.
   void seal(auth::Records records);
   const Socket& socket() const { return socket_; }
 
@@ -97,9 +97,9 @@ class Stream {
   struct Sealing {
     auth::Records records;
     Bytes outbox{};         // one record
-    std::size_t sent = 0;   // of it
-    std::size_t bytes = 0;  // that are in it
-    ByteSpan opened{};      // what has verified and was not read yet
+    std::size_t sent = 0;   // sent bytes of the record
+    std::size_t bytes = 0;  // payload bytes in the record
+    ByteSpan opened{};      // verified bytes that were not read yet
   };
   IoOutcome read_sealed(std::span<iovec> parts);
   IoOutcome write_sealed(std::span<iovec> parts);
@@ -111,7 +111,7 @@ class Stream {
   std::unique_ptr<Sealing> sealing_;
 };
 
-// Moves what can move of a handshake now.
+// Sends and receives the bytes of a handshake as far as possible now.
 IoOutcome move(auth::Handshake& handshake, Stream& stream);
 
 }  // namespace rondo::net

@@ -1,10 +1,9 @@
-// StreamPort: where a rank listens for proven streams of its links, and opens such streams to
-// others.
+// StreamPort: accepts proven streams of a rank's links, and opens such streams to other ranks.
 //
-// What TCP's links and the side channels of all other networks have in common: addresses, the
-// handshake, the sockets' poller. Guarantees: only sockets whose other end proved the secret come
-// out, and the connecting side has checked the proof of the rank that it wants; nothing waits.
-// Cost: two descriptors and a listening socket an address; poll() is one system call.
+// The common part of TCP links and of the side channels of all other networks: addresses,
+// handshake, poller. Guarantees: returns only sockets whose other end proved the secret; the
+// connecting side also checks that the intended rank answers. Nothing waits. Cost: two descriptors
+// and one listening socket per address; poll() is one system call.
 //
 //   RONDO_TRY(auto port, StreamPort::open(std::move(options)));
 //   RONDO_TRY(Bytes here, port->listen());                              // give these to peers
@@ -25,11 +24,11 @@ namespace rondo::net {
 
 struct PortOptions {
   auth::Digest secret{};
-  int rank = 0;                   // this one: connectors mean it by its number
-  std::string network = "tcp";    // whose streams they are: others find nobody here
-  std::string purpose = "links";  // of several networks with one secret
+  int rank = 0;                   // of this process; connectors address it by this number
+  std::string network = "tcp";    // network name; streams of other networks are refused
+  std::string purpose = "links";  // distinguishes networks with the same secret
   Vigilance vigilance;
-  // Of this host, for peers; empty: by NCCL_SOCKET_IFNAME. The port is filled in.
+  // Addresses of this host for peers; empty: chosen by NCCL_SOCKET_IFNAME. listen() sets the port.
   std::vector<SocketAddress> addresses;
 
   static PortOptions from_environment(const auth::Digest& secret);  // RONDO_NET_TIMEOUT
@@ -37,15 +36,15 @@ struct PortOptions {
 
 class StreamPort {
  public:
-  // sealed: of which lanes all bytes travel as records under the key of their handshake.
+  // sealed: as for Acceptor::open().
   static Result<std::unique_ptr<StreamPort>> open(PortOptions options, bool (*sealed)(int lane));
 
   const PortOptions& options() const { return options_; }
-  // Starts to accept. The addresses, as peers get them; again: the same.
+  // Starts to accept. Returns the addresses for peers; a second call returns the same.
   Result<std::vector<std::byte>> listen();
   Result<std::unique_ptr<Connector>> connect(const LinkName& name, int sockets, ByteSpan address,
                                              Bytes greeting = {});
-  // The next link that all sockets of have come; nothing: none now.
+  // The next link with all its sockets; nullopt: none now.
   std::optional<Arrival> accept();
   bool poll() { return poller_.wait(std::chrono::milliseconds(0)); }
   int poll_fd() const { return poller_.fd(); }

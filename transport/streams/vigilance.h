@@ -1,4 +1,4 @@
-// Vigilance: how soon a host that answers nothing any more counts as dead, told to the kernel.
+// Vigilance: the time after which a silent host counts as dead. The kernel's TCP timers enforce it.
 #pragma once
 
 #include "transport/streams/stream.h"
@@ -9,12 +9,12 @@ struct Vigilance {
   int seconds = 20;  // RONDO_NET_TIMEOUT
 };
 
-// Ends a connection whose host is silent. few_bytes: what is sent is always read at once, so bytes
-// that nobody acknowledges mean death, too; elsewhere that is normal back-pressure.
+// Makes the kernel end a connection whose host is silent. few_bytes: the peer reads all bytes at
+// once, so unacknowledged bytes also mean a dead host; otherwise they are normal back-pressure.
 void watch(const Stream& stream, const Vigilance& vigilance, bool few_bytes);
 
-// Closing a socket with unread bytes resets the connection, and the peer would lose what this side
-// sent last. Needs no memory.
+// Reads pending bytes before the close: closing a socket with unread bytes resets the connection,
+// and the peer would lose the last bytes of this side. Allocates no memory.
 void close_gently(const Stream& stream);
 
 }  // namespace rondo::net

@@ -6,7 +6,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr std::uint64_t kGrain = 4096;  // parts begin at pages, for the copies on both sides
+constexpr std::uint64_t kGrain = 4096;  // page-aligned parts, for the copies on both sides
 
 }  // namespace
 

@@ -1,8 +1,8 @@
-// The header of a message on a TCP link, and how a message is divided over the link's sockets.
+// The header of a message on a TCP link, and the division of a message over the link's sockets.
 //
-// Socket 0 carries every header (32 bytes, little-endian as all hosts of a communicator are) and
-// the first part of every body; the others carry their parts of large bodies, without headers: the
-// division follows from the size. Each socket keeps the order of messages.
+// Socket 0 carries every header (32 bytes, little-endian like all hosts of a communicator) and the
+// first part of every body. The other sockets carry their parts of large bodies without headers:
+// the size determines the division. Each socket keeps the order of messages.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace rondo::tcp {
 
 struct MessageHeader {
   std::uint32_t magic = kMagic;
-  std::uint32_t bytes = 0;   // of the body
-  std::uint32_t number = 0;  // its low bits
+  std::uint32_t bytes = 0;   // size of the body
+  std::uint32_t number = 0;  // low 32 bits of the message number
   std::uint32_t tag = 0;
   CallRecord record;
 
@@ -25,7 +25,7 @@ struct MessageHeader {
 static_assert(sizeof(MessageHeader) == 32);
 inline constexpr std::size_t kHeaderBytes = sizeof(MessageHeader);
 
-// Nothing unless these are a header of message `number`.
+// Nullopt unless the bytes are the header of message `number`.
 std::optional<MessageHeader> parse_header(std::span<const std::byte, kHeaderBytes> bytes,
                                           std::uint64_t number);
 

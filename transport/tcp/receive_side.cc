@@ -35,7 +35,7 @@ void ReceiveSide::take_header() {
   stage_begin_ += kHeaderBytes;
   Incoming& message = at(headers_);
   if (!header) {
-    failure_ = fmt::format("what it sent as slot {} is no slot", headers_);
+    failure_ = fmt::format("it sent an invalid slot {}", headers_);
   } else if (header->bytes > message.capacity) {
     failure_ =
         fmt::format("it sent {} bytes in slot {}, where at most {} fit: does NCCL_BUFFSIZE differ?",
@@ -48,7 +48,7 @@ void ReceiveSide::take_header() {
   }
 }
 
-// Moves staged bytes to where they belong; true if that filled `into`.
+// Copies staged bytes to `into`; true if that filled it.
 bool ReceiveSide::take_staged(std::span<std::byte> into) {
   const std::size_t count = std::min(into.size(), stage_end_ - stage_begin_);
   if (count != 0) std::memcpy(into.data(), stage_.data() + stage_begin_, count);
@@ -82,7 +82,7 @@ bool ReceiveSide::advance_first(net::Stream& stream, int sockets) {
         continue;
       }
       rest = rest_of_part(cursor, 0, sockets);
-      stage_begin_ = stage_end_ = 0;  // used up: the body wanted more
+      stage_begin_ = stage_end_ = 0;  // empty: the body needs more bytes
     } else if (headers_ == posted_) {
       break;
     } else if (stage_end_ - stage_begin_ >= kHeaderBytes) {

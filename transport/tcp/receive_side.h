@@ -1,8 +1,8 @@
 // ReceiveSide: the incoming direction of a TCP link; see send_side.h.
 //
-// Socket 0 is read ahead into a small stage wherever a header may follow, so that small messages
-// take one system call together. Nothing is written beyond the room that a receive offered; bytes
-// that are no message end the link.
+// Where a header can follow, socket 0 reads ahead into a small stage: one system call receives
+// several small messages. Never writes beyond the buffer of a receive. Malformed bytes end the
+// link.
 #pragma once
 
 #include "transport/tcp/send_side.h"
@@ -13,17 +13,17 @@ class ReceiveSide {
  public:
   bool full() const { return posted_ - received_ == net::Link::kDepth; }
   std::uint64_t push(CallRecord& record, std::span<std::byte> room);
-  std::uint64_t received() const { return received_; }  // messages that are all there
+  std::uint64_t received() const { return received_; }  // complete messages
   std::uint64_t bytes_of(std::uint64_t message) const {
     return queue_[message % net::Link::kDepth].bytes;
   }
   std::uint32_t tag_of(std::uint64_t message) const {
     return queue_[message % net::Link::kDepth].tag;
   }
-  // Why nothing more will come: the peer's end, a broken connection, or bytes that are no message.
+  // Why no more messages will arrive: the peer closed, the connection broke, or malformed bytes.
   const std::optional<std::string>& failure() const { return failure_; }
 
-  // That failure is the peer's end, after whole messages.
+  // The failure is a close by the peer, after complete messages.
   bool is_closed() const { return failure_ && failure_ == end_; }
 
   bool progress(Streams streams);
@@ -33,7 +33,7 @@ class ReceiveSide {
     CallRecord* record;
     std::byte* room;
     std::uint64_t capacity;
-    std::uint64_t bytes;  // once its header is known
+    std::uint64_t bytes;  // valid once its header is known
     std::uint32_t tag;
   };
   Incoming& at(std::uint64_t message) { return queue_[message % net::Link::kDepth]; }
@@ -51,7 +51,7 @@ class ReceiveSide {
   std::uint64_t posted_ = 0;
   std::uint64_t headers_ = 0;  // messages whose header is known
   std::uint64_t received_ = 0;
-  std::optional<std::string> end_;  // of socket 0, between messages; others may have more to come
+  std::optional<std::string> end_;  // of socket 0; other sockets may still have data
   std::optional<std::string> failure_;
   std::size_t stage_begin_ = 0;
   std::size_t stage_end_ = 0;

@@ -26,7 +26,7 @@ bool SendSide::progress(Streams streams) {
   return moved;
 }
 
-// What a socket sends of a message; the header of socket 0 counts, before the body.
+// The bytes of a message that a socket sends; for socket 0 including the header, before the body.
 Part SendSide::share(std::uint64_t message, int index, int sockets) {
   Part part = part_of_body(at(message).header.bytes, index, sockets);
   if (index == 0) part.bytes += kHeaderBytes;

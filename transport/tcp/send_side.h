@@ -1,9 +1,8 @@
-// SendSide, ReceiveSide: the two directions of a TCP link: queues of messages, and how far each
-// socket has got with them.
+// SendSide, ReceiveSide: the two directions of a TCP link: message queues and socket progress.
 //
-// Guarantees: bodies are read and written in place (but for what arrives within 4 KiB after a
-// header); many small messages leave in one system call; a socket that the kernel finds full or
-// empty does not hold up the others. No allocation.
+// Guarantees: bodies are sent and received in place (except bytes that arrive within 4 KiB after a
+// header). One system call sends many small messages. A socket that is full or empty does not block
+// the others. No allocation.
 #pragma once
 
 #include <array>
@@ -21,7 +20,7 @@ namespace rondo::tcp {
 
 using Streams = std::span<const std::unique_ptr<net::Stream>>;
 
-// Where a socket stands: a message, and how many bytes of its share of it (header included) moved.
+// Progress of a socket: its current message, and the moved bytes of its share (with the header).
 struct Cursor {
   std::uint64_t message = 0;
   std::uint64_t offset = 0;
@@ -36,7 +35,7 @@ class SendSide {
   std::uint64_t sent() const { return sent_; }  // messages that have left user space
   std::optional<net::IoOutcome> failure() const { return failure_; }
 
-  // Called when the sockets are there. True if something moved.
+  // Call it only once the sockets are open. True if something moved.
   bool progress(Streams streams);
 
  private:

@@ -79,7 +79,7 @@ net::LinkState TcpLink::state() const {
   return connector_ ? net::LinkState::kOpening : net::LinkState::kOpen;
 }
 
-// Needs no memory.
+// Allocates no memory.
 void TcpLink::end_streams() {
   for (const auto& stream : streams_) net::close_gently(*stream);
   streams_.clear();

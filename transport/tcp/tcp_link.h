@@ -1,8 +1,8 @@
 // TcpLink: a net::Link over one or more TCP sockets.
 //
-// A link that this side makes starts with a Connector; messages that are posted before it is open
-// wait. After a failure of one direction the other one goes on: what the peer sent before it left
-// is still delivered.
+// The connecting side starts with a Connector; messages posted before the link is open wait. After
+// a failure of one direction the other one continues, so messages that the peer sent before it left
+// are still delivered.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
 // The TCP implementation of net::Network: links over the sockets of a StreamPort.
 //
-// Data lanes use as many sockets a link as is asked for (where a network limits each stream, or one
-// CPU of the kernel's does; else they only cost system calls), the control lane one, on which
-// everything travels as records. Listens at, and offers, the addresses that NCCL_SOCKET_IFNAME and
-// NCCL_SOCKET_FAMILY choose.
+// Data lanes use the requested number of sockets per link. Several help where a network limits each
+// stream, or one CPU of the kernel is the limit; otherwise they only cost system calls. The control
+// lane uses one socket, and all its bytes travel as records. Listens at the addresses that
+// NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose, and publishes them.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace rondo::tcp {
 
 struct NetworkOptions : net::PortOptions {
-  int sockets = 1;  // a link of a data lane
+  int sockets = 1;  // per link of a data lane
 
   // NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD sockets.
   static NetworkOptions from_environment(const auth::Digest& secret);
@@ -34,7 +34,7 @@ class TcpNetwork final : public net::Network {
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey) override {}
   bool poll() override { return port_->poll(); }
-  bool arm() override { return true; }  // what came since poll() makes poll_fd() readable
+  bool arm() override { return true; }  // data since poll() makes poll_fd() readable
   int poll_fd() const override { return port_->poll_fd(); }
 
  private:

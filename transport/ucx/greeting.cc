@@ -33,14 +33,13 @@ Result<Greeting> parse_greeting(ByteSpan blob) {
   if (magic == kRefusalMagic) {
     const std::string why = in.get_string();
     if (in.finished() && why.size() <= kMaxReason)
-      return fail(StatusCode::kSystemError, "it has no way to this rank by UCX: {}",
-                  printable(why));
+      return fail(StatusCode::kSystemError, "it cannot reach this rank by UCX: {}", printable(why));
   }
   greeting.worker = in.get<std::uint64_t>();
   greeting.token = in.get<std::uint64_t>();
   greeting.address = in.get_bytes();
   if (!in.finished() || magic != kUcxMagic || greeting.address.empty())
-    return fail(StatusCode::kRemoteError, "what it said of itself is nothing of this network");
+    return fail(StatusCode::kRemoteError, "its greeting does not belong to this network");
   return greeting;
 }
 

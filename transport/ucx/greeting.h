@@ -1,5 +1,5 @@
-// Greeting: what the two ends of a link over UCX say of themselves on the side channel; or, of an
-// end that UCX gives no way to the other, why not.
+// Greeting: the blob by which each end of a UCX link identifies itself on the side channel. An end
+// that UCX cannot connect to the other one sends a refusal with the reason instead.
 //
 //   channels->connect(name, address, serialize({worker.number(), token, worker.address()}));
 //   RONDO_TRY(const Greeting theirs, parse_greeting(channel->blob()));
@@ -15,16 +15,17 @@
 namespace rondo::ucx {
 
 struct Greeting {
-  std::uint64_t worker = 0;  // of all links of one rank's network: they share an endpoint
-  std::uint64_t token = 0;   // that messages to this end carry: strangers do not know it
-  Bytes address;             // of the worker, as UCX has it
+  std::uint64_t worker = 0;  // number of the rank's Worker; its links share an endpoint
+  std::uint64_t token = 0;   // messages to this end carry it; secret to other processes
+  Bytes address;             // the worker's, in UCX's format
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };
 
 Bytes serialize(const Greeting& greeting);
 Bytes serialize_refusal(std::string_view why);  // its first kMaxReason bytes
 inline constexpr std::size_t kMaxReason = 1024;
-// Nothing else than these two write is read: kRemoteError. kSystemError: a refusal, with its text.
+// kSystemError: a refusal, with its text. kRemoteError: anything that serialize() and
+// serialize_refusal() do not write.
 Result<Greeting> parse_greeting(ByteSpan blob);
 
 }  // namespace rondo::ucx

@@ -1,5 +1,5 @@
-// Whether this process can use UCX. The same in a build without its headers, whose answer is that
-// it was one.
+// UCX, if this process can use it. A build without its headers has the same functions; they return
+// an error that says so.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,10 @@ struct PortOptions;  // transport/streams/stream_port.h
 
 namespace rondo::ucx {
 
-// The library's version, as it says it. An error says why there is none: no library, an unsuited
-// one, a build without it.
+// The library's version. Error: no library, an unsuitable one, or a build without it.
 Result<std::string> library_version();
 
-// UcxNetwork by the environment's variables.
+// Opens a UcxNetwork by the environment variables.
 Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& options);
 
 }  // namespace rondo::ucx

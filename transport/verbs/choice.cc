@@ -52,8 +52,8 @@ Result<Options> Options::from_environment() {
 Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string_view hca) {
   if (all.empty())
     return fail(StatusCode::kInvalidUsage,
-                "there is no RDMA device on this host (/sys/class/infiniband has none): see "
-                "whether the adapter's driver is loaded, or use NCCL_NET=Socket");
+                "there is no RDMA device on this host (/sys/class/infiniband has none): check that "
+                "the NIC's driver is loaded, or use NCCL_NET=Socket");
   RONDO_TRY(const topology::NicFilter filter, topology::NicFilter::parse(hca));
   for (const topology::NicFilter::Name& name : filter.names()) {
     const bool found = std::any_of(all.begin(), all.end(), [&](const Port& port) {
@@ -83,18 +83,17 @@ Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string
 
 Result<std::vector<Port>> worth_it(const std::vector<Port>& ports, std::uint64_t lockable) {
   if (lockable < kLeastLocked)
-    return fail(
-        StatusCode::kInvalidUsage,
-        "this process may lock {} bytes, which its buffers may exceed: raise that (ulimit -l "
-        "unlimited), or ask for it by NCCL_NET=IB",
-        lockable);
+    return fail(StatusCode::kInvalidUsage,
+                "this process may lock {} bytes, which its buffers may exceed: raise the limit "
+                "(ulimit -l unlimited), or force RDMA with NCCL_NET=IB",
+                lockable);
   std::vector<Port> left;
   for (const Port& port : ports)
     if (!port.software) left.push_back(port);
   if (!left.empty()) return left;
   return fail(StatusCode::kInvalidUsage,
-              "there is only soft-RoCE ({}), which carries less than TCP over the same interface; "
-              "NCCL_NET=IB asks for it",
+              "there is only soft-RoCE ({}), which is slower than TCP over the same interface; "
+              "NCCL_NET=IB selects it",
               list_ports(ports));
 }
 

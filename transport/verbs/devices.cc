@@ -45,18 +45,18 @@ std::vector<int> numbers(const std::string& folder) {
   return found;
 }
 
-// "fe80:0000:0000:0000:5054:00ff:fe77:0001"; nothing where the entry is free (all zero).
+// "fe80:0000:0000:0000:5054:00ff:fe77:0001"; nullopt if the entry is unused.
 std::optional<std::array<std::uint8_t, 16>> parse_gid(const std::string& text) {
   std::array<std::uint8_t, 16> bytes{};
   if (inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return std::nullopt;
-  // A port without an address of its own has the subnet's prefix before zeroes.
+  // An unused entry can hold the subnet's prefix; its other half is zero.
   const auto own = bytes.begin() + 8;
   if (std::all_of(own, bytes.end(), [](std::uint8_t byte) { return byte == 0; }))
     return std::nullopt;
   return bytes;
 }
 
-// "4: ACTIVE"
+// "ACTIVE" of "4: ACTIVE".
 std::string after_number(const std::string& text) {
   const auto colon = text.find(": ");
   return printable(colon == std::string::npos ? text : text.substr(colon + 2));
@@ -116,14 +116,14 @@ std::vector<Port> read_ports(const std::string& root) {
 Unusable unusable(const Port& port) {
   if (!port.active)
     return {fmt::format("is {}, not ACTIVE", port.state.empty() ? "in no known state" : port.state),
-            port.ethernet ? "ip link set its interface up (`rdma link` names it), look at its cable"
-                          : "look at its cable, and whether a subnet manager runs (`sminfo`)"};
+            port.ethernet ? "ip link set its interface up (`rdma link` names it), check its cable"
+                          : "check its cable, and that a subnet manager runs (`sminfo`)"};
   if (port.ethernet && port.gids.empty())
     return {"has no GID, so that no peer can address it",
             "give its interface an address (`rdma link` names the interface)"};
   if (!port.ethernet && port.lid == 0)
     return {"has no LID, so that no peer can address it",
-            "start a subnet manager (opensm), or see why it does not reach this port"};
+            "start a subnet manager (opensm), or find out why it does not reach this port"};
   return {};
 }
 

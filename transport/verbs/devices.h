@@ -1,8 +1,8 @@
-// The RDMA devices of this host and their ports (InfiniBand, RoCE), as /sys/class/infiniband has
-// them: read without libibverbs, so that `rondo doctor` sees them where the library is missing.
+// The RDMA devices of this host and their ports (InfiniBand, RoCE), from /sys/class/infiniband.
+// They are read without libibverbs, so `rondo doctor` shows them even if the library is missing.
 //
-// Guarantees: in the order of names and numbers; what cannot be read is left out (entries of a GID
-// table) or reads as unknown. Cost: a file a fact, some milliseconds a port; once, at init.
+// Guarantees: sorted by device name and port number. An unreadable GID entry is left out; any other
+// unreadable value is unknown. Cost: one file per value, some milliseconds per port; once, at init.
 //
 //   for (const Port& port : read_ports())
 //     if (const std::string why = unusable(port); !why.empty()) complain(port.name(), why);
@@ -15,36 +15,36 @@
 
 namespace rondo::verbs {
 
-// One entry of a port's table of addresses.
+// One entry of a port's GID table (its addresses).
 struct Gid {
-  int index = 0;  // in the table; a device's own, it may change with its interface's addresses
-  std::array<std::uint8_t, 16> bytes{};  // as an IPv6 address lies
-  bool roce_v2 = false;                  // UDP, which routers carry; else InfiniBand or RoCE v1
+  int index = 0;  // in the port's table; can change with the interface's addresses
+  std::array<std::uint8_t, 16> bytes{};  // in the order of an IPv6 address
+  bool roce_v2 = false;                  // over UDP, routable; false: InfiniBand or RoCE v1
 
   bool is_ipv4() const;        // ::ffff:a.b.c.d
   bool is_link_local() const;  // fe80::/10, 169.254.0.0/16
-  std::string text() const;    // as addresses are written
+  std::string text() const;    // in the usual notation of addresses
 };
 
 struct Port {
   std::string device{};  // "mlx5_0"
-  int number = 1;        // of the device's ports
-  bool active = false;   // may carry data
+  int number = 1;        // on the device, from 1
+  bool active = false;   // can carry data
   std::string state{};   // "ACTIVE", "DOWN", "INIT", ...
-  bool ethernet = true;  // RoCE; else InfiniBand
-  int lid = 0;           // InfiniBand: what the subnet manager gave; 0: nothing yet
-  double gigabits = 0;   // a second; 0: not said
+  bool ethernet = true;  // RoCE; false: InfiniBand
+  int lid = 0;           // InfiniBand: from the subnet manager; 0: none yet
+  double gigabits = 0;   // per second; 0: unknown
   std::vector<Gid> gids{};
-  bool software = false;  // of the kernel's, over any network interface: soft-RoCE
-  int rail = 0;           // by choose_ports()
+  bool software = false;  // soft-RoCE: by the kernel, over any network interface
+  int rail = 0;           // set by choose_ports()
 
-  std::string name() const;  // "mlx5_0:1", as NCCL_IB_HCA has it
+  std::string name() const;  // "mlx5_0:1", as in NCCL_IB_HCA
 };
 
-// `root` stands before /sys (tests). Empty where there is no RDMA device.
+// `root`: path before /sys (tests). Empty if there is no RDMA device.
 std::vector<Port> read_ports(const std::string& root = "");
 
-// Why a port carries nothing, with the remedy; empty where it can.
+// Why a port cannot carry data, and the remedy; empty if it can.
 struct Unusable {
   std::string why;
   std::string remedy;

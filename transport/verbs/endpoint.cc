@@ -8,10 +8,10 @@
 namespace rondo::verbs {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31465156;     // "VQF1": of another version is of another build
+constexpr std::uint32_t kMagic = 0x31465156;     // "VQF1"; other builds may have another
 constexpr std::uint32_t kKeyMagic = 0x314b5156;  // "VQK1"
 constexpr std::uint32_t kMax24 = (1u << 24) - 1;
-constexpr std::uint16_t kMaxLid = 0xbfff;  // above are groups
+constexpr std::uint16_t kMaxLid = 0xbfff;  // above: multicast
 constexpr std::uint16_t kLeastMtu = 256, kMaxMtu = 4096;
 
 const char* what_is_wrong(const Endpoint& endpoint) {
@@ -23,7 +23,7 @@ const char* what_is_wrong(const Endpoint& endpoint) {
   if (endpoint.queue_pair == 0 || endpoint.queue_pair > kMax24) return "no queue pair";
   if (endpoint.packet > kMax24) return "a packet number of more than 24 bits";
   if (!std::has_single_bit(endpoint.mtu) || endpoint.mtu < kLeastMtu || endpoint.mtu > kMaxMtu)
-    return "an MTU that there is not";
+    return "an MTU that does not exist";
   return nullptr;
 }
 
@@ -55,10 +55,11 @@ Result<Endpoint> parse_endpoint(ByteSpan bytes) {
   endpoint.mtu = in.get<std::uint16_t>();
   if (!in.finished())
     return fail(StatusCode::kRemoteError,
-                "{} bytes of a peer name no queue pair: all ranks must run the same build of Rondo",
+                "{} bytes of a peer do not describe a queue pair: all ranks must run the same "
+                "build of Rondo",
                 bytes.size());
   if (const char* const wrong = what_is_wrong(endpoint))
-    return fail(StatusCode::kRemoteError, "a peer names a queue pair that cannot be: {}", wrong);
+    return fail(StatusCode::kRemoteError, "a peer describes an impossible queue pair: {}", wrong);
   return endpoint;
 }
 
@@ -106,8 +107,8 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
   }
   if (!in.finished())
     return fail(StatusCode::kRemoteError,
-                "{} bytes of a peer name no end of a link: all ranks must run the same build of "
-                "Rondo",
+                "{} bytes of a peer do not describe the end of a link: all ranks must run the same "
+                "build of Rondo",
                 bytes.size());
   return end;
 }
@@ -130,9 +131,10 @@ Result<PackedKey> parse_packed_key(ByteSpan bytes) {
   key.keys = in.get<decltype(key.keys)>();
   if (key.address == 0 || key.bytes == 0 || key.address + key.bytes < key.address) in.refuse();
   if (!in.finished())
-    return fail(StatusCode::kRemoteError,
-                "{} bytes of a peer name no memory: all ranks must run the same build of Rondo",
-                bytes.size());
+    return fail(
+        StatusCode::kRemoteError,
+        "{} bytes of a peer do not describe memory: all ranks must run the same build of Rondo",
+        bytes.size());
   return key;
 }
 

@@ -1,5 +1,5 @@
-// Whether this process can use RDMA devices by libibverbs. The same in a build without the
-// library's header, whose answer is that it was one.
+// RDMA devices by libibverbs, if this process can use them. A build without the library's header
+// has the same functions; they return an error that says so.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ struct PortOptions;  // transport/streams/stream_port.h
 
 namespace rondo::verbs {
 
-// The devices that libibverbs offers; those of read_ports() that it does not have lack a provider.
-// An error says why there are none of any kind: no library, an unsuited one, a build without it.
+// The devices that libibverbs offers. A device of read_ports() that is not among them lacks a
+// provider. Error: no library, an unsuitable one, or a build without it.
 Result<std::vector<std::string>> offered_devices();
 
-// VerbsNetwork by the environment's variables. by_default: nobody asks for it, so that ports of the
-// kernel's own software do not count. `near`: by which the rank takes its ports.
+// Opens a VerbsNetwork by the environment variables. by_default: the user did not ask for RDMA, so
+// worth_it() selects the ports. `near`: the NICs near the rank, which decide its ports.
 Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& options, bool by_default,
                                                    const topology::NearNics& near);
 

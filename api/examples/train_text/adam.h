@@ -7,7 +7,7 @@
 
 namespace train {
 
-// What training carries from step to step: three arrays of one length, back to back.
+// The state that training keeps between steps: three arrays of equal length, back to back.
 struct State {
   float* parameters;
   float* mean;      // of the gradients

@@ -1,6 +1,6 @@
 // Buckets: the pieces in which gradients are reduced, in the order in which they become ready.
 //
-// A bucket is a block of rows of one layer: small enough to be on its way while the next is being
+// A bucket is a block of rows of one layer: small enough to be reduced while the next one is
 // computed, large enough to be worth a call.
 #pragma once
 
@@ -23,7 +23,7 @@ inline std::vector<Bucket> make_buckets(const Model& model, std::size_t bytes) {
   for (int l = 0; l < kLayers; ++l) {
     const Layer& layer = model.layer(l);
     const std::size_t row_bytes = static_cast<std::size_t>(layer.columns) * sizeof(float);
-    // Embedding rows become ready all at once.
+    // All embedding rows become ready at the same time.
     const int rows = l == kEmbedding
                          ? layer.rows
                          : std::clamp(static_cast<int>(bytes / row_bytes), 1, layer.rows);

@@ -24,7 +24,7 @@ struct Header {
   std::uint64_t state_hash;
   std::int64_t step;
   RunFacts facts;
-  std::uint64_t header_hash;  // of all before it
+  std::uint64_t header_hash;  // of all fields before it
 };
 static_assert(sizeof(Header) == 8 + 4 + 4 + 8 + 8 + 8 + sizeof(RunFacts) + 8, "no padding");
 
@@ -58,7 +58,7 @@ class File {
     return true;
   }
 
-  // false: fewer bytes are there.
+  // false: the file has fewer bytes.
   bool read_all(void* bytes, std::size_t size) {
     auto* at = static_cast<char*>(bytes);
     while (size > 0) {
@@ -80,7 +80,7 @@ bool flush_directory_of(const std::string& path) {
   return directory.ok() && fsync(directory.fd()) == 0;
 }
 
-// The first fact that differs, in words; empty: none.
+// Describes the first fact that differs; "": all are equal.
 std::string difference(const RunFacts& saved, const RunFacts& now) {
   const auto number = [](auto value) {
     char text[64];

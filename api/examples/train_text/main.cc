@@ -1,9 +1,8 @@
-// train_text: data-parallel training of a character model, over the public C API alone.
+// train_text: data-parallel training of a character model; uses only the public C API.
 //
 //   rondo run -n 4 --keep-going -- train_text --steps 500 --checkpoint text.ckpt
 //
-// The launcher's variables say which rank this is (launch_env.h): rondo run, torchrun, mpirun,
-// srun.
+// The launcher's variables give the rank (launch_env.h): rondo run, torchrun, mpirun, srun.
 #include <cstdio>
 
 #include "options.h"

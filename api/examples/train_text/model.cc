@@ -116,7 +116,7 @@ void Model::input_gradient(int layer, Shard& shard) const {
   multiply(out, inputs, {shard.gradients[layer].data(), outputs, 1}, transposed_[layer].data(),
            inputs, samples, inputs, outputs);
   if (first) return;
-  for (int s = 0; s < samples; ++s) {  // where ReLU cut off, nothing passes
+  for (int s = 0; s < samples; ++s) {  // ReLU: no gradient where its output is 0
     const float* input = shard.inputs[layer].data() + static_cast<std::size_t>(s) * (inputs + 1);
     float* row = out + static_cast<std::size_t>(s) * inputs;
     for (int i = 0; i < inputs; ++i) row[i] = input[i] > 0 ? row[i] : 0.0f;

@@ -4,8 +4,8 @@
 //
 // Parameters are one flat array in the order in which the backward pass finishes their gradients:
 // output layer, hidden layer, input layer, embedding. A dense layer is a matrix of (inputs + 1) x
-// outputs whose last row is the bias. The gradient of any block of rows of any layer can be asked
-// for by itself, so the caller decides what a bucket is.
+// outputs whose last row is the bias. The gradient of any block of rows of any layer can be
+// computed separately, so the caller chooses the buckets.
 //
 //   model.forward(parameters, samples, shard)            loss of one shard
 //   for layer in 0, 1, 2: model.weight_gradient(...) for its rows; model.input_gradient(...)
@@ -32,12 +32,12 @@ inline constexpr int kDenseLayers = 3;
 inline constexpr int kEmbedding = 3;  // index of the embedding among the layers
 inline constexpr int kLayers = 4;
 
-// What the passes keep about the samples of one shard.
+// Data of the passes for the samples of one shard.
 struct Shard {
   std::vector<const std::uint8_t*> samples;
-  std::vector<float> inputs[kDenseLayers];     // of dense layer l; a 1 for the bias ends each row
-  std::vector<float> gradients[kDenseLayers];  // by the outputs of dense layer l
-  std::vector<float> embedded;                 // gradient by the inputs of the first layer
+  std::vector<float> inputs[kDenseLayers];  // of dense layer l; each row ends with a 1 for the bias
+  std::vector<float> gradients[kDenseLayers];  // with respect to the outputs of dense layer l
+  std::vector<float> embedded;                 // gradient with respect to the first layer's inputs
   double loss = 0;                             // summed over the samples
 };
 
@@ -51,14 +51,14 @@ class Model {
   void initialize(std::uint64_t seed, float* parameters) const;
   Shard make_shard(int samples) const;
 
-  // Once per step, before the passes: transposes what the backward pass reads.
+  // Call once per step, before the passes: transposes the matrices that the backward pass reads.
   void prepare(const float* parameters);
 
-  // Sets loss and the gradient by the logits, times `scale`.
+  // Sets the loss, and the gradient with respect to the logits, times `scale`.
   void forward(const float* parameters, float scale, Shard& shard) const;
-  // Gradient by rows [begin, end) of a dense layer: (end - begin) x columns, back to back.
+  // Gradient of rows [begin, end) of a dense layer: (end - begin) x columns, back to back.
   void weight_gradient(int layer, int begin, int end, const Shard& shard, float* out) const;
-  // Gradient by a dense layer's inputs, that is by the outputs of the next layer in the order.
+  // Gradient with respect to a dense layer's inputs: the outputs of the next layer in the order.
   void input_gradient(int layer, Shard& shard) const;
   void embedding_gradient(const Shard& shard, float* out) const;
 

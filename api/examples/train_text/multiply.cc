@@ -1,6 +1,6 @@
 #include "multiply.h"
 
-// One source, compiled twice where the compiler can choose at load time.
+// Compiled twice if the compiler supports a choice at load time.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TRAIN_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
@@ -12,14 +12,14 @@
 namespace train {
 namespace {
 
-constexpr int kWidth = 8;          // floats of a vector
+constexpr int kWidth = 8;          // floats per vector
 constexpr int kTile = 2 * kWidth;  // columns that are summed in registers
-constexpr int kRows = 4;           // rows of a tile
+constexpr int kRows = 4;           // rows per tile
 
 typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
 typedef float Unaligned __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));
 
-// kHeight rows and kTile columns of C.
+// Computes kHeight rows and kTile columns of C.
 template <int kHeight>
 TRAIN_INLINE void tile(float* c, std::ptrdiff_t c_row, const Strided& a, const float* b,
                        std::ptrdiff_t b_row, int k) {
@@ -39,7 +39,7 @@ TRAIN_INLINE void tile(float* c, std::ptrdiff_t c_row, const Strided& a, const f
   }
 }
 
-// The columns that fill no tile.
+// Computes one of the columns that are left after the tiles.
 template <int kHeight>
 TRAIN_INLINE void column(float* c, std::ptrdiff_t c_row, const Strided& a, const float* b,
                          std::ptrdiff_t b_row, int k) {

@@ -1,10 +1,10 @@
-// multiply(): the one matrix product that the model is made of.
+// multiply(): the matrix product that the whole model uses.
 //
 //   C[m x n] = A[m x k] * B[k x n]
 //
 // B and C have contiguous rows; A is read through two strides, so that A transposed costs nothing.
-// Each element is summed in the order of k, whatever the shape of the call: cutting C into blocks
-// of rows does not change a bit. Cost: about 8 to 30 GFlop/s on one core.
+// Each element is summed in the order of k for every shape of the call: computing C in blocks of
+// rows gives the same bits. Speed: about 8 to 30 GFlop/s on one core.
 #pragma once
 
 #include <cstddef>

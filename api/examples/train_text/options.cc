@@ -11,9 +11,9 @@ namespace {
 
 struct Row {
   const char* name;
-  const char* value;  // how the value is called in the help; nullptr: a flag
+  const char* value;  // the value's name in the help; nullptr: a flag
   const char* help;
-  std::function<bool(const char*)> set;  // false: not a legal value
+  std::function<bool(const char*)> set;  // false: invalid value
 };
 
 template <class Number>
@@ -23,7 +23,7 @@ std::function<bool(const char*)> number(Number* into, double least, double most)
     const double value = std::strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= least) || !(value <= most)) return false;
     *into = static_cast<Number>(value);
-    return static_cast<double>(*into) == value;  // whole, where it must be
+    return static_cast<double>(*into) == value;  // integers: must be whole
   };
 }
 

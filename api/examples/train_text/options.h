@@ -16,7 +16,7 @@ struct Kill {
 struct Options {
   std::int64_t steps = 200;
   int batch = 256;  // characters predicted per step, over all ranks
-  int shards = 8;   // parts of the batch; fixed, whatever the number of ranks
+  int shards = 8;   // parts of the batch; independent of the number of ranks
   std::uint64_t seed = 1;
   double learning_rate = 0.003;
   int context = 32;  // characters that the model sees
@@ -31,13 +31,13 @@ struct Options {
   int threads = 1;  // per rank
   int bucket_kib = 128;
   bool reproducible = false;
-  int sample = 0;  // characters to write when training is over
+  int sample = 0;  // characters to write after training
   std::vector<Kill> kills;
 };
 
 enum class Parsed { kRun, kHelp, kWrong };
 
-// kWrong: the reason was printed.
+// kWrong: wrong command line; the reason was printed.
 Parsed parse_options(int argc, char** argv, Options* options);
 
 }  // namespace train

@@ -16,7 +16,7 @@ std::string RunLog::take_over(std::int64_t step) {
     std::ifstream old(json_path_);
     for (std::string line; std::getline(old, line);) {
       long long of_line = 0;
-      if (line.empty() || line.back() != '}') break;  // its writer died in the middle
+      if (line.empty() || line.back() != '}') break;  // its writer died while writing it
       if (std::sscanf(line.c_str(), "{\"step\": %lld", &of_line) != 1 || of_line > step) continue;
       newest = of_line;
       kept.push_back(line);

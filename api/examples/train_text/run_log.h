@@ -1,7 +1,7 @@
-// RunLog: what a run says about itself, on the terminal and as JSON lines.
+// RunLog: the log of a run, on the terminal and as JSON lines.
 //
-// Only the first rank of the team writes. Every rank remembers the losses, so that the one that
-// takes over after a death continues the file without a gap or a repetition.
+// Only the first rank of the team writes. Every rank remembers the losses: if the writer dies, the
+// rank that takes over continues the file without a gap or a repetition.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace train {
 struct StepReport {
   std::int64_t step = 0;
   double loss = 0;
-  double tokens_per_second = 0;  // of all ranks; 0: not known
+  double tokens_per_second = 0;  // of all ranks; 0: unknown
   double exposed_seconds = 0;    // communication that the step waited for
   int ranks = 0;
 };
@@ -31,8 +31,8 @@ class RunLog {
     history_.erase(history_.begin(), history_.lower_bound(step));
   }
 
-  // To be called by the rank that writes from now on: keeps the file's lines up to `step` (from 0:
-  // none) and adds those that are remembered and missing. Returns why it failed, or nothing.
+  // Called by the rank that writes from now on: keeps the file's lines up to `step` (if 0: none)
+  // and adds remembered lines that are missing. Returns "" on success, else why it failed.
   std::string take_over(std::int64_t step);
   bool writes() const { return json_ != nullptr; }
   void write(const StepReport& report);

@@ -1,10 +1,10 @@
-// How a batch is cut into shards, shards are dealt to ranks, and shard sums are ordered.
+// shards_of(), sum_in_tree(): how the shards of a batch are assigned to ranks, and the order in
+// which shard sums are added.
 //
-// Sums follow the balanced binary tree over shard numbers (split at the largest power of two below
-// n, lower numbers left). Where shards and ranks are powers of two, a rank's shards are one
-// subtree, and the all-reduce in tree order over ranks is the rest of the same tree: equal bits on
-// 1, 2, 4,
-// ... ranks.
+// Sums follow a balanced binary tree over shard numbers (split at the largest power of two below n,
+// lower numbers left). If shards and ranks are powers of two, a rank's shards are one subtree, and
+// the all-reduce in tree order over ranks is the rest of the same tree. So 1, 2, 4, ... ranks give
+// equal bits.
 #pragma once
 
 namespace train {

@@ -11,7 +11,7 @@
 namespace train {
 namespace {
 
-// Long enough for the kernel to take down a large process.
+// Enough time for the kernel to end a large process.
 constexpr double kPatienceSeconds = 10;
 constexpr double kMeetSeconds = 60;
 
@@ -100,7 +100,7 @@ bool Team::more_are_gone() {
   };
   if (rondoCommGetEnded(world_, ended.data(), &count) == ncclSuccess)
     std::for_each(ended.begin(), ended.begin() + count, add);
-  // What only the current team has seen, for example on another host.
+  // Deaths that only the current team has seen, for example on another host.
   if (current_ != nullptr && current_ != world_ &&
       rondoCommGetEnded(current_, ended.data(), &count) == ncclSuccess)
     for (int i = 0; i < count; ++i) add(members_[ended[i]]);
@@ -117,7 +117,7 @@ bool Team::wait_for_more_gone(double seconds) {
   return true;
 }
 
-// Ends what is in flight; the peers that still wait for this rank learn it.
+// Aborts calls in flight; peers that wait for this rank get an error.
 void Team::leave_current() {
   if (current_ != nullptr && current_ != world_) ncclCommAbort(current_);
   current_ = nullptr;
@@ -145,12 +145,12 @@ bool Team::recover() {
 
 Team::Attempt Team::shrink() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // so that further deaths are noticed while the survivors meet
+  config.blocking = 0;  // so that further deaths are detected during the shrink
   ncclComm_t child = nullptr;
   std::vector<int> gone = gone_;
   const ncclResult_t begun = ncclCommShrink(world_, gone.data(), static_cast<int>(gone.size()),
                                             &child, &config, NCCL_SHRINK_ABORT);
-  (void)rondoStreamSynchronize(stream_);  // what was still queued has failed
+  (void)rondoStreamSynchronize(stream_);  // queued calls have failed
   error_ = ncclSuccess;
   if (begun != ncclSuccess && begun != ncclInProgress) {
     std::fprintf(stderr, "train_text: the survivors cannot meet: %s\n", ncclGetLastError(nullptr));

@@ -1,12 +1,12 @@
-// Team: the ranks that train together, and how it goes on when some of them die.
+// Team: the ranks that train together, and their recovery when some of them die.
 //
-// Calls are enqueued on one rondo stream and run beside the caller; finish() waits for all of them.
-// After a call has failed because a rank is gone, recover() makes a smaller team of the survivors.
+// Calls are enqueued on one rondo stream and run in the background; finish() waits for all of them.
+// After a call has failed because a rank died, recover() makes a smaller team of the survivors.
 //
-// How survivors agree: the team of the start is kept, and every smaller one is shrunk from it. Who
-// is gone only ever grows, and each survivor can ask for it at any time (rondoCommGetEnded), so
-// survivors that saw different deaths come to name the same ones; an attempt during which somebody
-// else dies is given up and made anew. A new team counts once all its ranks passed a barrier.
+// How survivors agree: the first communicator is kept, and every smaller one is shrunk from it. The
+// set of dead ranks only grows, and each survivor can query it at any time (rondoCommGetEnded), so
+// survivors that saw different deaths reach the same set. If another rank dies during an attempt,
+// the attempt is aborted and repeated. A new team is valid after all its ranks passed a barrier.
 //
 //   auto team = Team::join(false);
 //   team->sum(gradients, count);       // enqueued
@@ -24,7 +24,8 @@ namespace train {
 
 class Team {
  public:
-  // The ranks that a launcher started (launch_env.h). nullptr: the reason was printed.
+  // Joins the ranks that a launcher started (launch_env.h). nullptr: failed; the reason was
+  // printed.
   static std::unique_ptr<Team> join(bool reproducible);
   ~Team();
   Team(const Team&) = delete;
@@ -32,21 +33,21 @@ class Team {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
-  int first_rank() const { return world_rank_; }                 // at the start
-  int first_size() const { return world_size_; }                 // at the start
-  const std::vector<int>& gone() const { return gone_; }         // as numbered at the start
+  int first_rank() const { return world_rank_; }                 // before any death
+  int first_size() const { return world_size_; }                 // before any death
+  const std::vector<int>& gone() const { return gone_; }         // by their first_rank()
   const std::string& last_fault() const { return last_fault_; }  // why recover() was needed
 
-  // Enqueue; buffers belong to the team until finish().
+  // Enqueue a call. The team uses the buffers until finish().
   void sum(float* values, std::size_t count);
   void sum(double* values, std::size_t count);
   void broadcast(void* bytes, std::size_t size, int root);
   void gather(const std::uint64_t* mine, std::size_t count, std::uint64_t* all);
   void barrier();
-  // The first error since the last recover().
+  // Waits for all calls. Returns the first error since the last recover().
   ncclResult_t finish();
 
-  // false: the team cannot go on; the reason was printed.
+  // false: the team cannot continue; the reason was printed.
   bool recover();
 
  private:
@@ -61,7 +62,7 @@ class Team {
   bool meet_all();
   std::string fault_of(ncclComm_t comm) const;
 
-  ncclComm_t world_ = nullptr;    // of the start; kept as the parent of all smaller teams
+  ncclComm_t world_ = nullptr;    // of all first ranks; the parent of all smaller ones
   ncclComm_t current_ = nullptr;  // world_ or shrunk from it
   rondoStream_t stream_ = nullptr;
   int world_rank_ = 0, world_size_ = 1, rank_ = 0;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files behind a path, each once, in the order of the names under which they first appear.
+// The files of a path, each once, in the order of their first names.
 std::vector<fs::path> files_of(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return {path};

@@ -1,7 +1,7 @@
-// Text: the characters to learn, numbered, and the samples that a step takes from them.
+// Text: the characters to learn, as numbers, and the samples of each step.
 //
-// Samples are a function of (seed, step, index) alone, so that a resumed run and a run on another
-// number of ranks see the same ones.
+// A sample depends only on (seed, step, index), so that a resumed run, and a run with another
+// number of ranks, use the same samples.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace train {
 
 class Text {
  public:
-  // Reads a file, or all files of a directory in sorted order (what several links name, once).
-  // An empty `error` means success.
+  // Reads a file, or all files of a directory in sorted order (a file with several links once).
+  // Success leaves `error` empty.
   static Text load(const std::string& path, int context, std::string* error);
 
   int vocabulary() const { return static_cast<int>(characters_.size()); }
@@ -21,7 +21,7 @@ class Text {
   std::uint64_t hash() const { return hash_; }
   char character(int id) const { return characters_[static_cast<std::size_t>(id)]; }
 
-  // The sample's context; the character to predict follows it.
+  // The sample's context. The character to predict is the next one after it.
   const std::uint8_t* sample(std::uint64_t seed, std::int64_t step, int index) const;
 
  private:

@@ -19,7 +19,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What a rank says instead of a number of steps when it cannot take part.
+// A rank sends this instead of its number of steps if it cannot take part.
 constexpr std::int64_t kCannot = -2;
 
 }  // namespace
@@ -65,17 +65,17 @@ int Trainer::run() {
 Trainer::Outcome Trainer::train() {
   if (const Outcome aligned = align(); aligned != Outcome::kDone) return aligned;
   deal_shards();
-  save_if_due(completed_ == options_.steps);  // where its writer died before it could
+  save_if_due(completed_ == options_.steps);  // if the writer died before it saved
   while (completed_ < options_.steps) {
     if (const Outcome outcome = step(); outcome != Outcome::kDone) return outcome;
     save_if_due(completed_ == options_.steps);
   }
-  // No rank leaves before all have the last step: a rank without it would have to recover alone.
+  // No rank leaves before all have the last step, else a rank without it must recover alone.
   team_.barrier();
   return team_.finish() == ncclSuccess ? Outcome::kDone : Outcome::kDeath;
 }
 
-// ---- Meeting at one step ----
+// ---- Bringing all ranks to one step ----
 
 bool Trainer::become_first() {
   if (options_.resume) {
@@ -138,7 +138,7 @@ Trainer::Outcome Trainer::align() {
   return Outcome::kDone;
 }
 
-// Into a buffer beside: a broadcast that fails half way must not leave half a state.
+// Uses a separate buffer, so that a failed broadcast does not leave a partial state.
 Trainer::Outcome Trainer::fetch_state(int root) {
   struct Progress {
     std::int64_t completed;
@@ -239,7 +239,7 @@ void Trainer::reduce_bucket(const Bucket& bucket, bool first) {
     if (kill.rank == team_.first_rank() && kill.step == completed_ + 1) raise(SIGKILL);
 }
 
-// ---- Telling and keeping ----
+// ---- Reports and checkpoints ----
 
 void Trainer::save_if_due(bool last) {
   const bool due = completed_ > 0 && (last || completed_ % options_.checkpoint_every == 0);

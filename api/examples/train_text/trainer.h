@@ -1,13 +1,13 @@
-// Trainer: one rank's part in training; run() returns when the last step is done.
+// Trainer: one rank's part of the training; run() returns after the last step.
 //
-// A step: every shard of this rank goes forward; then, layer by layer from the output, the shards'
-// gradients are computed and summed in the tree of shards.h, and each bucket's all-reduce is
-// enqueued the moment it is complete, so that it travels while the next is being computed. After
-// the last one the rank waits for what is still under way (the exposed communication) and updates
-// its parameters, which therefore are at every moment those after a whole number of steps.
+// A step: the forward pass of every shard of this rank. Then, layer by layer from the output, the
+// shards' gradients are computed and summed in the tree of shards.h. Each bucket's all-reduce is
+// enqueued as soon as the bucket is complete, so that it overlaps with the computation of the next
+// one. After the last bucket the rank waits for unfinished calls (the exposed communication) and
+// updates its parameters. So the parameters always belong to a whole number of steps.
 //
-// After a death the survivors continue with the parameters of the rank that got furthest (at most
-// one step apart), and the dead ranks' shards are dealt out anew.
+// After a death the survivors continue with the parameters of the rank with the most steps (ranks
+// differ by at most one), and all shards are assigned to the survivors.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +31,20 @@ class Trainer {
  public:
   Trainer(const Options& options, const Text& text, Team& team);
 
-  // The exit status of the program.
+  // Returns the exit status of the program.
   int run();
 
  private:
   enum class Outcome { kDone, kDeath, kStop };
 
   Outcome train();
-  Outcome align();  // all ranks at one step, with equal parameters
+  Outcome align();  // brings all ranks to one step, with equal parameters
   Outcome fetch_state(int root);
   Outcome step();
   void deal_shards();
   void backward();
   void reduce_bucket(const Bucket& bucket, bool first);
-  bool become_first();  // initial parameters, or those of the checkpoint
+  bool become_first();  // sets initial parameters, or those of the checkpoint
   void save_if_due(bool last);
   void report(const StepReport& report);
   void summarize() const;
@@ -62,18 +62,18 @@ class Trainer {
   RunLog log_;
   std::vector<Bucket> buckets_;
   std::vector<float> state_;               // parameters, mean, variance
-  std::vector<float> gradients_;           // of all shards of all ranks, once reduced
+  std::vector<float> gradients_;           // after the all-reduce: of all shards of all ranks
   std::vector<Shard> shards_;              // this rank's
   std::vector<std::vector<float>> parts_;  // one bucket's gradient, per shard
   int first_shard_ = 0;
-  std::int64_t completed_ = -1;  // steps in the parameters; -1: there are none yet
+  std::int64_t completed_ = -1;  // steps in the parameters; -1: no parameters yet
   std::int64_t saved_ = -1;
-  bool save_failed_ = false;  // training goes on, the exit status tells
+  bool save_failed_ = false;  // training continues; the exit status reports it
   double loss_ = 0;           // of the last step
-  std::size_t gone_ = 0;      // how many deaths have been reported
+  std::size_t gone_ = 0;      // number of reported deaths
   bool leading_ = false;      // has opened the log as the first rank
 
-  double seconds_ = 0, exposed_ = 0;  // in steps, since the start of this process
+  double seconds_ = 0, exposed_ = 0;  // time in steps since this process started
   double seconds_reported_ = 0, exposed_reported_ = 0;
   std::int64_t steps_here_ = 0, steps_reported_ = 0;
 };

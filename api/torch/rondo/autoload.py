@@ -1,7 +1,7 @@
-"""What torch runs when it is imported (entry point of group torch.backends): never raises.
+"""What torch runs when it is imported (entry point of group torch.backends). It never raises.
 
-Registers names; the library is loaded by the first group that is made. Under rondo.torch.run it
-also maps what the script says about backends and devices.
+Registers names; the first group that is created loads the library. Under rondo.torch.run it also
+maps the backends and devices that the script names.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 
 
 def create(options, backend_options=None):
-    """Of torch's DistributedBackendOptions. A group is made by its members alone, whatever it could
-    be split from."""
+    """Creates a group from torch's DistributedBackendOptions. Only its members create it, even if
+    it could be split from another group."""
     from rondo.torch.beside import create_beside, other_devices
     from rondo.torch.groups import shrink_here_too
     from rondo.torch.process_group import RondoProcessGroup
@@ -22,15 +22,15 @@ def create(options, backend_options=None):
     if others := other_devices():
         return create_beside(others, *place)
     group = RondoProcessGroup(*place)
-    around = getattr(options, "process_group", None)  # from torch 2.15 on
+    around = getattr(options, "process_group", None)  # torch 2.15 or newer
     if around is not None and around.bound_device_id is not None:
         group.bound_device_id = around.bound_device_id
     return group
 
 
 def register() -> None:
-    """Makes backend "rondo" known to torch.distributed: entry point of torch.distributed.backends,
-    which torch 2.15 calls when it meets the name."""
+    """Registers backend "rondo" with torch.distributed. It is the entry point of
+    torch.distributed.backends, which torch 2.15 calls when it meets the name."""
     import torch.distributed as dist
 
     if not dist.is_available() or "RONDO" in dist.Backend._plugins:
@@ -52,5 +52,5 @@ def autoload() -> None:
         register()
         if os.environ.get("RONDO_TORCH_RUN") == "1":
             map_names()
-    except Exception as error:  # raised, it would break `import torch` for everybody
+    except Exception as error:  # otherwise `import torch` fails
         print(f"rondo: PyTorch runs without Rondo: {error!r}", file=sys.stderr)

@@ -13,7 +13,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr int kMaxRoots = 64;  // of DevicePlanFacts::tree_roots
+constexpr int kMaxRoots = 64;  // bits of DevicePlanFacts::tree_roots
 
 bool is_by_number(const std::vector<int>& ranks) {
   return std::is_sorted(ranks.begin(), ranks.end());
@@ -46,7 +46,7 @@ std::string text_of(const topology::NicName& nic) {
   return nic.port > 0 ? fmt::format("{}:{}", name, nic.port) : name;
 }
 
-// Of a ring, for people.
+// Limits of a ring's line in logs.
 constexpr std::size_t kMaxNamedRanks = 64, kMaxNamedHosts = 8;
 
 std::string and_more(std::size_t all, std::size_t named) {

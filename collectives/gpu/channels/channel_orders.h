@@ -1,9 +1,9 @@
-// ChannelOrders: in which order the ranks of a communicator stand in the ring and the trees of each
-// channel of its kernels, and by which network ports its channels leave and enter hosts.
+// ChannelOrders: the order of a communicator's ranks in the ring and the trees of each channel of
+// its kernels, and the network ports by which its channels leave and enter hosts.
 //
-// A plain value, which channel_search.h finds. Ranks whose digests are equal lay out alike; where
-// they are not, ranks take the empty one: "rank after rank". Guarantees: every rank stands once in
-// each ring.
+// A plain value, found by channel_search.h. Ranks with equal digests have the same layout. If
+// digests differ, all ranks use the empty value: "rank after rank". Guarantees: every rank is in
+// each ring once.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ struct ChannelOrders {
     topology::NicName in{}, out{};
   };
   struct Ring {
-    std::vector<int> ranks{};    // at every position; hosts one after the other
-    std::vector<Ports> ports{};  // by host (HostShape); none: there is one host
+    std::vector<int> ranks{};    // by position; hosts one after another
+    std::vector<Ports> ports{};  // by host (HostShape); empty: one host
   };
-  std::vector<Ring> rings{};  // channel c has rings[c % size]; none: rank after rank on all
-  double gbs = 0;             // of all rings together, of the wires, and what the wires allow
+  std::vector<Ring> rings{};  // channel c has rings[c % size]; empty: rank after rank
+  double gbs = 0;             // GB/s of all rings together
   double bound_gbs = 0;
-  WireRates rates{};  // also where there are no rings here, as all channels go rank after rank
+  WireRates rates{};  // set even if rings is empty since all channels go rank after rank
 
   const Ring* of(int channel) const {
     return rings.empty() ? nullptr : &rings[static_cast<std::size_t>(channel) % rings.size()];
   }
-  // Whether ranks stand in an order of their own on any channel.
+  // Whether the order on any channel differs from rank after rank.
   bool permutes() const;
-  // 0 for the empty one alone. Of rings and rates.
+  // Of rings and rates; 0 only for the empty value.
   std::uint64_t digest() const;
-  // The rates, and which roots trees over positions take.
+  // Sets the rates, and the roots that trees over positions support.
   void tell(DevicePlanFacts* facts) const;
 };
 
-// {"gbs", "bound_gbs", "channels": [{"ranks", "hosts": [{"in", "out"}]}]}, GB/s; what
-// NCCL_GRAPH_DUMP_FILE gets.
+// {"gbs", "bound_gbs", "channels": [{"ranks", "hosts": [{"in", "out"}]}]}, in GB/s; the content of
+// NCCL_GRAPH_DUMP_FILE.
 std::string json_of(const ChannelOrders& orders);
-// For people: "2 rings of 25 GB/s ...", and a line for each ring.
+// For logs: "2 rings ... 25 GB/s ...", and a line for each ring.
 std::vector<std::string> describe(const ChannelOrders& orders);
 
 }  // namespace rondo::gpu

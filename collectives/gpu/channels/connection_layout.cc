@@ -11,7 +11,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
+constexpr std::uint64_t kAlignment = 128;  // each counter has a line of its own
 constexpr std::uint64_t kCounterBytes = kAlignment;
 static_assert(kCounterBytes == cuda::kMessageCounterBytes);
 
@@ -45,7 +45,7 @@ void ConnectionLayout::count_own(const HostsOfRanks& hosts) {
     place_.push_back(hosts.is_own(r) ? static_cast<int>(own_ranks_++) : -1);
 }
 
-// Of one channel: each edge once.
+// Adds each edge of one channel once.
 class ConnectionLayout::Edges {
  public:
   Edges(int ranks, int channel, std::vector<Edge>* all)
@@ -68,7 +68,7 @@ class ConnectionLayout::Edges {
   const int channel_;
   std::vector<Edge>& all_;
   std::vector<std::vector<std::size_t>> outgoing_;  // by rank: indices of `all_`
-  std::vector<int> incoming_;                       // by rank: how many
+  std::vector<int> incoming_;                       // by rank: number of edges
 };
 
 void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
@@ -106,7 +106,7 @@ std::uint64_t ConnectionLayout::bytes_of_ends() const {
 
 std::uint64_t ConnectionLayout::rounded_ends() const { return rounded(bytes_of_ends()); }
 
-// Behind a line whose last word is the digest of their calls.
+// Behind a line whose last word is the digest of the launches' calls.
 std::uint64_t ConnectionLayout::launches_at() const {
   const std::uint64_t of_orders = orders_at() == 0
                                       ? 0

@@ -1,19 +1,20 @@
-// ConnectionLayout: where the slots, counters and words of a communicator's connections lie.
+// ConnectionLayout: the offsets of the slots, counters and words of a communicator's connections.
 //
-// Pure arithmetic: on every channel a ring and the double tree over the positions of an order of
-// the ranks (channel_orders.h; else their numbers), for every protocol. Where an order is not that
-// of the numbers, it lies behind the ends of each rank, for its kernels. The edge's transport says
-// where they lie (edge_transport.h): by P2P slots and `tail` in the receiver's memory and `head` in
-// the sender's, else all of it in host memory that both reach. So ranks in several processes lay
-// out alike without a word, and only the memory itself has to be shared. Cost: per rank and channel
-// at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is allowed); 2 MiB
-// a rank for LL push (ll_push.h), and 2 MiB where several processes share direct kernels
-// (shared_launch.cc).
+// Pure arithmetic: every channel has a ring and the double tree over the positions of an order of
+// the ranks (channel_orders.h; else their numbers), for every protocol. An order that differs from
+// the numbers is stored behind the ends of each rank, for its kernels. The edge's transport says in
+// which memory they are (edge_transport.h): with P2P, slots and `tail` in the receiver's memory and
+// `head` in the sender's; else all of it in host memory that both reach. So ranks in several
+// processes compute the same layout without communication, and only the memory itself has to be
+// shared. Cost: per rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32
+// KiB if LL128 is allowed); 2 MiB per rank for LL push (ll_push.h), and 2 MiB if several processes
+// share direct kernels (shared_launch.cc).
 //
-// Ranks of several hosts: a layout is one host's, with the edges of its ranks alone. A connection
-// to another one has slots and words on both sides (bounce buffers), which a net proxy keeps alike
-// (net_proxy.h): to a kernel its neighbour is on its host. The words are in pinned memory of the
-// rank, the slots of each direction there, too, or in its device memory. Simple only.
+// Ranks of several hosts: a layout is for one host and has only the edges of its ranks. A
+// connection to another host has slots and words on both sides (bounce buffers), which a net proxy
+// keeps equal (net_proxy.h): to a kernel, its neighbour is on its own host. The words are in pinned
+// memory of the rank; the slots of each direction are also there, or in its device memory. Simple
+// only.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +34,13 @@ struct ConnectionShape {
   int channels = 1;
   int slots = kUsualSlots;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
-  std::uint8_t protocols = 0xff;        // bit cuda::Protocol: those that get slots
-  bool ll_push = false;                 // staging for LL push, where all are near
-  bool meets = false;                   // words and staging for shared direct kernels, if near
-  bool messages = false;                // ends and words for the kernel of messages
+  std::uint8_t protocols = 0xff;        // bit cuda::Protocol: protocols that get slots
+  bool ll_push = false;                 // staging for LL push, if all are near
+  bool meets = false;     // words and staging for shared direct kernels, if all are near
+  bool messages = false;  // ends and words for the kernel of messages
 };
 
-// Which host each rank is on, and which of them this layout is for. Empty: there is one.
+// The host of each rank, and the host that this layout is for. Empty: one host.
 struct HostsOfRanks {
   std::vector<int> of_rank;
   int own = 0;
@@ -50,9 +51,9 @@ struct HostsOfRanks {
 class ConnectionLayout {
  public:
   static constexpr int kHost = -1;
-  static constexpr int kNowhere = -2;  // not here, or in bounce buffers
-  // Offsets: of the slots among the rank's of that direction, of the words among all of its words.
-  // `used`: bytes in each slot.
+  static constexpr int kNowhere = -2;  // not on this host, or in bounce buffers
+  // Offsets of slots among the rank's of that direction, of words among all of its words. `used`:
+  // bytes in each slot.
   struct BounceBuffer {
     std::uint64_t slots, tail, head, used;
   };
@@ -63,13 +64,13 @@ class ConnectionLayout {
   };
   struct Edge {
     int from, to, lane, channel;
-    // Among the channel's ends of `from` and of `to`, where these are on this host.
+    // Index among the channel's ends of `from` and of `to`, if these are on this host.
     int out_index, in_index;
     const EdgeTransport* transport = nullptr;
     std::vector<Location> slots = {}, tail = {}, head = {};  // by protocol
-    // By direction, where it crosses: at `from` and at `to`, if they are on this host.
+    // [direction], if the edge crosses: at `from` and at `to`, if they are on this host.
     std::optional<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
-    bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // hosts
+    bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // between hosts
   };
 
   ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
@@ -81,8 +82,8 @@ class ConnectionLayout {
   // A rank's memory begins with its ends; the host's with the Control of each of its ranks.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
-  std::uint64_t control_at(int rank) const;  // in the host's memory, of a rank of this host
-  // Of a rank's bounce buffers.
+  std::uint64_t control_at(int rank) const;  // in the host's memory, for a rank of this host
+  // Sizes of a rank's bounce buffers.
   std::uint64_t bounce_word_bytes(int rank) const {
     return bounce_bytes_[static_cast<std::size_t>(rank)].words;
   }
@@ -90,17 +91,17 @@ class ConnectionLayout {
     return bounce_bytes_[static_cast<std::size_t>(rank)].slots[direction];
   }
   std::uint64_t bytes_of_ends() const;
-  // In a rank's memory: by channel its order as kernels read it (cuda::order_words); 0: none.
+  // In a rank's memory: its order by channel, as kernels read it (cuda::order_words); 0: none.
   const ChannelOrders& orders() const { return orders_; }
   std::uint64_t orders_at() const { return orders_.permutes() ? rounded_ends() : 0; }
-  std::uint64_t launches_at() const;  // by channel; 0: none
-  // Of LL push: how many rounds each CTA of the rank has done, and where others push to.
+  std::uint64_t launches_at() const;  // by channel: launches so far; 0: none
+  // For LL push: rounds that each CTA of the rank has done, and the staging that others push to.
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
-  // Where direct kernels meet: the words of a barrier, those of calls that are tried in place, and
+  // For shared direct kernels: the words of a barrier, those of calls that are tried in place, and
   // staging, [input, output], each for calls of kSharedStaging bytes. Each CTA has a slice of it,
-  // with room for what rounding its part of each block to whole lines adds.
+  // with extra room because its part of each block is rounded to whole lines.
   static constexpr std::uint64_t kSharedStaging = 1 << 20;
   int shared_ctas() const { return std::clamp(shape_.channels, 1, cuda::kBarrierCtas); }
   std::uint64_t shared_slice() const;
@@ -112,9 +113,9 @@ class ConnectionLayout {
   std::uint64_t told_at() const;
   std::uint64_t in_place_at() const;
   std::uint64_t shared_at() const;
-  // Of messages (message_args.h), if it has any: the ends of a rank, the counters that its peers
-  // raise; and in the host's memory Control, links and wait words of each of its ranks. Slots are
-  // made with the first message of a pair (message_slots.h).
+  // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
+  // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots
+  // are made with the first message of a pair (message_slots.h).
   bool messages() const { return shape_.messages; }
   std::uint64_t message_ends_at() const { return messages_at_; }
   std::uint64_t message_counters_at(int peer, int direction) const;  // of all channels
@@ -122,7 +123,7 @@ class ConnectionLayout {
   std::uint64_t message_links_at(int rank) const;
   std::uint64_t message_waits_at(int rank) const;
   std::uint64_t slot_bytes(int protocol) const;
-  // Whether the rank's kernels touch the memory of `home`.
+  // Whether the rank's kernels access the memory of `home`.
   bool uses(int rank, int home) const;
 
  private:
@@ -144,7 +145,7 @@ class ConnectionLayout {
   const P2pReach near_;
   const ChannelOrders orders_;
   bool ll_push_, meets_;
-  std::vector<int> place_;  // by rank: among those of this host; -1: of another one
+  std::vector<int> place_;  // by rank: index among this host's ranks; -1: on another host
   std::uint64_t own_ranks_ = 0;
   std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;

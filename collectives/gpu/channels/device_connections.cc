@@ -140,7 +140,7 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
   return ends;
 }
 
-// By channel, where ranks stand in orders of their own.
+// By channel; empty if channels go rank after rank.
 std::vector<std::int32_t> DeviceConnections::orders_of(int rank) const {
   std::vector<std::int32_t> words;
   if (layout_.orders_at() == 0) return words;
@@ -152,8 +152,8 @@ std::vector<std::int32_t> DeviceConnections::orders_of(int rank) const {
   return words;
 }
 
-// How many launches there have been, the host knows, too; nothing is under way. Before them lies
-// the digest of their calls.
+// The host also knows the number of launches so far; none is under way. Before them is the digest
+// of their calls.
 std::vector<std::uint64_t> DeviceConnections::launches_so_far(int rank) const {
   const Control& control = host_control(rank);
   const auto newest = cuda::newest_launch(control.newest);
@@ -199,7 +199,7 @@ void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> proce
   }
 }
 
-// What the rank's kernels write there: steps begin anew, and old flags would pass for new ones.
+// Zeroes what the rank's kernels write there: steps restart, and old flags would pass for new ones.
 void DeviceConnections::empty_on_host(int rank) const {
   for (std::byte* const counters : message_counters_[rank])
     std::memset(counters, 0, cuda::kMessageCounterBytes * cuda::kMessageChannels);

@@ -1,11 +1,12 @@
 // DeviceConnections: the slots and counters of a communicator's ranks on CUDA devices, for the
 // kernels over connections (kernels/cuda/connected.h).
 //
-// Where things lie, ConnectionLayout says; whose the memory is and how it came here, does not
-// matter (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps
-// that of others. Guarantees: the memory of this process's ranks is zeroed and their ends are in
-// place when open() returns; those of a rank with neighbours on other hosts when
-// place_bounce_buffers() does. No kernel that uses it outlives it (own_memory.h).
+// ConnectionLayout defines the offsets. The origin of the memory does not matter
+// (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps that of
+// others. Guarantees: when open() returns, the memory of this process's ranks is zeroed and their
+// ends are written; for a rank with neighbours on other hosts, when place_bounce_buffers() returns.
+// The memory outlives all kernels that use it (own_memory.h). Cost: see
+// connection_layout.h.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@
 
 namespace rondo::gpu {
 
-// The memory of a layout as this process sees it; `keeper` frees it.
+// The memory of a layout at its addresses in this process; `keeper` frees it.
 struct ConnectionMemory {
   std::vector<std::byte*> of_rank;         // null: no rank of this process uses it
   std::byte* host = nullptr;               // zeroed
@@ -34,13 +35,13 @@ struct ConnectionMemory {
 
 class DeviceConnections {
  public:
-  // For ranks of one process. devices[r]: where rank r lives; peer access must be enabled where
-  // near says so.
+  // For ranks of one process. devices[r]: device of rank r; peer access must be enabled where
+  // `near` says so.
   static Result<std::unique_ptr<DeviceConnections>> make(const std::vector<int>& devices,
                                                          const P2pReach& near,
                                                          const ConnectionShape& shape,
                                                          ChannelOrders orders = {});
-  // devices[r] is -1 where rank r lives in another process.
+  // devices[r]: -1 if rank r is in another process.
   static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,
                                                          const std::vector<int>& devices,
                                                          ConnectionMemory memory);
@@ -48,15 +49,15 @@ class DeviceConnections {
   DeviceConnections& operator=(const DeviceConnections&) = delete;
 
   const ConnectionLayout& layout() const { return layout_; }
-  // Of ranks of this process:
+  // For ranks of this process:
   cuda::DeviceEnd* ends(int rank) const;    // in the rank's device memory
   std::uint64_t* launches(int rank) const;  // in the same memory
-  std::uint64_t* rounds(int rank) const;    // there, too, where the layout has LL push
-  cuda::Control* control(int rank) const;   // as its kernels see it
-  // Of any rank, where the layout has LL push: as kernels of this process see it.
+  std::uint64_t* rounds(int rank) const;    // also there, if the layout has LL push
+  cuda::Control* control(int rank) const;   // its kernels' address
+  // For any rank, if the layout has LL push: address for kernels of this process.
   std::byte* staging(int rank) const;
-  // Of any rank, where the layout meets: what the rank's kernels tell and are told, and
-  // staging for its input and output.
+  // For any rank, if the layout meets: the words by which the rank's kernels synchronize with
+  // others, and staging for its input and output.
   std::uint64_t* barriers(int rank) const;
   std::uint64_t* told(int rank) const;
   cuda::InPlaceWords* in_place(int rank) const;
@@ -64,37 +65,37 @@ class DeviceConnections {
     std::byte *input, *output;
   };
   SharedStaging shared_staging(int rank) const;
-  // Of any rank of this host, as the host sees it.
+  // For any rank of this host: the host's address.
   cuda::Control& host_control(int rank) const;
 
-  // Of messages, where the layout has any. A rank of this process as its kernels see it; the words
-  // by which they tell that they wait (any rank's).
+  // For messages, if the layout has any. message_station(): a rank of this process, as its kernels
+  // see it. message_wait(): the word by which kernels of any rank report that they wait.
   cuda::MessageArgs::Station message_station(int rank) const;
   std::uint32_t& message_wait(int rank, int peer, int direction, int channel) const;
-  // What the channels of a pair are at one of its ends, for launches from now on. The counters are
-  // the layout's, but where they lie beside the slots, in memory of the host.
+  // The channels of a pair at one of its ends, for launches from now on. The counters are the
+  // layout's, unless they are beside the slots, in host memory.
   struct MessageLink {
-    std::byte* slots = nullptr;     // for kernels; of all channels, one after the other
+    std::byte* slots = nullptr;     // for kernels; of all channels, one after another
     std::byte* counters = nullptr;  // for kernels: of all channels, tails first; null: the layout's
     std::byte* counters_on_host = nullptr;
     std::uint64_t* used = nullptr;  // for kernels: MessageLink::used
     std::uint64_t slot_bytes = 0;
   };
   void set_message_link(int rank, int peer, cuda::Direction direction, const MessageLink& link);
-  // Of a rank of this process, before its first launch: makes its bounce buffers. Its threads may
-  // do so at once, each for its rank. slots: device memory for those of each direction; null: they
-  // are in pinned memory, beside the words.
+  // Makes the bounce buffers of a rank of this process, before its first launch. Threads may do
+  // this at once, each for its rank. slots: device memory for the slots of each direction; null:
+  // pinned memory, beside the words.
   using BounceSlots = std::array<MappedMemory, cuda::kDirections>;
   Status place_bounce_buffers(int rank, BounceSlots slots);
-  // One side of a connection to another host, of a rank of this process, for its net proxy: words
-  // as the host sees them, slots as networks are told of them.
+  // One side of a connection of this process's rank to another host, for its net proxy: words at
+  // the host's addresses, slots at the addresses that networks use.
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction) const;
-  // Memory on devices that may go while the communicator is suspended. process_of: by rank; may be
-  // empty where all are of this process.
+  // Lists device memory that may be dropped while the communicator is suspended. process_of: by
+  // rank; may be empty if all are in this process.
   void list_in(DroppableMemory& all, std::span<const int> process_of);
   // Pinned memory for edges to other hosts.
   std::uint64_t pinned_bytes(int rank) const;
-  // Every wait in kernels of this process, or of one of its ranks, ends now and ever after.
+  // Ends every wait in kernels of this process, or of one of its ranks, now and later.
   void stop_kernels();
   void stop_kernels(int rank);
   bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
@@ -102,13 +103,13 @@ class DeviceConnections {
  private:
   DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
                     ConnectionMemory memory);
-  Status fill(int rank);  // its memory, as it is before its next launch
+  Status fill(int rank);  // sets its memory to the state before its next launch
   bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
   std::vector<std::uint64_t> launches_so_far(int rank) const;
   std::vector<std::int32_t> orders_of(int rank) const;
-  // Where a rank's bounce buffers lie.
+  // Start of a rank's bounce buffers.
   struct BounceBases {
     std::byte* words = nullptr;
     std::byte* slots[cuda::kDirections] = {};
@@ -127,8 +128,7 @@ class DeviceConnections {
   const std::vector<int> devices_;
   ConnectionMemory memory_;
   std::vector<BounceMemory> bounce_;  // by rank
-  // By rank: counters beside slots in memory of the host, which it raises. Each is its rank's
-  // alone.
+  // By rank: counters beside slots in host memory that the rank raises. Only this rank uses them.
   std::vector<std::vector<std::byte*>> message_counters_;
 };
 

@@ -50,7 +50,8 @@ Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes,
   return map_pinned(handle.file.get(), bytes, kWhat);
 }
 
-// Registered, not allocated by CUDA: that may wait for kernels, which may wait for what comes here.
+// Registered, not allocated by CUDA: allocation may wait for kernels, which may wait for what
+// arrives here.
 Result<EdgeMemory> allocate_pinned(std::uint64_t bytes, int device) {
   RONDO_TRY(EdgeMemory made, allocate_file(bytes, device));
   made.handle = {};

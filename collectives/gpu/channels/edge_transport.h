@@ -1,13 +1,13 @@
-// EdgeTransport: one way for bytes to come from a rank on a GPU to another one. The rows are asked
-// in turn for every edge: rings, trees and messages alike.
+// EdgeTransport: one way to move bytes from a rank on a GPU to another one. Every edge of rings,
+// trees and messages uses the first row that can connect it:
 //
 //   P2P      the sender writes into the receiver's device memory
 //   host     both use pinned memory of their host
-//   network  each has pinned memory of its own, which a net proxy keeps alike (net_proxy.h)
+//   network  each has pinned memory of its own, which a net proxy keeps equal (net_proxy.h)
 //
-// A row says where an edge's slots lie, makes that memory, and maps it in the other process.
-// Guarantees: the last row serves every edge; which one an edge gets is a pure function of what all
-// ranks agreed on. Cost: MemoryRegistry's, or pinning, once a block.
+// A row says where an edge's slots are, allocates that memory, and maps it in the other process.
+// Guarantees: the last row connects every edge; an edge's row is a pure function of what all ranks
+// agreed on. Cost: that of MemoryRegistry, or pinning, once per block.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct EdgeFacts {
   bool reach = false;  // both devices use each other's memory
 };
 
-// Memory for edges as this process sees it: on a device, or on the host (EdgeTransport::pinned).
+// Memory for edges at this process's address: on a device, or on the host (EdgeTransport::pinned).
 using MappedMemory = std::shared_ptr<std::byte>;
 struct EdgeMemory {
-  MappedMemory memory;  // of the host: zeroed
-  MemoryHandle handle;  // of no kind where others cannot map it
+  MappedMemory memory;  // host memory is zeroed
+  MemoryHandle handle;  // of no kind if others cannot map it
 };
 
 struct EdgeTransport {
@@ -36,11 +36,11 @@ struct EdgeTransport {
 
   const char* name;
   Home home;
-  bool pinned;  // memory of the host: address_on_device() is what kernels use
+  bool pinned;  // host memory: kernels use address_on_device()
   bool (*can_connect)(const EdgeFacts& facts);
-  // By the process that gives the memory; `device` is of the rank for which it is.
+  // In the process that provides the memory; `device` is that of the rank that it is for.
   Result<EdgeMemory> (*allocate)(std::uint64_t bytes, int device);
-  // By others, whose `devices` will use it; the first is current where there is only one mapping.
+  // In other processes, whose `devices` use it; the first is current if there is only one mapping.
   Result<MappedMemory> (*connect)(const MemoryHandle& handle, std::uint64_t bytes,
                                   std::span<const int> devices);
 };

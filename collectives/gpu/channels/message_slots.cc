@@ -95,7 +95,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
              through.name, pair_bytes(through), direct.block ? " in GPU memory" : "");
   if (!through.pinned) {
     droppable_.add(rank, made->memory.get(), bytes);
-    made->handle = {};  // it would keep the memory
+    made->handle = {};  // it would keep the memory allocated
   }
   return &made_.emplace(pair, Made{std::move(*made), bytes, std::move(direct)}).first->second;
 }

@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-// An allocation of the driver's, held for a while.
+// A driver allocation, retained while this object lives.
 class Retained {
  public:
   Retained(const GpuApi& api, std::byte* at)
@@ -37,7 +37,7 @@ MulticastMemory::MulticastMemory(std::vector<int> devices)
 Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> devices) {
   auto made = std::make_unique<MulticastMemory>(std::move(devices));
   if (const Status can = made->can(); !can.ok()) {
-    RONDO_INFO(kInit, "multicast memory (NVLS) was asked for, but {}", can.error().text);
+    RONDO_INFO(kInit, "multicast memory (NVLS) was requested, but {}", can.error().text);
     return std::unique_ptr<MulticastMemory>();
   }
   const auto opened = [&]() -> Status {
@@ -45,9 +45,9 @@ Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> 
     RONDO_CHECK_OK(made->add());
     return made->bind();
   };
-  // A switch has room for few objects only, and others may control it (no fabric manager).
+  // A switch has room for few objects, and others may control it (no fabric manager).
   if (const Status all = opened(); !all.ok()) {
-    RONDO_WARN("calls do without multicast memory (NVLS): {}", all.error().text);
+    RONDO_WARN("calls run without multicast memory (NVLS): {}", all.error().text);
     return std::unique_ptr<MulticastMemory>();
   }
   return made;
@@ -55,13 +55,14 @@ Result<std::unique_ptr<MulticastMemory>> MulticastMemory::make(std::vector<int> 
 
 Status MulticastMemory::can() const {
   if (api_.multicast_unbind == nullptr || api_.vmm_create == nullptr)
-    return fail(StatusCode::kSystemError, "the driver has none (CUDA 12.1 or newer has)");
+    return fail(StatusCode::kSystemError,
+                "the driver does not support it (needs CUDA 12.1 or newer)");
   for (const int device : devices_) {
     int can = 0;
     if (device < 0) continue;
     if (api_.attribute(&can, GpuAttribute::kMulticast, device) != kGpuSuccess || can == 0)
-      return fail(StatusCode::kSystemError, "CUDA device {} has none (a switch between GPUs has)",
-                  device);
+      return fail(StatusCode::kSystemError,
+                  "CUDA device {} does not support it (needs a switch between GPUs)", device);
   }
   return ok_status();
 }
@@ -158,7 +159,7 @@ void MulticastMemory::list_in(DroppableMemory& droppable) {
           r, own(r), bytes_, [this, r] { return bind(r); }, [this, r] { return unbind(r); });
 }
 
-// After the kernels of the devices that use it.
+// Frees after the kernels of the devices that use it.
 MulticastMemory::~MulticastMemory() {
   if (kept_for_.count() > 0) {
     const auto until = std::chrono::steady_clock::now() + kept_for_;

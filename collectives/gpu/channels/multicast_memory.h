@@ -1,13 +1,13 @@
-// MulticastMemory: memory of several devices, a rank each, that is also reached at one address for
-// all of them (NVLS), for the kernels over multicast memory (kernels/cuda/multicast.h): staging, or
-// the program's own, of symmetric windows.
+// MulticastMemory: memory of several devices, one rank each, that is also accessible at one address
+// for all of them (NVLS), for the kernels over multicast memory (kernels/cuda/multicast.h). It is
+// staging, or the program's own memory of symmetric windows.
 //
-// Staging is made with the communicator, where it is asked for and the devices can: by make() where
-// all ranks are of one process, else in the steps below, each of which all processes take or none
-// (shared_multicast.h); windows are bound in the same way (device_windows.h). Guarantees:
-// what was made before a step that failed is given back by the destructor, after the devices' work;
-// what lies in a device's memory may be dropped and comes back, the object and all addresses stay.
-// Cost: 12 MiB of staging a device; as much address space of the switch as memory.
+// Staging is made with the communicator, if it is requested and the devices support it: by make()
+// if all ranks are in one process, else in the steps below, each of which all processes take or
+// none (shared_multicast.h). Windows are bound in the same way (device_windows.h). Guarantees: the
+// destructor frees what was made before a step that failed, after the devices' work; device memory
+// may be dropped and restored, the object and all addresses stay. Cost: 12 MiB of staging per
+// device; as much address space of the switch as memory.
 #pragma once
 
 #include <chrono>
@@ -32,36 +32,36 @@ class MulticastMemory {
   MulticastMemory(const MulticastMemory&) = delete;
   MulticastMemory& operator=(const MulticastMemory&) = delete;
 
-  // All steps; nullptr where a device or the driver cannot, which the log says.
+  // All steps; nullptr if a device or the driver does not support it, which is logged.
   static Result<std::unique_ptr<MulticastMemory>> make(std::vector<int> devices);
 
-  // Whether the devices here can at all.
+  // Whether this process's devices support it.
   Status can() const;
-  // One process makes the object, of so much memory a device, and a handle for the others, which
-  // they open.
+  // One process creates the object, with `bytes` of memory per device, and a handle by which the
+  // others open it.
   Status create(std::size_t bytes = cuda::kMulticastStaging);
   Result<MemoryHandle> handle() const;
   Status open(const MemoryHandle& handle);
-  // Its devices take part. All must, before any process binds.
+  // Adds this process's devices. All processes must do so before any process binds.
   Status add();
-  // New memory of the devices here becomes part of it, and it is mapped; or a rank's own, of
-  // virtual memory, which stays its owner's.
+  // bind(): binds new memory of this process's devices, and maps it. bind_own(): the same for a
+  // rank's own virtual memory, which its owner keeps.
   Status bind();
   Status bind_own(int rank, std::byte* memory);
 
-  // As kernels of this process see it: a rank's own, where it is of this process, and all.
+  // Addresses for kernels of this process: a rank's own memory, if it is in this process, and all.
   std::byte* own(int rank) const { return parts_[static_cast<std::size_t>(rank)].at; }
   std::byte* all() const { return all_; }
 
   void list_in(DroppableMemory& droppable);
-  // Kernels of other processes may go on for so long, since they are being stopped: what they touch
-  // is not taken from them before.
+  // Kernels of other processes may run for this long while they are being stopped; the memory that
+  // they use is not freed earlier.
   static constexpr std::chrono::seconds kOthersEnd{2};
   void keep_for(std::chrono::milliseconds time) { kept_for_ = time; }
 
  private:
   struct Part {
-    OwnMemory memory = nullptr;  // null: it is somebody else's
+    OwnMemory memory = nullptr;  // null: it has another owner
     std::byte* at = nullptr;
     bool bound = false;
   };

@@ -25,7 +25,7 @@ class Sharing {
         peers_(request.peers),
         layout_(request.shape, *request.near, request.hosts, request.orders) {}
 
-  // What all processes make of this attempt; an error where they failed for a reason of their own.
+  // The result of this attempt for all processes; an error if they failed for another reason.
   Result<Verdict> run() {
     holdings_ = std::make_shared<std::vector<MappedMemory>>();
     handles_.resize(request_.devices.size() + 1);
@@ -51,7 +51,7 @@ class Sharing {
   ControlSegment& segment() const { return *peers_.segment; }
   int first_device() const { return request_.devices[peers_.first_rank()]; }
 
-  // This process's blocks, and the handles by which others may map them.
+  // Allocates this process's blocks, with the handles by which others may map them.
   Status give() {
     for (std::size_t r = 0; r < request_.devices.size(); ++r) {
       if (!is_here(r)) continue;
@@ -68,7 +68,8 @@ class Sharing {
     return ok_status();
   }
 
-  // Handles of all ranks and of the host's memory: from everybody to the leader, and to everybody.
+  // Handles of all ranks and of the host's memory: all send theirs to the leader, which sends all
+  // back.
   Status exchange() {
     if (!peers_.leads()) {
       RONDO_CHECK_OK(send(peers_.to_leader(), of(peers_.process, false)));
@@ -87,7 +88,7 @@ class Sharing {
   using Indexes = std::vector<std::size_t>;  // of handles_
   bool is_of_host(std::size_t i) const { return i + 1 == handles_.size(); }
   bool is_known(std::size_t i) const { return is_of_host(i) || peers_.process_of[i] >= 0; }
-  // A process's; or all others, at last the host's.
+  // Indexes of a process's handles; or of all others, the host's last.
   Indexes of(int process, bool others) const {
     Indexes found;
     for (std::size_t i = 0; i < handles_.size(); ++i)
@@ -110,7 +111,7 @@ class Sharing {
     return ok_status();
   }
 
-  // Maps what ranks of this process use of others'.
+  // Maps what ranks of this process use of other processes' memory.
   Status take() {
     if (!handles_.back().file)
       return fail(StatusCode::kSystemError,
@@ -170,7 +171,7 @@ class Sharing {
   std::shared_ptr<std::vector<MappedMemory>> holdings_;
   MappedMemory host_memory_;
   ConnectionMemory memory_;
-  std::vector<MemoryHandle> handles_;  // by rank; at last the memory file for all
+  std::vector<MemoryHandle> handles_;  // by rank; last: the memory file for all
   bool refused_ = false;
 };
 

@@ -1,12 +1,12 @@
-// Connections between ranks of several processes: each process gives the memory of its own ranks,
-// and maps that of their neighbours; words and slots of those that do not reach each other lie in
-// a memory file that all processes have mapped and registered with CUDA.
+// Makes the connections between ranks of several processes. Each process provides the memory of its
+// own ranks and maps that of their neighbours. Words and slots of ranks that do not reach each
+// other are in a memory file that all processes have mapped and registered with CUDA.
 //
-// By all processes of a communicator at once, over the sockets between them and the leader's.
-// Memory that a process cannot map after all (containers, a driver's refusal) makes its ranks
-// meet their neighbours on the host, and the log says so. Guarantees: every process fails or none
-// does; every wait ends with the deadline. The caller lets all processes return before any kernel
-// runs. Cost: four messages a process and attempt.
+// Collective over a communicator's processes, by the sockets between them and the leader's. If a
+// process cannot map memory after all (containers, a driver's refusal), its ranks use host memory
+// with these neighbours, and the log says so. Guarantees: every process fails or none does; every
+// wait ends with the deadline. The caller must let all processes return before any kernel runs.
+// Cost: four messages per process and attempt.
 #pragma once
 
 #include <memory>
@@ -21,9 +21,9 @@ struct SharedConnectionsRequest {
   ProcessPeers peers;
   std::vector<int> devices;  // by rank; -1: in another process
   ConnectionShape shape;
-  P2pReach* near = nullptr;  // as agreed; then without those that could not map each other's memory
+  P2pReach* near = nullptr;  // in: as agreed; out: without ranks that could not map each other
   ChannelOrders orders = {};
-  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no process here (-1)
+  HostsOfRanks hosts = {};  // if there are several; ranks of other hosts have process -1
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request);

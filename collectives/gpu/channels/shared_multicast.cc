@@ -5,7 +5,7 @@
 namespace rondo::gpu {
 namespace {
 
-// The leader's descriptor; what another process gets may lack it.
+// Sends the leader's descriptor to the others, which may receive none.
 Result<MemoryHandle> pass(const ProcessPeers& peers, MemoryHandle own) {
   if (!peers.leads()) {
     RONDO_TRY(auto handles, receive_handles(peers.to_leader().get(),
@@ -38,7 +38,7 @@ Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& pee
   const auto all_could = [&](const Status& own) -> Result<bool> {
     RONDO_TRY(const auto refusal, refusal_of_any(peers, own));
     if (refusal)
-      RONDO_WARN("calls do without multicast memory (NVLS), since rank {} could not join: {}",
+      RONDO_WARN("calls run without multicast memory (NVLS), since rank {} could not join: {}",
                  refusal->rank, refusal->why.text);
     return !refusal;
   };

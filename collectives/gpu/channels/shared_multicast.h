@@ -1,11 +1,11 @@
-// Multicast memory of several processes of a host: the leader's makes the object, passes its
-// descriptor to the others, and each adds its devices and binds their memory.
+// Makes multicast memory of several processes of a host: the leader's process makes the object and
+// sends its descriptor to the others; each adds its devices and binds their memory.
 //
-// By all processes of a communicator at once, over the sockets between them and the leader's. Each
-// step is taken by all or by none: where a rank cannot (its device, its driver, no room in the
-// switch, no descriptors), all go on without, and the log of each says which rank and why.
-// Guarantees: every wait ends with the deadline, which alone, or a process's end, is an error.
-// Cost: seven messages a process.
+// Collective over a communicator's processes, by the sockets between them and the leader's. Each
+// step is taken by all or by none: if a rank cannot (its device, its driver, no room in the switch,
+// no descriptors), all continue without, and each one's log says which rank and why. Guarantees:
+// every wait ends with the deadline; only that, or a process's end, is an error. Cost: seven
+// messages per process.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace rondo::gpu {
 
-// devices: by rank, each its own; -1: in another process. nullptr: there is none.
+// devices: by rank, all different; -1: in another process. nullptr: there is none.
 Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers,
                                                          std::vector<int> devices);
 

@@ -1,9 +1,9 @@
-// Met: the direct kernels of devices that reach each other share the work on all ranks' buffers.
+// Barrier: direct kernels of devices that reach each other share the work on all ranks' buffers.
 #include "collectives/gpu/launch/strategies.h"
 
 namespace rondo::gpu {
 
-// Every device has the same list, as all are of this process: copies of several calls are one
+// Every device has the same list, since all are in this process. Copies of several calls are one
 // launch, between one pair of barriers.
 Status launch_barrier(const DeviceLaunch& call) {
   DirectLaunches launches(call.api, call.max_ctas, call.stream);

@@ -21,7 +21,7 @@ Segments segments_of(Collective which, int ranks) {
 
 CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingShape& staging)
     : record_(record), segments_(segments_of(record.collective, ranks)) {
-  // Elements that fit, in whole vectors where they are many: pieces then stay aligned.
+  // Number of elements that fit; in whole vectors if there are many, so that pieces stay aligned.
   constexpr std::uint64_t kRound = 64;
   const auto fitting = [&](int segments) {
     const std::uint64_t most =
@@ -30,7 +30,7 @@ CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingSha
   };
   piece_ = fitting(std::max(segments_.sent, segments_.received));
   if (record.count > piece_ && record.collective == Collective::kReduceScatter) {
-    // Reduced segments have one distance in all inputs, staged or not: so one at a time.
+    // Reduced segments have the same distance in all inputs, staged or not, so one at a time.
     by_segment_ = true;
     piece_ = fitting(1);
   }

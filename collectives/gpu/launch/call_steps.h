@@ -1,8 +1,9 @@
-// CallSteps: how a collective of ranks in several processes is cut into steps that fit into
-// staging. A pure function of what all ranks know, so that all of them cut alike.
+// CallSteps: splits a collective of ranks in several processes into steps that fit into staging. A
+// pure function of what all ranks know, so all ranks split alike.
 //
-// Staged ranks copy a step's input in, the leader's kernel does the step, they copy its output out.
-// Segments of the user's buffers (blocks by rank) lie packed in staging. Costs nothing to make.
+// Staged ranks copy a step's input in, the leader's kernel does the step, and they copy its output
+// out. Segments of the user's buffers (blocks by rank) are packed in staging. Making one costs
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace rondo::gpu {
 
-// Of `count` elements each, that a rank sends and receives.
+// Number of segments, of `count` elements each, that a rank sends and receives.
 struct Segments {
   int sent = 1, received = 1;
 };
@@ -27,13 +28,13 @@ class CallSteps {
   std::uint64_t size() const { return size_; }
   cuda::CallStep operator[](std::uint64_t number) const;
 
-  // Segments that a rank sends or receives in every step of the whole call.
+  // Segments that a rank sends or receives in the whole call.
   int segments_sent() const { return segments_.sent; }
   int segments_received() const { return segments_.received; }
   bool sends(int rank) const;  // whether the rank's input has any part in the call
   bool receives(int rank, const cuda::CallStep& step) const;
 
-  // Between a rank's buffers and its staging: a step's input, or its output.
+  // Copies a step's input from a rank's buffers to its staging, or its output back.
   Status copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
               DirectLaunches* copies) const;
 

@@ -31,7 +31,7 @@ cuda::ConnectedArgs::Call listed(const PlannedCall& call) {
           .channels = static_cast<std::uint8_t>(call.plan.channels)};
 }
 
-// Of a CTA: what the call that wants most would have.
+// Threads of a CTA: the maximum over the calls.
 unsigned threads_of(std::span<const PlannedCall> calls) {
   unsigned most = 0;
   for (const PlannedCall& call : calls) most = std::max(most, call.plan.threads);
@@ -65,7 +65,7 @@ Status launch_connected(const DeviceLaunch& launch) {
     const PlannedCall& call = launch.calls[static_cast<std::size_t>(k)];
     args.call(k) = listed(call);
     args.channels = std::max(args.channels, args.call(k).channels);
-    // A rank that keeps nothing (reduce) or brings nothing (broadcast) is never asked for it.
+    // A buffer that a rank does not have (output of reduce, input of broadcast) is never used.
     for (int s = 0; s < args.stations; ++s) {
       const int rank = launch.here[static_cast<std::size_t>(s)];
       const Buffers& own = call.buffers[static_cast<std::size_t>(rank)];

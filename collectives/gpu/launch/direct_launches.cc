@@ -56,8 +56,9 @@ Status DirectLaunches::launch(int kernel, const Shape& shape, const void* argume
   launch.kernel = kernel;
   launch.block = shape.block;
   launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(shape.ctas, 1, max_ctas()));
-  // Messages and composed calls copy to other devices, too: no fence of the program's kernels need
-  // wait for that. Not cooperative: CTAs wait for those of other devices, never for each other.
+  // Messages and composed calls also copy to other devices; fences of the program's kernels do not
+  // have to wait for that. Not cooperative: CTAs wait for CTAs of other devices, never for each
+  // other.
   launch.remote_domain = true;
   launch.shared_bytes = barrier_.devices > 1 ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
@@ -73,7 +74,7 @@ Status DirectLaunches::launch(int kernel, const Shape& shape, const void* argume
   return check(launched, "a kernel launch");
 }
 
-// On the first CTAs and threads of the launch, which has as many as the widest of its calls.
+// The call runs on the first CTAs and threads of the launch, which is as wide as its widest call.
 cuda::ListedCall DirectLaunches::listed(const CallRecord& record, const Shape& shape,
                                         int end_item) {
   const std::uint64_t ctas = std::clamp<std::uint64_t>(shape.ctas, 1, max_ctas());
@@ -82,7 +83,7 @@ cuda::ListedCall DirectLaunches::listed(const CallRecord& record, const Shape& s
           static_cast<std::uint16_t>(end_item)};
 }
 
-// A part is rounded to whole lines: for that each slice has room beside its share of `staging`.
+// A part is rounded up to whole lines; each slice has room for that beside its share of `staging`.
 DirectLaunches::StagedShape DirectLaunches::staged_shape(const Slices& slices, unsigned threads,
                                                          int blocks, std::uint64_t units,
                                                          std::uint64_t width) {
@@ -102,8 +103,8 @@ DirectLaunches::StagedShape DirectLaunches::staged_shape(const Slices& slices, u
   return {static_cast<unsigned>(std::clamp<std::uint64_t>(of_cta, kWarp, threads)), ctas, part};
 }
 
-// CTAs are dealt to all segments of all calls alike: a call that fills the device by itself would
-// lose most of it to shorter ones. Those that meet one by one are dealt to one after the other.
+// CTAs are divided equally among all segments of all calls: a call that fills the device alone
+// would lose most of it to shorter ones. Calls that meet one by one get the CTAs one after another.
 bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   const int calls = reductions_.calls + 1;
   if (calls == 1 || kind != kind_ || calls > cuda::kMaxReductions) return false;
@@ -130,7 +131,7 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
                   to_root ? 1 : n, record.collective == Collective::kReduceScatter};
   const std::uint64_t bytes = record.count * size_of(record.type);
   cuda::ReduceArgs& args = reductions_;
-  if (one_by_one_ && copies_.items > 0) RONDO_CHECK_OK(flush());  // in the order of their meetings
+  if (one_by_one_ && copies_.items > 0) RONDO_CHECK_OK(flush());  // calls meet in order
   if (!joins(kind, bytes)) {
     RONDO_CHECK_OK(flush_reductions());
     kind_ = kind;
@@ -238,9 +239,9 @@ std::uint64_t DirectLaunches::drop_empty_items(int first) {
   return longest;
 }
 
-// Behind what is there only if all of it has room there: no call meets twice.
+// Joins the pending launch only if the whole call fits: no call meets twice.
 Status DirectLaunches::begin_listed_copy(const CallRecord& record, int ranks) {
-  RONDO_CHECK_OK(flush_reductions());  // in the order of their meetings
+  RONDO_CHECK_OK(flush_reductions());  // calls meet in order
   const int blocks = record.collective == Collective::kAllToAll ? ranks * ranks : ranks;
   const bool has_room = copies_.calls < cuda::kMaxListedCopies &&
                         copies_.items + blocks <= cuda::kMaxCopies &&

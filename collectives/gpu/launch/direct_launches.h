@@ -1,12 +1,12 @@
-// DirectLaunches: a collective of all ranks of a device as launches of the direct kernels.
+// DirectLaunches: runs a collective of all ranks of a device as launches of the direct kernels.
 //
-// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. What is asked
-// for is collected and launched together by flush(), or before, where there is no more room; so
-// until then nothing may touch what another part of it writes. Guarantees: the bits of
-// kernels/reduce.h in rank order; nothing is allocated. Cost: one launch for up to 64 copies, and
-// one for reductions by one kernel, of one kind (to all, to a root, scattered), of up to 64 inputs
-// together, which do not fill the device. Where calls meet one by one: one for up to 14 calls that
-// copy, and one for reductions alike of any size, in the order in which they are asked for.
+// It does not handle stream order or the ranks' threads: device_team.cc does. Requests are
+// collected and launched together by flush(), or earlier if there is no more room; until then, no
+// part may touch what another part writes. Guarantees: the bits of kernels/reduce.h in rank order;
+// no allocation. Cost: one launch for up to 64 copies; one for reductions by one kernel, of one
+// kind (to all, to a root, scattered), of up to 64 inputs together, if they do not fill the device.
+// If calls meet one by one: one launch for up to 14 calls that copy, and one for reductions of one
+// kind and any size, in the order of the requests.
 //
 //   DirectLaunches launches(api, max_ctas, stream);
 //   RONDO_CHECK_OK(launches.collective(record, buffers));
@@ -31,7 +31,7 @@ struct Buffers {
   void* receive = nullptr;
   std::uint64_t scalar = 0;  // PreMulSum: the factor's bits, or its device address
   bool late_scalar = false;
-  // Call's: where each rank's window begins, if the buffer is in a symmetric one.
+  // From the call: start of each rank's window, if the buffer is in a symmetric one.
   const std::vector<std::byte*>* send_windows = nullptr;
   const std::vector<std::byte*>* receive_windows = nullptr;
 };
@@ -39,61 +39,61 @@ Buffers buffers_of(const Call& call);  // with addresses that the device can use
 
 class DirectLaunches {
  public:
-  // max_ctas: that a launch may use.
+  // max_ctas: per launch.
   DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream);
 
-  // The device of the stream may not be current: then it is made so for a launch. Where is_current,
-  // nobody asks the driver for that, but the launch itself shows it: CUDA refuses one on a stream
-  // of another device. (Not in a capture, which a refused launch may end.) Unset where it was not
-  // so.
+  // Allows a stream whose device is not current: a launch then makes it current. While is_current
+  // is true, the driver is not asked; the launch itself shows it, since CUDA refuses a launch on a
+  // stream of another device. (Not in a capture, which a refused launch may end.) Set to false if
+  // the device was not current.
   void presume_current(int device, bool* is_current) {
     device_ = device;
     is_current_ = is_current;
   }
 
-  // Copies go by the driver, which stages them where devices do not reach each other's memory;
-  // nothing can be reduced then.
+  // The driver makes the copies. It stages them if devices do not reach each other's memory.
+  // Reductions are not possible then.
   void copy_by_driver() { by_driver_ = true; }
 
-  // These launches are this device's part of what all devices of a barrier launch alike. A launch
-  // meets, and tells of itself, as its first call would.
+  // These launches are this device's part of a launch that all devices of a barrier make alike. A
+  // launch meets at the barrier, and reports itself, as its first call would.
   void meet(const cuda::DeviceBarrier& barrier) { barrier_ = barrier; }
   // The same, but every collective meets by itself, on as many CTAs as if it were launched alone:
-  // others may launch it so, or beside other ones.
+  // other devices may launch it alone, or together with other calls.
   void meet_one_by_one(const cuda::DeviceBarrier& barrier) {
     barrier_ = barrier;
     one_by_one_ = true;
   }
 
-  // Of staging that devices share, each CTA has a slice (kernels/cuda/staged_parts.h).
+  // Slices of staging that devices share: one per CTA (kernels/cuda/staged_parts.h).
   struct Slices {
-    int ctas;  // that a launch has at most: all those that there are slices for
+    int ctas;  // maximum of a launch: all that have slices
     std::uint64_t bytes;
-    std::uint64_t staging;  // bytes of all blocks of a call for which slices suffice
+    std::uint64_t staging;  // maximum bytes of all blocks of a call
   };
   // The CTAs and threads of a call through staging, and the units of a block that each CTA does.
   struct StagedShape {
     unsigned block;
     std::uint64_t ctas, part;
   };
-  // units of `width` bytes in each of `blocks` blocks. The same on all devices.
+  // units: of `width` bytes, in each of `blocks` blocks. The result is equal on all devices.
   static StagedShape staged_shape(const Slices& slices, unsigned threads, int blocks,
                                   std::uint64_t units, std::uint64_t width);
-  // A reduction by devices that meet one by one, on `buffers` in all ranks' staging. What this rank
-  // has in `own` is brought in before, and taken out after.
+  // A reduction by devices that meet one by one, on `buffers` in all ranks' staging. This rank's
+  // data in `own` is copied in before and out after.
   Status staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
                           const Buffers& own, const Slices& slices);
 
-  // Of a collective, only the copies of what these ranks send: bit r for rank r.
+  // Of a collective, only the copies of what these ranks send: bit r is rank r.
   void only_from(std::uint64_t senders) { senders_ = senders; }
 
   Status collective(const CallRecord& record, std::span<const Buffers> buffers);
   Status copy(const void* from, void* to, std::uint64_t bytes);
   Status flush();
-  // What is there, divided by the number of ranks as averages are: record.count elements. At once.
+  // Divides record.count elements at `at` by the number of ranks, as averages do. Launches at once.
   Status divide(const CallRecord& record, void* at, int ranks);
 
-  // Kernels whose arguments lie in device memory, written by a kernel before: ReduceArgs, or
+  // Kernels whose arguments are in device memory, written by an earlier kernel: ReduceArgs, or
   // CopyArgs of up to `kinds` items of `bytes`.
   Status stored_reduce(const CallRecord& record, const void* arguments, int kinds);
   Status stored_copy(std::uint64_t bytes, const void* arguments, int kinds);
@@ -120,7 +120,7 @@ class DirectLaunches {
   Status flush_reductions();
   Status begin_listed_copy(const CallRecord& record, int ranks);
   void end_listed_copy(const CallRecord& record, int first);
-  // From the first of these items on; the bytes of the longest.
+  // Starts at item `first`. Returns the bytes of the longest item.
   std::uint64_t drop_empty_items(int first);
   cuda::ListedCall listed(const CallRecord& record, const Shape& shape, int end_item);
   Status begin_item(const void* from, std::uint64_t bytes);
@@ -133,17 +133,17 @@ class DirectLaunches {
   const GpuApi& api_;
   int max_ctas_;
   GpuStream stream_;
-  int device_ = -1;             // to make current; -1: it is
-  bool* is_current_ = nullptr;  // null: not known
+  int device_ = -1;             // to make current; -1: it is current
+  bool* is_current_ = nullptr;  // null: unknown
   bool by_driver_ = false;
   cuda::DeviceBarrier barrier_{};
   std::uint64_t senders_ = ~std::uint64_t{0};
   cuda::CopyArgs copies_{};
   cuda::ReduceArgs reductions_{};
-  Kind kind_;  // of these; longest_: bytes of the longest
+  Kind kind_;  // of reductions_; longest_: bytes of the longest
   std::uint64_t longest_ = 0;
   bool one_by_one_ = false;
-  Shape widest_{0, 0};  // of what is listed one by one
+  Shape widest_{0, 0};  // maximum of the calls that are listed one by one
 };
 
 }  // namespace rondo::gpu

@@ -16,7 +16,7 @@ Status load_kernels(const GpuApi& api, std::vector<int> kernels,
       if (!supported(t, o)) continue;
       for (const auto reduction : reductions) kernels.push_back(reduction(t, o));
     }
-  // Types of one width share kernels.
+  // Types of equal width share kernels.
   std::sort(kernels.begin(), kernels.end());
   kernels.erase(std::unique(kernels.begin(), kernels.end()), kernels.end());
   for (const int kernel : kernels)

@@ -1,5 +1,5 @@
-// Loads kernels before they are needed: CUDA loads them lazily, and a first launch that has to load
-// may wait for kernels that wait for it.
+// Loads kernels before they are needed. CUDA loads them lazily, and a first launch that has to load
+// its kernel may wait for running kernels that wait for this launch.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@
 
 namespace rondo::gpu {
 
-// On the current device: `kernels`, and each of `reductions` for every operation on every type.
+// On the current device: loads `kernels`, and each of `reductions` for every operation and type.
 Status load_kernels(const GpuApi& api, std::vector<int> kernels,
                     std::initializer_list<int (*)(DataType type, RedOp op)> reductions);
 

@@ -1,4 +1,4 @@
-// LL push: small calls as lines that every rank pushes into all others' memory.
+// LL push: small calls as lines that every rank pushes into all other ranks' memory.
 #include <algorithm>
 
 #include "collectives/gpu/launch/strategies.h"
@@ -24,7 +24,7 @@ Status launch_ll_push(const DeviceLaunch& launch) {
     threads = std::max(threads, call.plan.threads);
   }
   if (args.calls == 0) return ok_status();
-  // The same for all calls of one kernel.
+  // Equal for all calls of one kernel.
   args.per_round = first.plan.per_round * first.units();
   args.grain = first.plan.grain * static_cast<std::uint32_t>(first.units());
   args.rank = rank;

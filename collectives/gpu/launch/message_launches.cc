@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::uint64_t kLineBytes = 128;
 constexpr unsigned kWarpOfMessages = 32;
-constexpr std::uint64_t kMessageBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
+constexpr std::uint64_t kMessageBytesPerThread = 64;  // keep it busy: 4 vectors of 16 bytes
 
 std::uint64_t whole_lines(std::uint64_t bytes) {
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 
-// What one channel moves of a message.
+// The part of a message that one channel moves.
 struct Part {
   int distance, from, channel;
   const MessageMove* of;
@@ -54,8 +54,9 @@ std::vector<Part> cut(std::span<const MessageMove> moves, int ranks) {
   return parts;
 }
 
-// Parts that wait alike have CTAs of their own: by direction, and whether they are over a network.
-// With too few CTAs for all four kinds only the direction counts, with one nothing does.
+// Parts with different waits have separate CTAs: by direction, and by whether they are over a
+// network. With too few CTAs for all four kinds only the direction counts; with one CTA nothing
+// does.
 constexpr int kKinds = 4;
 using OfKinds = std::array<int, kKinds>;
 int kind_of(const Part& part, int max_ctas) {
@@ -64,7 +65,7 @@ int kind_of(const Part& part, int max_ctas) {
   return (part.sends() ? 1 : 0) + (apart ? 2 : 0);
 }
 
-// How many CTAs the lists of each kind get: one each, or else in proportion.
+// Number of CTAs for the lists of each kind: one per list, or else in proportion.
 OfKinds share_ctas(const OfKinds& lists, int most) {
   if (std::accumulate(lists.begin(), lists.end(), 0) <= most) return lists;
   OfKinds ctas{};
@@ -79,12 +80,12 @@ OfKinds share_ctas(const OfKinds& lists, int most) {
   return ctas;
 }
 
-// The parts of one launch, to CTAs. Those of an end stay together, in order.
+// Assigns the parts of one launch to CTAs. Parts of one end stay together, in order.
 MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int max_ctas) {
   MessageLaunch launch{};
   launch.ranks = std::move(ranks);
   const int most = std::min(max_ctas, cuda::kMaxMessageCtas);
-  std::vector<int> list_of;  // by part: number of its end among those of its kind
+  std::vector<int> list_of;  // by part: index of its end within its kind
   OfKinds lists{};
   std::uint64_t longest = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -131,8 +132,8 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int max_
 
 }  // namespace
 
-// A launch ends where a distance would not fit as a whole, if it fits into the next one: else one
-// direction of it would wait for the other.
+// A launch ends before a distance that does not fit as a whole, if that distance fits into the next
+// launch. Otherwise one direction of it would wait for the other.
 std::vector<MessageLaunch> plan_message_launches(std::span<const MessageMove> moves, int ranks,
                                                  int max_ctas) {
   const std::vector<Part> parts = cut(moves, ranks);

@@ -1,14 +1,14 @@
-// MessageLaunches: messages of the ranks of one device as launches of the kernel of messages
-// (kernels/cuda/messages.h): cut among the channels of their pairs, put in an order, dealt to CTAs.
+// MessageLaunches: plans messages of the ranks of one device as launches of the kernel of messages
+// (kernels/cuda/messages.h): splits them among the channels of their pairs, orders them, and
+// assigns them to CTAs.
 //
-// Every message has a place in one order, which is the same on both sides: by how far it goes
-// (to - from, modulo the ranks), by sender, channel, and the order in the pair. Launches, and the
-// items of every CTA, are in that order; so of all messages that are not over the first one has
-// nothing before it that waits, on neither side: any number of messages moves, in as many launches
-// and on as few CTAs as may be. Sends and receives have CTAs of their own where there are two, so
-// that they run at once; where there are four, so have those over a network, whose waits keep back
-// no message within the host. A pure function of what is added, and of the pairs' shapes. Cost: a
-// sort.
+// All messages have one order, which is the same on both sides: by distance (to - from, modulo the
+// ranks), by sender, channel, and the order in the pair. Launches, and the items of every CTA,
+// follow that order. So the first unfinished message has nothing before it that waits, on either
+// side: any number of messages makes progress, in any number of launches and on any number of CTAs.
+// Sends and receives have separate CTAs if there are two, so that they run at once. If there are
+// four, messages over a network also have separate CTAs, so that their waits delay no message
+// within the host. A pure function of the messages and the pairs' shapes. Cost: a sort.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@
 
 namespace rondo::gpu {
 
-// A message of a rank of the device with a rank elsewhere, or between two of its ranks.
+// A message between a rank of the device and a rank elsewhere, or between two of its ranks.
 struct MessageMove {
   int from = 0, to = 0;
   const void* send = nullptr;  // null: the sender is elsewhere
-  void* receive = nullptr;     // null: the receiver is
+  void* receive = nullptr;     // null: the receiver is elsewhere
   std::uint64_t bytes = 0;
   MessageShape shape = {};
 };
 
 struct MessageLaunch {
-  cuda::MessageArgs args;  // but for its stations
-  std::vector<int> ranks;  // a station each
+  cuda::MessageArgs args;  // without its stations
+  std::vector<int> ranks;  // one station each
   int ctas = 0;
-  unsigned threads = 0;  // of a CTA
+  unsigned threads = 0;  // per CTA
 };
 
 std::vector<MessageLaunch> plan_message_launches(std::span<const MessageMove> moves, int ranks,

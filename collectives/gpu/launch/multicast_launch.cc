@@ -1,4 +1,4 @@
-// Multicast (NVLS): sums and copies by way of memory that a switch reaches on all devices at once:
+// Multicast (NVLS): sums and copies through memory that a switch accesses on all devices at once:
 // staging, or the callers' own.
 #include <algorithm>
 

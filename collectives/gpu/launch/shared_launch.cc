@@ -1,6 +1,6 @@
 // Shared: devices of several processes share the work of the direct kernels on staging that all of
-// them reach, for calls whose buffers fit there. The kernels bring inputs in and take outputs out
-// themselves: reductions alike are one launch, and so are up to 64 copies.
+// them reach, for calls whose buffers fit there. The kernels copy inputs in and outputs out
+// themselves. Reductions of one kind are one launch, and so are up to 64 copies.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -14,7 +14,7 @@ namespace {
 
 using Slices = DirectLaunches::Slices;
 
-// This rank's own buffers, as far as it has a part in the call.
+// This rank's buffers; null if they have no part in the call.
 Buffers own_sides(const DeviceLaunch& launch, const PlannedCall& call) {
   const int rank = launch.rank();
   const CallSteps steps(call.record, launch.connections.layout().ranks(),
@@ -25,7 +25,7 @@ Buffers own_sides(const DeviceLaunch& launch, const PlannedCall& call) {
   return own;
 }
 
-// Copies, in the order of their meetings.
+// Collects copies, in the order in which they meet.
 class StagedCopies {
  public:
   StagedCopies(const DeviceLaunch& launch, const Slices& slices)
@@ -74,8 +74,8 @@ class StagedCopies {
 
 }  // namespace
 
-// Peers may have other lists, so no call may depend on what is in its list: each CTA has the same
-// slice of staging in every call, and no CTA of another number touches it.
+// Peers may have other lists, so no call may depend on its list: each CTA has the same slice of
+// staging in every call, and no CTA of another number touches it.
 Status launch_shared(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
   const ConnectionLayout& layout = connections.layout();

@@ -68,9 +68,10 @@ Status DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t 
   made.shared_bytes = shared_bytes;
   made.arguments = args;
   made.argument_bytes = bytes;
-  // Where CTAs of one launch wait for each other, all of them must be resident. Elsewhere they wait
-  // for other devices' alone: a driver may run one cooperative kernel at a time, and then kernels
-  // of two communicators that come in another order on another device would deadlock.
+  // If CTAs of one launch wait for each other, all of them must be resident. Otherwise they wait
+  // only for other devices, and the launch is not cooperative: a driver may run one cooperative
+  // kernel at a time, and kernels of two communicators in different orders on two devices would
+  // deadlock.
   made.cooperative = here.size() > 1;
   made.remote_domain = here.size() < first().buffers.size();
   return check(api.launch(made, stream), "a kernel launch");

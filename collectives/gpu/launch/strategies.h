@@ -1,12 +1,12 @@
-// The ways in which GPUs launch a collective: a file of this folder and a row of strategies.cc
-// each, beside the planner's row (collectives/planner/device_strategies.cc).
+// The strategies by which GPUs launch a collective. Each has a file in this folder and a row in
+// strategies.cc, next to the planner's row (collectives/planner/device_strategies.cc).
 //
-// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
-// launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
-// here wait for those of other devices; where a device has several ranks, for each other: then the
-// launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected, LL
-// push and multicast one launch a device for a list, met, windows and shared one for copies or
-// reductions alike (direct_launches.h); two more where a call is tried in place.
+// They do not handle stream order or the ranks' threads: device_team.cc does. Direct launches of
+// one device are in direct_launches.h, composed calls in composed_calls.cc. CTAs of launches here
+// wait for CTAs of other devices. If a device has several ranks, they also wait for each other, and
+// the launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected,
+// LL push and multicast: one launch per device for a list; barrier, windows and shared: one for
+// copies, or for reductions of one kind (direct_launches.h); two more if a call is tried in place.
 #pragma once
 
 #include <span>
@@ -22,36 +22,36 @@
 
 namespace rondo::gpu {
 
-// A collective as all ranks make it.
+// A collective and its plan.
 struct PlannedCall {
   DevicePlan plan;
   CallRecord record;
   std::vector<Buffers> buffers;       // by rank of the communicator
-  bool by_driver = false;             // direct copies, where kernels do not reach all buffers
-  bool in_multicast_windows = false;  // every rank's buffers
+  bool by_driver = false;             // direct copies, if kernels do not reach all buffers
+  bool in_multicast_windows = false;  // all ranks' buffers are in them
 
-  // What only copies is moved as bytes: an element is that number of units then.
+  // A collective that only copies moves bytes: an element is then that number of units.
   bool copies() const { return !reduces(record.collective); }
   std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
-  int kernel() const;  // that every device launches
+  int kernel() const;  // every device launches it
 };
 
-// The part of the current device in a list of calls.
+// The current device's part in a list of calls.
 struct DeviceLaunch {
   const GpuApi& api;
   const DeviceConnections& connections;
-  std::span<const PlannedCall> calls;  // in their order
-  std::span<const int> here;           // the ranks that live on the device
+  std::span<const PlannedCall> calls;  // in order
+  std::span<const int> here;           // ranks on the device
   GpuStream stream = nullptr;
-  bool told = false;  // hosts of other processes want to know of it
-  // What this rank says of its buffers, by rank, where the one call is first tried in place.
+  bool told = false;  // other processes' hosts read its progress
+  // This rank's answers about its buffers, by rank, if the one call is first tried in place.
   const cuda::InPlaceWords::Answer* says = nullptr;
 
-  const MulticastMemory* multicast = nullptr;  // if there is any
+  const MulticastMemory* multicast = nullptr;  // null: none
 
-  // Of devices of this process that meet; else nothing.
+  // For devices of this process that meet; else null.
   const DeviceBarriers* barriers = nullptr;
-  int place = 0;                     // of the device among them
+  int place = 0;                     // index of the device among them
   std::span<const int> firsts = {};  // the first rank of every device, by place
   int max_ctas = 1;                  // the same on every device
 
@@ -60,10 +60,10 @@ struct DeviceLaunch {
   const Buffers& own(const PlannedCall& call) const {
     return call.buffers[static_cast<std::size_t>(rank())];
   }
-  // Where they meet: all devices of this process; or of all processes, a rank each.
+  // The barrier of all devices of this process; or of all processes, with one rank each.
   cuda::DeviceBarrier barrier(const CallRecord& record) const;
   cuda::DeviceBarrier barrier_of_processes() const;
-  int ctas_of_processes() const;  // that meet there: as many as hosts hear of, on every device
+  int ctas_of_processes() const;  // CTAs that meet there: <= channels; equal on every device
 
   // Launches CTAs of `threads` threads, for all ranks of the device.
   template <class Args>
@@ -76,15 +76,15 @@ struct DeviceLaunch {
 };
 
 Status launch_strategy(const DeviceLaunch& call);
-// What goes before, where the call is tried in place.
+// Launches what precedes a call that is tried in place.
 Status launch_in_place(const DeviceLaunch& call);
 
-// Of a rank, where this one's is `own`.
+// Address in the window of `rank`, where this rank's address is `own`.
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);
-// Whether a switch may work on the call's buffers where they lie.
+// Whether a switch can work on the call's buffers in place.
 bool is_in_multicast_windows(const Call& call);
 
-// A way each. All but connected and met: every device has one rank.
+// One per strategy. All but connected and barrier need one rank per device.
 Status launch_connected(const DeviceLaunch& call);
 Status launch_barrier(const DeviceLaunch& call);
 Status launch_shared(const DeviceLaunch& call);

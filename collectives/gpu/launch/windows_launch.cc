@@ -1,7 +1,7 @@
-// Windows: devices of several processes share the work of the direct kernels on all ranks'
-// buffers, which lie in symmetric windows (ncclCommWindowRegister) at the same places of all ranks.
-// In an all-gather in place, where each rank's input has a place of its own, device d moves what
-// rank d sends, and no other one; so do its reduce-scatters: CTAs are dealt so (direct.h).
+// Windows: devices of several processes share the work of the direct kernels on all ranks' buffers,
+// which are at equal offsets of symmetric windows (ncclCommWindowRegister). In an all-gather in
+// place, where each rank's input has its own place, only device d moves what rank d sends; the same
+// holds for its reduce-scatters: CTAs are assigned accordingly (direct.h).
 #include <array>
 #include <span>
 
@@ -14,8 +14,8 @@ std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, in
          (static_cast<const std::byte*>(own) - windows[static_cast<std::size_t>(self)]);
 }
 
-// Blocks of vectors; the rest of an all-reduce is no block. By the contract of symmetric windows
-// that is so on all ranks, or on none.
+// Blocks must be whole vectors; the rest of an all-reduce is not a block. By the contract of
+// symmetric windows, the result is equal on all ranks.
 bool is_in_multicast_windows(const Call& call) {
   constexpr std::uintptr_t kVector = 16;
   const auto is_whole = [](std::uintptr_t n) { return n % kVector == 0; };

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxCaptured = 65536;  // different calls in graphs
 constexpr double kWarnAheadSeconds = 60;
-constexpr auto kLook = std::chrono::milliseconds(5);  // at the limit and at the end
+constexpr auto kLook = std::chrono::milliseconds(5);  // between checks of the limit and of the end
 
 }  // namespace
 
@@ -31,7 +31,7 @@ Result<std::uint32_t> CallSlots::place(HostedCall made, bool in_capture) {
   return static_cast<std::uint32_t>(number);
 }
 
-// Limits count from the newest call that ended.
+// The limit counts from the newest call that ended.
 Status CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
   using Clock = std::chrono::steady_clock;
   std::uint64_t seen = 0;
@@ -47,15 +47,17 @@ Status CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
                   fault_texts::timed_out_ahead(rank_, limit_seconds_, kAhead));
     if (waited > kWarnAheadSeconds && !warned) {
       warned = true;
-      RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
-                 rank_, kAhead, kWarnAheadSeconds);
+      RONDO_WARN(
+          "rank {} is {} calls ahead of its stream, which has finished no call for {} s; the rank "
+          "waits",
+          rank_, kAhead, kWarnAheadSeconds);
     }
     served_one_.wait_for(lock, kLook);
   }
   return ok_status();
 }
 
-// A deque's elements stay where they are.
+// A deque's elements do not move.
 const HostedCall& CallSlots::operator[](std::uint32_t number) {
   std::lock_guard lock(mutex_);
   return calls_[number];

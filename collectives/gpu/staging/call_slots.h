@@ -1,11 +1,10 @@
-// CallSlots: the calls that a stream will ask the host for, by number: the stream's words carry
-// nothing else.
+// CallSlots: the calls that a stream will request from the host, by number: the stream's words
+// carry only the number.
 //
-// Plain calls take turns in the first kAhead placement; captured ones keep theirs, and calls that
-// are alike share one, so that graphs can be replayed. Guarantees: a plain call waits while the
-// rank is kAhead of them ahead of its stream, and no longer than its limit; a place's call stays
-// where it is until it was served. Cost: a mutex a call; captured ones are compared with all
-// before.
+// Plain calls take turns in the first kAhead places. Captured calls keep their places, and equal
+// calls share one, so graphs can be replayed. Guarantees: a plain call waits while the rank is
+// kAhead calls ahead of its stream, at most for its limit; a place keeps its call until it has been
+// served. Cost: a mutex per call; a captured call is compared with all earlier ones.
 #pragma once
 
 #include <atomic>
@@ -25,19 +24,19 @@ class CallSlots {
  public:
   static constexpr std::size_t kAhead = kCallsAhead;
 
-  // limit_seconds: that a call may wait for earlier ones to end; 0: no limit. rank: for messages.
+  // limit_seconds: of a call's wait for earlier ones to end; 0: no limit. rank: for error texts.
   CallSlots(int rank, double limit_seconds)
       : rank_(rank), limit_seconds_(limit_seconds), calls_(kAhead) {}
 
   Result<std::uint32_t> place(HostedCall made, bool in_capture);
-  // For the thread that serves.
+  // For the serving thread.
   const HostedCall& operator[](std::uint32_t number);
   void served(std::uint32_t number);
-  bool any_waits() const {  // of plain calls
+  bool any_waits() const {  // plain calls only
     return served_.load(std::memory_order_relaxed) != plain_.load(std::memory_order_relaxed);
   }
 
-  // No call is served any more; true for the first to say so.
+  // No call is served afterwards. True for the first caller.
   bool end();
   bool has_ended() const { return ended_; }
 
@@ -49,7 +48,7 @@ class CallSlots {
   std::mutex mutex_;
   std::condition_variable served_one_;
   std::deque<HostedCall> calls_;
-  std::atomic<std::uint64_t> plain_{0};  // placed
+  std::atomic<std::uint64_t> plain_{0};  // plain calls so far
   std::atomic<std::uint64_t> served_{0};
   std::atomic<bool> ended_{false};
 };

@@ -20,8 +20,8 @@ namespace {
 constexpr std::uint64_t kMaxPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
-constexpr double kJoinSeconds = 10;  // then calls run all the same, and deaths may be told late
-constexpr double kToldSeconds = 2;   // for streams that are told to end: others' work may be first
+constexpr double kJoinSeconds = 10;  // afterwards calls run anyway, and deaths may be reported late
+constexpr double kToldSeconds = 2;   // for streams that are told to end: work of others may precede
 
 Result<GpuCaptureInfo> capture_of(GpuStream stream) {
   GpuCaptureInfo capture;
@@ -54,7 +54,7 @@ HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
       device_(state.options.device),
       staging_(bytes),
       slots_(rank_, state.options.kernel_seconds),
-      own_device_({device_}, nullptr),  // alone: it reaches nobody
+      own_device_({device_}, nullptr),  // alone: it reaches no other device
       run_(own_device_, size_),
       service_({state, slots_, staging_, proxy_}) {}
 
@@ -74,15 +74,14 @@ GpuMemoryUse HostProxy::memory() const {
   return use;
 }
 
-// In the order in which they finish: what is to be told is told before the rank says that it
-// leaves.
+// Tasks finish in this order: pending reports are sent before the rank reports that it leaves.
 Status HostProxy::start() {
   proxy_.add(errands_);
   proxy_.add(service_);
   if (kernels_) proxy_.add(*kernels_);
   if (RemoteLinks* const links = state_.remote.links()) {
     const auto raise = [this](Fault found) {
-      const bool all_see = rank_ != 0 && found.culprit == 0;  // that rank 0 is gone
+      const bool all_see = rank_ != 0 && found.culprit == 0;  // rank 0 is gone
       state_.faults.raise(std::move(found), !all_see);
     };
     const auto progress = [this] { return kernels_ ? kernels_->kernel_progress() : Progress{}; };
@@ -97,7 +96,7 @@ Status HostProxy::start() {
     service_.tell_faults([status = status_.get()](const Fault& fault) { status->tell(fault); });
   }
   RONDO_CHECK_OK(proxy_.start());
-  // A rank that died before its link was open would be missed by the judge and by those below it.
+  // A rank that dies before its link is open would be missed by the judge and by those below it.
   const auto is_settled = [this] { return status_->has_joined() || status_->has_ended(); };
   if (status_) poll_until(is_settled, seconds_from_now(kJoinSeconds));
   return ok_status();
@@ -113,7 +112,7 @@ HostProxy::~HostProxy() {
     return;
   }
   proxy_.forget();
-  (void)kernels_.release();  // its connections, too, are the parent's
+  (void)kernels_.release();  // its connections also belong to the parent
 }
 
 void HostProxy::close() {
@@ -220,7 +219,7 @@ Status HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
     messages |= is_point_to_point(call);
     if (collectives.ok() && !is_point_to_point(call)) collectives = post_collective(call);
   }
-  // Also where a later one went wrong: other ranks may have begun these.
+  // Also after an error of a later call: other ranks may have begun these.
   const Status flushed = flush();
   RONDO_CHECK_OK(collectives);
   RONDO_CHECK_OK(flushed);
@@ -243,7 +242,7 @@ Status HostProxy::announce(const Call& call, const GpuCaptureInfo& capture) {
   return capturing(capture) ? ok_status() : status_->announce(call.record);
 }
 
-// It is announced before it is launched: no other rank waits for that before it announces its own.
+// Announced before it is launched: no other rank waits for the launch before its own announcement.
 Status HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
   PlannedCall planned = kernels_->planned(plan, call, run_.spare_buffers());
   if (!run_.takes(next_joint(call), planned)) RONDO_CHECK_OK(flush());
@@ -260,7 +259,7 @@ Status HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
   return ok_status();
 }
 
-// The call as the run's next: in memory of one that is over, if there is any.
+// The run's next call, in memory of a finished one if there is any.
 JointCall& HostProxy::next_joint(const Call& call) {
   if (joined_ == joint_.size()) joint_.push_back({std::vector<PostedCall>(1), {true}, 1});
   JointCall& next = joint_[joined_];

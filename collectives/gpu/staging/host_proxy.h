@@ -1,19 +1,19 @@
 // HostProxy: a rank on a GPU in a communicator that spans several hosts, or whose processes share
-// GPUs out of each other's reach. Its calls pass through pinned memory: the stream copies a step's
-// input there, a thread runs the step with the rank's own host engine (shared memory within a host,
-// TCP between hosts), and the stream copies the output back (hosted_words.h).
+// GPUs and cannot reach each other. Its calls pass through pinned memory: the stream copies a
+// step's input there, a thread runs the step with the rank's own host engine (shared memory within
+// a host, TCP between hosts), and the stream copies the output back (hosted_words.h).
 //
 // Steps are double-buffered: the copy of the next input overlaps the host's work. Words are written
-// and awaited by stream memory operations and reset themselves, and all that changes from call to
-// call is a number in a call slot, so captured calls can be replayed and mixed with plain ones.
-// Calls return at once, unless the rank is 256 of them ahead. Guarantees: the order of calls on
-// whatever streams; nobody else uses the host engine meanwhile; a fault ends waits. A group's
-// messages go in rounds of one piece a peer: peers that take large messages in several groups must
-// not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
-// thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
+// and awaited by stream memory operations and reset themselves. Only a number in a call slot
+// changes from call to call, so captured calls can be replayed and mixed with plain ones. Calls
+// return at once, unless the rank is kCallsAhead calls ahead. Guarantees: calls run in order, on
+// any streams; nothing else uses the host engine meanwhile; a fault ends waits. A group's messages
+// go in rounds of one piece per peer: peers that take large messages in several groups must not
+// wait for each other crosswise. Cost: two copies and three memory operations per step, and a
+// thread per rank. It also does puts and signals, even for ranks whose other calls run on GPUs
 // (post_one_sided()). Collectives that have rings, and messages, can run as kernels instead
-// (internode_kernels.h), in one order with all others, those of a group in one launch where they
-// can (call_run.h).
+// (internode_kernels.h), in one order with all other calls, those of a group in one launch if
+// possible (call_run.h).
 #pragma once
 
 #include <deque>
@@ -41,24 +41,24 @@ namespace rondo::gpu {
 
 class HostProxy final : public GpuEngine {
  public:
-  // Pinned memory of a rank; ranks use the least that any of them wants.
+  // Pinned memory that a rank requests; ranks use the minimum of all requests.
   static std::uint64_t wanted_bytes();
-  // Of a rank whose host view is ready. bytes: of pinned memory, the same on all ranks. Nothing may
+  // For a rank whose host view is ready. bytes: of pinned memory, equal on all ranks. Nothing may
   // be posted before start().
   static Result<std::unique_ptr<HostProxy>> make(CommunicatorState& state, std::uint64_t bytes);
   ~HostProxy() override;
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
 
-  // What runs calls as kernels from start() on, on all ranks alike.
+  // Kernels run calls from start() on, on all ranks or on none.
   void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
   Proxy& proxy() { return proxy_; }
   ProxyErrands& errands() { return errands_; }
-  // For puts to other hosts; on the proxy's thread.
+  // For puts to other hosts. On the proxy's thread.
   Status lend_staging();
   Status start();
 
-  // Of control messages and ranks, where there are several hosts.
+  // report(): a control message. gone(): a rank that is gone, or -1. If there are several hosts.
   void report(int peer, std::span<const std::byte> message);
   int gone() const { return status_ ? status_->gone() : -1; }
 
@@ -78,8 +78,8 @@ class HostProxy final : public GpuEngine {
   }
   void end(const Fault& fault) override;
   GpuMemoryUse memory() const override;
-  // Waits, for some seconds, until the streams have come to the end of their calls; a stream that
-  // has not goes on with a fault. Nothing is posted from then on.
+  // Waits some seconds until the streams have finished their calls; a stream that has not continues
+  // with a fault. Nothing may be posted afterwards.
   void close();
 
  private:
@@ -97,10 +97,10 @@ class HostProxy final : public GpuEngine {
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
   Status enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
   Status enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
-  // enqueue() on the first stream; the group's other streams come before it, and after.
+  // enqueue() on the first stream, ordered after and before the group's other streams.
   template <class Enqueue>
   Status on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue);
-  // launch() between what keeps the rank's kernels in order.
+  // launch(), with what keeps the rank's kernels in order.
   template <class Launch>
   Status launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch);
 
@@ -112,10 +112,10 @@ class HostProxy final : public GpuEngine {
   CallSlots slots_;
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
   NewestDevicePlan newest_{rank_ == 0};        // of kernels_
-  const TeamDevices own_device_;               // the rank's, which it is alone on
-  CallRun run_;                                // of collectives by kernels, not launched yet:
-  std::deque<JointCall> joint_;                // their calls, and room for more,
-  std::size_t joined_ = 0;                     // number of these that are the run's
+  const TeamDevices own_device_;               // only this rank's
+  CallRun run_;                                // collectives by kernels that are not launched yet
+  std::deque<JointCall> joint_;                // their calls, and room for more
+  std::size_t joined_ = 0;                     // number of these that are in the run
   std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
   Proxy proxy_;
   ProxyErrands errands_{proxy_};

@@ -30,7 +30,7 @@ bool HostedCall::same_as(const HostedCall& other) const {
          same_one_sided(waits, other.waits);
 }
 
-// Of puts and signals: a step a round; another one, where there is anything to wait for, waits.
+// Puts and signals: one step per round, and one for the waits, if any.
 std::uint64_t HostedCall::steps(const CallSteps& of_collective) const {
   if (!rounds.empty() || !waits.empty()) return rounds.size() + (waits.empty() ? 0 : 1);
   if (messages.empty()) return of_collective.size();

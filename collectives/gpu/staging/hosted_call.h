@@ -1,8 +1,8 @@
-// HostedCall: a call of a rank on a GPU as the host does it, step by step: a collective, the
+// HostedCall: a call of a rank on a GPU as the host executes it, step by step: a collective, the
 // messages of one group, or its puts and signals.
 //
-// Steps cut what does not fit into staging (call_steps.h); a group's messages go in rounds of one
-// piece a peer. Pure; costs some words to make.
+// Steps split what does not fit into staging (call_steps.h); a group's messages go in rounds of one
+// piece per peer. Pure; costs some words to make.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct MessagePieces {
   struct Piece {
     std::uint64_t count;
     DataType type;
-    std::byte* at;  // in the caller's buffers; the host does not look
+    std::byte* at;  // in the caller's buffers; the host does not access it
     std::uint64_t bytes() const { return count * size_of(type); }
     bool same_as(const Piece& other) const { return count == other.count && type == other.type; }
   };
@@ -33,8 +33,8 @@ struct HostedCall {
   CallRecord record;  // of a collective
   std::uint64_t scalar = 0;
   bool late_scalar = false;
-  std::vector<MessagePieces> messages;  // else these, of one group
-  // Else puts and signals of one group, a round a step (one_sided_rounds.h), then waits for
+  std::vector<MessagePieces> messages;  // else messages of one group
+  // Else puts and signals of one group, one round per step (one_sided_rounds.h), then waits for
   // signals.
   std::vector<std::vector<Call>> rounds;
   std::vector<Call> waits;

@@ -31,7 +31,7 @@ bool HostedService::progress() {
     return false;
   }
   const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
-  if (mail == 0) return parts_.state.faults.adopt_from_peers();  // no wait looks
+  if (mail == 0) return parts_.state.faults.adopt_from_peers();  // no call's wait does this now
   (void)guarded(
       "a call through the host", [&] { return run_call(mail - 1), ok_status(); },
       [this](const Error& error) { fail_call(error); })
@@ -39,7 +39,7 @@ bool HostedService::progress() {
   return true;
 }
 
-// The links are this thread's.
+// Only the proxy's thread uses the links.
 void HostedService::tell_or_leave_to_thread(const Fault& fault) {
   if (own_thread_ == std::this_thread::get_id()) return tell_(fault);
   const std::lock_guard lock(mutex_);
@@ -111,7 +111,7 @@ Status HostedService::run_step(const HostedCall& call, const CallSteps& steps, s
   return parts_.state.run_calls(calls);
 }
 
-// What is no fault yet is one of this rank's: nobody else would learn of it.
+// An error that is not yet a fault becomes this rank's: else no other rank would learn of it.
 void HostedService::fail_call(const Error& error) {
   FaultState& faults = parts_.state.faults;
   (void)guarded("a fault", [&] {

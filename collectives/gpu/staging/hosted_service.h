@@ -1,9 +1,9 @@
-// HostedService: does on the host what a rank's stream asks for, on the rank's proxy, whose thread
-// alone uses the rank's host engine.
+// HostedService: executes on the host what a rank's stream requests, on the rank's proxy, whose
+// thread alone uses the rank's host engine.
 //
-// While a call waits for its stream or for peers, the proxy's other tasks go on. Guarantees: a call
-// that fails ends the rank; streams go on then, whatever they wait for; faults that other threads
-// find are told to other hosts here. Cost: a look at a word a turn.
+// While a call waits for its stream or for peers, the proxy's other tasks continue. Guarantees: a
+// call that fails ends the rank; streams then continue, whatever they wait for; faults that other
+// threads find are reported to other hosts here. Cost: a load of a word per turn.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class HostedService final : public ProxyTask {
   };
   explicit HostedService(Parts parts) : parts_(parts) {}
 
-  // Faults of the rank are told to other ranks by the proxy from then on, in this way.
+  // From then on, the proxy reports the rank's faults to other ranks by `tell`.
   void tell_faults(std::function<void(const Fault&)> tell);
 
   bool progress() override;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kFlushSeconds = 5;
 
-// blocks: in which the slots of each direction lie; null: in memory of the host.
+// Blocks that hold the slots of each direction; null: host memory.
 using Blocks = std::array<DirectBlock, cuda::kDirections>;
 
 std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int rank,
@@ -55,7 +55,7 @@ Status InternodeKernels::open() {
                               {cuda::connected_kernel}));
   connections().host_control(options_.rank).limit_ns =
       static_cast<std::uint64_t>(options_.kernel_seconds * 1e9);
-  constexpr int kStreams = 1;  // channels are enough
+  constexpr int kStreams = 1;  // channels are parallel enough
   RONDO_TRY(auto network, open_network(options_.network, {.rank = options_.rank,
                                                           .secret = options_.secret,
                                                           .purpose = "slots",
@@ -71,7 +71,7 @@ Status InternodeKernels::open() {
   return ok_status();
 }
 
-// Where the rank's slots to other hosts are, of connections now and of messages later.
+// Places the rank's slots to other hosts, for connections now and for messages later.
 Status InternodeKernels::place_slots() {
   const auto rules = GpuDirectRules::from_environment();
   if (!rules.ok())
@@ -92,7 +92,7 @@ Status InternodeKernels::place_slots() {
   return net_proxy_->add_first(lines_of(connections(), options_.rank, blocks));
 }
 
-// Nothing: they are pinned.
+// Empty: the slots are pinned.
 DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict& verdict) {
   const char* const what = direction == cuda::kOutgoing ? "sends from" : "receives into";
   const std::uint64_t bytes = connections().layout().bounce_slot_bytes(options_.rank, direction);
@@ -162,7 +162,7 @@ PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
 
 Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream stream) {
   const int here[] = {options_.rank};
-  options_.proxy.ring();  // first: launches may be blocking
+  options_.proxy.ring();  // first: launches may block
   DeviceLaunch launch{api_, connections(), calls, here};
   launch.stream = stream;
   return launch_connected(launch);
@@ -187,7 +187,7 @@ Status InternodeKernels::launch_messages_of(const Call& call) {
 Status InternodeKernels::launch(std::span<const ProcessMessage> messages, GpuStream stream,
                                 int* peer) {
   RONDO_TRY(const InternodeMessages::Launches launches, messages_->prepare(messages, peer));
-  options_.proxy.ring();  // first: launches may be blocking
+  options_.proxy.ring();  // first: launches may block
   return messages_->enqueue(launches, stream);
 }
 
@@ -196,7 +196,8 @@ bool InternodeKernels::gave_up() const {
 }
 
 void InternodeKernels::end() {
-  // Not those of other ranks of this process: they shall know why before their streams end.
+  // Not kernels of other ranks of this process: those must know the reason before their streams
+  // end.
   connections().stop_kernels(options_.rank);
   ended_.store(true, std::memory_order_release);
 }

@@ -1,15 +1,16 @@
-// InternodeKernels: a rank on a GPU whose communicator spans several hosts, as far as its calls run
-// as kernels over connections: rings and trees as within a host, edges between hosts played by a
-// net proxy (net_proxy.h).
+// InternodeKernels: runs calls of a rank on a GPU, in a communicator of several hosts, as kernels
+// over connections: rings and trees as within a host; a net proxy serves the edges between hosts
+// (net_proxy.h).
 //
-// launch() enqueues one kernel on the caller's stream, for all calls of a list, and so do messages
-// and the collectives that consist of them (internode_messages.h); all return at once. The rank's
-// order of calls is the caller's business (host_proxy.h). The rank's proxy moves what leaves the
-// host; rank 0 hears how far each rank is (internode_status.h). The proxy may nap for a millisecond
-// where it knows of no kernel of the rank; plain calls wake it, a graph's replay may so wait for
-// that long. Guarantees: whatever ends one rank ends the kernels of all; no wait outlasts an abort.
-// Cost: slots for each connection that leaves the host, pinned or where GPUDirect reaches them
-// (gpu_direct.h), a link for each channel of it; for messages with the first one of a pair.
+// launch() enqueues one kernel on the caller's stream for all calls of a list. Messages, and
+// collectives that consist of them, do the same (internode_messages.h). All return at once. The
+// caller keeps the rank's calls in order (host_proxy.h). The rank's proxy moves what leaves the
+// host; rank 0 receives each rank's progress (internode_status.h). The proxy may sleep for a
+// millisecond if it knows of no kernel of the rank; plain calls wake it, but a graph's replay may
+// wait that long. Guarantees: whatever ends one rank ends the kernels of all; no wait outlasts an
+// abort. Cost: slots for each connection that leaves the host, pinned or, if GPUDirect reaches it,
+// in GPU memory (gpu_direct.h); a link for each channel of it; for messages, these are made with
+// the first one of a pair.
 #pragma once
 
 #include <array>
@@ -45,46 +46,47 @@ class InternodeKernels final : public ProxyTask {
     int rank = 0, size = 1, device = 0;
     DevicePlanFacts plan;
     std::uint64_t from_bytes = 0;
-    int message_ctas = 1;       // of a launch of messages
-    double kernel_seconds = 0;  // that a kernel may wait without progress; 0: no limit
-    std::function<net::Deadline()> deadline;  // of questions within the host
+    int message_ctas = 1;       // per launch of messages
+    double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
+    std::function<net::Deadline()> deadline;  // of requests within the host
     std::string network;                      // transport/open_network.h
     std::array<std::byte, 32> secret{};
     topology::NearNics near{};
-    std::vector<net::SocketAddress> addresses{};  // where the rank listens
-    std::function<void(Fault)> raise;             // from the proxy
-    Proxy& proxy;                                 // which runs this task, once it is added
+    std::vector<net::SocketAddress> addresses{};  // on which the rank listens
+    std::function<void(Fault)> raise;             // called by the proxy
+    Proxy& proxy;                                 // runs this task, once it is added
   };
-  // memory: of all ranks of this process. Loads the kernels, listens.
+  // memory: of all ranks of this process. Loads the kernels and listens.
   static Result<std::unique_ptr<InternodeKernels>> open(Options options,
                                                         std::shared_ptr<InternodeMemory> memory);
   InternodeKernels(const InternodeKernels&) = delete;
   InternodeKernels& operator=(const InternodeKernels&) = delete;
 
   std::vector<std::byte> address() const;
-  // addresses: by rank; while the proxy has no thread. Returns when all connections of this rank
-  // are open.
+  // addresses: by rank. Call while the proxy has no thread. Returns when all connections of this
+  // rank are open.
   Status connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
   GpuMemoryUse memory() const;
-  // How a collective runs as kernels; nothing: it does not. Messages always do. newest: of the
+  // How a collective runs as kernels; nullopt: it does not. Messages always do. newest: for the
   // rank's own calls, by the thread that makes them.
   std::optional<DevicePlan> plan(const CallRecord& record,
                                  NewestDevicePlan* newest = nullptr) const;
   const DevicePlanFacts& plan_facts() const { return options_.plan; }
   void set_tuned(std::shared_ptr<const TunedWays> ways);
-  // memory: for its buffers.
+  // memory: reused for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;
-  // Over connections: a list, as one launch (call_run.h); and one that consists of messages.
+  // launch(): a list over connections, as one launch (call_run.h). launch_messages_of(): a
+  // collective that consists of messages.
   Status launch(std::span<const PlannedCall> calls, GpuStream stream);
   Status launch_messages_of(const Call& call);
-  // A group's; peer: whom an error is about.
+  // A group's messages; peer: the rank that an error is about.
   Status launch(std::span<const ProcessMessage> messages, GpuStream stream, int* peer);
-  // The communicator has ended; from any thread.
+  // After the communicator has ended. Any thread.
   void end();
-  // A kernel has: its stream is free before rank 0 has said whose fault it is.
+  // A kernel gave up: its stream is free before rank 0 has reported which rank is at fault.
   bool gave_up() const;
-  // On the proxy: how far the rank is; the first connection to another host that has ended, or
+  // On the proxy: the rank's progress; the first connection to another host that has ended, or
   // null.
   Progress kernel_progress() const;
   std::optional<Wait> message_wait() const { return messages_->wait(); }
@@ -94,7 +96,7 @@ class InternodeKernels final : public ProxyTask {
   bool is_busy() const override;
   bool arm() override { return net_proxy_->arm(); }
   int poll_fd() const override { return net_proxy_->poll_fd(); }
-  // What kernels have left here still goes out.
+  // Data that kernels have left here is still sent.
   void finish() override;
 
  private:
@@ -106,7 +108,7 @@ class InternodeKernels final : public ProxyTask {
 
   const GpuApi& api_;
   Options options_;
-  std::shared_ptr<const TunedWays> tuned_;  // which options_.plan refers to
+  std::shared_ptr<const TunedWays> tuned_;  // options_.plan refers to it
   const std::shared_ptr<InternodeMemory> memory_;
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;

@@ -1,11 +1,11 @@
-// InternodeMemory: what the ranks of one process share of a communicator of several hosts:
+// InternodeMemory: memory that the ranks of one process share in a communicator of several hosts:
 // connections between ranks of their host, and the slots of messages, which are made with a pair's
 // first one.
 //
-// Other processes of the host ask for slots by sockets; any rank's proxy answers (serve()), so an
-// answer never depends on what a program does. Guarantees: safe from any thread; a question ends
-// with its deadline. Cost: MessageSlots'; the segment by which processes of the host have met; a
-// look at the sockets a millisecond.
+// Other processes of the host request slots by sockets; any rank's proxy answers (serve()), so an
+// answer never depends on what a program does. Guarantees: thread-safe; a request ends with its
+// deadline. Cost: that of MessageSlots; the segment by which processes of the host have met; a
+// check of the sockets per millisecond.
 #pragma once
 
 #include <poll.h>
@@ -31,11 +31,11 @@ class InternodeMemory {
   struct Parts {
     std::unique_ptr<DeviceConnections> connections;
     ProcessMeeting met;           // all processes of the host
-    int process = 0;              // this one, among these
+    int process = 0;              // this process's number among these
     std::vector<int> process_of;  // by rank; -1: on another host
     std::vector<int> devices;     // by rank; -1: in another process
     P2pReach near;
-    std::uint64_t staging_bytes = 0;  // of a rank, for messages; the same on all ranks
+    std::uint64_t staging_bytes = 0;  // per rank, for messages; equal on all ranks
   };
   explicit InternodeMemory(Parts parts);
   InternodeMemory(const InternodeMemory&) = delete;
@@ -43,8 +43,8 @@ class InternodeMemory {
 
   DeviceConnections& connections() { return *connections_; }
   const DeviceConnections& connections() const { return *connections_; }
-  // Of messages between a rank of this process, which sends or receives, and another one.
-  // arena: MessageSlots::between()'s.
+  // Slots of messages between a rank of this process, which sends or receives, and another one.
+  // arena: see MessageSlots::between().
   Result<MessageSlots::Slots> slots(int from, int to, bool sends, const net::Deadline& deadline,
                                     DirectArena* arena);
   // Answers other processes of the host; true if one has asked.
@@ -58,11 +58,11 @@ class InternodeMemory {
   std::unique_ptr<ControlSegment> segment_;
   const int processes_;
   Reachability around_;
-  DroppableMemory memory_;  // nothing of it is dropped
+  DroppableMemory memory_;  // never dropped
   std::unique_ptr<MemoryExchange> exchange_;
   std::unique_ptr<MessageSlots> slots_;
-  std::mutex mutex_;             // of slots()
-  std::mutex serving_;           // of serve()
+  std::mutex mutex_;             // guards slots()
+  std::mutex serving_;           // guards serve()
   std::vector<pollfd> sockets_;  // of other processes
   std::int64_t served_at_ns_ = 0;
 };

@@ -29,7 +29,7 @@ InternodeMessages::InternodeMessages(Options options, InternodeMemory& memory, N
                                        from == options_.rank, block});
                       }}) {}
 
-// each(peer, slot): for which slot (from 1) of the peer's a channel waits; 0: it does not.
+// each(peer, slot): the peer's slot (from 1) that a channel waits for; 0: none.
 template <class Each>
 void InternodeMessages::for_each_wait(const Each& each) const {
   const DeviceConnections& connections = memory_.connections();

@@ -4,7 +4,7 @@
 
 namespace rondo::gpu {
 
-// The round that the peer's next call is in.
+// The round of the peer's next call.
 std::uint64_t OneSidedRounds::begin(Peer& peer) {
   if (calls_.size() <= peer.round) calls_.resize(peer.round + 1), copies_.resize(peer.round + 1);
   return peer.round;

@@ -1,10 +1,10 @@
 // OneSidedRounds: the puts and signals of a group of a rank on a GPU, as steps of the host
 // (hosted_words.h): what the stream copies before each, and what the host then does.
 //
-// A put to a GPU that the stream reaches is a copy, then a signal. One to another host is the
-// network's: from where it lies, if the network has that memory, else from pinned staging, piece by
-// piece; a peer has a share of staging of its own in each round. Guarantees: what goes to one peer
-// stays in order; the signal is with the last piece. Pure; costs some words to make.
+// A put to a GPU that the stream reaches is a copy, then a signal. The network does a put to
+// another host: from the put's own memory if the network has it, else from pinned staging, piece by
+// piece. A peer has its own share of staging in each round. Guarantees: data to one peer stays in
+// order; the signal goes with the last piece. Pure; costs some words to make.
 //
 //   OneSidedRounds rounds(staging, ranks);
 //   for (const Call& call : calls) rounds.add(call, from_where_it_lies);
@@ -30,8 +30,9 @@ class OneSidedRounds {
   OneSidedRounds(const PinnedStaging& staging, int ranks)
       : staging_(staging), share_(staging.piece_bytes(ranks)), peers_(ranks) {}
 
-  // window >= 0: the network's number of the window, for a put that it does; else call.receive is
-  // the place in the peer's window. named: the bytes as the network names them; null: it cannot.
+  // window >= 0: the network's number of the window, if the network does the put; else call.receive
+  // is the place in the peer's window. named: the network's address of the bytes; null: it has
+  // none.
   void add(const Call& call, const void* named);
 
   std::span<const Copy> copies(std::uint64_t round) const {
@@ -41,7 +42,7 @@ class OneSidedRounds {
 
  private:
   struct Peer {
-    std::uint64_t round = 0, used = 0;  // of its share in that round
+    std::uint64_t round = 0, used = 0;  // used: bytes of its share in that round
   };
   std::uint64_t begin(Peer& peer);
   void add_pieces(const Call& put, Peer& peer);

@@ -1,8 +1,8 @@
 // PinnedStaging: pinned memory by which a stream and the host pass a call's data and words
-// (hosted_words.h), in two halves by step.
+// (hosted_words.h), in two halves that steps use in turn.
 //
-// No stream that uses it outlives it (own_memory.h). Cost: one allocation; a stream memory
-// operation a word.
+// It outlives the streams' work that uses it (own_memory.h). Cost: one allocation; a stream memory
+// operation per word.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ class PinnedStaging {
   HostedWords& words() const { return *words_; }
   std::byte* input(std::uint64_t step) const { return memory_.get() + shape_.input(0, step); }
   std::byte* output(std::uint64_t step) const { return memory_.get() + shape_.output(0, step); }
-  // Most bytes of a message in one step, where each of `ranks` has a piece: whole elements of every
+  // Maximum bytes of a message in one step if each of `ranks` has a piece: whole elements of every
   // type.
   std::uint64_t piece_bytes(int ranks) const;
 
-  // On a stream: stores a word; waits until one is at least so much.
+  // On a stream: write() stores a word; await() waits until a word is at least `at_least`.
   Status write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
   Status await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) const;
 
@@ -42,7 +42,7 @@ class PinnedStaging {
 
   const cuda::StagingShape shape_;
   OwnMemory memory_;
-  std::byte* on_device_ = nullptr;  // where streams see it
+  std::byte* on_device_ = nullptr;  // address for streams
   HostedWords* words_ = nullptr;
 };
 

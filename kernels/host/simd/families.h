@@ -1,5 +1,5 @@
-// The families of element types, one source file each: what a family offers for one instruction
-// set. Internal to kernels/host; callers use reduce_kernels.h.
+// Functions of each family of element types for each instruction set; each family has its own
+// source file. Internal to kernels/host; callers use reduce_kernels.h.
 #pragma once
 
 #include <cstddef>

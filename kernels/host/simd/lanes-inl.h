@@ -1,9 +1,9 @@
-// How the elements of a type sit in vectors: load() turns one vector of storage into one, two or
-// four vectors of accumulators, pack() rounds them back. Compiled once per instruction set.
+// How the elements of a type are stored in vectors. load() expands one vector of storage into one,
+// two or four vectors of accumulators; pack() rounds them back. Compiled once per instruction set.
 //
-// Narrow floats are taken apart without moving anything between lanes: a 32-bit lane that holds two
-// bfloat16 becomes two float lanes by a shift and a mask.
-// The order of the accumulators therefore differs from memory; pack() undoes it.
+// Narrow floats are expanded without moving anything between lanes: a 32-bit lane that holds two
+// bfloat16 becomes two float lanes by a shift and a mask. Therefore the accumulators' order differs
+// from memory; pack() restores it.
 #if defined(RONDO_KERNELS_HOST_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_HOST_SIMD_LANES_INL_H_
 #undef RONDO_KERNELS_HOST_SIMD_LANES_INL_H_
@@ -18,7 +18,7 @@
 #include "kernels/number.h"
 #include "kernels/reduce.h"
 
-#if HWY_TARGET != HWY_SCALAR  // which has the table's own code
+#if HWY_TARGET != HWY_SCALAR  // HWY_SCALAR uses the table's scalar code
 HWY_BEFORE_NAMESPACE();
 namespace rondo::host::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -32,9 +32,9 @@ using Words = Vector<std::uint32_t>;
 using Floats = Vector<float>;
 inline constexpr std::size_t kVectorBytes = HWY_LANES(std::uint8_t);
 
-// kUnroll: vectors of storage per turn of a loop; enough to keep the processor busy, no more, since
-// every operation repeats the code. kGroup: how many sources are combined without a loop where
-// their number is not known when compiling.
+// kUnroll: vectors of storage per loop iteration; enough to keep the processor busy but no more,
+// because every operation repeats the code. kGroup: number of sources that are combined without a
+// loop if their number is unknown at compile time.
 
 // The accumulators of one vector of storage.
 template <class V>
@@ -64,7 +64,7 @@ struct PlainLanes {
 };
 
 // Each 32-bit lane holds two elements. Rounding needs no case for NaN: accumulators come from
-// bfloat16 and a NaN made of them has 16 zero bits below, which rounding leaves alone.
+// bfloat16, so a NaN has 16 zero low bits, which rounding does not change.
 struct Bfloat16Lanes {
   using Storage = std::uint16_t;
   using Acc = float;
@@ -92,7 +92,7 @@ struct Bfloat16Lanes {
   }
 };
 
-// The processor's own conversions: exact one way, to nearest even the other.
+// The processor's conversions: widening is exact, narrowing rounds to nearest even.
 struct Float16Lanes {
   using Storage = std::uint16_t;
   using Acc = float;
@@ -115,10 +115,10 @@ struct Float16Lanes {
   }
 };
 
-// Each 16-bit lane holds two elements. A float8 with its byte in the upper half of a lane is almost
-// a float16: e5m2 is one, e4m3 lacks an exponent bit, which makes it 256 times too small. So the
-// processor's float16 conversions do the work, subnormals included; what they round, narrow() has
-// rounded before, once.
+// Each 16-bit lane holds two elements. A float8 in the upper byte of a lane is almost a float16:
+// e5m2 is one; e4m3 has one exponent bit fewer, so the value is 256 times too small. So the
+// processor's float16 conversions do the work, subnormals included. narrow() rounds once before
+// they convert, so they round nothing.
 template <class Format>
 struct Float8Lanes {
   using Storage = std::uint8_t;
@@ -165,7 +165,7 @@ struct Float8Lanes {
     constexpr auto kLargest = number::as_bits(Format::widen(Format::kLargest));
     const auto bits = hn::BitCast(words, value);
     const auto magnitude = hn::Abs(value);
-    // With a NaN on its right, Min gives that NaN.
+    // If its right operand is NaN, Min returns that NaN.
     auto limited = hn::BitCast(words, hn::Min(hn::BitCast(floats, word(kLargest)), magnitude));
     if constexpr (kIsHalf) {  // infinity stays too
       const auto as_ints = hn::BitCast(ints, magnitude);

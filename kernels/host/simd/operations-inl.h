@@ -1,5 +1,5 @@
-// The table's operations on vectors of accumulators, and what follows the last of them. Compiled
-// once per instruction set; kernels/reduce.h says what each must give.
+// The table's operations on vectors of accumulators, and the step after the last combination.
+// Compiled once per instruction set; kernels/reduce.h specifies the results.
 #if defined(RONDO_KERNELS_HOST_SIMD_OPERATIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_HOST_SIMD_OPERATIONS_INL_H_
 #undef RONDO_KERNELS_HOST_SIMD_OPERATIONS_INL_H_
@@ -9,7 +9,7 @@
 
 #include "kernels/host/simd/lanes-inl.h"
 
-#if HWY_TARGET != HWY_SCALAR  // which has the table's own code
+#if HWY_TARGET != HWY_SCALAR  // HWY_SCALAR uses the table's scalar code
 HWY_BEFORE_NAMESPACE();
 namespace rondo::host::HWY_NAMESPACE {
 
@@ -26,7 +26,7 @@ struct Prod {
     const hn::DFromV<V> tag;
     if constexpr (sizeof(hn::TFromD<decltype(tag)>) > 1) {
       return hn::Mul(left, right);
-    } else {  // no processor multiplies bytes: even and odd ones in 16-bit lanes
+    } else {  // no byte multiply exists: even and odd bytes in 16-bit lanes
       const Tag<std::uint16_t> pairs;
       const auto l = hn::BitCast(pairs, left);
       const auto r = hn::BitCast(pairs, right);
@@ -37,8 +37,7 @@ struct Prod {
   }
 };
 
-// The instructions for min and max differ between processors in NaN and -0: only comparisons are
-// used for floats.
+// Processors' min and max instructions differ for NaN and -0, so floats use comparisons only.
 struct Max {
   template <class V>
   static HWY_INLINE V combine(V left, V right) {
@@ -80,7 +79,7 @@ struct BitXor {
   }
 };
 
-// After the last combination.
+// For operations with no step after the last combination.
 struct Nothing {
   template <class V>
   HWY_INLINE V apply(V result) const {
@@ -88,7 +87,7 @@ struct Nothing {
   }
 };
 
-// Float averages, and PreMulSum's preparation.
+// Float averages, and scale() for PreMulSum.
 template <class T>
 struct Times {
   T factor;

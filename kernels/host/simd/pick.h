@@ -1,6 +1,6 @@
-// RONDO_PICK(target, function): the function as compiled for a target, for use in the HWY_ONCE part
-// of a source file. A target that was not compiled falls back to the one every CPU of the build's
-// baseline can run.
+// RONDO_PICK(target, function): the function as compiled for a target. For use in the HWY_ONCE part
+// of a source file. For a target that was not compiled it is the build's baseline version, which
+// every supported CPU can run.
 #pragma once
 
 #include "hwy/highway.h"

@@ -1,8 +1,9 @@
-// The loop over memory: sources in, one result, targets out. Compiled once per instruction set.
+// The reduction loop over memory: sources in, one result, targets out. Compiled once per
+// instruction set.
 //
-// reduce<Lanes, Op, Finish, n> is the loop for n sources, or for any number where n is 0. Common
-// numbers get their own so that the tree lies in registers. Ends that fill no vector go through
-// reduce_part(), once per call at most on either side.
+// reduce<Lanes, Op, Finish, n> is the loop for n sources; n = 0: for any number. Common numbers
+// have their own loop so that the tree stays in registers. Ends shorter than a vector use
+// reduce_part(), at most once per call at each end.
 #if defined(RONDO_KERNELS_HOST_SIMD_REDUCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_HOST_SIMD_REDUCE_INL_H_
 #undef RONDO_KERNELS_HOST_SIMD_REDUCE_INL_H_
@@ -16,11 +17,11 @@
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/simd/operations-inl.h"
 
-#if HWY_TARGET != HWY_SCALAR  // which has the table's own code
+#if HWY_TARGET != HWY_SCALAR  // HWY_SCALAR uses the table's scalar code
 HWY_BEFORE_NAMESPACE();
 namespace rondo::host::HWY_NAMESPACE {
 
-// Sources read at a byte offset, whole vectors.
+// Reads whole vectors of the sources at a byte offset.
 struct WholeVectors {
   const void* const* sources;
   std::size_t at;
@@ -30,7 +31,7 @@ struct WholeVectors {
   }
 };
 
-// The first `bytes` bytes of a vector; nothing beyond them is touched.
+// The first `bytes` bytes of a vector; no memory after them is read.
 HWY_INLINE Bytes load_part(const std::uint8_t* from, std::size_t bytes) {
   const Tag<std::uint8_t> tag;
 #if HWY_TARGET <= HWY_AVX3
@@ -85,8 +86,8 @@ HWY_INLINE typename Lanes::Pack tree(const Sources& sources, int first) {
   }
 }
 
-// The same for any number of sources: a binary counter over groups of them (combine_tree in
-// kernels/reduce.h is its model).
+// The same for any number of sources: a binary counter over groups of them (like combine_tree in
+// kernels/reduce.h).
 template <class Lanes, class Op, class Sources>
 HWY_INLINE typename Lanes::Pack counted_tree(const Sources& sources, int n) {
   constexpr int kGroup = Lanes::kGroup;
@@ -110,7 +111,7 @@ HWY_INLINE typename Lanes::Pack counted_tree(const Sources& sources, int n) {
   return result;
 }
 
-// Fewer bytes than a vector.
+// Reduces fewer bytes than one vector.
 template <class Lanes, class Op, class Finish>
 HWY_NOINLINE void reduce_part(const ReduceArgs& args, const Finish& f, std::size_t at,
                               std::size_t bytes) {
@@ -142,7 +143,7 @@ struct Loop {
   static constexpr int kHeld = n == 0 ? 1 : n;
   const ReduceArgs& args;
   const Finish& f;
-  const void* held[kHeld];  // out of reach of the stores, so that pointers stay in registers
+  const void* held[kHeld];  // a copy that stores cannot alias: pointers stay in registers
 
   HWY_INLINE Bytes result(std::size_t at) const {
     if constexpr (n == 0) {
@@ -153,7 +154,7 @@ struct Loop {
     }
   }
 
-  // All results of a step before any store: a target may be a source.
+  // Computes all results of a step before any store: a target may be a source.
   template <int vectors>
   HWY_INLINE void step(std::size_t at) const {
     static_assert(vectors == 1 || vectors == 2 || vectors == 4);
@@ -174,8 +175,8 @@ struct Loop {
   HWY_INLINE void run() {
     const std::size_t bytes = args.count * sizeof(typename Lanes::Storage);
     std::size_t at = 0;
-    // Streaming stores need aligned addresses, and others that split no line are faster too. The
-    // first target decides: large buffers of one allocator often begin alike.
+    // Streaming stores need aligned addresses, and other stores are faster if they split no line.
+    // The first target decides: large buffers of one allocator often have equal alignment.
     if (args.streamed > 0 || bytes >= kAlignFrom) {
       const std::size_t head = (kVectorBytes - misalignment(args.targets[0])) % kVectorBytes;
       if (head > 0 && head < bytes && head % sizeof(typename Lanes::Storage) == 0) {
@@ -199,7 +200,7 @@ HWY_NOINLINE void reduce(const ReduceArgs& args, const Finish& f) {
   loop.run();
 }
 
-// One source and nothing to finish.
+// For one source and nothing to finish.
 template <class Lanes>
 HWY_INLINE void copy_to_targets(const ReduceArgs& args) {
   for (int t = 0; t < args.target_count; ++t) {
@@ -208,8 +209,8 @@ HWY_INLINE void copy_to_targets(const ReduceArgs& args) {
   }
 }
 
-// Two sources have a loop of their own. The hot path of training (`hot`: sums of types that are
-// cheap to convert) has more of them.
+// Two sources have their own loop. With `hot` (the hot path of training: sums of types that are
+// cheap to convert), 3, 4 and 8 sources also have one.
 template <class Lanes, class Op, bool hot, class Finish>
 void reduce_sources(const ReduceArgs& args, const Finish& f) {
   const int n = args.source_count;

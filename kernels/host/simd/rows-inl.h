@@ -1,5 +1,5 @@
-// A type's row of the table as functions: row<type>(op), and float_scale<type>. Compiled once per
-// instruction set; without one, the table's scalar code.
+// The functions for one type of the table: row<type>(op), and float_scale<type>. Compiled once per
+// instruction set; without SIMD they are the table's scalar code.
 #if defined(RONDO_KERNELS_HOST_SIMD_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_HOST_SIMD_ROWS_INL_H_
 #undef RONDO_KERNELS_HOST_SIMD_ROWS_INL_H_
@@ -79,8 +79,8 @@ ReduceFn float_row(RedOp op) {
   }
 }
 
-// Sums and products are the same for signed and unsigned, bitwise operations for all widths: each
-// exists once.
+// Sums and products are the same for signed and unsigned types, and bitwise operations for all
+// widths: each is compiled once.
 template <class T>
 ReduceFn integer_row(RedOp op) {
   using Unsigned = PlainLanes<std::make_unsigned_t<T>>;
@@ -107,7 +107,7 @@ ReduceFn integer_row(RedOp op) {
   }
 }
 
-// What has no SIMD code here is left to the table's own.
+// Operations without SIMD code use the table's scalar code.
 template <DataType type>
 ReduceFn row(RedOp op) {
   ReduceFn found = nullptr;

@@ -1,4 +1,4 @@
-// Copies past the caches.
+// Copies that store past the caches.
 #include "kernels/host/simd/targets.h"
 
 #undef HWY_TARGET_INCLUDE

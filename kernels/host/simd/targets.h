@@ -1,5 +1,5 @@
-// Which instruction sets Highway compiles here; include before any of its headers. Nobody who
-// reduces large tensors has less than AVX2: those below run the table's scalar code.
+// The instruction sets that Highway compiles here; include this before any of its headers. Machines
+// that reduce large tensors have at least AVX2; CPUs below it run the table's scalar code.
 #pragma once
 
 #ifndef HWY_DISABLED_TARGETS

@@ -18,7 +18,7 @@ from results import MOST_PRINTED, Results, shortened
 from runner import Runner
 from stage import Stage, chosen
 
-PLANNED = 460.0  # seconds of a set: a call of 8 minutes, its start and its end left aside
+PLANNED = 460.0  # seconds for a set: a call takes 8 minutes, less its start and end
 
 
 def stages_of(which: str, machine: Machine) -> list[Stage]:
@@ -72,7 +72,7 @@ def main() -> int:
     out = os.path.abspath(os.environ.get("OUT") or "gpu-results")
     os.makedirs(out, exist_ok=True)
     os.environ.setdefault("RONDO_TIMEOUT", "10")
-    carried = os.path.join(os.path.abspath(built), "topology")  # beside a bundle's bin/
+    carried = os.path.join(os.path.abspath(built), "topology")  # next to a bundle's bin/
     if os.path.isdir(carried):
         os.environ.setdefault("TOPOLOGY_FIXTURES", carried)
     jobs = int(os.environ.get("JOBS") or max(1, min(8, (os.cpu_count() or 1) * 3 // 8)))

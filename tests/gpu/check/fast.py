@@ -7,7 +7,7 @@ or to another one, whichever limits the call (bench/roofline.h).
 from predictions import predicted
 from stage import Stage
 
-# The order, most telling first: what has no time left is at the end.
+# Stages in order of value: if time runs out, the last ones are skipped.
 ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "tune",
          "copies",
          "beside.1",
@@ -89,7 +89,8 @@ def beside() -> list[Stage]:
 
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
             "LaunchStats")  # fmt: skip
-# A ring's kernel meets its neighbours' counters: it is not begun again, the program is.
+# A ring's kernel synchronises with its neighbours' counters, so ncu cannot replay the kernel; it
+# reruns the program.
 COUNTED = [
     ("direct-2", 2, {}, "kernel", 40),
     ("direct-8", 8, {}, "kernel", 40),
@@ -140,7 +141,7 @@ def several() -> list[Stage]:
 def stages() -> list[Stage]:
     micro = Stage("micro", ("{bin}/micro_device", "{micro}"), 45, 0, "bench", "lines", alone=True,
                   needs="bin:micro_device")  # fmt: skip
-    # For RONDO_TUNE_FILE on machines with such GPUs; written also where rates explain little.
+    # For RONDO_TUNE_FILE on machines with such GPUs; written even if rates explain little.
     tune = Stage("tune", "{bin}/rondo tune --force --table {tune} {json}", 90, place("tune"),
                  "bench", "tune", alone=True)  # fmt: skip
     connected = [forced(*row) for row in RINGS + COPIES + TREES]

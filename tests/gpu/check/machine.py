@@ -11,7 +11,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent.parent  # tests/gpu, or the bundle
 ASKED = "name,driver_version,memory.total,compute_cap,clocks.max.sm,clocks.max.memory"
 
-# Sizes of the benchmarks, by SIZES=: of a real device, and of an emulated one.
+# Sizes of the benchmarks, chosen by SIZES=: for a real device, and for an emulated one.
 SIZES = {
     "full": {
         "way": "-b 4 -e 4M -f 1024", "small": "-b 4 -e 1M -f 16 -n 50", "n": "20",

@@ -15,8 +15,8 @@ A_CTA, WHOLE = "GB/s a CTA", "GB/s"  # columns of roof.txt
 
 class Row(NamedTuple):
     what: str
-    predicted: str  # as the page has it
-    stage: str = ""  # of set B, which measures it
+    predicted: str  # as written on the page
+    stage: str = ""  # the stage of set B that measures it
     value: float | None = None  # what that stage would show
     of: str = A_CTA
 

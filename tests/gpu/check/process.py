@@ -12,7 +12,7 @@ import subprocess
 import time
 
 MARK = "RONDO_CHECK_MARK"
-PATIENCE = 5.0  # seconds for a killed process to be gone
+PATIENCE = 5.0  # seconds until a killed process has to be gone
 
 
 class Running:
@@ -64,7 +64,7 @@ class Running:
                     if wanted in file.read().split(b"\0"):
                         found.append(int(entry))
             except OSError:
-                pass  # gone, or somebody else's
+                pass  # gone, or of another user
         return found
 
     def end_all(self, pids: list[int]) -> None:

@@ -97,9 +97,9 @@ def read_gtest(stage, text: str, path: str) -> dict:
     return answer
 
 
-# By these words of kernel_wait.h, kLookerAt and kLimitAt, the threads of a CTA agree on who looks
-# at the host's words. They need no order, which racecheck cannot know. Where a device keeps the
-# first KiB of shared memory for itself, they lie behind it.
+# With these words of kernel_wait.h, kLookerAt and kLimitAt, the threads of a CTA agree on which one
+# polls the host's words. They need no order, which racecheck cannot know. If a device reserves the
+# first KiB of shared memory, they are behind it.
 WAIT_WORDS = [at + offset for at in (0, 1024) for offset in range(8, 24)]
 HAZARD = re.compile(r"hazard detected at __shared__ (0x[0-9a-fA-F]+)")
 
@@ -215,7 +215,7 @@ def read_tune(stage, text: str, path: str) -> dict:
             "tune": written}  # fmt: skip
 
 
-# Of ncu's raw page: what says how many bytes are under way, and what warps wait for.
+# Columns of ncu's raw page that show how many bytes are in flight, and what warps wait for.
 COUNTED = {
     "gpu__time_duration.sum": "time",
     "dram__bytes.sum.per_second": "dram_rate",
@@ -256,7 +256,7 @@ def read_counters(stage, text: str, path: str) -> dict:
         ranked = sorted(((v, k) for k, v in stalls.items() if v), reverse=True)
         one["stalls"] = {key: value for value, key in ranked[:6]}
         waiting, issued = stalls.get("long_scoreboard"), one.get("issued_a_cycle")
-        if waiting and issued:  # warps that wait for memory, each for one load of 16 bytes a lane
+        if waiting and issued:  # warps that wait for memory, each for one load of 16 bytes per lane
             one["bytes_in_flight_a_multiprocessor_at_least"] = round(
                 waiting * issued * SCHEDULERS * LANES * WIDTH
             )

@@ -12,7 +12,7 @@ def forced(algorithm: str, protocol: str) -> dict[str, str]:
     return {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
 
 
-# One all-reduce each way, by itself, checked: name, what its plan must say, environment, ranks.
+# One checked all-reduce per algorithm: name, what its plan must contain, environment, ranks.
 WAYS = [
     ("threads", "", {}, RANKS),
     ("threads-graph", "", {}, f"{RANKS} -G 2"),
@@ -21,14 +21,14 @@ WAYS = [
     ("processes-graph", "", {}, "--ranks 2 -G 2"),
     ("ring-simple", "ring", forced("ring", "Simple"), RANKS),
     ("ring-ll", "ring", forced("ring", "LL"), RANKS),
-    # Nothing promises that lines of 128 bytes stay whole: a failure here is an answer, too.
+    # Nothing guarantees that lines of 128 bytes stay whole: a failure here is also a result.
     ("ring-ll128", "ring", forced("ring", "LL128"), RANKS),
     ("tree", "tree", forced("tree", "Simple"), RANKS),
     ("tree-ll", "tree", forced("tree", "LL"), RANKS),
     ("ring-graph", "ring", forced("ring", "Simple"), f"{RANKS} -G 2"),
 ]
 
-# The same tests where launches block, or streams share one hardware queue.
+# The same tests with blocking launches, or with streams that share one hardware queue.
 SETTINGS = [
     ("blocking-launches", "CUDA_LAUNCH_BLOCKING", "gpu_tests",
      "*/1:Graphs.*:*Meet*_devices:*CopyEngines*"),

@@ -18,7 +18,7 @@ from readers import READERS, first_telling_line
 from results import Results, one_line
 from stage import Stage
 
-LEAST = 5.0  # seconds that must be left to begin a stage
+LEAST = 5.0  # min. seconds left to begin a stage
 NOT_RUN = 77  # the exit status of a program that cannot run here
 
 
@@ -26,7 +26,7 @@ class Runner:
     def __init__(self, machine, results: Results, jobs: int, patience: float, folder: str) -> None:
         self.machine, self.results, self.jobs = machine, results, jobs
         self.patience, self.folder = patience, folder
-        self.stopped = ""  # why nothing is begun any more
+        self.stopped = ""  # why no stage begins any more
         for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(one, self._stop)
 
@@ -86,7 +86,7 @@ class Runner:
         place = f"{self.folder}/{len(self.results.records)}-{time.monotonic_ns()}"
         words = {**self.machine.words, "json": place + ".json"}
         env = {name: value.format(**words) for name, value in stage.env.items()}
-        if self.machine.emulated:  # a machine for each stage
+        if self.machine.emulated:  # a separate machine for each stage
             env.setdefault("RONDO_SIMT_MACHINE", place.replace("/", "-").strip("-"))
         command: list[str] = []
         for word in stage.words():
@@ -109,7 +109,7 @@ class Runner:
         seconds, text = run.age(), run.text()
         try:
             found = READERS[stage.reads](stage, text, f"{run.output}.json")
-        except Exception as error:  # an answer that nobody foresaw must not end the check
+        except Exception as error:  # unexpected output must not end the check
             why = f"its output could not be read: {type(error).__name__}: {error}"
             found = {"note": why, "remarks": [why]}
         if "probe" in found:

@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Stage:
-    name: str  # group.what; ONLY= and the report name it so
+    name: str  # group.what; used by ONLY= and the report
     command: tuple[str, ...] | str
     limit: float  # seconds, after which all its processes are killed
-    priority: int = 50  # smaller ones begin first
-    log: str = "tests"  # the text file that its output goes to
-    reads: str = "text"  # the reader of its output: a name in readers.READERS
+    priority: int = 50  # lower values begin first
+    log: str = "tests"  # text file for its output
+    reads: str = "text"  # reader of its output: a name in readers.READERS
     env: dict[str, str] = field(default_factory=dict)
-    alone: bool = False  # nothing else runs beside it
+    alone: bool = False  # no other stage runs at the same time
     needs: str = ""  # what the machine must have: a name in machine.Machine.lacks()
-    plan: str = ""  # what the plan of every row of a benchmark has to contain
-    facts: dict = field(default_factory=dict)  # carried into its record: CTAs, ranks, ...
-    tests: tuple[str, ...] = ()  # the names of gtest's tests that it is to run
-    program: str = ""  # the gtest program, for what follows a failure
-    round: int = 0  # how often tests of this suite were begun again
+    plan: str = ""  # what the plan of every row of a benchmark must contain
+    facts: dict = field(default_factory=dict)  # copied into its record: CTAs, ranks, ...
+    tests: tuple[str, ...] = ()  # names of the gtest tests to run
+    program: str = ""  # the gtest program, for reruns after a failure
+    round: int = 0  # how often tests of this suite were restarted
 
     def words(self) -> tuple[str, ...]:
         return tuple(self.command.split()) if isinstance(self.command, str) else self.command

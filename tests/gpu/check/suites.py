@@ -11,11 +11,11 @@ import subprocess
 
 from stage import Stage
 
-# Of each program: seconds that a test may take, and its priority, most telling suites first.
-COUNT_FREE_MEMORY = ("Hangs/", "SuspensionOf.")  # of the whole device: nothing may run beside
+# Per program: seconds that a test may take, and its priority; the most valuable suites first.
+COUNT_FREE_MEMORY = ("Hangs/", "SuspensionOf.")  # need the whole device's memory count: run alone
 PROGRAMS = {"gpu_tests": 3.0, "gpu_process_tests": 6.0}
 LEAST, MOST = 20.0, 120.0
-LARGE = 20  # tests of a suite
+LARGE = 20  # a suite with more tests is split by parameter
 FIRST = [
     "gpu_tests.DeviceBinding", "gpu_tests.Ranks/DeviceCollectives", "gpu_tests.Graphs",
     "gpu_process_tests.Processes/SharedGpu", "gpu_tests.Settings/Connected*",
@@ -110,7 +110,7 @@ class Followers:
 
 
 def sanitized(tool: str, name: str, program: str, tests: list[str], priority: int) -> Stage:
-    races = tool == "racecheck"  # whose findings are judged by the reader
+    races = tool == "racecheck"  # its findings are judged by the reader
     how = ("--racecheck-report", "hazard", "--print-limit", "100000") if races else (
         "--error-exitcode", "9")  # fmt: skip
     command = ("{sanitizer}", "--tool", tool, *how, "--target-processes", "all",

@@ -48,7 +48,7 @@ def collectives(comm, runtime, stream: int, rank: int, ranks: int) -> None:
     comm.allReduce(data.pointer, out.pointer, COUNT, FLOAT, SUM, stream)
     runtime.wait(stream)
     assert out.get() == total
-    # Complex numbers are twice as many real ones.
+    # A complex number counts as two real ones.
     pairs = runtime.array([rank, 1] * COUNT, ctypes.c_double)
     comm.allReduce(pairs.pointer, pairs.pointer, 2 * COUNT, nccl.NCCL_FLOAT64, SUM, stream)
     runtime.wait(stream)

@@ -94,7 +94,7 @@ def be_a_rank(rank: int, ranks: int, libcudart: str, board) -> None:
     runtime.wait(stream)
     assert gathered.get() == [(i + r) % 7 for r in everybody for i in range(COUNT)]
 
-    # Of unequal sizes: a group of broadcasts, and of reductions.
+    # Unequal sizes: a group of broadcasts, and a group of reductions.
     sizes = [10 + 3 * r for r in everybody]
     starts = [sum(sizes[:r]) for r in everybody]
     parts = runtime.array([-1] * sum(sizes))
@@ -119,7 +119,7 @@ def be_a_rank(rank: int, ranks: int, libcudart: str, board) -> None:
     runtime.wait(stream)
     assert part.get() == [(i + rank) % 7 for i in range(COUNT)]
 
-    # A pipeline: each stage passes on what it got, with no group around a message.
+    # A pipeline: each stage forwards what it received, without a group around a message.
     token = runtime.array([41], ctypes.c_int64)
     if rank > 0:
         nccl.ncclRecv(token.pointer, 1, INT64, rank - 1, comm, stream)
@@ -130,7 +130,7 @@ def be_a_rank(rank: int, ranks: int, libcudart: str, board) -> None:
     runtime.wait(stream)
     assert token.get() == [41 + rank]
 
-    # Who receives a broadcast has nothing to send: NULL.
+    # A receiver of a broadcast has nothing to send: NULL.
     word = runtime.array([5 if rank == ranks - 1 else 0])
     source = word.pointer if rank == ranks - 1 else None
     nccl.ncclBroadcast(source, word.pointer, 1, FLOAT32, ranks - 1, comm, stream)

@@ -18,7 +18,7 @@ def be_a_rank(rank: int, ranks: int, _: str, board) -> None:
 
     cupy.cuda.Device(0).use()
     port = int(board.read("port"))
-    # Rank 0 serves the store in which the others look for the unique id.
+    # Rank 0 serves the store from which the others read the unique id.
     group = NCCLBackend(ranks, rank, "127.0.0.1", port)
     for kind in "bBiIlLefdFD":
         mine = (cupy.arange(1000) % 5 + rank).astype(kind)
@@ -64,7 +64,7 @@ def reason_to_skip() -> str | None:
         if not cupy.cuda.nccl.available:
             return "this CuPy has no NCCL module"
         return None if devices else "CuPy sees no device"
-    except Exception as error:  # whatever CuPy says where its libraries or the driver are missing
+    except Exception as error:  # any error of CuPy without its libraries or the driver
         return str(error).strip().splitlines()[-1]
 
 

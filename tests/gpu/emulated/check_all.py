@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What an emulated GPU has nobody for: the probe is CUDA C++, these programs want a real device.
+# Stages that the emulated GPU cannot run: the probe is CUDA C++, these programs need a real device.
 NOT_HERE = ("probe", "torch.", "clients.cupy", "clients.jax", "beside.", "gpus.")
 
 
@@ -55,7 +55,7 @@ def one_gpu(build: str, out: str) -> None:
         return
     tuned = (pathlib.Path(out) / "gpu.tune").read_text()
     assert "\ngpu Emulated GPU\n" in tuned and stages["tune"]["numbers"]["ns"], tuned
-    # Odd numbers are left out, and the others kept.
+    # Odd numbers are omitted, and the others kept.
     kernels = stages["counters.ring-f32"]["numbers"]["kernels"]
     assert kernels[0]["time"] == 1234567 and kernels[0]["l2_hit_percent"] is None, kernels
     assert kernels[0]["bytes_in_flight_a_multiprocessor_at_least"] == 12800, kernels

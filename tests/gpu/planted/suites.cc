@@ -1,5 +1,5 @@
-// Suites with planted faults, on the emulated GPU: what tests/gpu/check.sh has to tell apart. The
-// program is called gpu_tests, lies in a folder of its own, and is run by check_planted.py alone.
+// Suites with planted faults, on the emulated GPU, which tests/gpu/check.sh must distinguish. The
+// program is called gpu_tests, is in its own folder, and is run only by check_planted.py.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ void reduce_well() {
 
 TEST(PlantedNothing, Passes) { reduce_well(); }
 
-// A stream that waits for what nobody writes, and a process that leaves its group and stays.
+// A stream waits for a word that is never written; a process leaves its group and stays.
 TEST(PlantedHang, PassesBefore) { reduce_well(); }
 TEST(PlantedHang, WaitsForever) {
   if (fork() == 0) {
@@ -37,7 +37,7 @@ TEST(PlantedHang, WaitsForever) {
 }
 TEST(PlantedHang, PassesAfter) { reduce_well(); }
 
-// The first kernel of the process loses its device, and so does all that comes after it there.
+// The first kernel of the process loses its device, and all later work there fails.
 TEST(PlantedStickyError, LosesTheDevice) {
   ASSERT_EQ(setenv("RONDO_SIMT", "lost=1", 1), 0);
   reduce_well();

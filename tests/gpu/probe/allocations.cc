@@ -1,4 +1,4 @@
-// What Rondo is told about memory that the program allocated its own way: pools, IPC handles and
+// What CUDA reports about memory that the program allocated itself: pools, IPC handles and
 // allocation handles of every kind, registered host memory.
 #include <sys/mman.h>
 
@@ -18,7 +18,7 @@ struct Kind {
   void* at;
 };
 
-// All that a call asks about a buffer, asked at once (kernels/cuda/gpu_cuda.cc).
+// All queries of a call about a buffer, made at once (kernels/cuda/gpu_cuda.cc).
 void ask_at_once(const Kind& kind) {
   unsigned type = 0, managed = 1, of_malloc = 0;
   int device = -1;
@@ -47,7 +47,7 @@ void ask_at_once(const Kind& kind) {
   judge("asked_at_once", is_known && (name != "cudaMalloc" || has_range), seen);
 }
 
-// Which handles a kind of memory has: what transport/memory/memory_registry.cc tries in turn.
+// Handles of a kind of memory: those that transport/memory/memory_registry.cc tries in turn.
 void ask_handles(const Kind& kind) {
   CUmemGenericAllocationHandle allocation = 0;
   const CUresult retained = PROBE_ENTRY(cuMemRetainAllocationHandle)(&allocation, kind.at);

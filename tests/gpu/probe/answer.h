@@ -1,23 +1,23 @@
-// What a probe says: lines of JSON on its standard output, each written at once, so that a probe
-// that hangs or dies later loses nothing of it. The parent (runner.h) reads them.
+// Output of a probe: lines of JSON on standard output, each written at once, so that a probe that
+// hangs or dies later loses none of them. The parent (runner.h) reads them.
 //
-// Needs no CUDA and no JSON library, so that kernels compile quickly. Cost: a system call a line.
+// Needs no CUDA and no JSON library, so that kernels compile quickly. Cost: one system call a line.
 #pragma once
 
 #include <string>
 
 namespace probe {
 
-// A measured value; several of one name: the last one counts.
+// A measured value; if a name is used several times, the last value counts.
 void put(const std::string& name, double value, const char* unit = "");
 void put(const std::string& name, const std::string& value);
 // The answer in one sentence.
 void say(const std::string& sentence);
-// Whether an assumption of the table in questions.cc holds. Said twice, it must hold both times.
+// Judges an assumption of the table in questions.cc. If judged twice, it must hold both times.
 void judge(const char* assumption, bool holds, const std::string& seen);
 
 [[noreturn]] void give_up(const std::string& why);      // the probe has failed
-[[noreturn]] void unsupported(const std::string& why);  // this machine has no such thing
+[[noreturn]] void unsupported(const std::string& why);  // this machine does not support it
 
 inline constexpr int kGaveUp = 3, kUnsupported = 4;  // exit statuses of a probe
 

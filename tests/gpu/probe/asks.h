@@ -1,4 +1,4 @@
-// The probes, by the file that holds them. What each answers: questions.cc.
+// The probes, by file. The question of each is in questions.cc.
 #pragma once
 
 namespace probe {

@@ -1,5 +1,5 @@
-// What goes on beside a kernel that waits: first launches of other kernels, calls of the runtime,
-// streams that share its hardware queue, more kernels that wait.
+// What can run beside a kernel that waits: first launches of other kernels, runtime calls, streams
+// that share its hardware queue, more kernels that wait.
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -11,7 +11,7 @@
 namespace probe {
 namespace {
 
-// A kernel that holds the device until it is released or its time is over.
+// A kernel that occupies the device until it is released or times out.
 class Held {
  public:
   Held() {
@@ -97,7 +97,7 @@ void ask_loading() {
   say("whether the first launch of a kernel waits for one that runs");
 }
 
-// Each call while a kernel runs that ends by itself after 80 ms.
+// Each call, while a kernel runs that ends by itself after 80 ms.
 void ask_calls_beside() {
   Held held;
   nothing<<<1, 32>>>();
@@ -194,7 +194,7 @@ void measure_queues(Queues& queues) {
   nothing<<<1, 32>>>();
   hold<<<1, 1>>>(words, words + 64, 0);
   PROBE(cudaDeviceSynchronize());
-  // One kernel waits; small ones on every other stream.
+  // One kernel waits; small ones run on every other stream.
   poke(words, 0u);
   hold<<<1, 1, 0, streams[0]>>>(words, words + 64, 2000 * kMillisecond);
   if (!comes(words, 1, 1)) give_up("a kernel did not begin within 1 s");
@@ -204,7 +204,7 @@ void measure_queues(Queues& queues) {
   }
   poke(words + 64, 1u);
   PROBE(cudaDeviceSynchronize());
-  // A kernel that waits on each.
+  // A kernel that waits on each stream.
   poke(words, 0u);
   poke(words + 64, 0u);
   for (unsigned i = 0; i < kStreams; ++i) {

@@ -1,5 +1,5 @@
-// What kernels of probes are made of: Rondo's own accesses (kernels/cuda/device.h), and waits that
-// end by themselves, so that no probe leaves a kernel on the device.
+// Parts of the probes' kernels: Rondo's own accesses (kernels/cuda/device.h), and waits with a
+// timeout, so that no probe leaves a kernel on the device.
 #pragma once
 
 #include "calls.h"
@@ -18,11 +18,11 @@ __device__ __forceinline__ std::uint64_t clock_cycles() {
   return now;
 }
 
-// Until ready() or the time `end` of the device's clock; whether it was ready.
+// Waits until ready() or until time `end` of the device's clock; returns true if ready.
 template <class Ready>
 __device__ __forceinline__ bool wait_until(Ready ready, std::uint64_t end) {
   for (;;) {
-#pragma unroll 1  // the clock is read outside of it: that takes longer than most loads
+#pragma unroll 1  // the clock is read outside of it, because that takes longer than most loads
     for (int turn = 0; turn < 64; ++turn)
       if (ready()) return true;
     if (gpu::timer_ns() > end) return false;
@@ -33,13 +33,13 @@ __device__ __forceinline__ bool wait_for(const std::uint32_t* at, std::uint32_t 
   return wait_until([&] { return gpu::load_relaxed<Scope::kSystem>(at) >= value; }, end);
 }
 
-// Runs for so long.
+// Runs for `ns` nanoseconds.
 [[maybe_unused]] static __global__ void delay(std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;
   while (gpu::timer_ns() < end) {
   }
 }
-// Says that it runs, then until *release is not 0, at most so long.
+// Reports that it runs, then waits until *release is not 0, for at most `ns`.
 [[maybe_unused]] static __global__ void hold(std::uint32_t* running, const std::uint32_t* release,
                                              std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;

@@ -25,12 +25,12 @@ void check(CUresult error, const char* call) {
 }
 
 void* driver_entry(const char* name) {
-  static const bool ready = [] {  // the driver's functions want a context that is there
+  static const bool ready = [] {  // the driver's functions need a current context
     PROBE(cudaFree(nullptr));
     return true;
   }();
   static_cast<void>(ready);
-  constexpr unsigned kVersion = 12010;  // as old as multicast objects
+  constexpr unsigned kVersion = 12010;  // the version that introduced multicast objects
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   const cudaError_t error =

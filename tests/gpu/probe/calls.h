@@ -1,5 +1,5 @@
-// CUDA as probes call it: an error ends the probe with its text; driver functions are asked for by
-// name, for there is no libcuda to link with; streams, events and buffers that live until the end.
+// CUDA calls of the probes: an error ends the probe with its text; driver functions are looked up
+// by name (no libcuda to link with); streams, events and buffers exist until the end.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ void check(CUresult error, const char* call);
 std::string name_of(CUresult error);  // "CUDA_ERROR_NOT_SUPPORTED"
 std::string name_of(cudaError_t error);
 
-void* driver_entry(const char* name);  // nullptr: the driver has none; makes a context
+void* driver_entry(const char* name);  // nullptr: not in this driver; makes a context
 template <class F>
 F driver_function(const char* name) {
   void* const entry = driver_entry(name);
@@ -34,7 +34,7 @@ unsigned multiprocessors();  // of device 0
 double now_seconds();
 inline double since_us(double begin) { return (now_seconds() - begin) * 1e6; }
 
-cudaStream_t new_stream();  // does not wait for the legacy one
+cudaStream_t new_stream();  // does not wait for the legacy stream
 cudaEvent_t new_event(unsigned flags = cudaEventDisableTiming);
 
 template <class T>
@@ -45,14 +45,14 @@ T* new_device(std::size_t count) {  // zeroed
   PROBE(cudaDeviceSynchronize());
   return static_cast<T*>(at);
 }
-// Pinned, zeroed; one address serves both sides (unified addressing).
+// Pinned, zeroed; host and device use the same address (unified addressing).
 void* new_pinned_bytes(std::size_t bytes);
 template <class T>
 T* new_pinned(std::size_t count) {
   return static_cast<T*>(new_pinned_bytes(count * sizeof(T)));
 }
 
-// What the host reads and writes while a device does.
+// Accesses of the host to memory that a device accesses at the same time.
 template <class T>
 T peek(const T* at) {
   return __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -65,7 +65,7 @@ void poke(T* at, T value) {
 bool comes(const std::uint32_t* at, std::uint32_t value, double seconds);
 bool is_over(cudaStream_t stream, double seconds);
 
-// One launch with what the runtime calls attributes.
+// One launch, with its attributes.
 struct Launch {
   unsigned grid = 1, block = 32;
   std::size_t shared = 0;
@@ -81,7 +81,7 @@ cudaError_t launch(const Launch& how, void (*kernel)(Parameters...), Arguments..
   }(arguments...);
 }
 
-// A graph of what `enqueue` puts on the stream.
+// A graph of the work that `enqueue` puts on the stream.
 template <class Enqueue>
 cudaGraphExec_t captured(cudaStream_t stream, Enqueue enqueue) {
   PROBE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));

@@ -1,5 +1,5 @@
 // Whether external event nodes order graphs and plain calls as collectives/gpu/stream_order.h
-// takes for granted: work there waits for the newest record of one event, wherever that was made.
+// assumes: work waits for the newest record of one event, wherever that was made.
 #include "asks.h"
 #include "bounded.h"
 
@@ -7,9 +7,9 @@ namespace probe {
 namespace {
 
 constexpr int kRounds = 16;
-constexpr std::uint64_t kLong = kMillisecond / 2;  // so that what does not wait is too early
+constexpr std::uint64_t kLong = kMillisecond / 2;  // work that does not wait is then too early
 
-// Streams whose work is counted in a word by kernels that begin late, and what readers saw of it.
+// Streams whose work increments a word by kernels that begin late, and what readers saw of it.
 struct Setting {
   cudaStream_t writes = new_stream(), reads = new_stream();
   cudaEvent_t event = new_event();
@@ -30,7 +30,7 @@ struct Setting {
   }
   void read(int round) const { copy_word<<<1, 1, 0, reads>>>(seen + round, count); }
 
-  // How many of the rounds saw less than `each` more than the round before.
+  // Number of rounds that saw less than `each` more than the previous round.
   int too_early(std::uint32_t each) const {
     PROBE(cudaDeviceSynchronize());
     std::uint32_t values[kRounds];
@@ -46,7 +46,7 @@ void conclude(const char* assumption, int early) {
   judge(assumption, early == 0, print("%d of %d rounds were too early", early, kRounds));
 }
 
-// A plain stream follows the record node of a graph. `together`: nothing on the host in between.
+// A plain stream waits for the record node of a graph. `together`: no host wait in between.
 int plain_after_graph(bool together) {
   const Setting at;
   const cudaGraphExec_t graph = captured(at.writes, [&] {
@@ -62,7 +62,7 @@ int plain_after_graph(bool together) {
   return at.too_early(1);
 }
 
-// A graph's wait node follows a plain record.
+// A graph's wait node waits for a plain record.
 int graph_after_plain() {
   const Setting at;
   at.record(false);
@@ -80,7 +80,7 @@ int graph_after_plain() {
   return at.too_early(1);
 }
 
-// A graph's wait node follows another graph's record node: replays on two streams in turns.
+// A graph's wait node waits for another graph's record node: replays alternate on two streams.
 int graph_after_graph() {
   const Setting at;
   at.record(false);
@@ -101,7 +101,7 @@ int graph_after_graph() {
   return at.too_early(1);
 }
 
-// Two record nodes of one event in one graph, as two captured calls make: the later one counts.
+// Two record nodes of one event in one graph, as of two captured calls: the later one counts.
 int after_two_records(bool reader_is_graph) {
   const Setting at;
   at.record(false);
@@ -150,7 +150,7 @@ int record_after_record_node() {
   return at.too_early(2);
 }
 
-// A graph that is launched twice at once: what follows waits for the second time.
+// A graph launched twice without a wait: later work waits for the second run.
 int after_two_launches() {
   const Setting at;
   const cudaGraphExec_t writer = captured(at.writes, [&] {
@@ -166,7 +166,7 @@ int after_two_launches() {
   return at.too_early(2);
 }
 
-// Queried on the host: not over before the graph's node has been passed.
+// Queried on the host: not complete before the graph's node has run.
 int queried_early() {
   const Setting at;
   int early = 0;
@@ -209,11 +209,11 @@ double replay_us(bool with_nodes) {
 
 void ask_captured_events() {
   {
-    const Setting at;  // everything is loaded before anything is timed by delays
+    const Setting at;  // everything is loaded before any timing by delays
     at.write();
     at.read(0);
     PROBE(cudaDeviceSynchronize());
-    // Refused where nothing is captured.
+    // Refused on a stream that is not captured.
     const cudaError_t recorded =
         cudaEventRecordWithFlags(at.event, at.writes, cudaEventRecordExternal);
     const cudaError_t waited = cudaStreamWaitEvent(at.writes, at.event, cudaEventWaitExternal);

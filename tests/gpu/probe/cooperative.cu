@@ -1,4 +1,4 @@
-// Whether grids whose CTAs wait for each other run at once, and what a cooperative launch costs.
+// Whether grids whose CTAs wait for each other run at once, and the cost of a cooperative launch.
 #include <vector>
 
 #include "asks.h"
@@ -7,7 +7,7 @@
 namespace probe {
 namespace {
 
-// Every CTA of all grids comes and waits for all others. late: how many gave up.
+// Every CTA of all grids arrives and waits for all others. late: number of CTAs that gave up.
 __global__ void rendezvous(std::uint32_t* come, std::uint32_t all, std::uint32_t* late,
                            std::uint64_t ns) {
   if (threadIdx.x != 0) return;
@@ -21,10 +21,10 @@ struct Case {
   unsigned ctas[2], threads;
   bool cooperative[2];
   std::size_t shared[2];
-  bool in_graph;  // the first
+  bool in_graph;  // the first grid
 };
 
-// How many CTAs did not see all others come.
+// Number of CTAs that did not see all others arrive.
 std::uint32_t late_of(const Case& one, cudaStream_t (&stream)[2]) {
   auto* const words = new_device<std::uint32_t>(64);
   const std::uint32_t all = one.ctas[0] + one.ctas[1];
@@ -46,7 +46,7 @@ std::uint32_t late_of(const Case& one, cudaStream_t (&stream)[2]) {
   return late;
 }
 
-// Microseconds a launch: of the calls alone, and until all has run.
+// Microseconds per launch: of the calls alone, and until all launches have run.
 void time_launches(const char* name, bool cooperative, unsigned ctas, unsigned threads) {
   constexpr int kLaunches = 400;
   const cudaStream_t stream = new_stream();
@@ -62,7 +62,7 @@ void time_launches(const char* name, bool cooperative, unsigned ctas, unsigned t
   }
 }
 
-// Launches that take turns on two streams, joined by events as two communicators would be.
+// Launches that alternate between two streams, joined by events as with two communicators.
 void time_turns(const char* name, bool cooperative) {
   constexpr int kTurns = 200;
   const cudaStream_t stream[2] = {new_stream(), new_stream()};
@@ -104,7 +104,7 @@ void ask_cooperative() {
   judge("two_plain", plain, plain ? "they met" : "one waited for the other to end");
   judge("two_cooperative", both, both ? "they met in all cases" : "not at once: " + not_met);
 
-  // Larger than the device: an error, and none that stays.
+  // A grid larger than the device: an error, but not a sticky one.
   int resident = 0;
   PROBE(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, rendezvous, 512, 0));
   put("resident_ctas_of_512", resident, "a multiprocessor");
@@ -116,7 +116,7 @@ void ask_cooperative() {
   judge("too_large_refused", refused == cudaErrorCooperativeLaunchTooLarge, name_of(refused));
   PROBE(cudaDeviceSynchronize());
 
-  // One that does not fit beside what runs waits for its turn.
+  // A grid that does not fit beside running work waits for its turn.
   const Launch whole{sms * static_cast<unsigned>(resident), 512, 0, stream[0], true};
   PROBE(launch(whole, delay, 20 * kMillisecond));
   const Launch after{16, 512, 0, stream[1], true};

@@ -1,4 +1,4 @@
-// How fast bytes move: within the device by CTAs and bytes in flight, and between device and host.
+// Copy rates: within the device by CTAs and bytes in flight, and between device and host.
 #include <string>
 
 #include "asks.h"
@@ -10,7 +10,7 @@ namespace {
 
 using gpu::Vector;
 
-// Every thread has `flight` loads of 16 bytes under way; what does not fill that is left out.
+// Every thread has `flight` loads of 16 bytes in flight; an incomplete rest is not copied.
 template <int flight>
 __global__ void __launch_bounds__(512) copy(Vector* to, const Vector* from, std::size_t count) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(512) copy(Vector* to, const Vector* from, std:
   }
 }
 
-// One thread of a CTA moves pieces through `stages` places in shared memory, as bulk_mover.h does.
+// One thread of a CTA moves pieces through `stages` buffers in shared memory, as bulk_mover.h does.
 template <unsigned piece, unsigned stages>
 __global__ void copy_bulk(char* to, const char* from, std::size_t pieces) {
   if (!gpu::kHasBulkCopies || threadIdx.x != 0) return;
@@ -35,7 +35,7 @@ __global__ void copy_bulk(char* to, const char* from, std::size_t pieces) {
     return stages * piece + 8 * static_cast<std::uint32_t>(turn % stages);
   };
   const std::uint64_t end = gpu::timer_ns() + 500 * kMillisecond;
-  // This CTA's pieces, by turn.
+  // Pieces of this CTA, round-robin.
   const std::size_t turns =
       blockIdx.x < pieces ? (pieces - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
   const auto offset = [&](std::size_t turn) { return (blockIdx.x + turn * gridDim.x) * piece; };
@@ -50,7 +50,7 @@ __global__ void copy_bulk(char* to, const char* from, std::size_t pieces) {
     gpu::bulk_store(to + offset(t), place(t), piece);
     gpu::bulk_commit();
     if (t == 0 || t - 1 + stages >= turns) continue;
-    gpu::bulk_wait<1, true>();  // the store before has read its place
+    gpu::bulk_wait<1, true>();  // the store before has read its buffer
     gpu::bulk_load(place(t - 1), from + offset(t - 1 + stages), piece, barrier(t - 1));
   }
   gpu::bulk_wait<0, false>();
@@ -60,7 +60,7 @@ struct Timer {
   cudaEvent_t begin = new_event(cudaEventDefault), end = new_event(cudaEventDefault);
   cudaStream_t stream = new_stream();
 
-  // The minimum time of `runs` runs, in seconds; the first one does not count.
+  // Minimum time of `runs` runs, in seconds; the first one does not count.
   template <class Run>
   double best(int runs, Run run) const {
     float least = 0;
@@ -78,7 +78,7 @@ struct Timer {
   }
 };
 
-// GB/s of bytes read and bytes written, and of one CTA.
+// GB/s, bytes read plus bytes written; in total and per CTA.
 void tell_rate(const std::string& name, std::size_t bytes, double seconds, unsigned ctas) {
   const double rate = 2.0 * static_cast<double>(bytes) / seconds * 1e-9;
   put(name, rate, "GB/s read and written");
@@ -110,7 +110,7 @@ struct Copying {
   }
 };
 
-// Bytes for `ctas` CTAs, in whole pieces and steps of every kernel; any `ctas` takes about as long.
+// Bytes for `ctas` CTAs, in whole pieces and steps of every kernel; the time hardly depends on it.
 std::size_t bytes_for(unsigned ctas, std::size_t most) {
   const std::size_t unit = static_cast<std::size_t>(ctas) * 512 * 8 * sizeof(Vector);
   const std::size_t wanted = ctas * (std::size_t{8} << 20);

@@ -1,4 +1,4 @@
-// What the device is, what stands beside it, and how devices reach each other.
+// Properties of the device and its surroundings, and how devices access each other.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -88,7 +88,7 @@ int fact(const char* name) {
   give_up(std::string("no fact is called ") + name);
 }
 
-// What a command says, at most `most` bytes of it; "" where it fails.
+// Output of a command, at most `most` bytes of it; "" if it fails.
 std::string said_by(const std::string& command, std::size_t most) {
   std::string said;
   FILE* const pipe = popen((command + " 2>/dev/null").c_str(), "r");

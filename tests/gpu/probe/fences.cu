@@ -1,12 +1,12 @@
-// What a fence at system scope costs, alone and while another kernel writes much; and whether the
-// remote memory-sync domain keeps that kernel's writes out of it.
+// Cost of a fence at system scope, alone and while another kernel writes much; and whether the
+// remote memory-sync domain keeps that kernel's writes out of the fence.
 #include "asks.h"
 #include "bounded.h"
 
 namespace probe {
 namespace {
 
-// Writes all of `at` again and again until *release, at most so long.
+// Writes all of `at` repeatedly until *release, for at most `ns`.
 __global__ void write_much(gpu::Vector* at, std::size_t count, const std::uint32_t* release,
                            std::uint32_t* running, std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;
@@ -25,7 +25,7 @@ __global__ void write_much(gpu::Vector* at, std::size_t count, const std::uint32
 enum class Fence { kNone, kDevice, kSystem };
 
 // One CTA: every thread writes `vectors` vectors, then thread 0 fences and stores a flag, as a rank
-// does that gives a slot to its peer. Cycles spent in fence and store, and turns.
+// does that gives a slot to its peer. out: cycles spent in fence and store, and turns.
 __global__ void fence_often(Fence kind, gpu::Vector* at, unsigned vectors, std::uint32_t* flag,
                             std::uint32_t turns, std::uint64_t* out, std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;
@@ -72,7 +72,7 @@ struct Means {
   std::uint64_t* out = new_pinned<std::uint64_t>(5);
 };
 
-// Nanoseconds a fence.
+// Nanoseconds per fence.
 double time_fence(const std::string& name, Fence kind, const Place& place, bool remote,
                   const Means& means) {
   const Launch how{1, 512, 0, means.stream, false, remote};

@@ -1,5 +1,5 @@
-// Processes that share one GPU without MPS: how long work takes to pass from one to another, how
-// the device divides its time among them, and what that does to the L2.
+// Processes that share one GPU without MPS: time to pass work from one to another, how the device
+// divides its time among them, and the effect on the L2.
 #include <unistd.h>
 
 #include "asks.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 struct Shared {
-  alignas(kPage) std::uint32_t flag[kPage / 4];  // a cache line a rank
+  alignas(kPage) std::uint32_t flag[kPage / 4];  // a separate cache line per rank
   alignas(kPage) Meeting meeting;
   double seconds;
   std::uint32_t rounds;
@@ -27,10 +27,10 @@ std::uint32_t* register_flags(Shared& shared) {
   return static_cast<std::uint32_t*>(on_device);
 }
 
-// Beside the token: a kernel in rank 0, or in a process that has nothing to do with it.
+// What runs beside the token: a kernel in rank 0, or in an unrelated process.
 enum class Beside { kNothing, kKernelOfRank0, kKernelOfAnother };
 
-// A token goes round: rank r waits for its flag, runs a small kernel, sets the next one's.
+// A token circulates: rank r waits for its flag, runs a small kernel, and sets the next one's flag.
 void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside beside, int rounds) {
   const auto wait = PROBE_ENTRY(cuStreamWaitValue32);
   const auto write = PROBE_ENTRY(cuStreamWriteValue32);
@@ -61,7 +61,7 @@ void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside be
   shared.meeting.meet(n);
 }
 
-// A process that only runs a kernel, until the token has gone round.
+// A process that only runs a kernel, until the token has finished.
 void run_beside(int n, Shared& shared) {
   auto* const words = new_pinned<std::uint32_t>(128);
   hold<<<1, 1>>>(words, words + 64, 0);
@@ -119,8 +119,8 @@ void ask_handoff_ipc() {
 
 namespace {
 
-// Ranks 0 and 1, each a kernel: waits for its word, then sets the other's. Two kernels of two
-// processes never run at once without MPS, so that a hop costs a time slice.
+// Ranks 0 and 1, a kernel each: waits for its word, then sets the other's. Without MPS, kernels of
+// two processes never run at once, so a hop costs a time slice.
 __global__ void ping_pong(std::uint32_t* mine, std::uint32_t* other, int rank, std::uint32_t rounds,
                           std::uint32_t* reached, std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;
@@ -132,7 +132,7 @@ __global__ void ping_pong(std::uint32_t* mine, std::uint32_t* other, int rank, s
   }
 }
 
-// The longest pause in a kernel's own time, and how many there were: it was switched out.
+// Longest pause in a kernel's own time, and number of pauses: it was switched out.
 __global__ void note_pauses(std::uint64_t ns, std::uint64_t* out) {
   const std::uint64_t begin = gpu::timer_ns();
   std::uint64_t last = begin, longest = 0, pauses = 0, paused = 0;
@@ -153,7 +153,7 @@ __global__ void note_pauses(std::uint64_t ns, std::uint64_t* out) {
 }  // namespace
 
 void ask_time_slices() {
-  // Two kernels in one process and two in two, that only count their own pauses.
+  // Two kernels in one process, and two in two, that only count their own pauses.
   struct Pauses {
     Meeting meeting;
     std::uint64_t seen[2][3];

@@ -1,15 +1,15 @@
-// Pinned host memory as kernels see it: how long loads, stores and atomics take, and what order
-// the host sees them in.
+// Pinned host memory as kernels see it: latency of loads, stores and atomics, and the order in
+// which the host sees them.
 #include "asks.h"
 #include "bounded.h"
 
 namespace probe {
 namespace {
 
-constexpr unsigned kLine = 32;  // words of a line of 128 bytes
+constexpr unsigned kLine = 32;  // words in a line of 128 bytes
 
-// Follows `chains` chains of indices at once, each thread its own; out: ns of thread 0, and a sum
-// that keeps the loads.
+// Each thread follows `chains` chains of indices at once; out: ns of thread 0, and a sum that keeps
+// the loads.
 template <int chains>
 __global__ void chase(const std::uint32_t* at, std::uint32_t lines, std::uint32_t hops,
                       std::uint64_t* out) {
@@ -61,8 +61,8 @@ void ask_loads() {
   time_chase<1>("load_host_512_threads", host, kLines, 512, out);
 }
 
-// What a thread does to its own word, so often; ns in all. zero: 0, which the compiler does not
-// know, so that each atomic waits for the one before.
+// A thread's accesses to its own word, `times` times; total ns. zero: 0, unknown to the compiler,
+// so that each atomic waits for the one before.
 enum class Touch { kAdd, kExchange, kStore, kStoreFenced };
 __global__ void touch_often(Touch kind, std::uint32_t* at, std::uint32_t times, std::uint32_t zero,
                             std::uint64_t* out) {
@@ -112,7 +112,7 @@ void ask_atomics() {
   PROBE(cudaDeviceSynchronize());
   judge("device_atomics_in_host_memory", peek(word) == kCtas * kTimes,
         print("%u of %u additions by %u CTAs", peek(word), kCtas * kTimes, kCtas));
-  // The host's own beside them: PCIe has no common atomic operations.
+  // The host's own atomics at the same time: PCIe has no common atomic operations.
   constexpr std::uint32_t kOfDevice = 4000;
   poke(word, 0u);
   add_often<<<1, 1>>>(word, kOfDevice);
@@ -125,7 +125,7 @@ void ask_atomics() {
       print("of %u", kOfDevice + of_host).c_str());
 }
 
-// Waits for *asked = i, then answers with i: rounds until `rounds` or its time is over.
+// Waits for *asked = i, then answers with i: until `rounds` rounds or the timeout.
 __global__ void echo(const std::uint32_t* asked, std::uint32_t* answered, std::uint32_t rounds,
                      std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;
@@ -135,7 +135,7 @@ __global__ void echo(const std::uint32_t* asked, std::uint32_t* answered, std::u
   }
 }
 
-// A CTA to another through device or host memory, and back.
+// One CTA to another through device or host memory, and back.
 __global__ void hop(std::uint32_t* words, std::uint32_t rounds, std::uint64_t ns,
                     std::uint64_t* out) {
   const std::uint64_t begin = gpu::timer_ns(), end = begin + ns;
@@ -177,7 +177,7 @@ void ask_hops() {
 }
 
 // Message passing to the host: data in three lines, [a fence,] then a flag in a fourth. The host
-// answers before the next.
+// answers before the next message.
 __global__ void send_messages(std::uint64_t* data, std::uint32_t* flag, const std::uint32_t* taken,
                               std::uint32_t rounds, bool fenced, std::uint64_t ns) {
   const std::uint64_t end = gpu::timer_ns() + ns;
@@ -189,7 +189,7 @@ __global__ void send_messages(std::uint64_t* data, std::uint32_t* flag, const st
     if (!wait_for(taken, i, end)) return;
   }
 }
-// The other way: the host writes data, then the flag; the kernel fences after the flag.
+// The other direction: the host writes data, then the flag; the kernel fences after the flag.
 __global__ void take_messages(const std::uint64_t* data, const std::uint32_t* flag,
                               std::uint32_t* taken, std::uint32_t rounds, std::uint32_t* stale,
                               std::uint64_t ns) {

@@ -1,4 +1,4 @@
-// What it costs to start work: launches, graphs, events, host functions; and the device's clocks.
+// Cost of starting work: launches, graphs, events, host functions; and the device's clocks.
 #include <vector>
 
 #include "asks.h"
@@ -7,13 +7,13 @@
 namespace probe {
 namespace {
 
-// Its own begin and end, by the device's clock.
+// Its own begin and end, on the device's clock.
 __global__ void note_times(std::uint64_t* at) {
   at[0] = gpu::timer_ns();
   at[1] = gpu::timer_ns();
 }
 
-// The smallest step of the clock in nanoseconds that waits go by, and cycles in a time of it.
+// Smallest step, in nanoseconds, of the clock used by waits; and cycles in a period of it.
 __global__ void watch_clocks(std::uint64_t* step, std::uint64_t* ns, std::uint64_t* cycles) {
   const std::uint64_t begin = gpu::timer_ns(), begin_cycles = clock_cycles();
   std::uint64_t last = begin, least = ~0ull;
@@ -46,7 +46,7 @@ double median_us(int rounds, Body body) {
   return median(times.data(), rounds);
 }
 
-// Microseconds a call of many that follow each other, and until all of them have run.
+// Microseconds per call in a long sequence: of the calls alone, and until all of them have run.
 template <class Body>
 void time_many(const std::string& name, cudaStream_t stream, int rounds, Body body) {
   for (int i = 0; i < 10; ++i) body();
@@ -95,7 +95,7 @@ void ask_kernels(cudaStream_t stream) {
   };
   chain();
   PROBE(cudaStreamSynchronize(stream));
-  delay<<<1, 1, 0, stream>>>(2 * kMillisecond);  // so that all are enqueued when the first begins
+  delay<<<1, 1, 0, stream>>>(2 * kMillisecond);  // so that all are enqueued before the first begins
   chain();
   gap("gap_between_kernels");
   const cudaGraphExec_t graph = captured(stream, chain);
@@ -143,7 +143,7 @@ void ask_events(cudaStream_t stream) {
       median_us(200, [&] { PROBE(cudaPointerGetAttributes(&attributes, memory)); }), "us");
 }
 
-// What happens to a launch on a stream of a device that is not current.
+// A launch on a stream of a device that is not current.
 void ask_other_device() {
   if (device_count() < 2) return;
   PROBE(cudaSetDevice(1));

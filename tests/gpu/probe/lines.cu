@@ -1,5 +1,5 @@
-// Whether lines stay whole: what Rondo's LL and LL128 take for granted. Writers overwrite lines of
-// 128 bytes by store_line(), as fast as they can, while readers look at them as the movers do.
+// Whether lines stay whole, as Rondo's LL and LL128 assume. Writers overwrite lines of 128 bytes by
+// store_line(), as fast as they can, while readers load them as the movers do.
 #include "asks.h"
 #include "bounded.h"
 #include "processes.h"
@@ -7,7 +7,7 @@
 namespace probe {
 namespace {
 
-// A half of 8 bytes holds its number twice, so that its own wholeness shows, too.
+// A half of 8 bytes holds its number twice, so that tearing within it also shows.
 __host__ __device__ std::uint64_t twice(std::uint32_t number) {
   return static_cast<std::uint64_t>(number) << 32 | number;
 }
@@ -26,11 +26,11 @@ struct Field {
   gpu::Pair* lines;  // `depth` sets of four lines for each warp of each pair of CTAs
   unsigned depth;
   unsigned pairs;        // CTAs 2p and 2p + 1 write and read the same lines; with one role: CTA p
-  gpu::Vector* flooded;  // by all further CTAs, so that lines leave the L2
+  gpu::Vector* flooded;  // written by all further CTAs, so that lines leave the L2
   std::size_t vectors;
   std::uint64_t* counts;
   std::uint64_t ns;
-  std::uint32_t zero = 0;  // what the compiler does not know
+  std::uint32_t zero = 0;  // unknown to the compiler
 };
 constexpr std::uint32_t kLooksAtOnce = 64;
 constexpr unsigned kThreads = 256, kLanes = 8, kSet = gpu::kWarp;  // pairs of a set
@@ -47,7 +47,7 @@ __device__ void write_lines(gpu::Pair* sets, unsigned depth, std::uint64_t end) 
   const unsigned lane = gpu::lane_index();
   for (std::uint32_t i = 1;; ++i) {
     gpu::Pair* const at = sets + i % depth * kSet + lane;
-    const bool used = i % 7 != 0 || lane / kLanes != i / 7 % 4;  // now and then not all four lines
+    const bool used = i % 7 != 0 || lane / kLanes != i / 7 % 4;  // sometimes not all four lines
     gpu::store_line(used ? at : nullptr, gpu::Pair{{twice(i), twice(i)}});
     if (i % 64 == 0 && is_late(end)) return;
   }
@@ -57,11 +57,11 @@ __device__ void read_lines(const gpu::Pair* sets, const Field& field, std::uint6
   const unsigned lane = gpu::lane_index();
   std::uint64_t count[kCounts] = {};
   std::uint32_t last = 0;
-  for (std::uint32_t i = 0;; ++i) {  // looks at one set for a while
+  for (std::uint32_t i = 0;; ++i) {  // polls one set for a while
     const gpu::Pair* const at = sets + i / kLooksAtOnce % field.depth * kSet + lane;
     const gpu::Pair first = gpu::load_pair(at);
     const std::uint32_t flag = gpu::shuffle(number_of(first.half[1]), lane | (kLanes - 1));
-    // LL128 reads again what lay beside a flag, once it has seen that: so this must not be sooner.
+    // LL128 loads the data beside a flag again after the flag; this load must not run earlier.
     const gpu::Pair second = gpu::load_pair(at + (flag & field.zero));
     count[kLooks] += 1;
     count[kFresh] += i % kLooksAtOnce != 0 && flag != last;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) use_lines(Field field, Role role) {
   }
 }
 
-// What was seen, under a name; judged for each of the two protocols.
+// Puts the counts under a name, and judges each of the two protocols.
 void conclude(const std::string& name, const std::uint64_t* counts) {
   const auto told = [&](const char* what, Count count) {
     put(name + what, static_cast<double>(counts[count]));
@@ -169,7 +169,7 @@ void ask_lines_host() {
   PROBE(cudaDeviceSynchronize());
   conclude("host_memory", buffers.counts);
   judge_lines("ll_in_host", "ll128_in_host", "CTA to CTA", buffers.counts);
-  // The host reads: the flag, then all that lies before it.
+  // The host reads the flag, then all data before it.
   for (std::size_t i = 0; i < count; ++i) lines[i] = gpu::Pair{};
   use_lines<<<kPairs, kThreads>>>(buffers.field(lines, kDepth, kPairs, 700), Role::kWrites);
   std::uint64_t counts[kCounts] = {};

@@ -1,13 +1,14 @@
-// gpu_probe: asks a GPU what Rondo's code takes for granted, each question in a process of its own.
+// gpu_probe: checks on a GPU what Rondo's code assumes, each question in its own process.
 //
-//   gpu_probe                  all of them, most telling first; JSON on standard output
-//   gpu_probe NAME...          these
+//   gpu_probe                  all questions, most valuable first; JSON on standard output
+//   gpu_probe NAME...          only these
 //   gpu_probe --list           their names, limits and questions
-//   gpu_probe --json FILE      the same document into a file, written anew after each of them
-//   gpu_probe --seconds N      in all (110); what no time is left for is named as not run
-// A short table goes to standard error. Ends with 0 where all were answered, whatever the answers;
-// 1 where a probe failed, hung or was not run; else 77 where there is no device; 2 after misuse.
-// Needs nothing but the C library and, for answers, a driver.
+//   gpu_probe --json FILE      also writes the document to a file, again after each question
+//   gpu_probe --seconds N      time for all (110); questions without time left are named as not run
+//
+// A short table goes to standard error. Exit status: 0 if all were answered, whatever the answers;
+// 1 if a probe failed, hung or was not run; otherwise 77 if there is no device; 2 after misuse.
+// Needs only the C library and, for answers, a driver.
 #include <unistd.h>
 
 #include <cstdio>
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
     if (question == nullptr) return 2;
     question->ask();
     std::fflush(nullptr);
-    _exit(0);  // without the runtime's own end: a context that is stuck would not come back
+    _exit(0);  // skips the runtime's exit handlers, because a stuck context would never return
   }
   Options options;
   if (!parse(argc, argv, options)) return 2;

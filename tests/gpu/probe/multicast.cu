@@ -1,4 +1,4 @@
-// Whether this device can have a multicast object at all, step by step, and alone.
+// Whether this device supports a multicast object, step by step, and with one device alone.
 #include <vector>
 
 #include "asks.h"
@@ -22,13 +22,13 @@ __global__ void add_by_switch(float* multicast, float* sum) {
 #endif
 }
 
-// Tells how a step went; whether the next one makes sense.
+// Reports the result of a step; returns true if the next one makes sense.
 bool step(const char* name, CUresult result) {
   put(name, result == CUDA_SUCCESS ? "works" : name_of(result));
   return result == CUDA_SUCCESS;
 }
 
-// Of the first `devices` devices.
+// With the first `devices` devices.
 void ask_object(int devices) {
   const auto granularity = PROBE_ENTRY(cuMulticastGetGranularity);
   const auto create = PROBE_ENTRY(cuMulticastCreate);

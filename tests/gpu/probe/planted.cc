@@ -1,4 +1,4 @@
-// Probes that go wrong, for the test of what runs them.
+// Probes that fail, to test the program that runs them.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 namespace probe {
 
-// Has said something, has a child, and neither ends by itself; nor by what can be ignored.
+// Prints something and has a child; neither ends by itself, nor by a signal that can be ignored.
 void ask_planted_hang() {
   std::signal(SIGTERM, SIG_IGN);
   const pid_t child = fork();

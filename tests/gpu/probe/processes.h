@@ -1,7 +1,7 @@
-// Processes of one probe: forked before CUDA is used, they share memory and meet in it.
+// Processes of one probe: forked before CUDA is used, with shared memory in which they synchronise.
 //
-// Guarantees: where one of them fails, the others are killed and the probe gives up; all die with
-// the process that forked them.
+// Guarantees: if one of them fails, the others are killed and the probe gives up; all die with the
+// process that forked them.
 #pragma once
 
 #include <atomic>
@@ -9,12 +9,12 @@
 
 namespace probe {
 
-void* share_memory(std::size_t bytes);  // a memory file's; zeroed, seen by what is forked later
+void* share_memory(std::size_t bytes);  // from a memfd; zeroed, shared with processes forked later
 
-// Counts who has come, again and again.
+// Reusable barrier.
 class Meeting {
  public:
-  void meet(int count);  // returns when `count` have come, the same number for all
+  void meet(int count);  // returns when `count` have arrived; `count` is the same for all
 
  private:
   std::atomic<int> arrived_{0}, over_{0};
@@ -22,7 +22,7 @@ class Meeting {
 
 void fork_all(int count, void (*run)(int rank, void* context), void* context);
 
-// Runs body(rank) in `count` processes, until all are over.
+// Runs body(rank) in `count` processes, until all have ended.
 template <class Body>
 void in_processes(int count, Body body) {
   fork_all(

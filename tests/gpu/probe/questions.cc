@@ -9,7 +9,7 @@ namespace {
 
 constexpr bool kAlways = false, kOnDevice = true;
 
-// In the order in which they are asked: what decides most stands first.
+// In the order in which they run: the most decisive ones first.
 constexpr Question kTable[] = {
     {"present", 20, kAlways, true, "whether there is a device", "", ask_present},
     {"device", 15, kOnDevice, false, "what the device is and can do, by its attributes",

@@ -1,15 +1,15 @@
-// The table of probes, and of what Rondo's code takes for granted about a device.
+// The table of probes, and of the assumptions of Rondo's code about a device.
 #pragma once
 
 namespace probe {
 
 struct Question {
   const char* name;
-  int seconds;        // after which it is killed
-  bool needs_device;  // asked only where there is one
-  bool hidden;        // only by name: for tests of the probe itself
+  int seconds;        // after which the probe is killed
+  bool needs_device;  // runs only if there is a device
+  bool hidden;        // runs only by name: for tests of the probe itself
   const char* asks;
-  const char* relied_on_by;  // whose code the answer matters to
+  const char* relied_on_by;  // code for which the answer matters
   void (*ask)();
 };
 

@@ -1,4 +1,4 @@
-// The document that gpu_probe prints: one JSON object, complete at any moment; and its table.
+// The document that gpu_probe prints: one JSON object, complete at any time; and its table.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace probe {
 
 class Report {
  public:
-  // Every probe that is asked for stands in the document from the start, as "not run".
+  // Every requested probe is in the document from the start, as "not run".
   void expect(const Question& question);
   void set_device(Json device, const std::string& why_none);
   void add(const Question& question, const Outcome& outcome);

@@ -78,7 +78,7 @@ void take_said(int said, std::string& text, Outcome& outcome) {
     take_line(text.substr(0, end), outcome);
 }
 
-// Has ended, and is still there to be waited for.
+// True if it has ended and has not been waited for.
 bool has_ended(pid_t pid) {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -130,7 +130,7 @@ Outcome run_question(const Question& question, double limit, const volatile sig_
     take_said(child.said, text, outcome);
     if ((event.revents & POLLHUP) != 0) usleep(2000);
   }
-  kill(-child.pid, SIGKILL);  // its children, too
+  kill(-child.pid, SIGKILL);  // and its children
   const bool died = ended || ends_within(child.pid, 5);
   int status = 0;
   if (died) waitpid(child.pid, &status, 0);

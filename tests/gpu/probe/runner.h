@@ -1,7 +1,7 @@
-// Runs one probe in a process of its own, under a limit, and collects what it said.
+// Runs one probe in its own process, with a time limit, and collects its output.
 //
-// Guarantees: returns soon after the limit, whatever the probe does; it and all processes that it
-// made are then dead, or said to be unkillable. The caller must not have used CUDA.
+// Guarantees: returns soon after the limit, whatever the probe does; the probe and all its
+// processes are then dead, or reported as unkillable. The caller must not have used CUDA.
 #pragma once
 
 #include <csignal>
@@ -16,14 +16,14 @@ using Json = nlohmann::ordered_json;
 
 struct Outcome {
   std::string status;  // ok, failed, hung, unsupported
-  std::string reason;  // why not ok
+  std::string reason;  // why the status is not ok
   double seconds = 0;
   std::string answer;
   Json values = Json::object();
   Json judged = Json::object();  // assumption -> {holds, seen}
 };
 
-// `stop`: ends it early, as failed, once it is not 0.
+// `stop`: if not 0, ends the probe early, as failed.
 Outcome run_question(const Question& question, double limit, const volatile sig_atomic_t& stop);
 
 }  // namespace probe

@@ -1,4 +1,4 @@
-// What one process can hand to another: device memory by CUDA IPC and by file descriptors.
+// What one process can pass to another: device memory by CUDA IPC and by file descriptors.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ void give_by_ipc(Shared& shared) {
   PROBE(cudaMemset(at, 0x11, kBytes));
   PROBE(cudaMemset(at + kBytes, 0x22, kBytes));
   PROBE(cudaIpcGetMemHandle(&shared.handle[0], at));
-  // A handle of a place inside names the whole allocation.
+  // A handle of an inner address names the whole allocation.
   put("handle_of_a_place_inside", name_of(cudaIpcGetMemHandle(&shared.handle[1], at + kBytes)));
   cudaGetLastError();
   cudaEvent_t event = new_event(cudaEventDisableTiming | cudaEventInterprocess);
@@ -124,7 +124,7 @@ CUmemAllocationProp device_memory(CUmemAllocationHandleType type) {
   return properties;
 }
 
-// Maps an allocation for device 0 to read and write.
+// Maps an allocation for device 0, for reading and writing.
 CUdeviceptr mapped(CUmemGenericAllocationHandle handle, std::size_t bytes) {
   CUdeviceptr at = 0;
   const CUmemAccessDesc access{device_memory(CU_MEM_HANDLE_TYPE_NONE).location,
@@ -151,7 +151,7 @@ void give_file(Files& files, int socket) {
   files.bytes = recommended;
   const auto create = PROBE_ENTRY(cuMemCreate);
   CUmemGenericAllocationHandle handle = 0;
-  // With the flag that network cards need, if there is such a thing here.
+  // With the flag that network cards need, if this driver has it.
   properties.allocFlags.gpuDirectRDMACapable = 1;
   put("create_for_rdma", name_of(create(&handle, recommended, &properties, 0)));
   properties.allocFlags.gpuDirectRDMACapable = 0;

@@ -1,5 +1,5 @@
-// Stream memory operations, by which processes hand work to each other: what a pair costs, what
-// they order, whether graphs hold them, how many waiting streams hold up others.
+// Stream memory operations, by which processes pass work to each other: cost of a pair, what they
+// order, whether graphs accept them, how many waiting streams delay others.
 #include <cstdlib>
 #include <vector>
 
@@ -24,7 +24,7 @@ struct Operations {
   }
 };
 
-// A memory file that is registered, as processes share it.
+// A registered memfd, as processes share it.
 std::uint32_t* new_registered(std::size_t bytes) {
   void* const at = share_memory(bytes);
   PROBE(cudaHostRegister(at, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
@@ -81,7 +81,7 @@ __global__ void count_others(const std::uint32_t* at, unsigned count, std::uint3
     if (gpu::load(at + i) != value) gpu::add_relaxed<Scope::kDevice>(others, 1u);
 }
 
-// What a kernel wrote before a stream's write is there for the host, and the other way round.
+// Writes of a kernel before a stream's write are visible to the host, and the other way round.
 void ask_order(const Operations& operations, std::uint32_t* words) {
   constexpr std::uint32_t kRounds = 300;
   constexpr unsigned kData = 4096;
@@ -113,7 +113,7 @@ void ask_order(const Operations& operations, std::uint32_t* words) {
   judge("write_then_kernel", unlike == 0, print("%u stale words in %u rounds", unlike, kRounds));
 }
 
-// The other ways to wait: equal, and any of some bits.
+// The other wait conditions: equal, and any of some bits.
 void ask_conditions(const Operations& operations, std::uint32_t* words) {
   const cudaStream_t stream = new_stream();
   std::uint32_t* const word = words + 256;

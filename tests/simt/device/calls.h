@@ -1,5 +1,5 @@
 // The calls of the emulated GPU, with the signatures of base/gpu.h's table. They return CUDA's
-// errors and keep no last error: table.cc and runtime/ add what each of them promises about that.
+// errors but do not keep a last error: table.cc and runtime/ add that as each of them guarantees.
 #pragma once
 
 #include "base/gpu.h"
@@ -87,27 +87,27 @@ GpuError stream_wait32(GpuStream stream, void* at, std::uint32_t value, GpuWait 
 GpuError capture_info(GpuStream stream, GpuCaptureInfo* info);
 GpuError exchange_capture_mode(GpuCaptureMode* mode);
 GpuError begin_capture(GpuStream stream, GpuCaptureMode mode);
-// `graph` is a Graph that graphs hold, or nullptr after an error.
+// `graph` is a Graph, or nullptr after an error.
 GpuError end_capture(GpuStream stream, void** graph);
-GpuError instantiate(void** executable, void* graph);  // a copy of its own
+GpuError instantiate(void** executable, void* graph);  // makes its own copy
 GpuError launch_graph(void* graph, GpuStream stream);
 GpuError destroy_graph(void* executable);
-GpuError forget_graph(void* graph);  // no executable: also while a thread captures
+GpuError forget_graph(void* graph);  // drops a graph that is no executable; no capture check
 
-// A kernel by its body; the table finds it by number.
+// A kernel with its body; the table finds it by number.
 struct Kernel {
   const char* name;
   void (*body)(const void* arguments);
   int max_threads;
   unsigned registers = kUsualRegisters;
-  bool lazy = false;  // loaded by load_kernel() or its first launch, on each device
+  bool lazy = false;  // loaded on each device by load_kernel() or by its first launch
 };
 GpuError load_kernel(const Kernel& kernel);  // on the current device
 GpuError resident_ctas(int* per_multiprocessor, const Kernel& kernel, int block,
                        std::size_t shared);
 GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream stream);
 
-GpuError& last_error();  // of this thread; set by runtime/ alone
+GpuError& last_error();  // of this thread; set only by runtime/
 const char* error_name(GpuError error);
 const char* error_text(GpuError error);
 

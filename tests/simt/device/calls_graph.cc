@@ -11,7 +11,7 @@
 namespace rondo::simt::calls {
 namespace {
 
-// Which nodes these come after, themselves included.
+// All nodes on which these depend, including themselves.
 std::vector<bool> before(const std::vector<Graph::Node>& nodes, std::vector<std::size_t> open) {
   std::vector<bool> reached(nodes.size());
   while (!open.empty()) {
@@ -24,7 +24,7 @@ std::vector<bool> before(const std::vector<Graph::Node>& nodes, std::vector<std:
   return reached;
 }
 
-// Whether everything that joined streams did leads to the origin's newest nodes.
+// True if the origin's newest nodes depend on all work of the joined streams.
 bool all_joined(const Capture& capture) {
   const std::vector<bool> reached = before(capture.graph.nodes, capture.origin->frontier);
   for (const Stream* stream : capture.streams)
@@ -33,7 +33,7 @@ bool all_joined(const Capture& capture) {
   return true;
 }
 
-// Which of several records of an event is the newest must not depend on the device.
+// If an event has several records, which one is the newest must not depend on the device.
 void check_records(const Graph& graph) {
   std::map<const void*, std::size_t> newest;  // node by event
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -150,7 +150,7 @@ GpuError launch_graph(void* executable, GpuStream handle) {
   if (stream->capture != nullptr) return p.invalidate(*stream->capture, kGpuCaptureUnsupported);
   p.wait_for_room(stream->device);
   Graph& graph = *found->second;
-  // One run of a graph waits for the run before it; nodes take any queue.
+  // One run of a graph waits for the previous run; its nodes may use any queue.
   const CommandRef begin = p.enqueue(*stream, {"graph begin", -1, {}}, stream->queue,
                                      {stream->newest, graph.newest_run});
   begin->is_node = true;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kMagic = 0x53494d54;
 constexpr GpuError kInvalidContext = 201, kMapFailed = 205;
 
-// What an IPC handle says: where the owner holds the file, and which part of it.
+// Content of an IPC handle: where the owner holds the file, and which part of it.
 struct Handle {
   std::uint32_t magic;
   std::int32_t process;
@@ -51,7 +51,7 @@ GpuError ipc_open(void** pointer, const GpuIpcHandle& handle) {
   Handle says;
   std::memcpy(&says, &handle, sizeof says);
   if (says.magic != kMagic) return kGpuInvalidHandle;
-  if (says.process == p.process) return kInvalidContext;  // as CUDA: not one's own
+  if (says.process == p.process) return kInvalidContext;  // as in CUDA: not one's own
   const int device = current_device();
   if (says.device >= p.config.devices) return kGpuInvalidDevice;
   if (says.device != device && !p.reaches(device, says.device)) return kGpuPeerUnsupported;

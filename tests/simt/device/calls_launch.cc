@@ -31,7 +31,7 @@ struct Launched {
   std::vector<std::byte> arguments;
 };
 
-// A time that begins when it is first asked about.
+// A period that begins at the first query.
 struct Late {
   std::chrono::microseconds lasts;
   std::optional<std::chrono::steady_clock::time_point> since = {};
@@ -91,8 +91,8 @@ GpuError impossible(const Room& room, const Kernel& kernel, const GpuLaunch& lau
   return kGpuSuccess;
 }
 
-// CUDA loads a kernel at its first launch, unless it was asked for before, and loading may wait
-// until the device is idle.
+// CUDA loads a kernel at its first launch, unless it was loaded explicitly before, and loading may
+// wait until the device is idle.
 void load_to_launch(Platform& p, const Kernel& kernel, int device) {
   if (!kernel.lazy || !p.config.lazy_loading || p.loaded.has(kernel.body, device)) return;
   p.loaded.add(kernel.body, device);
@@ -130,7 +130,7 @@ GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream 
   std::unique_lock lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
   if (stream == nullptr) return kGpuInvalidHandle;
-  // CUDA does not say whether a capture outlives that.
+  // CUDA does not say whether a capture survives that.
   if (stream->device != current_device() && stream->capture != nullptr)
     return p.invalidate(*stream->capture, kGpuInvalidHandle);
   if (stream->device != current_device()) return kGpuInvalidHandle;

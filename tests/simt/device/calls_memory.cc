@@ -1,4 +1,4 @@
-// Memory: allocation, registration, questions about pointers.
+// Memory: allocation, registration, pointer queries.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-// Allocating and freeing may wait for all that the device does, and need not: the seed decides,
-// unless the config does.
+// CUDA allows allocation and free to wait for all work of the device, and does not require it: the
+// seed decides, unless the config does.
 void wait_to_allocate(std::unique_lock<std::mutex>& lock, int device) {
   Platform& p = platform();
   if (!p.config.frees_wait && p.engine.random().one_in(2)) p.wait_until_idle(lock, device);
@@ -24,7 +24,7 @@ void wait_to_free(std::unique_lock<std::mutex>& lock, int device) {
   if (p.config.frees_wait) return p.wait_as_free(lock, device);
   if (p.engine.random().one_in(2)) p.wait_until_idle(lock, device);
 }
-// Every device may have pinned memory in use.
+// Any device may be using pinned memory.
 void wait_to_free_host(std::unique_lock<std::mutex>& lock) {
   Platform& p = platform();
   if (!p.config.frees_wait) return wait_to_free(lock, current_device());
@@ -47,7 +47,7 @@ GpuError allocate(void** pointer, std::size_t bytes) {
   const int device = current_device();
   std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
-  wait_to_allocate(lock, device);  // what it frees may be enough
+  wait_to_allocate(lock, device);  // what the wait frees may be enough
   if (!p.has_memory(device, bytes)) return kGpuOutOfMemory;
   const Allocation* const made = p.take_memory(device, bytes, p.who_may_touch(device));
   if (made == nullptr) return kGpuOutOfMemory;

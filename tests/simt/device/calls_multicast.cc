@@ -1,4 +1,4 @@
-// Multicast objects: devices that take part, memory bound to them.
+// Multicast objects: devices that take part, and memory bound to them.
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
 
@@ -56,7 +56,7 @@ GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memo
   if ((at | memory_at | bytes) % kGranularity != 0 || bytes == 0 || at + bytes > found->bytes() ||
       memory_at + bytes > from->second.bytes)
     return kGpuInvalidValue;
-  // An emulator's limit: stores by either address must go to one place.
+  // Limit of the emulator: stores through either address must reach the same place.
   const Allocation* const mapped = p.memory.find_alias(memory);
   if (mapped == nullptr) return kGpuNotSupported;
   return found->bind(from->second.device, at, bytes, *mapped, memory_at) ? kGpuSuccess

@@ -1,7 +1,7 @@
-// Pools: memory in the order of a stream, with an access list of its own.
+// Pools: stream-ordered memory with its own access list.
 //
-// The address is there at once; a kernel or copy may touch it between the allocation and the free
-// as streams order them, and on its own device, or one that the pool was opened to.
+// The address is available at once. A kernel or copy may access it only between the allocation and
+// the free, in stream order, and only on its own device or on one that has access to the pool.
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
 

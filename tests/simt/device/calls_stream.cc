@@ -61,7 +61,7 @@ GpuError destroy_stream(GpuStream handle) {
   if (const GpuError error = p.trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
-  const bool made = p.streams.contains(reinterpret_cast<Stream*>(handle));  // not per thread
+  const bool made = p.streams.contains(reinterpret_cast<Stream*>(handle));  // not per-thread
   if (stream == nullptr || !made) return kGpuInvalidHandle;
   if (stream->capture != nullptr) p.invalidate(*stream->capture, kGpuCaptureInvalidated);
   p.streams.erase(stream);
@@ -158,7 +158,7 @@ GpuError record_event(GpuEvent handle, GpuStream on, GpuEventUse use) {
     return kGpuSuccess;
   }
   if (stream->capture == nullptr) event->captured = false;
-  // A replay records anew: a wait for the event after a launch waits for that launch.
+  // Each replay records again: a wait for the event after a launch waits for that launch.
   return p.submit_locked(*stream, {"event record", stream->device,
                                    [&p, handle](Command& command) {
                                      if (Event* const target = p.event(handle))

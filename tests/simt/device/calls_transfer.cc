@@ -11,13 +11,13 @@
 namespace rondo::simt::calls {
 namespace {
 
-constexpr std::size_t kAtOnce = 64 << 10;  // bytes that a copy moves before others go on
+constexpr std::size_t kAtOnce = 64 << 10;  // bytes that a copy moves before other work runs
 
 bool known(const void* pointer) {
   return platform().memory.find(reinterpret_cast<std::uint64_t>(pointer)) != nullptr;
 }
 
-// Where the bytes are now; what nobody knows is the host's own. Null: reported.
+// Current address of the bytes; an unknown pointer is host memory. Null: a violation was reported.
 std::byte* bytes_at(const void* pointer, std::size_t bytes, const char* what) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   const Allocation* const found = platform().memory.find(address);
@@ -116,7 +116,7 @@ GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy /*kind*/, G
   std::unique_lock lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
   if (stream == nullptr) return kGpuInvalidHandle;
-  // Pageable memory: read during the call, and written before it returns.
+  // Pageable memory: read during the call, and written before the call returns.
   const bool capturing = stream->capture != nullptr;
   std::shared_ptr<std::vector<std::byte>> staged;
   if (!capturing && !known(from)) {

@@ -1,5 +1,5 @@
-// Virtual memory: physical allocations, address ranges, mappings, access, file descriptors; what
-// adapters get of it.
+// Virtual memory: physical allocations, address ranges, mappings, access, file descriptors; and
+// what adapters get of them.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ void drop_reference(Platform& p, std::uint64_t id) {
   p.shareables.erase(found);
 }
 
-// The device whose memory a shared file is, from its name; -1: it is something else.
+// The device that owns the memory of a shared file, from its name; -1: not device memory.
 int device_of(int file) {
   char text[128] = "";
   const std::string link = fmt::format("/proc/self/fd/{}", file);
@@ -85,7 +85,7 @@ GpuError vmm_reserve(void** address, std::size_t bytes, std::size_t alignment) {
   return kGpuSuccess;
 }
 GpuError vmm_unreserve(void* address, std::size_t bytes) {
-  // Addresses are never used twice; what is still mapped there must be unmapped first.
+  // Addresses are never reused; whatever is still mapped must be unmapped first.
   return bytes == 0 || mapping_at(platform(), address) != nullptr ? kGpuInvalidValue : kGpuSuccess;
 }
 
@@ -177,7 +177,7 @@ GpuError vmm_retain(GpuAllocation* allocation, void* address) {
   return kGpuSuccess;
 }
 
-// Of a whole mapping: its memory file, which an adapter of tests maps, begins where it does.
+// For a whole mapping: an adapter in tests maps its memory file, which begins at the same place.
 GpuError dmabuf_export(int* fd, void* address, std::size_t bytes) {
   Platform& p = platform();
   if (const GpuError error = p.driver_trouble()) return error;
@@ -192,7 +192,7 @@ GpuError dmabuf_export(int* fd, void* address, std::size_t bytes) {
   return *fd >= 0 ? kGpuSuccess : kGpuOutOfMemory;
 }
 
-// Adapters of tests write into a device's memory itself.
+// Adapters in tests write directly to a device's memory.
 GpuError flush_direct_writes() { return platform().driver_trouble(); }
 
 }  // namespace rondo::simt::calls

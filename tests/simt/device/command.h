@@ -1,8 +1,8 @@
-// Command, Operation, Stream, Event, Capture, Graph: what streams are made of.
+// Command, Operation, Stream, Event, Capture, Graph: the parts of streams.
 //
-// An Operation is what a call asks for; it becomes a Command each time that it is put on a hardware
-// queue: at once, or at every launch of the graph that captured it. All of them are guarded by the
-// platform's mutex, but for Command::over and what the engine alone runs (step).
+// An Operation is what a call requests. It becomes a Command each time it is put on a hardware
+// queue: at once, or at every launch of the graph that captured it. The platform's mutex guards all
+// of them, except Command::over and the fields that only the engine runs (step).
 #pragma once
 
 #include <atomic>
@@ -14,27 +14,27 @@
 
 namespace rondo::simt {
 
-enum class Step { kOver, kMoved, kWaits };  // done; come again, it goes on; come again, nothing new
+enum class Step { kOver, kMoved, kWaits };  // finished; made progress; made none
 
 struct Command : std::enable_shared_from_this<Command> {
   const char* what = "nothing";
   int device = 0;
   int queue = 0;
   bool is_node = false;                         // of a launched graph
-  std::uint64_t stream = 0;                     // its number
-  std::uint64_t number = 0;                     // of the command, in order
-  std::vector<std::shared_ptr<Command>> after;  // must be over before it begins
-  std::function<Step()> step;                   // by the engine; null: nothing to do
+  std::uint64_t stream = 0;                     // stream number
+  std::uint64_t number = 0;                     // command number, in call order
+  std::vector<std::shared_ptr<Command>> after;  // commands that must finish before it begins
+  std::function<Step()> step;                   // run by the engine; null: nothing to do
   std::atomic<bool> over{false};
-  std::uint64_t over_at = 0;  // ns; of event records
+  std::uint64_t over_at = 0;  // ns; event records only
 };
 using CommandRef = std::shared_ptr<Command>;
 
 struct Operation {
   const char* what;
   int device;
-  std::function<void(Command&)> prepare;  // gives a fresh command its step and what it comes after
-  const void* records = nullptr;          // the event that it records, if it does
+  std::function<void(Command&)> prepare;  // gives a new command its step and dependencies
+  const void* records = nullptr;          // the event that it records, or null
 };
 
 struct Capture;
@@ -46,8 +46,8 @@ struct Stream {
   bool waits_for_legacy;  // a blocking stream
   CommandRef newest;
   std::shared_ptr<Capture> capture;
-  std::vector<std::size_t> frontier;  // nodes of the capture that the next one comes after
-  std::uint64_t number = 0;           // of the order in which they were made; 0: the legacy one
+  std::vector<std::size_t> frontier;  // nodes on which the next node depends
+  std::uint64_t number = 0;           // in creation order; 0: the legacy stream
 };
 
 struct Graph {
@@ -65,15 +65,15 @@ struct Capture {
   std::uint64_t thread;
   bool invalidated = false;
   Stream* origin;
-  std::vector<Stream*> streams;  // that have joined, the origin first
+  std::vector<Stream*> streams;  // streams in the capture, the origin first
   Graph graph;
 };
 
 struct Event {
   bool timing;
   int device;
-  CommandRef recorded;  // the newest record's; null: never
-  // Where the newest record was captured.
+  CommandRef recorded;  // the newest record's command; null: never recorded
+  // Capture of the newest record.
   std::weak_ptr<Capture> capture;
   bool captured = false;
   std::vector<std::size_t> frontier;

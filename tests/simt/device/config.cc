@@ -58,7 +58,7 @@ void set_frees(Config& config, const std::string& frees) {
   config.frees_wait = frees == "wait";
 }
 
-// The bus ids of elements <pci> whose class is a display controller's.
+// Bus ids of the <pci> elements whose class is a display controller.
 std::vector<std::string> gpus_in(const std::string& path) {
   const std::ifstream file(path);
   if (!file) refuse(fmt::format("RONDO_SIMT has topology '{}', which cannot be read", path));

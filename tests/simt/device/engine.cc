@@ -12,8 +12,8 @@ namespace rondo::simt {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kNothingMoves = 20us;  // pause before the device looks again
-constexpr int kTurnsAtOnce = 32;      // of GPU threads, at most, between looks at the queues
+constexpr auto kNothingMoves = 20us;  // pause before the device polls again
+constexpr int kTurnsAtOnce = 32;      // max. turns of GPU threads between polls of the queues
 
 thread_local bool runs_callback = false;
 
@@ -98,7 +98,7 @@ void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()
   }
 }
 
-// Called once per standstill; it may still end.
+// Called once per standstill, which may still end by itself.
 void Engine::say_standstill() {
   const double limit = config_.standstill_seconds;
   if (limit <= 0 || commands_ == 0 || told_) return;
@@ -125,7 +125,7 @@ void Engine::call_host(std::function<void()> function) {
   call_.notify_one();
 }
 
-// Lets the head of one queue go on, chosen among those that may.
+// Advances the head of one queue, chosen among those that can run.
 bool Engine::begin_one() {
   std::unique_lock lock(mutex_);
   if (commands_ == 0) return false;
@@ -160,14 +160,15 @@ bool Engine::turn() {
   Worker::Turn turn = Worker::Turn::kIdle;
   bool moved = false;
   const std::uint32_t allowed = slices_.allowed(gang_);
-  // Also where all threads spin: with a pause after each look, hundreds of them would take seconds
+  // Also if all threads spin: with a pause after each poll, hundreds of threads would take seconds
   // to see that the host has ended their wait.
   for (auto left = 1 + engine_random_.below(kTurnsAtOnce); left > 0; --left) {
     turn = gang_.turn(allowed);
     moved = moved || turn == Worker::Turn::kMoved;
     if (turn == Worker::Turn::kIdle) break;
   }
-  // The last turn alone: who goes on once a slice and then spins keeps the device from another.
+  // Only the last turn: progress once a slice and then spinning keeps another process off the
+  // device.
   slices_.used(gang_, turn);
   return began || moved;
 }

@@ -1,10 +1,10 @@
-// Engine: the part of the emulated devices that moves by itself.
+// Engine: the part of the emulated devices that runs by itself.
 //
-// K hardware queues a device, each strictly in order: a command begins when the one before it in
-// its queue is over and all that it comes after, so streams that share a queue hold each other up.
-// That is less than any real device does and all that CUDA promises. Which queue or GPU thread goes
-// on is the seed's choice. Processes that share a device take turns on it (slices.h). Runs on a
-// thread of its own, made for the first command, or inside wait() where the config says so.
+// Each device has K hardware queues, each strictly in order: a command begins when the one before
+// it in its queue and all its dependencies have finished, so streams that share a queue delay each
+// other. That is the weakest behaviour that CUDA allows. The seed chooses which queue or GPU thread
+// runs next. Processes that share a device take turns on it (slices.h). Runs on its own thread,
+// started for the first command, or inside wait() where the config says so.
 #pragma once
 
 #include <atomic>
@@ -35,23 +35,23 @@ class Engine {
   int queues() const { return queues_; }
   Random& random() { return random_; }  // under the mutex
   void push(CommandRef command);        // under the mutex
-  // Whether all queues of a device have room; a launched graph takes the room of one command.
+  // True if all queues of a device have room; a launched graph takes the room of one command.
   bool has_room(int device) const;
-  // Returns when `ok_status()`, which is called under the mutex, holds.
+  // Returns when `done()`, which is called under the mutex, is true.
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  // A host function: runs on a thread of its own, in the order of calls; then calls `over`.
+  // Runs a host function on a separate thread, in call order.
   void call_host(std::function<void()> function);
-  // How often what the queues hold has been printed.
+  // How often a standstill has been printed.
   int standstills() const { return standstills_; }
-  // For commands' steps: on the engine's thread, without the mutex.
+  // For the steps of commands: on the engine's thread, without the mutex.
   Gang& gang() { return gang_; }
-  // Ends all kernels of a device; by the engine's thread.
+  // Ends all kernels of a device; on the engine's thread.
   void lose(int device) { gang_.drop_device(device); }
 
-  static bool in_callback();  // whether this thread runs a host function
+  static bool in_callback();  // true if this thread runs a host function
 
  private:
-  bool turn();  // whether anything moved
+  bool turn();  // returns true if anything made progress
   bool begin_one();
   void say_standstill();
   void note_progress();
@@ -65,9 +65,9 @@ class Engine {
   std::condition_variable pushed_, moved_;
   std::vector<std::deque<CommandRef>> queued_;  // by device * queues_ + queue
   std::size_t commands_ = 0;
-  std::uint64_t made_ = 0;                            // commands, ever
-  std::chrono::steady_clock::time_point moved_at_{};  // when a command was made, or over
-  bool told_ = false;                                 // of what stands still since then
+  std::uint64_t made_ = 0;                            // number of commands made
+  std::chrono::steady_clock::time_point moved_at_{};  // when a command was last made or finished
+  bool told_ = false;                                 // the current standstill has been printed
   std::atomic<int> standstills_{0};
   bool stop_ = false;
   Gang gang_;

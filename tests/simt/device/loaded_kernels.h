@@ -1,8 +1,8 @@
-// LoadedKernels: which kernels devices have loaded, and what runs there while one is loaded.
+// LoadedKernels: the kernels loaded on each device, and those that run while another is loaded.
 //
-// CUDA loads a kernel when it is first launched on a device, unless it was asked for before, and
-// may wait for the device meanwhile. A kernel counts as waiting for others once it has spun, in
-// this launch or in one before. All of it under the platform's mutex.
+// CUDA loads a kernel at its first launch on a device, unless it was loaded explicitly before, and
+// loading may wait for the device. A kernel counts as waiting for others once it has spun, in this
+// launch or in an earlier one. Guarded by the platform's mutex.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class LoadedKernels {
   bool has(Body body, int device) const;
   void add(Body body, int device) { on_[body] |= 1u << device; }
   void launched(const CommandRef& command, const std::shared_ptr<Grid>& grid);
-  // A kernel on the device that is not over and waits for others, or did when it ran before.
+  // An unfinished kernel on the device that waits for others, or did so in an earlier launch.
   std::shared_ptr<Grid> waiting(int device);
 
  private:
@@ -30,9 +30,9 @@ class LoadedKernels {
     CommandRef command;
     std::shared_ptr<Grid> grid;
   };
-  std::map<Body, std::uint32_t> on_;  // devices, as bits
+  std::map<Body, std::uint32_t> on_;  // bit mask of devices
   std::set<Body> waits_;
-  std::vector<Launch> launches_;  // not over
+  std::vector<Launch> launches_;  // unfinished launches
 };
 
 }  // namespace rondo::simt

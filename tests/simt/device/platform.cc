@@ -37,7 +37,7 @@ Platform& platform() {
 void replace_platform(const Config& config) {
   const std::lock_guard lock(making());
   Platform* const old = only.exchange(nullptr);
-  // The parent's, after a fork: its threads are not here.
+  // After a fork, it is the parent's: its threads do not exist here.
   if (old != nullptr && old->process == getpid()) delete old;
   only = new Platform(config);
   current_device() = 0;
@@ -114,7 +114,7 @@ Stream* Platform::stream(GpuStream handle) {
   return found == streams.end() ? nullptr : found->second.get();
 }
 
-// Made when the thread first uses it; a blocking stream, as CUDA's is.
+// Made when the thread first uses it; a blocking stream, as in CUDA.
 Stream* Platform::per_thread_stream() {
   const int device = current_device();
   Stream*& of_thread = per_thread[{current_thread(), device}];
@@ -241,7 +241,7 @@ bool Platform::has_memory(int device, std::size_t bytes) {
 }
 
 Allocation* Platform::take_memory(int device, std::size_t bytes, std::uint32_t access) {
-  constexpr std::size_t kAlignment = 256;  // what CUDA promises, and no more
+  constexpr std::size_t kAlignment = 256;  // the minimum that CUDA guarantees
   Device& on = devices[static_cast<std::size_t>(device)];
   const std::uint64_t reserved = memory.reserve(bytes + kPage);
   if (reserved == 0) return nullptr;
@@ -256,7 +256,7 @@ Allocation* Platform::take_memory(int device, std::size_t bytes, std::uint32_t a
 
 void Platform::give_back(Allocation& allocation) {
   memory.release(allocation);
-  // The file's pages go back only with the process: a copy that still runs may hold them.
+  // The file's pages are freed only when the process ends: a running copy may still use them.
   Device& on = devices[static_cast<std::size_t>(allocation.device)];
   on.used -= allocation.bytes;
   const std::uint64_t first = (allocation.file_offset + kPage - 1) / kPage * kPage;

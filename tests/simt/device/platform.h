@@ -1,8 +1,7 @@
 // Platform: the emulated machine of this process: devices, memory, streams, captures.
 //
-// One exists at a time. platform() makes it from the environment at the first call; tests replace
-// it by one of their own, which ends everything that the old one held. The calls (calls.h) act on
-// it.
+// Only one exists at a time. platform() makes it from the environment at the first call; tests
+// replace it by their own, which ends everything in the old one. The calls (calls.h) act on it.
 #pragma once
 
 #include <map>
@@ -34,9 +33,9 @@ inline constexpr GpuError kCooperativeLaunchTooLarge = 720;
 
 struct Device {
   Stream legacy;
-  std::atomic<GpuError> sticky{kGpuSuccess};  // what every later call returns
-  std::uint32_t peers = 0;                    // bit p: may touch the memory of device p
-  std::uint32_t pool_users = 0;               // bit p: device p was let into this one's pool
+  std::atomic<GpuError> sticky{kGpuSuccess};  // returned by every later call
+  std::uint32_t peers = 0;                    // bit p: may access the memory of device p
+  std::uint32_t pool_users = 0;               // bit p: device p may access this device's pool
   std::uint64_t used = 0;                     // bytes
   int file = -1;                              // holds its memory
 };
@@ -46,7 +45,7 @@ struct Shareable {  // VMM: physical memory
   std::size_t bytes;
   int device;  // -1: multicast
   int references;
-  bool counted = false;  // as the device's, by the process that made it
+  bool counted = false;  // its maker counts it as used on the device
   std::shared_ptr<MulticastObject> multicast{};
 };
 
@@ -55,41 +54,42 @@ class Platform {
   explicit Platform(const Config& config);
   ~Platform();
 
-  // Puts an operation on a stream, or into the graph that the stream captures.
+  // Puts an operation on a stream, or into the graph that the stream is capturing.
   GpuError submit(Stream* stream, Operation operation);
-  // The same under the mutex, for operations of several parts. Lets go of the mutex while there is
-  // no room on the device.
+  // The same under the mutex, for operations of several parts. Releases the mutex while the device
+  // has no room.
   GpuError submit_locked(Stream& stream, Operation operation);
-  void wait_for_room(int device);  // under the mutex, which it lets go of meanwhile
+  void wait_for_room(int device);  // under the mutex; releases it while it waits
   CommandRef enqueue(Stream& stream, const Operation& operation, int queue,
                      std::vector<CommandRef> after);
-  // The stream of a handle; null: there is no such stream. Under the mutex.
+  // The stream of a handle; null: no such stream. Under the mutex.
   Stream* stream(GpuStream handle);
   Stream* per_thread_stream();
   Event* event(GpuEvent handle);
-  // What stands in the way of a call that is unsafe while anything captures; it also ends the
-  // capture. Under the mutex.
+  // The error of a call that is unsafe while any thread captures; it also invalidates the capture.
+  // Under the mutex.
   GpuError unsafe_while_capturing();
   GpuError invalidate(Capture& capture, GpuError error);
 
   bool reaches(int device, int peer) const;      // by P2P
-  std::uint32_t who_may_touch(int owner) const;  // devices, as bits
+  std::uint32_t who_may_touch(int owner) const;  // bit mask of devices
   std::uint32_t who_may_touch_pool(int owner) const;
-  // Whether a device gives so much more; counts the question. Under the mutex, as all of these.
+  // True if the device can allocate `bytes` more; counts the request. Under the mutex, as below.
   bool has_memory(int device, std::size_t bytes);
-  // New memory of a device, of which nothing is written but garbage; null: there is none left.
+  // New memory of a device, filled with garbage; null: none left.
   Allocation* take_memory(int device, std::size_t bytes, std::uint32_t access);
   void give_back(Allocation& allocation);
-  // What an asynchronous call finds wrong before it starts: a lost device, a forked child, a call
-  // in a host function. Calls of the runtime make the device's context current to the thread.
+  // Error that an asynchronous call returns before it starts: lost device, forked child, or call in
+  // a host function. Runtime calls make the device's context current to the thread.
   GpuError trouble() const;
-  // The same for calls of the driver, which do not; `call`: needs one that is.
+  // The same for driver calls, which do not make a context current; with `call`: a context must be
+  // current.
   GpuError driver_trouble() const;
   GpuError trouble_without_context(const char* call) const;
-  std::vector<CommandRef> all_newest(int device) const;  // of its streams; under the mutex
-  // Until all that is on its streams by now is over.
+  std::vector<CommandRef> all_newest(int device) const;  // per stream; under the mutex
+  // Waits until everything now on the device's streams has finished.
   void wait_until_idle(std::unique_lock<std::mutex>& lock, int device);
-  // As a free does that waits: what comes while it is busy with that is waited for, too.
+  // Waits as a free does: also for commands that arrive while it waits.
   void wait_as_free(std::unique_lock<std::mutex>& lock, int device);
 
   const Config config;
@@ -99,21 +99,21 @@ class Platform {
   std::map<std::pair<std::uint64_t, int>, Stream*> per_thread;  // by thread and device
   std::unordered_map<Event*, std::unique_ptr<Event>> events;
   std::unordered_map<void*, std::shared_ptr<Graph>> graphs;
-  std::vector<std::shared_ptr<Capture>> captures;  // that go on
+  std::vector<std::shared_ptr<Capture>> captures;  // captures in progress
   std::unordered_map<std::uint64_t, Shareable> shareables;
-  std::unordered_map<std::uint64_t, int> imports;  // by address: how often opened
+  std::unordered_map<std::uint64_t, int> imports;  // by address: open count
   std::uint64_t next_id = 1, streams_made = 0;
   std::uint64_t allocations = 0, launches = 0;
   LoadedKernels loaded;
   const int process;
-  Engine engine;  // last: its threads use the rest
+  Engine engine;  // last member: its threads use the others
 };
 
 Platform& platform();
 void replace_platform(const Config& config);
 int& current_device();        // of this thread
-bool& has_context();          // of this thread: whether its device's context is current
-int& current_capture_mode();  // of this thread: CUDA's numbers
+bool& has_context();          // of this thread: true if its device's context is current
+int& current_capture_mode();  // of this thread: CUDA's values
 std::uint64_t current_thread();
 
 }  // namespace rondo::simt

@@ -1,4 +1,4 @@
-// What fresh memory of the emulated GPU holds: garbage, so that nothing relies on zeros.
+// Content of fresh memory of the emulated GPU: garbage, so that no code relies on zeros.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace rondo::simt {
 
-// At both ends: large memory would take long.
+// Fills only both ends, because large memory would take long.
 inline void poison(std::byte* memory, std::size_t bytes) {
   constexpr int kGarbage = 0xcb;
   constexpr std::size_t kPoisoned = 1 << 20;

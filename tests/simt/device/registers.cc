@@ -29,7 +29,7 @@ const Table& table() {
   return *only;
 }
 
-// As base/types.h numbers and spells them, in small letters.
+// In the order of base/types.h, in lower case.
 constexpr const char* kTypes[kDataTypes] = {
     "int8",    "uint8",   "int32",    "uint32",     "int64",      "uint64", "float16",
     "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2", "int16",  "uint16"};
@@ -41,7 +41,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-// Connected<SumMath<float32>> and the like, as the table writes kernels.
+// Label as the table writes kernels: Connected<SumMath<float32>> and so on.
 std::string label_of(const char* type) {
   char* const demangled = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
   std::string label = demangled != nullptr ? demangled : type;

@@ -12,10 +12,10 @@
 namespace rondo::simt {
 namespace {
 
-// Bytes of the file, by device: the process that runs there, and one that wants to.
+// Lock bytes of the file, per device: of the process that runs there, and of one that wants to.
 constexpr int kRuns = 0, kWants = 1;
 constexpr auto kSlice = std::chrono::milliseconds(2);
-constexpr auto kRest = std::chrono::microseconds(500);  // in which another process takes over
+constexpr auto kRest = std::chrono::microseconds(500);  // pause for another process to take over
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // Slices: processes that share an emulated device take turns on it, as without MPS.
 //
-// Locks of a file (one a user) say who runs kernels on a device and who would like to; the system
-// takes them back when a process dies. A slice that a kernel spends only spinning, while another
-// process waits for the device, is counted; a kernel with too many is a violation: what it waits
-// for may be what it keeps from running. Cost: two system calls a slice.
+// File locks (one a user) show which process runs kernels on a device and which one wants to; the
+// system releases them when a process dies. A slice that a kernel only spins through, while another
+// process waits for the device, is counted; a kernel with too many is a violation, because it may
+// be waiting for the process that it keeps from running. Cost: two system calls a slice.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ class Slices {
   Slices(const Slices&) = delete;
   Slices& operator=(const Slices&) = delete;
 
-  // The devices (bit d) on which kernels of this process may run now.
+  // Bit mask of the devices on which kernels of this process may run now.
   std::uint32_t allowed(const Gang& gang);
-  // What came of it: ends slices whose time is over.
+  // Reports the result of a turn; ends slices whose time is up.
   void used(Gang& gang, Worker::Turn turn);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Turns {
     bool wants = false, holds = false;
-    bool idle = true;  // nothing moved in this slice
-    int wasted = 0;    // slices in a row
+    bool idle = true;  // no progress in this slice
+    int wasted = 0;    // consecutive slices without progress
     Clock::time_point begun, rests_until;
   };
   bool lock(int device, int byte, short kind) const;

@@ -5,7 +5,7 @@
 namespace rondo::simt {
 namespace {
 
-constexpr std::size_t kMaxOfAQueue = 24;  // commands that are named
+constexpr std::size_t kMaxOfAQueue = 24;  // max. commands listed per queue
 
 std::string name_of(const Command& command) {
   return fmt::format("#{} {} (stream {})", command.number, command.what, command.stream);

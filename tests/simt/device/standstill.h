@@ -1,12 +1,12 @@
-// What a device stands still with: of every hardware queue the commands in it, and what each one
-// still has to come after, so that a cycle of waits can be read off.
+// Text for a device without progress: the commands in every hardware queue and the unfinished
+// dependencies of each one, so that a cycle of waits can be read from it.
 //
 //   device 0, queue 1:
 //     #52 event wait (stream 3), behind #48 messages (stream 4)
 //     #53 graph end (stream 3)
 //
-// Commands are numbered in the order of the calls that made them. The first of a queue that is
-// behind nothing runs. Cost: text, for people.
+// Commands are numbered in the order of the calls that made them. The first command of a queue runs
+// if it is behind none.
 #pragma once
 
 #include <deque>

@@ -14,7 +14,7 @@ namespace {
 using Finder = const cuda::KernelEntry& (*)(int kernel);
 std::atomic<Finder> find_kernel{nullptr};
 
-// The calls of the table keep no error beyond the one that they return; the program's may.
+// Calls of the table keep no error beyond the one that they return; runtime calls may.
 GpuError peek_error() { return calls::last_error(); }
 GpuError last_error() { return std::exchange(calls::last_error(), kGpuSuccess); }
 GpuError driver_version(int* version) {
@@ -56,7 +56,7 @@ GpuError launch(const GpuLaunch& launch, GpuStream stream) {
   return calls::launch_kernel(kernel_of(launch.kernel), launch, stream);
 }
 
-// The call counts by name in a list that the table below makes.
+// List of the call counts by name, filled by the table below.
 CallCount* newest_count = nullptr;
 
 struct Name {

@@ -10,14 +10,14 @@
 
 namespace rondo::simt {
 
-// What this process launched so far, for tests that ask how and not only what.
+// Launches of this process so far, for tests that check how a result was made.
 struct LaunchCounts {
   std::atomic<std::uint64_t> launches{0};
   std::atomic<unsigned> largest_grid{0};
 };
 LaunchCounts& launch_counts();
 
-// How often this process made one call of the table.
+// Counts this process's calls of one function of the table.
 struct CallCount {
   explicit CallCount(const char* call);
   const char* const name;
@@ -25,12 +25,12 @@ struct CallCount {
   std::atomic<std::uint64_t> allowed{~std::uint64_t{0}};
   CallCount* const next;
 };
-const CallCount* call_counts();  // of all calls of the table; the last one's `next` is nullptr
-// Every call of this name (a member of GpuApi) after `allowed` more fails in this process, as it
-// does where a driver is too old or a switch is full.
+const CallCount* call_counts();  // all functions of the table; the last `next` is nullptr
+// Makes calls of this name (a member of GpuApi) fail in this process after `allowed` more, as with
+// an old driver or a full switch.
 void refuse_call(std::string_view name, std::uint64_t allowed = 0);
 
-// `kernel_of` finds the caller's kernels by number; all callers in a process have the same.
+// `kernel_of` returns the caller's kernels by number; all callers must pass the same function.
 const GpuApi& gpu_table(const cuda::KernelEntry& (*kernel_of)(int kernel));
 
 }  // namespace rondo::simt

@@ -38,7 +38,7 @@ const char* name(MemoryKind kind) {
 }  // namespace
 
 AddressSpace::AddressSpace() {
-  // Threads remember what they found by this count: no two spaces have the same.
+  // Threads cache what they found, keyed by this count; no two address spaces share a value.
   static std::atomic<std::uint64_t> spaces{0};
   host_changes_ = ++spaces << 32;
   reserved_ = reserve_range(kRange + kAlignment, PROT_NONE);
@@ -82,7 +82,7 @@ Allocation* AddressSpace::add_pinned(void* memory, std::size_t bytes, MemoryKind
 
 Allocation* AddressSpace::add_registered(void* memory, std::size_t bytes) {
   const auto host = reinterpret_cast<std::uint64_t>(memory);
-  // The same place within a page, so that alignment is what the program expects.
+  // Same offset within a page, so that alignment is what the program expects.
   const std::uint64_t at = reserve(bytes + kPage) + host % kPage;
   return add(std::unique_ptr<Allocation>(new Allocation{at, bytes, static_cast<std::byte*>(memory),
                                                         MemoryKind::kRegistered, -1, ~0u, -1, 0,

@@ -23,7 +23,7 @@ std::byte* shared_at(std::uint32_t offset) {
   return reinterpret_cast<std::byte*>(self().cta.shared.data()) + offset;
 }
 
-// Both places of a copy, checked to the byte.
+// Checks both addresses of a copy, to the byte.
 std::byte* checked(const void* global, std::uint32_t shared, unsigned bytes, const char* verb) {
   const auto address = reinterpret_cast<std::uint64_t>(global);
   const std::size_t size = self().cta.grid->shared_bytes;
@@ -43,7 +43,7 @@ void for_parts(unsigned bytes, Part&& part) {
   for (unsigned done = 0; done < bytes; done += kWhole) part(done);
 }
 
-// One step of a copy; whether that was the last.
+// Performs one step of a copy; returns true if it was the last.
 bool go_on(BulkCopy& copy) {
   WeakMemory* const weak = worker().weak();
   if (copy.load) {

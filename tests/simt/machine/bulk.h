@@ -1,7 +1,8 @@
-// Bulk copies of a CTA that are under way.
+// Bulk copies of a CTA that are in progress.
 //
-// A copy happens when somebody waits for it, or by chance while somebody looks: so code that does
-// not wait finds garbage. A store reads shared memory at one time and writes at another.
+// A copy runs when a thread waits for it, or at random when a thread polls for it, so code that
+// does not wait finds garbage. A store reads shared memory in one step and writes global memory in
+// a later one.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,9 @@ struct BulkCopy {
   std::byte* global;
   std::uint32_t shared;
   unsigned bytes;
-  std::uint32_t mbarrier = 0;   // of a load
-  unsigned group = 0;           // of a store; 0: not committed yet
-  std::vector<std::byte> read;  // what a store has read
+  std::uint32_t mbarrier = 0;   // loads
+  unsigned group = 0;           // stores; 0: not committed yet
+  std::vector<std::byte> read;  // stores: the bytes read from shared memory
 };
 
 struct BulkState {

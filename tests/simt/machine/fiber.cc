@@ -24,8 +24,8 @@ constexpr std::size_t kStackBytes = 256 << 10;
 constexpr std::size_t kStackBytes = 64 << 10;
 #endif
 constexpr std::size_t kGuardBytes = 4096;
-// Each makes two mappings of one, of which a process may have 65,530: stacks beyond these have no
-// guard, and their mappings merge.
+// Each guard splits one mapping in two, and a process may have 65,530 mappings. Stacks beyond this
+// number have no guard, and their mappings merge.
 constexpr int kMaxGuards = 20'000;
 std::atomic<int> guards{0};
 }  // namespace
@@ -55,7 +55,7 @@ class FiberStack {
   std::byte* top() const { return base_ + kGuardBytes + kStackBytes; }
   std::size_t size() const { return kStackBytes; }
   const FiberIdentity& identity() const { return identity_; }
-  void forget() {  // what an abandoned body left behind
+  void forget() {  // what an abandoned body left on the stack
 #if defined(__SANITIZE_ADDRESS__)
     __asan_unpoison_memory_region(base_ + kGuardBytes, kStackBytes);
 #endif
@@ -68,7 +68,7 @@ class FiberStack {
 
 namespace {
 
-// Stacks of this thread that no fiber uses.
+// Unused stacks of this thread.
 std::vector<std::unique_ptr<FiberStack>>& spare_stacks() {
   thread_local std::vector<std::unique_ptr<FiberStack>> stacks;
   return stacks;

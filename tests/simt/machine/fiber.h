@@ -1,9 +1,9 @@
-// Fiber: a function on a stack of its own, entered and left at will; a GPU thread of the emulator.
+// Fiber: a function on its own stack that can suspend and resume; a GPU thread of the emulator.
 //
 // Guarantees: switches are annotated for ASan and TSan; a fiber runs on the thread that resumes it
-// and must be resumed by one thread at a time; one that never ends may be dropped (nothing on its
-// stack is destroyed, so kernels keep trivially destructible values only).
-// Cost: about 20 ns a switch; stacks (64 KiB, touched as needed, guarded below) are pooled.
+// and must be resumed by one thread at a time; a fiber that never ends may be dropped (nothing on
+// its stack is destroyed, so kernels must keep only trivially destructible values). Cost: about 20
+// ns a switch; stacks (64 KiB, touched as needed, guard page below) are pooled.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -25,7 +25,7 @@ class Fiber {
 
   // Runs the body until it suspends or returns.
   void resume();
-  // Called in the body: back to the caller of resume().
+  // Called in the body: returns to the caller of resume().
   void suspend();
   bool ended() const { return ended_; }
 

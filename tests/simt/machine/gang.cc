@@ -39,9 +39,9 @@ void Gang::start(std::shared_ptr<Grid> grid) {
   grids_.push_back(std::move(grid));
 }
 
-// Gives room to CTAs that wait, one after the other, of grids chosen by the seed.
+// Makes waiting CTAs resident, one after the other, from grids that the seed chooses.
 void Gang::deal() {
-  std::size_t stuck = 0;  // grids at the front that have been tried in vain
+  std::size_t stuck = 0;  // grids at the front that were tried without success
   while (stuck < grids_.size()) {
     std::swap(grids_[stuck], grids_[stuck + random_.below(grids_.size() - stuck)]);
     const std::shared_ptr<Grid> grid = grids_[stuck];

@@ -1,8 +1,8 @@
-// Gang: all kernels that run in this process, on one worker (seed mode) or several (parallel).
+// Gang: all kernels that run in this process, on one worker (seed mode) or several (parallel mode).
 //
-// Takes grids, makes their CTAs resident as room becomes free, in an order that the seed chooses,
-// and hands them to workers. Seed mode: the caller of turn() is the worker. Parallel mode: threads
-// of its own work, and turn() only deals out CTAs.
+// It takes grids, makes their CTAs resident as room becomes free, in an order that the seed
+// chooses, and gives them to workers. Seed mode: the thread that calls turn() is the worker.
+// Parallel mode: its own threads run the CTAs, and turn() only assigns CTAs to them.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct GangOptions {
   Worker::Options worker;
   int threads = 0;  // 0: seed mode
   int devices = 1;
-  int max_cooperative = 0;  // kernels at once on a device; 0: any number
+  int max_cooperative = 0;  // kernels that run at once on a device; 0: no limit
   DeviceLimits limits;
 };
 
@@ -33,12 +33,12 @@ class Gang {
   Gang(const Gang&) = delete;
   Gang& operator=(const Gang&) = delete;
 
-  // By the thread that calls turn(). The grid must fit the device's limits.
+  // Called on the thread that calls turn(). The grid must fit the device's limits.
   void start(std::shared_ptr<Grid> grid);
   Worker::Turn turn(std::uint32_t allowed = ~0u);
   bool busy(int device) const { return active_[static_cast<std::size_t>(device)] > 0; }
   const Room& room(int device) const { return rooms_[static_cast<std::size_t>(device)]; }
-  // Ends all grids of a device where they stand (seed mode).
+  // Ends all grids of a device at once, wherever they are (seed mode).
   void drop_device(int device);
 
  private:
@@ -54,7 +54,7 @@ class Gang {
   };
 
   void deal();
-  bool may_begin(const Grid& grid);  // a cooperative one
+  bool may_begin(const Grid& grid);  // for a cooperative grid
   void cancel(Grid& grid);
   bool place_one(const std::shared_ptr<Grid>& grid);
   void place(std::unique_ptr<Cta> cta);
@@ -66,10 +66,10 @@ class Gang {
   Worker worker_;
   std::vector<std::unique_ptr<Helper>> helpers_;
   std::vector<Room> rooms_;
-  std::vector<std::shared_ptr<Grid>> grids_;  // with CTAs that are not resident
-  std::vector<int> active_;                   // CTAs resident or waiting, by device
+  std::vector<std::shared_ptr<Grid>> grids_;  // grids with CTAs that are not resident yet
+  std::vector<int> active_;                   // number of CTAs resident or waiting, by device
   const int max_cooperative_;
-  std::vector<std::shared_ptr<Grid>> cooperative_;  // that have begun; some have ended
+  std::vector<std::shared_ptr<Grid>> cooperative_;  // that began; some may have ended
 };
 
 }  // namespace rondo::simt

@@ -1,7 +1,7 @@
 // Grid, Cta, Thread: a running kernel of the emulated GPU and its parts.
 //
-// Plain data that Worker schedules and the hooks (hooks.cc) act on. A grid belongs to one launch; a
-// CTA and its threads live while the CTA is resident and stay with one worker.
+// Plain data that Worker schedules and the hooks (hooks.cc) change. A grid belongs to one launch; a
+// CTA and its threads exist while the CTA is resident and stay with one worker.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class AddressSpace;
 struct Cta;
 
 inline constexpr unsigned kWarpLanes = 32;
-inline constexpr unsigned kUsualRegisters = 96;  // of a kernel of which nobody says how many
+inline constexpr unsigned kUsualRegisters = 96;  // if the kernel's count is unknown
 
 // One launch. `body` runs once per thread with the arguments.
 struct Grid {
@@ -33,17 +33,17 @@ struct Grid {
   void (*body)(const void* arguments) = nullptr;
   std::vector<std::byte> arguments;
   unsigned ctas = 1;
-  unsigned threads = 1;                  // a CTA
-  unsigned registers = kUsualRegisters;  // a thread
+  unsigned threads = 1;                  // per CTA
+  unsigned registers = kUsualRegisters;  // per thread
   std::size_t shared_bytes = 0;
   int device = 0;
   bool cooperative = false;
   bool remote_domain = true;  // its fences wait for stores that leave the device
 
-  std::atomic<unsigned> ctas_left{0};    // that have not ended
-  std::atomic<bool> spun{false};         // has waited for somebody outside
-  std::atomic<bool> given_up{false};     // after a violation, or by the device's loss
-  std::vector<unsigned> waiting;         // CTAs that are not resident yet; the dispatcher's
+  std::atomic<unsigned> ctas_left{0};    // CTAs that have not ended
+  std::atomic<bool> spun{false};         // true if it has polled for another grid, host or process
+  std::atomic<bool> given_up{false};     // after a violation, or when the device is lost
+  std::vector<unsigned> waiting;         // CTAs that are not resident yet; used by the dispatcher
   std::function<void(Grid&)> when_over;  // called once, by the thread that ends the last CTA
 
   const void* argument() const { return arguments.data(); }
@@ -56,26 +56,26 @@ struct Thread {
   const unsigned index;
   Fiber fiber;
   ThreadMemory memory;
-  std::size_t ready_at = 0;  // place in its worker's list + 1; 0: blocked or ended
-  bool spinning = false;     // nothing has happened to it since it last looked
+  std::size_t ready_at = 0;  // index in its worker's list + 1; 0: blocked or ended
+  bool spinning = false;     // nothing has changed for it since its last poll
   const char* blocked_in = nullptr;
 };
 
-// A CTA's barrier collects all of its threads; then they go on.
+// A CTA-wide barrier: waits for all of its threads, then releases them.
 struct Barrier {
   unsigned arrived = 0;
-  BarrierViews views;  // of those that came
+  BarrierViews views;  // of the threads that arrived
   std::vector<Thread*> waiting;
 };
 
-// A warp meets for votes and shuffles: every lane brings a value and takes the others'.
+// Meeting of a warp for votes and shuffles: every lane contributes a value and reads the others'.
 struct Warp {
   unsigned lanes = 0;
   unsigned arrived = 0;
   const char* what = nullptr;
   std::array<std::uint64_t, kWarpLanes> brought{};
-  std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
-  std::array<LinePart, kWarpLanes> parts;         // of lines that are being stored
+  std::array<std::uint64_t, kWarpLanes> taken{};  // values of the newest complete meeting
+  std::array<LinePart, kWarpLanes> parts;         // parts of lines that are being stored
   BarrierViews views;
   std::vector<Thread*> waiting;
 };
@@ -86,15 +86,15 @@ struct Cta {
   std::shared_ptr<Grid> grid;
   const unsigned index;
   int multiprocessor = 0;
-  StoreBuffer stores;                 // seen by all of the CTA
-  std::vector<std::uint64_t> shared;  // dynamic shared memory, full of garbage at first
+  StoreBuffer stores;                 // visible to the whole CTA
+  std::vector<std::uint64_t> shared;  // dynamic shared memory, filled with garbage at first
   Barrier barrier;
   std::vector<Warp> warps;
   Mbarriers mbarriers;
   BulkState bulk;
   std::vector<std::unique_ptr<Thread>> threads;
-  unsigned threads_left;       // that have not ended
-  unsigned threads_ready = 0;  // that can run
+  unsigned threads_left;       // threads that have not ended
+  unsigned threads_ready = 0;  // threads that can run
   Worker* worker = nullptr;
 };
 

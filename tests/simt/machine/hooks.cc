@@ -1,4 +1,4 @@
-// What kernels call (kernels/cuda/simt_hooks.h), in terms of the GPU thread that runs.
+// The functions that kernels call (kernels/cuda/simt_hooks.h), for the GPU thread that runs.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -12,12 +12,12 @@
 namespace rondo::simt {
 namespace {
 
-constexpr unsigned kPair = sizeof(LinePart::value);  // that carries data and its flags
+constexpr unsigned kPair = sizeof(LinePart::value);  // unit that carries data and its flags
 
 Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
 
-// The real place of an access, or the end of the kernel.
+// Real address of an access; ends the kernel if the access is not allowed.
 std::byte* place(const void* pointer, unsigned bytes, const char* verb) {
   Thread& thread = self();
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
@@ -55,7 +55,7 @@ std::byte* shared_place(std::uint32_t offset, unsigned bytes) {
   worker().give_up();
 }
 
-// Arrives; the last one lets the others go. Returns whether it was the last.
+// Arrives at the barrier; the last thread releases the others. Returns true for the last one.
 bool arrive(Barrier& barrier) {
   Thread& thread = self();
   if (WeakMemory* const weak = worker().weak()) {
@@ -73,7 +73,7 @@ bool arrive(Barrier& barrier) {
   return true;
 }
 
-// Brings a value to the warp's meeting; afterwards warp.taken has the values of all.
+// Contributes a value to the warp's meeting; afterwards warp.taken has those of all lanes.
 Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
   Thread& thread = self();
   Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
@@ -221,7 +221,7 @@ void store(void* at, const void* from, unsigned bytes, Order order, Scope scope)
   });
 }
 
-// The lane that comes last stores for all, unless the path may tear lines: then each for itself.
+// The last lane stores the line for all, unless the path may tear lines: then each its part.
 void store_line(void* at, const void* from) {
   constexpr unsigned kPart = sizeof(LinePart::value);
   Thread& thread = self();
@@ -296,7 +296,7 @@ std::uint32_t ballot(bool condition) {
   return votes;
 }
 
-// Real time, so that deadlines of kernels and of the host agree.
+// Real time, so that deadlines of kernels and host agree.
 std::uint64_t timer_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }

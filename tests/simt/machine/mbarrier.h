@@ -1,6 +1,6 @@
-// A barrier in shared memory at which threads and bulk copies arrive, phase after phase.
+// Mbarrier: a barrier in shared memory at which threads and bulk copies arrive, phase after phase.
 //
-// A thread that sees a phase over sees all that was done before the arrivals in it.
+// A thread that observes the end of a phase sees everything done before the arrivals in it.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace rondo::simt {
 struct Thread;
 
 struct Mbarrier {
-  unsigned arrivals = 1;  // of a phase
+  unsigned arrivals = 1;  // expected in a phase
   unsigned missing = 1;
-  std::uint64_t bytes = 0;  // of bulk copies, still to come
+  std::uint64_t bytes = 0;  // of bulk copies, not yet arrived
   unsigned phase = 0;
-  BarrierViews coming, over;     // of those that arrived in this phase, and in the one before
-  std::vector<Thread*> waiting;  // for this phase
+  BarrierViews coming, over;     // of arrivals in this phase and in the previous one
+  std::vector<Thread*> waiting;  // waiting for this phase
 
   bool is_over(unsigned parity) const { return phase % 2 != parity; }
-  // Begins the next phase where nothing is missing in this one.
+  // Begins the next phase if this one is complete.
   void settle();
 };
 
-using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // of a CTA, by place in shared memory
+using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // of a CTA, by address in shared memory
 
-// The running thread's CTA's at that place; the thread's kernel ends where there is none.
+// The mbarrier of the running thread's CTA at that address; ends the kernel if there is none.
 Mbarrier& mbarrier_at(std::uint32_t at);
 
 }  // namespace rondo::simt

@@ -24,7 +24,7 @@ std::atomic<std::uint64_t> accesses{0};
 Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
 
-// The bytes in the memory of every device, in any order.
+// Addresses of the bytes in every device's memory, in random order.
 std::vector<std::byte*> places(const void* pointer, const char* verb) {
   accesses.fetch_add(1, std::memory_order_relaxed);
   const auto address = reinterpret_cast<std::uint64_t>(pointer);

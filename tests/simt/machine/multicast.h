@@ -1,13 +1,13 @@
-// Multicast: an object to which several devices bind memory of their own, and which is then
-// accessed at one address for all of them, by multimem instructions alone.
+// Multicast: an object to which several devices bind their own memory. All of it is then accessed
+// at one address, by multimem instructions only.
 //
-// What is done to an object lies in a memfd, so that processes that are given it take part: rows
-// say which memory is bound; other processes map it by its owner's descriptor. A store
-// reaches every device's memory, one after the other in an order that the seed chooses; a load adds
-// up what all hold, in such an order, accumulated in float32. Violations: access by a device that
-// was not added or not let in, where some device has bound nothing, off alignment, or by an
-// ordinary load, store or copy. What an ended process has bound has undefined content: no driver
-// says what becomes of it.
+// The object's state is in a memfd, so processes that receive the descriptor can take part: rows
+// list the bound memory, and other processes map it by its owner's descriptor. A store reaches
+// every device's memory, one after the other in an order that the seed chooses; a load adds the
+// values of all devices, in such an order, accumulated in float32. Violations: access by a device
+// that was not added or has no access, where some device has bound nothing, unaligned, or by an
+// ordinary load, store or copy. Memory bound by a process that has ended has undefined content: no
+// driver documents what happens to it.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@ class AddressSpace;
 
 class MulticastObject {
  public:
-  MulticastObject(std::size_t bytes, int wanted);  // wanted: devices
-  // What another process made: its file. Null where that is none of a multicast object.
+  MulticastObject(std::size_t bytes, int wanted);  // wanted: number of devices
+  // Opens an object of another process by its file. Null if the file is not a multicast object.
   static MulticastObject* open(int file);
   ~MulticastObject();
   MulticastObject(const MulticastObject&) = delete;
@@ -32,15 +32,15 @@ class MulticastObject {
 
   std::size_t bytes() const { return shared_->bytes; }
   int file() const { return file_; }
-  std::uint32_t added() const { return shared_->added; }  // as bits
+  std::uint32_t added() const { return shared_->added; }  // bit mask of devices
   bool complete() const { return __builtin_popcount(added()) == shared_->wanted; }
-  bool add(int device);  // false: it is there, or all are
-  // Memory of this process: a mapping, and from where in it. False: something is bound there.
+  bool add(int device);  // false: already added, or the object has all its devices
+  // Binds memory of this process: a mapping and an offset in it. False: already bound there.
   bool bind(int device, std::size_t at, std::size_t bytes, const Allocation& memory,
             std::size_t memory_at);
   bool unbind(int device, std::size_t at, std::size_t bytes);
 
-  // Where this process finds the bytes at `at` of what the device has bound; null: nowhere.
+  // Address in this process of the bytes at `at` bound by the device; null: none.
   std::byte* place(const AddressSpace& memory, int device, std::size_t at, std::size_t bytes) const;
 
  private:
@@ -48,7 +48,7 @@ class MulticastObject {
   struct Row {
     std::atomic<std::uint32_t> state;
     int device, process, file;  // the process's own descriptor of the memory
-    std::uint64_t number;       // never used twice
+    std::uint64_t number;       // never reused
     std::size_t at, bytes, memory_at;
     bool covers(std::size_t first, std::size_t count) const {
       return first >= at && first + count <= at + bytes;
@@ -65,7 +65,7 @@ class MulticastObject {
     std::atomic<std::uint64_t> numbers;
     Row rows[kRows];
   };
-  // Of a row, in this process: a mapping that it has anyway, or one made for it.
+  // Memory of a row in this process: an existing mapping, or one made for it.
   struct Found {
     const Allocation* memory = nullptr;
     std::byte* mapped = nullptr;
@@ -79,10 +79,10 @@ class MulticastObject {
   const int file_;
   Shared* shared_ = nullptr;
   mutable std::mutex mutex_;
-  mutable std::map<std::uint64_t, Found> found_;  // by number of a row
+  mutable std::map<std::uint64_t, Found> found_;  // by row number
 };
 
-// Accesses of this process's kernels so far.
+// Number of accesses by this process's kernels so far.
 std::uint64_t multicast_accesses();
 
 }  // namespace rondo::simt

@@ -25,7 +25,7 @@ int new_file(std::size_t bytes) {
   std::abort();
 }
 
-// What this object has bound has a size; what it found has none, or one that it mapped.
+// Memory bound by this object has a size; other memory has none, or a size if mapped here.
 template <class Found>
 bool is_own(const Found& found) {
   return found.memory != nullptr && found.bytes != 0;
@@ -115,7 +115,7 @@ std::byte* MulticastObject::place(const AddressSpace& memory, int device, std::s
   return nullptr;
 }
 
-// Memory that is mapped here anyway is used there: an order of accesses is known by their places.
+// Memory already mapped here is used through that mapping: access order is tracked by address.
 const MulticastObject::Found& MulticastObject::find(const AddressSpace& memory,
                                                     const Row& row) const {
   const std::lock_guard lock(mutex_);

@@ -35,7 +35,7 @@ void OpenReads::note(StoreBuffer& buffer, const Batch& reader, const std::byte* 
       word.bytes[r] |= mask(at, bytes);
       return;
     }
-  unsigned place = 0;  // that of a load which is over, if there is one
+  unsigned place = 0;  // of a completed load, if there is one
   while (place < kReaders && batches_[word.batch[place]].open_in != nullptr) ++place;
   if (place == kReaders) place = word.next++ % kReaders;
   word.batch[place] = batch;

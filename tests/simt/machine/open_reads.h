@@ -1,14 +1,14 @@
-// OpenReads: loads of GPU threads that nothing orders ahead of what comes after them.
+// OpenReads: weak loads of GPU threads that no release or fence has ordered yet.
 //
-// A weak load may happen as late as its thread's next release or fence; only then does a credit
-// that is told mean that the slot has been read. So a load stays open: to all but its own thread
-// until that releases, to other CTAs until somebody of its CTA releases to the device, to other
-// devices until one releases to the system. Loads move along the store buffers as stores do. A
-// store of somebody to whom a load of the same bytes is open is a race, whatever was read. Strong
-// loads are not followed: they and strong stores do not race. Data that arrive with a flag (lines
-// of LL and LL128) depend on what their sender has loaded, so one that stores a pair has no load
-// open. Misses: of more than kReaders loads of a word the oldest are forgotten. Cost: 20 ns a weak
-// load or store.
+// A weak load may happen as late as its thread's next release or fence; only after that does a
+// published credit mean that the slot has been read. So a load stays open: to all other threads
+// until its thread releases, to other CTAs until a thread of its CTA releases at device scope, to
+// other devices until one releases at system scope. Loads move along the store buffers as stores
+// do. A store to bytes with a load that is still open to the storing thread is a race, whatever
+// value was read. Strong loads are not tracked: they do not race with strong stores. Data that
+// arrive with a flag (lines of LL and LL128) depend on what their sender has loaded, so a thread
+// that stores a pair has no open load. Misses: beyond kReaders loads of a word, the oldest are
+// forgotten. Cost: 20 ns a weak load or store.
 #pragma once
 
 #include <array>
@@ -24,22 +24,22 @@ class StoreBuffer;
 
 class OpenReads {
  public:
-  // Loads that moved together: the first of them speaks for all.
+  // Loads that moved together; the first one represents all.
   struct Batch {
-    const StoreBuffer* open_in = nullptr;  // seen to have happened by its users; null: by all
+    const StoreBuffer* open_in = nullptr;  // its users know that it happened; null: all do
     int device = 0;
     unsigned cta = 0, thread = 0;
   };
 
-  // A load of [at, at + bytes), within a word, by a user of `buffer`.
+  // Records a load of [at, at + bytes), within a word, by a user of `buffer`.
   void note(StoreBuffer& buffer, const Batch& reader, const std::byte* at, unsigned bytes);
-  // All that is open in `buffer` has now happened for the users of the one behind it.
+  // Loads open in `buffer` have now happened for the users of the next buffer.
   void move(StoreBuffer& buffer);
-  // What is open in `buffer` has happened for everybody.
+  // Loads open in `buffer` have now happened for all threads.
   void close(StoreBuffer& buffer);
-  // A load that a store by the thread of `stores` would race with, or null.
+  // A load that would race with a store by the thread of `stores`, or null.
   const Batch* racing(const StoreBuffer& stores, const std::byte* at, unsigned bytes);
-  void forget();  // when no thread is left
+  void forget();  // called when no thread is left
 
  private:
   static constexpr unsigned kReaders = 3;

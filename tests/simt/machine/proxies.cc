@@ -31,7 +31,7 @@ std::uint32_t Proxies::begin(int cta) {
 }
 
 bool Proxies::may_touch(std::uint32_t thread, const std::byte* at, Proxy way, Proxy* by) {
-  // The ordinary way needs no fence but after multimem instructions.
+  // Ordinary accesses need a fence only after multimem instructions.
   if (way == Proxy::kGeneric && !multimem_) return true;
   const Unit* const unit = unit_at(at, false);
   if (unit == nullptr || unit->at == 0) return true;

@@ -1,5 +1,5 @@
-// Random: the only source of chance in the emulated GPU, so that a seed repeats a run.
-// SplitMix64: 2 ns a number, any seed is as good as another.
+// Random: the only source of randomness in the emulated GPU, so that a seed repeats a run.
+// SplitMix64: 2 ns a number; all seeds are equally good.
 #pragma once
 
 #include <cstdint>

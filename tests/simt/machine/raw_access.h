@@ -1,5 +1,5 @@
 // Loads and stores of 1 to 8 bytes at real addresses, with the host's atomics where an order is
-// asked for. Weak ones are ordinary accesses, so that TSan sees what nothing orders.
+// requested. Weak ones are ordinary accesses, so that TSan reports unordered ones.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace rondo::simt {
 namespace raw {
 
-// TSan does not follow fences: there, relaxed accesses carry what a fence beside them would order.
+// TSan does not model fences, so relaxed accesses carry the order that a nearby fence would give.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr int kRelaxedLoad = __ATOMIC_ACQUIRE, kRelaxedStore = __ATOMIC_RELEASE;
 #else

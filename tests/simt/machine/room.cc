@@ -5,13 +5,13 @@
 namespace rondo::simt {
 namespace {
 
-constexpr std::size_t kSharedPerCta = 1 << 10;  // what the system keeps of each CTA's
+constexpr std::size_t kSharedPerCta = 1 << 10;  // shared memory that the system reserves per CTA
 
 unsigned whole_warps(unsigned threads) {
   return (threads + kWarpLanes - 1) / kWarpLanes * kWarpLanes;
 }
 
-// Of a CTA: warps take them by 256.
+// Registers of a CTA: warps allocate them in units of 256.
 unsigned registers_of(const CtaShape& shape) {
   constexpr unsigned kAtOnce = 256;
   const unsigned of_warp = (shape.registers * kWarpLanes + kAtOnce - 1) / kAtOnce * kAtOnce;

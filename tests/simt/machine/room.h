@@ -1,7 +1,8 @@
-// Room: the multiprocessors of one emulated device (those of an sm_90), and which CTAs they hold.
+// Room: the multiprocessors of one emulated device (those of an sm_90), and the CTAs resident on
+// them.
 //
-// A CTA becomes resident only where threads, CTA slots, registers and shared memory suffice; which
-// multiprocessor that is, and which CTA of a grid goes first, is left to the seed.
+// A CTA becomes resident only where threads, CTA slots, registers and shared memory suffice; the
+// seed chooses the multiprocessor, and which CTA of a grid goes first.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,9 @@ struct DeviceLimits {
   unsigned grid = 0x7fffffff;
 };
 
-// What a CTA takes.
+// Resources of a CTA.
 struct CtaShape {
-  unsigned threads, registers;  // of each thread
+  unsigned threads, registers;  // per thread
   std::size_t shared_bytes;
 
   static CtaShape of(const Grid& grid) { return {grid.threads, grid.registers, grid.shared_bytes}; }
@@ -35,11 +36,11 @@ class Room {
  public:
   explicit Room(const DeviceLimits& limits);
 
-  // CTAs of such a shape that fit on one multiprocessor.
+  // CTAs of this shape that fit on one multiprocessor.
   static int per_multiprocessor(const DeviceLimits& limits, const CtaShape& shape);
-  int capacity(const CtaShape& shape) const;  // on the whole empty device
-  bool holds_now(const Grid& grid) const;     // all of its CTAs together
-  // A multiprocessor for one more CTA, or -1.
+  int capacity(const CtaShape& shape) const;  // on the whole device when it is empty
+  bool holds_now(const Grid& grid) const;     // all of its CTAs at once
+  // Takes room for one more CTA; returns the multiprocessor, or -1.
   int take(const Grid& grid, Random& random);
   void give_back(const Grid& grid, int multiprocessor);
   const DeviceLimits& limits() const { return limits_; }

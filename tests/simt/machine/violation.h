@@ -1,9 +1,9 @@
-// Violations: what a program on the emulated GPU did that a real one would punish now or some day.
+// Violations: actions of a program on the emulated GPU that can fail on a real one.
 //
 // A violation is printed with the seed that reproduces it and ends the process, unless a test
-// expects one: while an ExpectViolations lives, violations of the process are collected there, and
-// the kernel that caused one is given up with a CUDA error. (Calls that CUDA itself refuses are
-// no violations: they return CUDA's error.)
+// expects one: while an ExpectViolations object exists, violations of the process are collected in
+// it, and the kernel that caused one ends with a CUDA error. (Calls that CUDA itself refuses are no
+// violations: they return CUDA's error.)
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@
 namespace rondo::simt {
 
 enum class Violation {
-  kBadAccess,     // outside every allocation, or on a device that may not touch it
+  kBadAccess,     // outside every allocation, or on a device without access
   kUseAfterFree,  // of device memory
   kBarrier,       // a barrier, vote or shuffle that cannot complete, or with unequal counts
   kForeignSpin,   // a kernel spins while another process waits for the same device
-  kOpenRead,      // memory is overwritten that another thread may still be reading
+  kOpenRead,      // memory is overwritten while another thread may still be reading it
   kDomain,        // a kernel in its device's memory-sync domain writes to another device
-  kProxy,         // memory is touched another way than it was written, without a proxy fence
-  kContext,       // a call of the driver on a thread without a context
-  kLoading,       // a launch loads its kernel while another one spins on the device
-  kRecords,       // a graph records one event several times, in no order
+  kProxy,  // memory is accessed through another proxy than it was written by, without a proxy fence
+  kContext,  // a driver call on a thread without a context
+  kLoading,  // a launch loads its kernel while another kernel spins on the device
+  kRecords,  // a graph records one event several times, in no defined order
 };
 const char* name(Violation kind);
 
-// Records it, or prints it and aborts. `text` is a sentence without the seed.
+// Collects it, or prints it and aborts. `text` is a sentence without the seed.
 void report(Violation kind, std::string text);
 
-// Printed beside every violation: how to repeat the run.
+// Printed with every violation: how to repeat the run.
 void set_reproducer(std::string text);
 std::string reproducer();
 

@@ -8,15 +8,15 @@
 namespace rondo::simt {
 namespace {
 
-constexpr std::size_t kBuffered = 64;  // stores a thread may have pending
-constexpr std::size_t kCrowd = 16;     // stores that a buffer gets rid of one by one
-constexpr std::size_t kChanges = 8;    // past values remembered of an address
+constexpr std::size_t kBuffered = 64;  // max. pending stores of a thread
+constexpr std::size_t kCrowd = 16;     // a buffer with more stores drains faster
+constexpr std::size_t kChanges = 8;    // past values remembered per address
 
 bool overlap(const std::byte* a, unsigned a_bytes, const std::byte* b, unsigned b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
 }
 
-// Of the 8 bytes in which an access lies.
+// Number of the 8-byte word that contains the access.
 std::uintptr_t word_number(const std::byte* at) {
   return reinterpret_cast<std::uintptr_t>(at) / kWhole;
 }
@@ -118,7 +118,7 @@ void BarrierViews::add(const View& view) {
   taken_.push_back(view.shared);
 }
 
-// What lies behind both horizons needs no remembering.
+// Changes before both horizons do not have to be remembered.
 void BarrierViews::close() {
   std::erase_if(seen_, [&](const auto& one) { return one.second <= std::min(device_, system_); });
   taken_.clear();
@@ -155,7 +155,7 @@ void WeakMemory::unlist(StoreBuffer& buffer) {
   buffer.listed = 0;
 }
 
-// What the threads that share `from` see: memory below the buffers on the way to it.
+// What the threads that share `from` see: memory, overlaid with the buffers on the way to it.
 void WeakMemory::read(const StoreBuffer& from, const std::byte* at, unsigned bytes,
                       void* to) const {
   if (from.next != nullptr) {
@@ -179,7 +179,7 @@ void WeakMemory::load(ThreadMemory& thread, const std::byte* at, unsigned bytes,
   for (auto change = found->second.rbegin(); change != found->second.rend(); ++change) {
     if (change->bytes != bytes || change->time <= seen || change->cta == cta.owner) break;
     const bool same_device = change->device == cta.next->owner;
-    // A change travels in two steps; a thread can miss only the one that concerns it.
+    // A change becomes visible in two steps; a thread can miss only the step that concerns it.
     if (change->within_device != same_device) continue;
     const std::uint64_t horizon = same_device ? thread.view.device : thread.view.system;
     if (change->time <= horizon) break;
@@ -215,7 +215,7 @@ void WeakMemory::remember(const StoreBuffer& seen_by, bool within_device,
 
 void WeakMemory::move(StoreBuffer& buffer) { deliver(buffer, buffer.take_any(random_)); }
 
-// One step further than `buffer`, out of which it was taken.
+// Moves the entry to the buffer after `buffer`, from which it was taken.
 void WeakMemory::deliver(StoreBuffer& buffer, const StoreBuffer::Entry& moving) {
   const bool to_memory = buffer.next == nullptr;
   const bool to_device = !to_memory && buffer.next->next == nullptr;
@@ -279,7 +279,7 @@ void WeakMemory::drain_one() {
     return deliver_line(random_.below(lines_.size()));
   if (pending_.empty()) return;
   StoreBuffer& buffer = *pending_[random_.below(pending_.size())];
-  // Long ones move faster, or threads that wait and say so would keep all others' stores back.
+  // Long buffers drain faster; otherwise threads that poll would delay all other threads' stores.
   for (std::size_t times = 1 + buffer.size() / kCrowd; times > 0; --times)
     if (buffer.size() > 0) move(buffer);
 }

@@ -1,17 +1,18 @@
-// WeakMemory: the order in which stores of GPU threads become visible, as badly as PTX allows.
+// WeakMemory: emulates the order in which stores of GPU threads become visible, as weak as PTX
+// allows.
 //
-// A store waits in its thread's buffer, from there goes to the buffer of its CTA (visible to the
-// CTA), to that of its device, and last to memory. Stores to different addresses overtake each
-// other everywhere; a release or fence of some scope pushes all that its thread has stored or seen
-// in its CTA (barriers hand stores on) up to that scope first. Loads may be answered with what an
-// address held at any time since the thread's newest acquire of the scope in which the change was
-// made, never going back behind what the thread has seen or written there. Accesses are whole up to
-// 8 bytes, so lines of 16 and 128 bytes are torn. Host threads, copies and other processes act on
-// memory itself. Lines that a path keeps whole wait apart, overtake each other and all else, and
-// arrive at once; a release of any scope beyond the CTA pushes them all. Weak loads that no release
-// has ordered are followed, too (open_reads.h), and by which way bytes were written (proxies.h).
-// One thread at a time; off (plain loads and stores, orders by the host's atomics) when `weak` is
-// false. Cost when on: about 0.3 us an access.
+// A store waits in its thread's buffer, moves from there to its CTA's buffer (visible to the CTA),
+// then to its device's buffer, and finally to memory. Stores to different addresses can overtake
+// each other everywhere. A release or fence of some scope first pushes all that its thread has
+// stored or seen in its CTA (barriers pass stores on) up to that scope. A load may return any value
+// that the address held since the thread's newest acquire of the scope in which the change was
+// made, but never one older than what the thread has seen or written there. Accesses are atomic up
+// to 8 bytes, so lines of 16 and 128 bytes can tear. Host threads, copies and other processes
+// access memory directly. Lines that a path keeps whole wait separately, overtake each other and
+// all other stores, and arrive at once; a release of any scope beyond the CTA pushes them all. Weak
+// loads that no release has ordered (open_reads.h) and the proxy of each write (proxies.h) are also
+// tracked. Single-threaded; if `weak` is false it is off (plain loads and stores, orders by the
+// host's atomics). Cost when on: about 0.3 us an access.
 #pragma once
 
 #include <array>
@@ -29,16 +30,16 @@
 
 namespace rondo::simt {
 
-inline constexpr unsigned kWhole = 8;  // bytes that are never torn
+inline constexpr unsigned kWhole = 8;  // bytes that never tear
 
-// A lane's part of a line of 128 bytes; no place: none.
+// A lane's part of a line of 128 bytes; null `at`: none.
 struct LinePart {
   std::byte* at = nullptr;
   std::array<std::byte, 16> value{};
 };
 inline constexpr unsigned kLineParts = 8;
 
-// Stores that wait, found by their place: a CTA's may be ten thousands. Each lies within a word.
+// Waiting stores, found by address: a CTA may have tens of thousands. Each lies within a word.
 class StoreBuffer {
  public:
   struct Entry {
@@ -46,44 +47,44 @@ class StoreBuffer {
     std::uint8_t bytes;
     std::array<std::byte, kWhole> value;
   };
-  // Lays what is pending for [at, at + bytes), of one word, over `value`, oldest first.
+  // Applies stores pending for [at, at + bytes), within one word, to `value`, oldest first.
   void overlay(const std::byte* at, unsigned bytes, void* value) const;
   bool touches(const std::byte* at, unsigned bytes) const;
   std::size_t size() const { return size_; }
   void add(const Entry& entry);
-  // Some store, and one that touches [at, at + bytes): the oldest among those that overlap it, for
-  // an address sees its stores in order.
+  // Removes any store, or one that touches [at, at + bytes). Of overlapping stores the oldest goes
+  // first, because stores to one address are seen in order.
   Entry take_any(Random& random);
   Entry take_touching(const std::byte* at, unsigned bytes);
 
-  StoreBuffer* next = nullptr;       // where stores go from here; null: memory
+  StoreBuffer* next = nullptr;       // next buffer for its stores; null: memory
   std::vector<std::uint32_t> reads;  // batches of OpenReads, open to all but the users
   int owner = -1;                    // CTA or device whose threads all see this buffer
-  std::size_t listed = 0;  // place in WeakMemory's list of buffers that are not empty, + 1
+  std::size_t listed = 0;            // index in the list of non-empty buffers, + 1
 
  private:
   struct Word {
     std::vector<Entry> entries;  // oldest first
-    std::size_t place = 0;       // in words_
+    std::size_t place = 0;       // index in words_
   };
   using Words = std::unordered_map<std::uintptr_t, Word>;
   const std::vector<Entry>* word_of(const std::byte* at) const;
   Entry take(Words::iterator word, std::size_t entry);
 
   Words by_word_;
-  std::vector<std::uintptr_t> words_;  // those that have stores
+  std::vector<std::uintptr_t> words_;  // words that have stores
   std::size_t size_ = 0;
 };
 
-// What was seen at an address, and when.
+// Time at which each address was last seen.
 using Seen = std::unordered_map<const std::byte*, std::uint64_t>;
 
 // How far back in time a thread's loads may reach.
 struct View {
   std::uint64_t device = 0;            // for changes made by other CTAs of its device
   std::uint64_t system = 0;            // for changes made by others
-  Seen own;                            // since the newest acquire or meeting
-  std::shared_ptr<const Seen> shared;  // by all that it met, before
+  Seen own;                            // since the newest acquire or barrier
+  std::shared_ptr<const Seen> shared;  // seen earlier, by all threads of its barriers
 
   std::uint64_t seen_at(const std::byte* at) const;
   void see(const std::byte* at, std::uint64_t time) { note(own, at, time); }
@@ -91,26 +92,27 @@ struct View {
   static void note(Seen& seen, const std::byte* at, std::uint64_t time);
 };
 
-// Threads that meet at a barrier: afterwards each has seen what any of them had, and so have others
-// that hear of it. Cost: what was seen is put together once and then shared.
+// Views of threads that meet at a barrier: afterwards each has seen what any of them had seen; so
+// has a thread that observes the barrier's end without arriving. Cost: the views are merged once
+// and then shared.
 class BarrierViews {
  public:
-  void add(const View& view);    // of one that comes
-  void close();                  // all have come
-  void raise(View& view) const;  // of one that came
-  void join(View& view) const;   // of one that did not
+  void add(const View& view);    // of a thread that arrives
+  void close();                  // all have arrived
+  void raise(View& view) const;  // of a thread that arrived
+  void join(View& view) const;   // of a thread that did not arrive
 
  private:
   std::uint64_t device_ = 0, system_ = 0;
   Seen seen_;
-  std::vector<std::shared_ptr<const Seen>> taken_;  // into seen_
+  std::vector<std::shared_ptr<const Seen>> taken_;  // pointers to data merged into seen_
   std::shared_ptr<const Seen> shared_;
 };
 
 struct ThreadMemory {
   StoreBuffer stores;
   View view;
-  std::uint32_t number = 0;  // among those of Proxies
+  std::uint32_t number = 0;  // thread number in Proxies
 };
 
 class WeakMemory {
@@ -119,22 +121,22 @@ class WeakMemory {
 
   void load(ThreadMemory& thread, const std::byte* at, unsigned bytes, void* to);
   void store(ThreadMemory& thread, std::byte* at, unsigned bytes, const void* from);
-  void store_line(std::span<const LinePart> parts);  // kLineParts of them
+  void store_line(std::span<const LinePart> parts);  // expects kLineParts parts
   void release(ThreadMemory& thread, Scope scope);
   void acquire(ThreadMemory& thread, Scope scope);
-  // Before an atomic operation on memory itself: nothing of this thread's view of it is pending.
+  // Before an atomic operation on memory itself: completes this thread's pending stores to it.
   void settle(ThreadMemory& thread, const std::byte* at, unsigned bytes);
 
-  // One pending store, if there is one, moves on.
+  // Moves one pending store on, if there is one.
   void drain_one();
   void drain_all(StoreBuffer& buffer);  // to memory
   bool empty() const { return pending_.empty() && lines_.empty(); }
-  // A thread starts, after all that was done before its launch: other kernels may still run.
+  // A thread starts, ordered after everything before its launch; other kernels may still run.
   void begin(ThreadMemory& thread) {
     thread.view.device = thread.view.system = now_;
     thread.number = proxies_.begin(thread.stores.next->owner);
   }
-  void forget_past() {  // when no thread is left that could look back
+  void forget_past() {  // called when no thread is left that could read old values
     past_.clear();
     reads_.forget();
     proxies_.forget();
@@ -143,12 +145,12 @@ class WeakMemory {
   Proxies& proxies() { return proxies_; }
 
  private:
-  struct Change {  // what an address held before it changed
+  struct Change {  // value of an address before a change
     std::uint64_t time;
     std::array<std::byte, kWhole> before;
     std::uint8_t bytes;
-    bool within_device;  // seen by the other CTAs of `device` (else: by everybody else)
-    int device, cta;     // who knew already
+    bool within_device;  // seen by other CTAs of `device` (else: by all others)
+    int device, cta;     // saw the change already
   };
 
   void read(const StoreBuffer& from, const std::byte* at, unsigned bytes, void* to) const;
@@ -165,8 +167,8 @@ class WeakMemory {
   OpenReads reads_;
   Proxies proxies_;
   std::uint64_t now_ = 1;
-  std::vector<StoreBuffer*> pending_;                    // buffers that are not empty
-  std::vector<std::array<LinePart, kLineParts>> lines_;  // on their way
+  std::vector<StoreBuffer*> pending_;                    // non-empty buffers
+  std::vector<std::array<LinePart, kLineParts>> lines_;  // lines not yet delivered
   std::unordered_map<const std::byte*, std::vector<Change>> past_;
 };
 

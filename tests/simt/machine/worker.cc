@@ -19,8 +19,8 @@ void run_body(void* argument) {
   grid.body(grid.argument());
 }
 
-constexpr std::uint64_t kFruitlessTurns = 4;  // a ready thread's looks before all count as idle
-constexpr std::uint64_t kJumpEvery = 64;      // plain accesses, on average
+constexpr std::uint64_t kFruitlessTurns = 4;  // turns without progress per ready thread until idle
+constexpr std::uint64_t kJumpEvery = 64;      // average number of plain accesses between switches
 
 }  // namespace
 
@@ -140,7 +140,7 @@ void Worker::set_spinning(Thread& thread, bool spinning) {
 }
 
 Worker::Turn Worker::turn(std::uint32_t allowed) {
-  // Where everybody waits, what they wait for is probably among the stores.
+  // If all threads wait, the store that they wait for is probably still buffered.
   if (options_.weak_memory && (spins_ > 0 || random_.one_in(4))) weak_.drain_one();
   std::size_t ready = 0, spinning = 0;
   for (int d = 0; d < kMaxDevices; ++d) {

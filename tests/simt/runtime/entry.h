@@ -1,7 +1,7 @@
-// What every exported function of the emulated libcudart shares: its linkage and the last error.
+// What the exported functions of the emulated libcudart share: linkage and the last error.
 //
-// Types are CUDA's by layout (tests/simt/runtime_client.c is compiled against NVIDIA's own headers
-// where they are installed): enums are int, handles are pointers.
+// Types match CUDA's in layout only (tests/simt/runtime_client.c is compiled against NVIDIA's own
+// headers where they are installed): enums are int, handles are pointers.
 #pragma once
 
 #include "base/gpu.h"
@@ -11,7 +11,7 @@
 
 namespace rondo::simt {
 
-// Passes an error on, and keeps it for cudaGetLastError.
+// Returns an error and keeps it for cudaGetLastError.
 inline int kept(GpuError error) {
   if (error != kGpuSuccess) calls::last_error() = error;
   return error;

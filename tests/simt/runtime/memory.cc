@@ -19,7 +19,7 @@ static_assert(sizeof(PointerAttributes) == 88);
 
 GpuStream stream_of(void* handle) { return static_cast<GpuStream>(handle); }
 
-// Copies of rows, one after the other.
+// Copies rows one after the other.
 GpuError copy_rows(char* to, std::size_t to_pitch, const char* from, std::size_t from_pitch,
                    std::size_t width, std::size_t height, int kind, GpuStream stream) {
   for (std::size_t row = 0; row < height; ++row) {

@@ -78,7 +78,7 @@ RONDO_CUDART cudaStreamIsCapturing(void* stream, int* state) {
   *state = static_cast<int>(info.state);
   return kept(error);
 }
-// The graph and its nodes are not shown.
+// The graph and its nodes are not returned.
 RONDO_CUDART cudaStreamGetCaptureInfo(void* stream, int* state, unsigned long long* id,
                                       void** graph, const void** nodes, const void** edges,
                                       std::size_t* count) {

@@ -1,4 +1,4 @@
-// Puts the loop network before all others of this process, and of those that it forks.
+// Adds the loop network before all others in this process and in processes that it forks.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,11 @@
 
 namespace rondo::test {
 
-// lacks: a reason why a rank cannot open it, or "". name: in place of the network of that name.
+// lacks: the reason why a rank cannot open it, or "". name: the name of the network that it
+// replaces.
 void add_loop_network(std::function<std::string(int rank)> lacks = {},
                       const std::string& name = "Loop");
-// How much memory of this process is registered with loop networks now.
+// Number of regions of this process that are now registered with loop networks.
 std::size_t registered_with_loop();
 
 }  // namespace rondo::test

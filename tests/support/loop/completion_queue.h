@@ -1,8 +1,8 @@
-// CompletionQueue: how peers tell a rank of the loop network that they have written something.
+// CompletionQueue: notifies a rank of the loop network that a peer has written something.
 //
-// Like a completion channel of InfiniBand: the descriptor becomes readable once, by what comes
-// after arm(). A thread that sleeps on it unarmed never wakes. In shared memory, so that peers ring
-// it.
+// It works like a completion channel of InfiniBand: the descriptor becomes readable once, for the
+// first event after arm(). A thread that sleeps on an unarmed queue never wakes. The queue is in
+// shared memory, so that peers can ring it.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ class CompletionQueue {
  public:
   static Result<CompletionQueue> make();
 
-  // False: something came since take().
+  // Returns false if an event arrived since take().
   bool arm();
-  // What came since the last time. Also unrings the bell.
+  // Returns the events since the last call, and resets the descriptor.
   bool take();
   int poll_fd() const { return bell_.get(); }
   int file() const { return words_.fd(); }
@@ -41,7 +41,7 @@ class CompletionQueue {
   std::uint64_t taken_ = 0;
 };
 
-// A peer's.
+// The queue of a peer.
 class RemoteQueue {
  public:
   static Result<RemoteQueue> open(int pid, int file, const std::string& address);

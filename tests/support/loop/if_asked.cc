@@ -1,4 +1,4 @@
-// RONDO_TEST_NETWORK: whatever this program tests between hosts goes over that network.
+// RONDO_TEST_NETWORK selects the network for all internode traffic of this test program.
 //   Loop   the loop network
 //   IB     InfiniBand and RoCE, in the guest of tests/rdma; RONDO_TEST_HCA_<host> is NCCL_IB_HCA of
 //          the ranks that NCCL_HOSTID places on that host

@@ -15,11 +15,11 @@ constexpr std::uint32_t kMagic = 0x706f6f4c;
 }  // namespace
 
 struct LoopLink::Rings {
-  // A receive that is offered. A key of 0: of no bytes.
+  // A posted receive. Key 0: it has no bytes.
   struct Credit {
     std::uint64_t number, key, offset, room;
   };
-  // A message that has been written.
+  // A written message.
   struct Header {
     std::uint64_t number, bytes;
     std::uint32_t tag;
@@ -87,10 +87,10 @@ Result<std::unique_ptr<LoopLink>> LoopLink::accept(LoopMemory& memory, Completio
   return made;
 }
 
-// What the peer said of itself is there.
+// The peer's blob has arrived.
 void LoopLink::open() {
   const auto theirs = LoopSeat::decode(channel_->blob());
-  if (!theirs) return fail_with("what it said of itself is nothing of this network");
+  if (!theirs) return fail_with("its greeting does not belong to this network");
   theirs_ = *theirs;
   auto rings = SharedFile::open(theirs_.pid, theirs_.rings, sizeof(Rings));
   if (!rings.ok()) return fail_with(rings.error().text);
@@ -106,7 +106,8 @@ std::optional<net::Request> LoopLink::isend(const CallRecord& record,
                                             std::uint32_t tag) {
   if (pushed_ - sent_ == kDepth) return std::nullopt;
   if (!body.empty() && !memory_.offset_of(key, body))
-    fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
+    fail_with(fmt::format("key {} does not belong to memory with the {} bytes to send", key,
+                          body.size()));
   outgoing_[pushed_ % kDepth] = {record, body, tag, key};
   return net::Request{pushed_++, true};
 }
@@ -116,7 +117,8 @@ std::optional<net::Request> LoopLink::irecv(CallRecord& record, std::span<std::b
   if (posted_ - received_ == kDepth) return std::nullopt;
   const auto offset = room.empty() ? std::optional<std::uint64_t>(0) : memory_.offset_of(key, room);
   if (!offset)
-    fail_with(fmt::format("key {} names no memory with room for {} bytes", key, room.size()));
+    fail_with(
+        fmt::format("key {} does not belong to memory with room for {} bytes", key, room.size()));
   incoming_[posted_ % kDepth] = {&record, room.size(), offset.value_or(0), key, 0, 0};
   return net::Request{posted_++, false};
 }
@@ -131,8 +133,8 @@ Result<net::RemoteKey> LoopLink::unpack_key(std::span<const std::byte> packed) {
 std::optional<net::Request> LoopLink::iput(const net::Put& put) {
   if (asked_ - put_ == kDepth) return std::nullopt;
   if (!put.body.empty() && !memory_.offset_of(put.key, put.body))
-    fail_with(
-        fmt::format("key {} names no memory with the {} bytes to put", put.key, put.body.size()));
+    fail_with(fmt::format("key {} does not belong to memory with the {} bytes to put", put.key,
+                          put.body.size()));
   puts_[asked_ % kDepth] = put;
   return net::Request{.number = asked_++, .sending = true, .putting = true};
 }
@@ -173,7 +175,7 @@ bool LoopLink::progress() {
   moved |= put();
   moved |= receive();
   if (state_ != LinkState::kOpen) return true;
-  // What was written before the close is there.
+  // Everything that was written before the close has arrived.
   if (channel_->state() == SideChannel::State::kClosed)
     fail_with(channel_->why(), LinkState::kClosed);
   if (channel_->state() == SideChannel::State::kEnded) fail_with(channel_->why());
@@ -197,7 +199,7 @@ bool LoopLink::offer() {
   }
   ring.written.store(offered_, std::memory_order_release);
   their_queue_->ring();
-  return false;  // nothing that this side waits for
+  return false;  // this side waits for nothing
 }
 
 bool LoopLink::send() {
@@ -208,7 +210,7 @@ bool LoopLink::send() {
     const Rings::Credit credit = credits.entries[sent_ % kDepth];
     const Outgoing& message = outgoing_[sent_ % kDepth];
     if (credit.number != sent_) {
-      fail_with(fmt::format("its credit {} says that it is {}", sent_, credit.number));
+      fail_with(fmt::format("its credit {} has the number {}", sent_, credit.number));
       break;
     }
     const std::uint64_t bytes = message.body.size();
@@ -234,7 +236,7 @@ bool LoopLink::receive() {
     const Rings::Header header = headers.entries[received_ % kDepth];
     Incoming& message = incoming_[received_ % kDepth];
     if (header.number != received_) {
-      fail_with(fmt::format("what it sent as slot {} is no slot", received_));
+      fail_with(fmt::format("it sent an invalid slot {}", received_));
       break;
     }
     if (header.bytes > message.room) {

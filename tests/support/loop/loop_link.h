@@ -1,9 +1,9 @@
-// LoopLink: a link of the loop network: one-sided writes, as an RDMA link makes them.
+// LoopLink: a link of the loop network. It uses one-sided writes, like an RDMA link.
 //
-// The receiver writes a credit for each receive that it offers into a ring at the sender: where the
-// message may go. The sender writes the body there, then the message's header into a ring at the
-// receiver, and rings the receiver's completion queue (the "immediate"). Nobody is asked when the
-// other side writes. So a receiver that offers nothing holds its sender back, without any memory.
+// For each posted receive, the receiver writes a credit (the address for the message) into a ring
+// at the sender. The sender writes the body there, then the message's header into a ring at the
+// receiver, and rings the receiver's completion queue (the "immediate"). Writes need no action of
+// the other side. So a receiver that posts nothing stops its sender without using memory.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@
 
 namespace rondo::test {
 
-// Where the peer of a link writes, and how it rings. The blob of the side channel.
+// The address where the peer of a link writes, and how it rings. This is the blob of the side
+// channel.
 struct LoopSeat {
   std::int32_t pid = 0;
   std::int32_t rings = -1;  // descriptors of memory files
@@ -30,7 +31,7 @@ struct LoopSeat {
 
 class LoopLink final : public net::Link {
  public:
-  // To a peer: connect() takes the blob of this side.
+  // Connects to a peer; takes the blob of this side.
   using Connect = std::function<Result<std::unique_ptr<net::SideChannel>>(ByteSpan)>;
   static Result<std::unique_ptr<LoopLink>> connect(const net::LinkName& name, LoopMemory& memory,
                                                    CompletionQueue& queue, const Connect& connect);
@@ -81,7 +82,7 @@ class LoopLink final : public net::Link {
   LoopMemory& memory_;
   CompletionQueue& queue_;
   int peer_;
-  SharedFile rings_;  // that the peer writes
+  SharedFile rings_;  // written by the peer
   std::unique_ptr<net::SideChannel> channel_;
   LoopSeat theirs_;
   std::optional<SharedFile> their_rings_;
@@ -89,7 +90,7 @@ class LoopLink final : public net::Link {
   RemoteMemory their_memory_;
   net::LinkState state_ = net::LinkState::kOpening;
   std::optional<Error> error_;
-  std::map<net::RemoteKey, PackedRegion> regions_;  // of the peer, to put into
+  std::map<net::RemoteKey, PackedRegion> regions_;  // the peer's regions, as targets of puts
   net::RemoteKey last_region_ = 0;
   std::array<net::Put, kDepth> puts_;
   std::uint64_t asked_ = 0, put_ = 0;

@@ -16,7 +16,7 @@
 namespace rondo::test {
 namespace {
 
-// The low half finds the file; the high one nobody guesses.
+// The low half identifies the file; the high half is random, so it cannot be guessed.
 net::MemoryKey key_of(int fd) {
   std::random_device random;
   return static_cast<net::MemoryKey>(random() | 1u) << 32 | static_cast<std::uint32_t>(fd);
@@ -30,7 +30,7 @@ Result<std::span<std::byte>> map(int fd, std::size_t bytes, std::uint64_t offset
   return std::span(static_cast<std::byte*>(at), bytes);
 }
 
-// Whether this process can follow an address; a device's it may not.
+// True if this process can read the address. It may be unable to read a device's.
 bool is_readable(std::span<std::byte> bytes) {
   std::byte first{};
   const iovec here{&first, 1}, there{bytes.data(), 1};
@@ -140,7 +140,8 @@ Status LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t
 Result<PackedRegion> LoopMemory::pack(net::MemoryKey key) const {
   const auto it = regions_.find(key);
   if (it == regions_.end())
-    return fail(StatusCode::kInternalError, "key {} names no memory that peers may put into", key);
+    return fail(StatusCode::kInternalError,
+                "key {} does not belong to memory that peers may put into", key);
   const Region& region = it->second;
   return PackedRegion{::getpid(), key, reinterpret_cast<std::uintptr_t>(region.here()),
                       region.memory.bytes.size()};

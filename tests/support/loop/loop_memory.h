@@ -1,10 +1,10 @@
-// What the loop network's "adapter" knows of memory: shared memory files that peers of this host
-// open by number, and in them what was registered.
+// The memory table of the loop network's "adapter": shared memory files that peers of this host
+// open by number, and the regions registered in them.
 //
 // As with a real adapter, a key names memory. A writer needs the key, and an address and a length
-// within that memory; a key that was taken back writes nothing more. What peers write lands in the
-// file: the owner sees it once the link has flushed, as a GPU sees what an adapter has written. A
-// dmabuf file is mapped, and read and written there.
+// within that memory; a revoked key writes nothing more. Peers write into the file. The owner sees
+// the data once the link has flushed, as a GPU sees what an adapter has written. A dmabuf file is
+// mapped, and is read and written in place.
 #pragma once
 
 #include <atomic>
@@ -21,9 +21,9 @@ namespace rondo::test {
 class SharedFile {
  public:
   static Result<SharedFile> make(std::size_t bytes);
-  // Of another process, by its descriptor there; at least `bytes` long.
+  // Opens a file of another process by its descriptor there; the file has at least `bytes`.
   static Result<SharedFile> open(int pid, int fd, std::size_t bytes);
-  // The same file as this process's descriptor; `bytes` from `offset` on.
+  // Maps `bytes` at `offset` of a file of this process, through a copy of its descriptor.
   static Result<SharedFile> copy(int fd, std::size_t bytes, std::uint64_t offset);
   SharedFile(SharedFile&& other) noexcept;
   SharedFile& operator=(SharedFile&&) = delete;
@@ -38,19 +38,19 @@ class SharedFile {
 
  private:
   SharedFile(Fd fd, std::span<std::byte> bytes) : fd_(std::move(fd)), bytes_(bytes) {}
-  Fd fd_;  // the owner's
+  Fd fd_;  // the owner's descriptor
   std::span<std::byte> bytes_;
 };
 
-// What stands before the bytes of registered memory.
+// Precedes the bytes of registered memory.
 struct RegionHeader {
-  std::atomic<std::uint64_t> key;  // 0: taken back
+  std::atomic<std::uint64_t> key;  // 0: revoked
   std::uint64_t bytes;
 };
 inline constexpr std::size_t kRegionHeader = 64;
 
-// What a peer's region is for puts. The bytes are written where they are in that process, whose
-// program takes no part: by the kernel, as an adapter would.
+// A peer's region, as a target of puts. The kernel writes the bytes at their address in that
+// process, whose program takes no part, as an adapter would.
 struct PackedRegion {
   std::int32_t pid = 0;
   net::MemoryKey key = 0;
@@ -60,22 +60,23 @@ struct PackedRegion {
   static std::optional<PackedRegion> decode(std::span<const std::byte> bytes);
 };
 
-// The memory that a rank registered, by key.
+// The memory that a rank has registered, by key.
 class LoopMemory {
  public:
   Result<net::MemoryKey> add(const net::Memory& memory);
   void remove(net::MemoryKey key);
-  // Where `bytes` begin in the memory that the key names; nothing: they are not all in it.
+  // Offset of `bytes` in the memory of the key; nullopt if they are not entirely inside it.
   std::optional<std::uint64_t> offset_of(net::MemoryKey key,
                                          std::span<const std::byte> bytes) const;
-  // What is to be sent, where this process can read it. Of bytes in the memory of the key.
+  // Bytes to send, at an address that this process can read. `bytes` must be in the memory of the
+  // key.
   std::span<const std::byte> readable(net::MemoryKey key, std::span<const std::byte> bytes) const;
   Result<PackedRegion> pack(net::MemoryKey key) const;
-  // Moves what peers wrote at `offset` to where its owner sees it.
+  // Copies what peers wrote at `offset` to where its owner sees it.
   Status flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
   ~LoopMemory() { everywhere() -= regions_.size(); }
-  static std::atomic<std::size_t>& everywhere();  // how many regions this process has
-  // Bytes that this process has sent from, and got into, dmabuf files.
+  static std::atomic<std::size_t>& everywhere();  // number of regions of this process
+  // Bytes that this process has sent from dmabuf files, and received into them.
   static std::atomic<std::uint64_t>& from_devices();
   static std::atomic<std::uint64_t>& into_devices();
 
@@ -90,17 +91,17 @@ class LoopMemory {
   std::map<net::MemoryKey, Region> regions_;
 };
 
-// Regions of one peer, as a sender opens them.
+// Regions of one peer, opened by a sender.
 class RemoteMemory {
  public:
-  // One-sided: writes into the peer's memory. The text says what was wrong: nothing was written.
+  // A one-sided write into the peer's memory. Returns an error text if nothing was written.
   std::optional<std::string> write(int pid, net::MemoryKey key, std::uint64_t offset,
                                    std::span<const std::byte> body);
   std::optional<std::string> put(const PackedRegion& region, std::uint64_t offset,
                                  std::span<const std::byte> body);
 
  private:
-  // Its file, while the key is the memory's.
+  // The file of the key, as long as the key is valid.
   Result<const SharedFile*> find(int pid, net::MemoryKey key);
   std::map<net::MemoryKey, SharedFile> opened_;
 };

@@ -1,8 +1,9 @@
-// LoopNetwork: a network for tests, which proves the seam that RDMA networks stand behind.
+// LoopNetwork: a network for tests that exercises the same interface as RDMA networks.
 //
-// Ranks of one host, in one process or several. Links open by a side channel; memory has keys that
-// are checked; senders write into receivers' memory by themselves; the descriptor wakes only who
-// has armed it. It needs no hardware and no rights beyond those over one's own processes.
+// It connects ranks of one host, in one process or several. Links open through a side channel; keys
+// of memory are checked; senders write directly into receivers' memory; the descriptor wakes only a
+// thread that has armed it. It needs no hardware and no rights beyond those over the user's own
+// processes.
 #pragma once
 
 #include "tests/support/loop/loop_link.h"
@@ -19,8 +20,8 @@ class LoopNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
-  // Memory of devices is what its owner sees after a flush alone; an address of it is one that the
-  // host can follow, which an emulated GPU's is not: its memory comes as a file.
+  // An owner sees writes to device memory only after a flush. The host must be able to access the
+  // address of device memory. It cannot for an emulated GPU, whose memory is passed as a file.
   bool takes(net::Memory::Kind) const override { return true; }
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey key) override { memory_.remove(key); }
@@ -42,7 +43,7 @@ class LoopNetwork final : public net::Network {
   const std::unique_ptr<net::SideChannels> channels_;
   LoopMemory memory_;
   CompletionQueue queue_;
-  Fd events_;  // epoll: of both
+  Fd events_;  // epoll over both
 };
 
 }  // namespace rondo::test

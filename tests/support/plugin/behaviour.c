@@ -12,7 +12,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char words[256];
 static int set = 0;
-static long calls = 0; /* of the function that fails */
+static long calls = 0; /* to the function that fails */
 atomic_long counters[COUNTERS];
 
 static const char* const kNames[COUNTERS] = {"connections", "registrations", "contexts",  "flushes",
@@ -32,7 +32,7 @@ EXPORT long rondo_test_plugin_count(const char* what) {
   return -1;
 }
 
-/* What stands after " word=", or NULL. Under the mutex. */
+/* The text after " word=", or NULL. The caller holds the mutex. */
 static const char* value_of(const char* word) {
   if (!set) {
     const char* wanted = getenv("RONDO_TEST_PLUGIN");

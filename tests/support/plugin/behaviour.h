@@ -1,4 +1,4 @@
-/* How the test plugin behaves, and what it has counted; test_plugin.h says what the words mean. */
+/* The behaviour and the counters of the test plugin; test_plugin.h defines the words. */
 #ifndef RONDO_TEST_PLUGIN_BEHAVIOUR_H_
 #define RONDO_TEST_PLUGIN_BEHAVIOUR_H_
 
@@ -16,11 +16,11 @@ enum counter {
 };
 extern atomic_long counters[COUNTERS];
 
-/* Of a word of the behaviour: its number, or `otherwise`. */
+/* The number of a behaviour word, or `otherwise` if it is not set. */
 int setting(const char* word, int otherwise);
-/* Whether this call of the function is to fail. */
+/* True if this call of the function must fail. */
 int fails(const char* function);
-/* Something called the plugin as it must not be: INTERNAL_ERROR. */
+/* Records a call that breaks the interface's rules; returns INTERNAL_ERROR. */
 int complain(const char* what);
 
 #endif

@@ -16,18 +16,18 @@
 
 #include "tests/support/plugin/behaviour.h"
 
-/* Before every message: how long it is. The caller of the plugin checks nothing of that. */
+/* Precedes every message: its length. The caller of the plugin does not check lengths. */
 typedef struct {
   uint64_t bytes;
 } frame_t;
 
 typedef struct memory {
   struct memory* next;
-  void* connection; /* NULL: of all */
+  void* connection; /* NULL: for all */
   char* data;
   size_t bytes;
-  char* shadow; /* of a GPU's memory: what has come and is not flushed */
-  char* mapped; /* of a dmabuf file: its bytes; `data` is an address that only the GPU has */
+  char* shadow; /* GPU memory: received data that is not flushed yet */
+  char* mapped; /* mapping of a dmabuf file; `data` is valid only on the GPU */
   void* mapping;
   size_t mapping_bytes;
 } memory_t;
@@ -37,7 +37,7 @@ typedef struct {
   connection_t* of;
   int used, done, flushes, tests;
   frame_t frame;
-  size_t framed; /* of the frame, moved */
+  size_t framed; /* bytes of the frame that have moved */
   char* data;
   size_t room, bytes, moved;
 } request_t;
@@ -45,7 +45,7 @@ typedef struct {
 struct connection {
   int fd, sends, refusals;
   request_t requests[MOST_REQUESTS];
-  request_t* queue[MOST_REQUESTS]; /* those that move: first to next - 1, in order */
+  request_t* queue[MOST_REQUESTS]; /* active ones: first to next - 1, in order */
   unsigned long first, next;
   memory_t* memory;
 };
@@ -54,7 +54,7 @@ typedef struct {
   int fd, calls;
 } listener_t;
 
-/* What a peer gets; connect() keeps its socket there, as NCCL's plugins do. */
+/* The handle for a peer. connect() keeps its socket in it, as NCCL's plugins do. */
 typedef struct {
   uint32_t magic;
   uint16_t port;
@@ -174,7 +174,7 @@ result_t register_dmabuf(void* connection, void* data, size_t bytes, int kind, u
   return SUCCESS;
 }
 
-/* Of this connection or of all; NULL: none. */
+/* Searches this connection, then the global list. NULL: not found. */
 static memory_t** find(connection_t* of, void* memory) {
   for (memory_t** at = &of->memory; *at; at = &(*at)->next)
     if (*at == memory) return at;
@@ -197,7 +197,7 @@ result_t deregister_memory(void* connection, void* memory) {
   return SUCCESS;
 }
 
-/* Whether the bytes lie in memory that this connection may use. */
+/* The registration that contains the bytes, or NULL if this connection has none. */
 static memory_t* usable(connection_t* of, void* memory, const char* data, size_t bytes) {
   pthread_mutex_lock(&mutex);
   memory_t** at = find(of, memory);
@@ -208,7 +208,7 @@ static memory_t* usable(connection_t* of, void* memory, const char* data, size_t
   return NULL;
 }
 
-/* Where bytes of the memory lie for the plugin. */
+/* The address of the bytes for the plugin. */
 static char* place(const memory_t* where, void* data) {
   return where->mapped ? where->mapped + ((char*)data - where->data) : data;
 }
@@ -224,7 +224,7 @@ static request_t* new_request(connection_t* of) {
   return NULL;
 }
 
-/* Moves `bytes` of the socket; -1: it broke or ended, else how many. */
+/* Moves up to `bytes` through the socket. Returns the number moved, or -1: failed or closed. */
 static ssize_t move(connection_t* of, void* data, size_t bytes) {
   const ssize_t moved =
       of->sends ? send(of->fd, data, bytes, MSG_NOSIGNAL) : recv(of->fd, data, bytes, 0);
@@ -232,7 +232,7 @@ static ssize_t move(connection_t* of, void* data, size_t bytes) {
   return moved == 0 && bytes != 0 && !of->sends ? -1 : moved;
 }
 
-/* What the socket takes or has now of one request. */
+/* Moves as much of one request as the socket permits now. */
 static result_t advance(connection_t* of, request_t* one) {
   while (one->framed < sizeof(frame_t)) {
     const ssize_t moved = move(of, (char*)&one->frame + one->framed, sizeof(frame_t) - one->framed);
@@ -252,7 +252,7 @@ static result_t advance(connection_t* of, request_t* one) {
   return SUCCESS;
 }
 
-/* Every request in order, as far as it goes. */
+/* Advances the requests in order, as far as the socket permits. */
 static result_t advance_all(connection_t* of) {
   for (; of->first < of->next; ++of->first) {
     request_t* one = of->queue[of->first % MOST_REQUESTS];

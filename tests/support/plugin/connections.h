@@ -1,4 +1,4 @@
-/* The test plugin's connections: TCP sockets on the loopback device, a request after the other. */
+/* The test plugin's connections: loopback TCP sockets, which serve requests one after the other. */
 #ifndef RONDO_TEST_PLUGIN_CONNECTIONS_H_
 #define RONDO_TEST_PLUGIN_CONNECTIONS_H_
 

@@ -1,6 +1,6 @@
-/* NCCL's network plugin interface, as a plugin in C sees it: written from NVIDIA's published
- * headers net_v8.h to net_v12.h, apart from the library's own reading of them
- * (transport/plugin/abi.h). */
+/* NCCL's network plugin interface for a plugin in C. It is written from NVIDIA's published headers
+ * net_v8.h to net_v12.h, independently of the library's own declarations (transport/plugin/abi.h),
+ * so that an error in one shows against the other. */
 #ifndef RONDO_TEST_PLUGIN_INTERFACE_H_
 #define RONDO_TEST_PLUGIN_INTERFACE_H_
 
@@ -60,7 +60,7 @@ typedef struct {
   virtual9_t vProps;
   size_t maxP2pBytes;
   size_t maxCollBytes;
-} properties9_t; /* and of 10 */
+} properties9_t; /* also version 10 */
 
 typedef struct {
   char* name;

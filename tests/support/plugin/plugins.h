@@ -11,7 +11,8 @@
 
 namespace rondo::test {
 
-// With all versions of the interface; with `version` alone, "8" to "12"; with none, "13".
+// "": the library with all versions of the interface. "8" to "12": with that version alone. "13":
+// with none.
 std::string plugin_file(const std::string& version = "");
 
 inline const plugin::Plugin& test_plugin(const std::string& version = "") {
@@ -23,7 +24,7 @@ inline std::unique_ptr<net::Network> open_plugin(net::PortOptions options,
   return plugin::PluginNetwork::open(test_plugin(version), std::move(options)).value();
 }
 
-// The library itself, which load() has loaded.
+// The library that load() has loaded.
 class PluginControls {
  public:
   explicit PluginControls(const std::string& version = "")

@@ -1,6 +1,5 @@
-/* A network plugin for tests, with NCCL's interface, all versions of it or the one that
- * RONDO_ONLY_VERSION says. It checks that its caller keeps the interface's rules, and misbehaves on
- * request: test_plugin.h. */
+/* A network plugin for tests, with all versions of NCCL's interface or only RONDO_ONLY_VERSION. It
+ * checks that its caller keeps the interface's rules, and misbehaves on request: test_plugin.h. */
 #include "tests/support/plugin/test_plugin.h"
 
 #include <stdlib.h>
@@ -53,7 +52,7 @@ static int memory_kinds(void) {
   return PTR_HOST | (setting("cuda", 0) ? PTR_CUDA : 0) | (setting("dmabuf", 0) ? PTR_DMABUF : 0);
 }
 
-/* The properties of every version have these names; each has its own places for them. */
+/* The properties have the same names in every version, at different offsets. */
 #define FILL(p)                                                 \
   if (fails("getProperties")) return SYSTEM_ERROR;              \
   memset(p, 0, sizeof(*p));                                     \
@@ -179,7 +178,7 @@ EXPORT const net12_t ncclNetPlugin_v12 = {
     TABLE(init11, properties12, listen11, connect11, send10, receive10), .finalize = finalize};
 #endif
 
-/* What the compiler would call unused where a version is left out. */
+/* References everything, because the compiler warns about unused parts of excluded versions. */
 EXPORT const void* const rondo_test_plugin_all[] = {
     devices,      init8,   init11,   finalize, properties8, properties9, properties11,
     properties12, listen8, listen11, connect8, connect10,   connect11,   send8,

@@ -1,5 +1,5 @@
-/* Written from NVIDIA's published headers tuner_v2.h to tuner_v6.h, apart from the library's own
- * reading of them (collectives/tuner/abi.h). */
+/* Written from NVIDIA's published headers tuner_v2.h to tuner_v6.h, independently of the library's
+ * own declarations (collectives/tuner/abi.h), so that an error in one shows against the other. */
 #include "tests/support/tuner/test_tuner.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* Of some versions only. */
+/* Used in some versions only. */
 #define PART __attribute__((unused)) static
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2 };
@@ -62,7 +62,7 @@ PART void complain(void) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* What stands after "word=" among the words, or NULL. */
+/* The text after "word=", or NULL. */
 static const char* value_of(const char* word) {
   const char* words = getenv("RONDO_TEST_TUNER");
   const size_t length = strlen(word);
@@ -118,7 +118,7 @@ PART result_t start5(void** context, uint64_t communicator, size_t ranks, size_t
   return start(ranks, hosts, log, context);
 }
 
-/* What this context chooses for a call; 0: nothing. */
+/* The choice of this context for a call; 0: none. */
 PART int choose(context_t* context, int function, size_t bytes, int calls, int* algorithm,
                 int* protocol, int* channels) {
   pthread_mutex_lock(&mutex);

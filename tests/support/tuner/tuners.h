@@ -1,4 +1,4 @@
-// The test tuner plugin (test_tuner.h): where its libraries are, and what they count.
+// The test tuner plugin (test_tuner.h): paths of its libraries, and its counters.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,7 +9,8 @@
 
 namespace rondo::test {
 
-// With all versions of the interface; with `version` alone, "2" to "6"; with none, "7".
+// "": the library with all versions of the interface. "2" to "6": with that version alone. "7":
+// with none.
 inline std::string tuner_file(const std::string& version = "") {
   std::string file = RONDO_TEST_TUNER_FILE;
   return file.replace(file.find('%'), 1, version);

@@ -18,7 +18,7 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 VERSIONS = ("2.11.0", "2.12.1", "2.14.1", "2.15.0")
-NO_LIMITS = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a version is named, whatever is newest
+NO_LIMITS = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a version is given explicitly
 LIBRARY = "torch/lib/libtorch_cuda.so"
 
 PROOF = """

@@ -15,9 +15,9 @@ import tempfile
 
 NO_DEVICE = 100  # cudaErrorNoDevice
 NVIDIA = re.compile(r"lib(cu|nv|nccl)")
-OURS = re.compile(r"(__)?cu|nv|nccl")  # what names of their functions begin with
-VERSIONS_ELSEWHERE = {"NVSHMEM": "libnvshmem_host.so.3"}  # the rest are called as their libraries
-UNVERSIONED = "libnccl.so.2"  # any of those that have no versions
+OURS = re.compile(r"(__)?cu|nv|nccl")  # prefixes of their functions' names
+VERSIONS_ELSEWHERE = {"NVSHMEM": "libnvshmem_host.so.3"}  # the rest have their libraries' names
+UNVERSIONED = "libnccl.so.2"  # any of those without versions
 
 
 def read(*command) -> str:

@@ -1,5 +1,5 @@
-"""Every public name of torch.cuda and torch.accelerator, of streams and events: it works, or the
-table of refusals has it with its reason. A newer torch shows here what is missing."""
+"""Every public name of torch.cuda and torch.accelerator, of streams and events, works, or is in the
+table of refusals with its reason. With a newer torch this test shows what is missing."""
 
 import contextlib
 import importlib
@@ -28,7 +28,7 @@ def some_stream():
     return torch.cuda.Stream()
 
 
-# What a name is called with, where that is not nothing.
+# Arguments of names that need some.
 ARGUMENTS = {
     "can_device_access_peer": lambda: (0, 1),
     "check_error": lambda: (0,),
@@ -72,7 +72,7 @@ def public(where):
 
 
 def reason_of(where, name):
-    """Names that stand in several modules are refused in all of them."""
+    """Names that several modules have are refused in all of them."""
     return REFUSED.get(where, {}).get(name) or (
         REFUSED["torch.cuda"].get(name) if where != "torch.accelerator" else None
     )
@@ -97,7 +97,7 @@ def test_a_public_name_works_or_is_refused_with_its_reason(where, name):
                 stack.enter_context(result)
 
 
-# Of CUDA builds; CPU builds have a part of them.
+# In CUDA builds; CPU builds have some of them.
 STREAM = {
     "cuda_stream", "device", "device_index", "device_type", "is_capturing", "native_handle",
     "priority", "priority_range", "query", "record_event", "stream_id", "synchronize",

@@ -1,4 +1,4 @@
-"""What trainers for GPUs do, where every GPU is the CPU: optimizers, schedulers, mixed precision,
+"""What GPU trainers use works if every GPU is the CPU: optimizers, schedulers, mixed precision,
 averages, loaders, checkpointing, compilation, seeds."""
 
 import inspect
@@ -77,7 +77,7 @@ def step_with(kind, options):
 )
 def test_optimizers_step(kind, options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # capturable without a capture is said to be slow
+        warnings.simplefilter("ignore")  # torch warns that capturable without a capture is slow
         step_with(kind, options)
 
 

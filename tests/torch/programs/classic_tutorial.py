@@ -1,4 +1,4 @@
-"""As PyTorch's "Writing Distributed Applications" has it: fork, MASTER_ADDR, a backend by name."""
+"""PyTorch's "Writing Distributed Applications": fork, MASTER_ADDR, a backend by name."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""As PyTorch's "Getting Started with DDP" has it: GPUs by rank, checkpoint, two devices."""
+"""PyTorch's "Getting Started with DDP": GPUs by rank, checkpoint, two devices."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What GPU programs do beside moving tensors: streams, events, mixed precision, seeds, threads."""
+"""What GPU programs use besides tensors: streams, events, mixed precision, seeds, threads."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""As PyTorch's tutorial has it for MPI: mpirun knows ranks and sizes, what the script says is void.
+"""PyTorch's tutorial for MPI: mpirun sets ranks and sizes, the script's own values are ignored.
 
 mpi_tutorial.py [PORT]: with a port it sets MASTER_ADDR, as the tutorial does.
 """

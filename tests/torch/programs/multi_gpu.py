@@ -1,4 +1,4 @@
-"""As PyTorch's series on multi-GPU training has it: a Trainer that resumes from its snapshot.
+"""PyTorch's series on multi-GPU training: a Trainer that resumes from its snapshot.
 
 multi_gpu.py SNAPSHOT EPOCHS
 """

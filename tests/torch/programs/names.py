@@ -1,4 +1,4 @@
-"""What a script may ask of torch.distributed, and what it is told, under rondo.torch.run."""
+"""What a script can ask torch.distributed under rondo.torch.run, and the answers."""
 
 from datetime import timedelta
 
@@ -7,15 +7,15 @@ import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
 
 assert dist.is_nccl_available() and dist.is_gloo_available()
-assert not dist.distributed_c10d.is_mpi_available()  # what torch asks itself stays true
-assert not dist.is_mpi_available()  # programs prefer it where it is there, as accelerate does
+assert not dist.distributed_c10d.is_mpi_available()  # torch's internal answer stays true
+assert not dist.is_mpi_available()  # programs prefer MPI if it is available, as accelerate does
 dist.init_process_group("cpu:gloo,cuda:nccl", device_id=torch.device("cuda:0"))
 rank = dist.get_rank()
 assert dist.get_backend() == "cpu:gloo,cuda:nccl"
 
 
 def check(group, profiled_as="gloo"):
-    total = torch.full((4,), rank + 1, dtype=torch.int16)  # gloo knows no int16
+    total = torch.full((4,), rank + 1, dtype=torch.int16)  # gloo does not support int16
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         dist.all_reduce(total, group=group)
     assert total.tolist() == [3] * 4
@@ -31,7 +31,7 @@ for name in ("gloo", "nccl", "nccl2", "nccl-legacy", "nccl-lazy", "mpi", None):
 assert dist.is_mpi_available()  # the script has asked for it
 dist.monitored_barrier(timeout=timedelta(seconds=30))
 dist.monitored_barrier(None, 30.0)  # seconds
-# Rank 0 is in one group more from here on. Of the other rank it is no call.
+# Rank 0 is in one more group from here on. For the other rank this is no call.
 dist.monitored_barrier(dist.new_group([0]), 30.0)
 model = torch.nn.parallel.DistributedDataParallel(
     torch.nn.Linear(2, 2), process_group=dist.new_group([0, 1], backend="gloo")

@@ -1,4 +1,4 @@
-"""Six steps with a checkpoint after each; in the first life rank 1 is killed in step 3."""
+"""Six steps with a checkpoint after each; in the first run rank 1 is killed in step 3."""
 
 import os
 import signal

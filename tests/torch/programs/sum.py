@@ -1,4 +1,4 @@
-"""Sums ranks over the backend that the first argument names; env:// or what a launcher gives."""
+"""Sums ranks over the backend in the first argument, with env:// or a launcher's variables."""
 
 import sys
 

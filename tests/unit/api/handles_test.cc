@@ -14,7 +14,7 @@
 namespace rondo::api {
 namespace {
 
-// A table lives as long as its process, as those of the product do.
+// A table lives as long as the process, like the product's tables.
 using Table = HandleTable<int>;
 
 TEST(Handles, FindWhatWasInsertedUntilItIsRemoved) {
@@ -77,7 +77,7 @@ TEST(Handles, RemovalWaitsForPinsAndHasOneWinner) {
   while (woken == 0) std::this_thread::yield();
   EXPECT_EQ(table.pin(handle).state, HandleState::kDestroyed);
   EXPECT_EQ(winners, 0);
-  EXPECT_EQ(*found.pin, 3);  // still there
+  EXPECT_EQ(*found.pin, 3);  // still alive
   found.pin = Table::Pin();
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(winners, 1);
@@ -88,7 +88,7 @@ TEST(Handles, RemovalWaitsForWhoUsesItInsideACall) {
   void* handle = table.insert(std::make_unique<int>(3));
   auto found = table.pin_here(handle);
   ASSERT_EQ(found.state, HandleState::kAlive);
-  auto second = table.pin_here(handle);  // while the thread has a pin already
+  auto second = table.pin_here(handle);  // while the thread already has a pin
   EXPECT_EQ(second.state, HandleState::kAlive);
   std::atomic<bool> woken{false}, removed{false};
   std::thread remover([&] {
@@ -98,7 +98,7 @@ TEST(Handles, RemovalWaitsForWhoUsesItInsideACall) {
   while (!woken) std::this_thread::yield();
   second.pin = Table::Pin();
   EXPECT_EQ(table.pin_here(handle).state, HandleState::kDestroyed);
-  found.pin.keep();  // now it may go to another thread
+  found.pin.keep();  // now another thread may use it
   std::thread([&, pin = std::move(found.pin)] {
     EXPECT_FALSE(removed);
     EXPECT_EQ(*pin, 3);
@@ -107,7 +107,7 @@ TEST(Handles, RemovalWaitsForWhoUsesItInsideACall) {
   EXPECT_TRUE(removed);
 }
 
-// A user that sees the object alive never sees what its remover does to it afterwards.
+// A user that sees the object alive never sees the writes that its remover makes later.
 TEST(Handles, UsersAndRemoversNeverMissEachOther) {
   static Table table(HandleKind::kComm);
   constexpr int kRounds = 3000;
@@ -138,7 +138,7 @@ TEST(Handles, UsersAndRemoversNeverMissEachOther) {
   EXPECT_GT(found, 0);
 }
 
-// Turns come in ticket order to sleeping and to running threads.
+// The order follows the tickets, for sleeping and for running threads.
 TEST(CallOrder, WakesWhoeverIsNext) {
   CallOrder order;
   constexpr int kThreads = 4, kTurns = 3000;

@@ -1,4 +1,4 @@
-// The two trees for every size from 1 to 300, free and rooted.
+// The two trees for every size from 1 to 300, free and rooted at each rank.
 #include "base/double_tree.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Variables of NCCL's without effect here: each is known, and who sets one is told.
+// NCCL's variables that have no effect here: the registry knows each one, and a user who sets one
+// gets a message.
 #include "base/env_unused.h"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ TEST(UnusedVariables, AreSortedHaveReasonsAndAreNoneOfRondosOwn) {
     EXPECT_EQ(find_unused(variable.name), nullptr) << variable.name;
 }
 
-// What users of NCCL commonly set is honoured or explained, never unknown.
+// Variables that NCCL users often set are either honoured or explained, never reported as unknown.
 TEST(UnusedVariables, AndTheRegistryKnowWhatUsersSet) {
   for (const char* name : {"NCCL_DEBUG",
                            "NCCL_IB_HCA",
@@ -92,7 +93,8 @@ TEST(UnusedVariables, HaveNeighboursOnlyWithinTheEditsGiven) {
   EXPECT_EQ(nearest("RONDO_SOMETHING_ELSE", 2), "");
 }
 
-// In a child, so that neither its environment nor "once a process" is this one's.
+// Runs in a child, so that its environment and its "once per process" state do not affect this
+// process.
 std::string told(std::initializer_list<std::pair<const char*, const char*>> environment,
                  const char* level) {
   char path[] = "/tmp/rondo-unused-XXXXXX";

@@ -1,4 +1,5 @@
-// Descriptors of a process whose standard input, output or error is closed.
+// Descriptors in a process whose standard input, output or error is closed. The library leaves 0, 1
+// and 2 to the program.
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -105,19 +106,20 @@ TEST(Fd, IsEmptyWhereNoOtherNumberIsFree) {
 }
 
 TEST(SharedLibrary, GetsNoStandardDescriptorEither) {
-  EXPECT_EQ(in_child([]() -> std::string {
-              ::close(1);
-              if (load_library("/nowhere/libnone.so").ok()) return "a library that is not there";
-              if (!is_closed(1)) return "descriptor 1 is in use though nothing was loaded";
-              const auto library = load_library("libm.so.6");
-              if (!library.ok()) return library.error().text;
-              const Fd later(::open("/dev/null", O_WRONLY | O_CLOEXEC));  // as the library may
-              if (later.get() < 3) return "a descriptor of 1";
-              if (::write(1, "x", 1) != -1 || errno != EBADF) return "descriptor 1 takes bytes";
-              if ((fcntl(1, F_GETFD) & FD_CLOEXEC) == 0) return "it stays open on exec";
-              return "";
-            }),
-            "");
+  EXPECT_EQ(
+      in_child([]() -> std::string {
+        ::close(1);
+        if (load_library("/nowhere/libnone.so").ok()) return "a library that is not there";
+        if (!is_closed(1)) return "descriptor 1 is in use though nothing was loaded";
+        const auto library = load_library("libm.so.6");
+        if (!library.ok()) return library.error().text;
+        const Fd later(::open("/dev/null", O_WRONLY | O_CLOEXEC));  // as the library may open one
+        if (later.get() < 3) return "a descriptor of 1";
+        if (::write(1, "x", 1) != -1 || errno != EBADF) return "descriptor 1 takes bytes";
+        if ((fcntl(1, F_GETFD) & FD_CLOEXEC) == 0) return "it stays open on exec";
+        return "";
+      }),
+      "");
 }
 
 TEST(SharedLibrary, IsLookedAtBeforeItIsOpened) {

@@ -1,4 +1,5 @@
-// What becomes of exceptions: at a guard, in a thread, and of the turn of a call that threw.
+// Exceptions: what a guard returns, what a thread reports, and that the turn of a call that threw
+// is released.
 #include "base/guard.h"
 
 #include <gtest/gtest.h>

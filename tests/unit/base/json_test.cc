@@ -58,7 +58,7 @@ TEST(Json, RefusesWhatIsNotThere) {
   EXPECT_THROW(Json::parse("{\"a\": "), JsonError);
 }
 
-// Files come from outside: their nesting must not decide how deep the stack gets.
+// Files are untrusted input: their nesting must not decide the depth of the stack.
 TEST(Json, RefusesDeepNesting) {
   const auto nested = [](int levels) {
     const auto count = static_cast<std::size_t>(levels);

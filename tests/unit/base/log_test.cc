@@ -1,4 +1,4 @@
-// The lines of the log, as NCCL's variables ask for them.
+// Log lines, as NCCL's variables select and format them.
 #include "base/log.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Variables = std::vector<std::pair<const char*, const char*>>;
 
-// The lines that a warning and an information leave in a file.
+// The lines that one warning and one information message write to a file.
 std::vector<std::string> lines_with(Variables variables) {
   std::string path = std::filesystem::temp_directory_path() / "rondo_log_XXXXXX";
   const int fd = ::mkstemp(path.data());
@@ -55,7 +55,7 @@ TEST(Log, TakesTheFormatOfTheTimeAndItsLevels) {
   expect_line(lines[1], R"(<\d\d\.\d\d \d{3} % \d{4}> \S+ \[-1\] NCCL INFO an information)");
 }
 
-// What reaches standard error when the log is read anew.
+// The text on standard error when the log reads its variables again.
 std::string complaint_with(const Variables& variables) {
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
   testing::internal::CaptureStderr();

@@ -1,4 +1,5 @@
-// Files that are written for the user: no link is followed, nothing that is not ours is emptied.
+// Files that the library writes for the user: it follows no link and truncates no file that has a
+// second name or another owner.
 #include "base/output_file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Files that somebody named: FIFOs, devices and endless ones are refused, at once.
+// Files named by a user: FIFOs, devices and endless files are refused at once, so no read blocks.
 #include "base/text_file.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class TextFile : public testing::Test {
  protected:
   TextFile() { EXPECT_EQ(::mkfifo(fifo_.c_str(), 0600), 0); }
 
-  // In a child: a reader that waits for a writer would not return.
+  // Runs in a child, because a reader that waits for a writer would not return.
   static std::string refusal(const std::string& path) {
     return in_child([&] {
       const auto text = read_text_file("test file", path, 100);
@@ -59,7 +59,8 @@ TEST_F(TextFile, IsRefusedWhereItIsSomethingElse) {
   EXPECT_EQ(refusal("/nowhere/file"), begin + "/nowhere/file': No such file or directory");
 }
 
-// All readers of files that variables name; NCCL_CONF_FILE is in tests/bench/command_test.cc.
+// Covers all readers of files that variables name, except NCCL_CONF_FILE
+// (tests/bench/command_test.cc).
 TEST_F(TextFile, OfATopologyOrOfMeasuredCostsMayNotBeAFifo) {
   for (const std::string& path : {fifo_, std::string("/dev/zero")}) {
     EXPECT_THAT(in_child([&]() -> std::string {

@@ -1,4 +1,4 @@
-// How long a Waiter spins and yields, seen through atomics that count.
+// Number of times that a Waiter spins and yields, observed through atomics that count.
 #include "base/wait.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class WaiterBudget : public testing::Test {
  protected:
   WaiterBudget() : waiter_(&parked_, &bell_) { waiter_.set_budget({4000, 200}); }
 
-  // Turns spent in a wait that is over as soon as over() holds.
+  // Waits until over() holds, and counts the turns.
   template <class Over>
   void wait(Over over) {
     CountingAtomics::relaxes = CountingAtomics::yields = CountingAtomics::sleeps = 0;

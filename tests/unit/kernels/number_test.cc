@@ -1,5 +1,5 @@
-// The conversions of narrow floats against independent code: the compiler's _Float16, and for the
-// others the nearest of all their values, found by search.
+// Conversions of narrow floats against independent code: the compiler's _Float16, and for the other
+// types a search for the nearest value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace rondo::number {
 namespace {
 
-// The value of a code by the definition of its format: sign, exponent, mantissa.
+// The value of a code by its format's definition: sign, exponent, mantissa.
 double defined_value(std::uint32_t code, int exponent_bits, int mantissa_bits, bool has_infinity) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const std::uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
@@ -52,8 +52,8 @@ TEST(Number, WidenGivesEveryCodeItsDefinedValueAndNarrowUndoesIt) {
   expect_widen_by_definition<Float8e5m2>(5, 2, true);
 }
 
-// Nearest finite code of the format to a positive finite value, ties to the even code, by search;
-// `beyond` is what the first value after the largest would round to.
+// The finite code nearest to a positive finite value, ties to the even code, found by search.
+// `beyond` is the code for values that round past the largest one.
 class Nearest {
  public:
   Nearest(int exponent_bits, int mantissa_bits, bool has_infinity, std::uint32_t beyond)
@@ -91,7 +91,7 @@ void expect_narrow_to_nearest(const Nearest& nearest, int bits, std::uint32_t co
     ASSERT_EQ(Format::narrow(value), wanted) << std::hexfloat << value;
     ASSERT_EQ(Format::narrow(-value), wanted | sign) << std::hexfloat << -value;
   };
-  // Around every code and every tie between neighbours.
+  // Values around every code and around every tie between neighbours.
   for (std::uint32_t code = 0; code + 1 < codes; ++code) {
     const float low = Format::widen(code);
     const float tie = low + (Format::widen(code + 1) - low) / 2;  // exact: one more bit
@@ -139,7 +139,7 @@ TEST(Number, Float16AgreesWithTheCompiler) {
       ASSERT_EQ(as_bits(got), as_bits(wanted)) << std::hex << code;
     }
   }
-  // Every exponent and sign, and all mantissas that differ in the bits that matter to rounding.
+  // Covers every exponent and sign, and all mantissas whose bits affect rounding.
   for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 509) {
     const float value = as_float(static_cast<std::uint32_t>(bits));
     if (std::isnan(value)) continue;

@@ -1,4 +1,4 @@
-// What kernels/reduce.h promises in words: order, width, rounding, overflow, NaN, -0, averages.
+// Proves the promises of kernels/reduce.h: order, width, rounding, overflow, NaN, -0, averages.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ auto reduce(const std::vector<typename Element<type>::Storage>& in) {
   return reduce_sources<type, op>(n, n, [&](int s) { return in[s]; });
 }
 
-// The tree as text: an accumulator whose sum writes parentheses.
+// The tree as a string: an accumulator whose sum writes parentheses.
 struct Term {
   std::string text;
   friend Term operator+(const Term& l, const Term& r) { return {"(" + l.text + r.text + ")"}; }
@@ -53,7 +53,7 @@ TEST(ReductionTable, AccumulatesNarrowFloatsInFloat32AndRoundsOnce) {
   // 256 + 1 + 1 in bfloat16 steps stays 256; in float32 it is 258, which bfloat16 holds.
   const auto bf = [](float x) { return static_cast<std::uint16_t>(number::Bfloat16::narrow(x)); };
   EXPECT_EQ((reduce<DataType::kBfloat16, RedOp::kSum>({bf(256), bf(1), bf(1)})), bf(258));
-  // The intermediate 65504 + 65504 exceeds float16, the result does not.
+  // The intermediate 65504 + 65504 exceeds float16; the result does not.
   EXPECT_EQ((reduce<DataType::kFloat16, RedOp::kSum>({0x7bff, 0x7bff, 0xfbff})), 0x7bff);
   EXPECT_EQ((reduce<DataType::kFloat16, RedOp::kAvg>({0x7bff, 0x7bff})), 0x7bff);
 }
@@ -122,7 +122,7 @@ TEST(ReductionTable, AveragesByOneMultiplicationOrOneTruncatingDivision) {
   EXPECT_EQ((reduce<DataType::kInt32, RedOp::kAvg>({7, 0})), 3);
   EXPECT_EQ((reduce<DataType::kUint64, RedOp::kAvg>({~0ull, 0})), ~0ull / 2);
   EXPECT_EQ((reduce<DataType::kInt8, RedOp::kAvg>({100, 100})), -28);  // the sum wrapped to -56
-  // A divisor that the type cannot hold.
+  // A divisor that the type cannot represent.
   EXPECT_EQ((reduce_sources<DataType::kInt8, RedOp::kAvg>(1, 300, [](int) { return 100; })), 0);
 }
 

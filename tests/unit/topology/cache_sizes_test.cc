@@ -1,4 +1,4 @@
-// Cache sizes from the files of pretended machines, and of this one.
+// Cache sizes from the files of simulated machines, and of this machine.
 #include "topology/cache_sizes.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Usable cores from affinity masks and from the cgroup files of pretended machines.
+// Usable cores, from affinity masks and from cgroup files of simulated machines.
 #include "topology/cpu_budget.h"
 
 #include <gtest/gtest.h>

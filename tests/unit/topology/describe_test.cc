@@ -1,4 +1,4 @@
-// The text and the JSON of a topology.
+// The text output and the JSON output of a topology.
 #include "topology/describe.h"
 
 #include <gtest/gtest.h>

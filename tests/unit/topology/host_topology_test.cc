@@ -1,4 +1,4 @@
-// What discover() says of described, imported, real and unreadable machines.
+// Results of discover() on described, imported, real and unreadable machines.
 #include "topology/host_topology.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What memory limits of control groups leave, from the files of pretended machines.
+// Free memory under the limits of cgroups, from the files of simulated machines.
 #include "topology/memory_headroom.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST_F(MemoryHeadroom, KnowsVersion1) {
   EXPECT_EQ(memory_headroom(root_), 630u);
 }
 
-// One reading serves for a second, and for its sixteenth part.
+// One reading is valid for one second, and for requests of up to a sixteenth of what it found.
 TEST_F(MemoryHeadroom, IsReadAnewBeforeMuchIsTakenAndAfterASecond) {
   constexpr std::int64_t kSoon = 5'000'000, kLater = 1'000'000'000 + kSoon;
   version2();
@@ -80,7 +80,8 @@ TEST_F(MemoryHeadroom, IsReadAnewBeforeMuchIsTakenAndAfterASecond) {
   EXPECT_FALSE(late.lacks_room_for(40'000, kSoon));
   file("sys/fs/cgroup/job/memory.current", "1599000\n");
   EXPECT_EQ(late.lacks_room_for(60'000, kLater), 1000u);
-  EXPECT_FALSE(readings.lacks_room_for(60'000, kLater - 1));  // what the first reading leaves
+  EXPECT_FALSE(readings.lacks_room_for(60'000, kLater - 1));  // within a sixteenth of the first
+                                                              // reading
   EXPECT_EQ(readings.lacks_room_for(2000, kLater - 1), 1000u);
   EXPECT_EQ(readings.lacks_room_for(1001, kLater - 1), 1000u);
   EXPECT_FALSE(readings.lacks_room_for(1000, kLater - 1));

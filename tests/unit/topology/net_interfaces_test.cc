@@ -1,4 +1,4 @@
-// The host's network interfaces, as /sys has them.
+// The host's network interfaces, as /sys lists them.
 #include "topology/net_interfaces.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How ranks agree on a network: what they ask for, what they say, and the rule.
+// How ranks agree on a network: their requests, their offers, and the rule.
 #include "transport/network_agreement.h"
 
 #include <gtest/gtest.h>
@@ -51,8 +51,8 @@ TEST(NetworkAgreement, ARankThatLacksWhatIsAskedForIsNamedWithItsReason) {
             "port 1 is down");
 }
 
-// As if all had asked for it by name, but where it cannot be used, that comes first: what one rank
-// could not load has no name there.
+// A plugin that a variable names counts like a request by name. If it cannot be used, that error is
+// reported first: a plugin that one rank could not load has no network name there.
 TEST(NetworkAgreement, APluginThatOneRanksVariableNamesIsAskedFor) {
   const auto by_variable = [](NetworkOffer offer) {
     offer.by_plugin_variable = true;

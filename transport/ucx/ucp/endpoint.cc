@@ -31,7 +31,7 @@ ucp_request_param_t Endpoint::without_memory(Operation& operation) {
   return param;
 }
 
-// By rendezvous: the peer's UCX answers when it gets there. Nobody takes the byte.
+// Uses rendezvous, because the peer's UCX then answers on arrival. The byte is never read.
 void Endpoint::ping() {
   static constexpr std::byte kByte{};
   static constexpr Grant kNobodys{};

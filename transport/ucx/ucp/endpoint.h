@@ -1,7 +1,8 @@
-// Endpoint: what a worker of UCX reaches another one by. All links between two ranks share it.
+// Endpoint: a UCX connection from this rank's worker to another rank's worker. All links between
+// the two ranks share it.
 //
-// Guarantees: a peer that UCX finds to be gone is told by failure(). An endpoint that is shut moves
-// nothing more: what was pending on it ends by the worker's progress, soon, whatever the peer does.
+// Guarantees: failure() reports that UCX has found the peer gone. After shut() no more data moves;
+// pending operations end soon, by the worker's progress, whatever the peer does.
 //
 //   RONDO_TRY(auto endpoint, Endpoint::open(ucp, worker, greeting.address));
 //   endpoint->shut();
@@ -24,12 +25,12 @@ class Endpoint {
 
   ucp_ep_h get() const { return endpoint_; }
   ucs_status_t failure() const { return failure_; }  // UCS_OK: none
-  // UCX has met the peer's worker: from then on small messages leave without its help.
+  // UCX has connected to the peer's worker. Small messages then leave without the peer's progress.
   bool is_connected() const { return connecting_.is_done(); }
-  // Asks the peer's worker for an answer: it comes once all that was sent before has come.
+  // Requests an answer of the peer's worker. It arrives after all earlier messages have arrived.
   void ping();
   bool is_answered() const { return !ping_.is_pending(); }
-  // Messages may be on their way that the peer has not confirmed.
+  // Some sent messages are not confirmed by the peer.
   void expect_silence() { is_unconfirmed_ = true; }
   bool is_unconfirmed() const { return is_unconfirmed_ && failure_ == UCS_OK; }
   void shut();

@@ -1,8 +1,8 @@
-// What travels between workers as headers of UCX's active messages.
+// Headers of the UCX active messages between workers.
 //
-// A Header goes before a message's body, which is the active message's data. A Grant has no data:
-// how many messages there is room for. UCX itself buffers whatever comes, so a sender sends what is
-// granted, and nothing else.
+// A Header precedes a message's body, which is the active message's data. A Grant has no data; it
+// carries the number of messages that the receiver has room for. UCX buffers all that arrives, so a
+// sender must send only granted messages.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace rondo::ucx {
 inline constexpr unsigned kMessageId = 0, kGrantId = 1, kPingId = 2;
 
 struct Header {
-  std::uint64_t token;   // Greeting::token of the end that it is for
-  std::uint64_t number;  // of the message
+  std::uint64_t token;   // Greeting::token of the destination
+  std::uint64_t number;  // message number
   std::uint32_t tag;
   std::uint32_t unused;
   CallRecord record;

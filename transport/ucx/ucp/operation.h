@@ -1,7 +1,7 @@
-// Operation: one call of UCX's that ends later, by a callback of the worker's progress.
+// Operation: one asynchronous UCX call, which ends in a callback of the worker's progress.
 //
-// Guarantees: it does not move, and must outlive what is pending; the request goes back to UCX when
-// it ends. Cost: none beyond UCX's own request.
+// Guarantees: the request is returned to UCX when it ends. The object cannot be moved and must
+// outlive a pending call. Cost: none beyond UCX's own request.
 //
 //   ucp_request_param_t param = operation.sending(ucp);
 //   operation.begin(ucp.am_send_nbx(endpoint, id, &header, sizeof(header), body, bytes, &param));
@@ -18,7 +18,7 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // What the call is to have: whom UCX tells of its end.
+  // Parameters for the call, with the callback that ends this operation.
   ucp_request_param_t sending(const UcpLibrary& ucp,
                               ucs_memory_type_t memory = UCS_MEMORY_TYPE_HOST) {
     ucp_request_param_t param = about(ucp, memory);
@@ -30,12 +30,12 @@ class Operation {
     param.cb.recv_am = received;
     return param;
   }
-  // What the call has answered.
+  // `answer`: the return value of the call.
   void begin(ucs_status_ptr_t answer) {
     is_pending_ = !UCS_PTR_IS_ERR(answer) && answer != nullptr;
     if (!is_pending_) status_ = UCS_PTR_STATUS(answer);
   }
-  // Anew, for the next call.
+  // Prepares for the next call.
   void reset() { status_ = UCS_INPROGRESS; }
 
   bool is_pending() const { return is_pending_; }

@@ -41,7 +41,7 @@ bool ReceiveSide::settle() {
   return received_ != before;
 }
 
-// One at a time; the next one says what came meanwhile.
+// One at a time; the next one includes the receives that were posted meanwhile.
 void ReceiveSide::grant() {
   if (granting_.is_pending() || endpoint_->failure() != UCS_OK) return;
   grant_.offered = pushed_;

@@ -1,10 +1,9 @@
-// ReceiveSide: the messages that a link over UCX has offered room for, and the grants that say so
-// to the peer.
+// ReceiveSide: the posted receives of a UCX link, and the grants that it sends the peer for them.
 //
-// Guarantees: those of net::Link: whole, in order, only into room that was offered; what comes
-// without a grant, or longer than its room, is dropped and ends the link. A message is copied into
-// its room from where UCX has it, so nothing writes there but the worker's progress. Cost: a copy;
-// a grant for each run of receives that were offered between two calls of progress().
+// Guarantees: those of net::Link: messages arrive whole, in order, only into posted room. A message
+// without a grant, or longer than its room, is dropped and ends the link. A message is copied from
+// UCX's buffer into its room, so only the worker's progress writes there. Cost: a copy; one grant
+// for all receives that were posted between two calls of progress().
 #pragma once
 
 #include <array>
@@ -21,20 +20,20 @@ class ReceiveSide {
  public:
   explicit ReceiveSide(const Worker& worker) : worker_(worker) {}
 
-  // Queued, also before open(). Nothing: kDepth of them are.
+  // Queues a receive, also before open(). nullopt: kDepth are queued.
   std::optional<net::Request> push(CallRecord& record, std::span<std::byte> room,
                                    ucs_memory_type_t memory);
-  // token: of the peer.
+  // token: the peer's.
   void open(std::shared_ptr<Endpoint> endpoint, std::uint64_t token);
-  bool progress();  // true if a message has come
+  bool progress();  // true if a message has arrived
   void close() { endpoint_.reset(); }
-  // By UCX, for the worker's callback.
+  // Takes a message that arrived; called by the worker's callback.
   ucs_status_t take(const Header& header, void* data, std::size_t bytes, bool by_rendezvous);
 
   net::Completion test(std::uint64_t number) const;
   std::uint64_t received() const { return received_; }
-  bool is_idle() const { return received_ == pushed_; }  // no room is offered
-  bool is_pending() const;                               // UCX uses a room, or the grant
+  bool is_idle() const { return received_ == pushed_; }  // no receive is outstanding
+  bool is_pending() const;                               // UCX uses a room or the grant
   const std::optional<Error>& error() const { return error_; }
 
  private:
@@ -43,7 +42,7 @@ class ReceiveSide {
     CallRecord* record = nullptr;
     std::span<std::byte> room{};
     ucs_memory_type_t memory = UCS_MEMORY_TYPE_HOST;
-    bool has_come = false;  // the header; the body, once `receiving` is done
+    bool has_come = false;  // the header; the body too, once `receiving` is done
     Header header{};
     std::uint64_t bytes = 0;
     Operation receiving{};

@@ -1,8 +1,8 @@
-// SendSide: the messages that a link over UCX has to send.
+// SendSide: the queued messages of a UCX link.
 //
-// Guarantees: at most as many messages are with UCX as the peer has granted, so its UCX buffers no
-// more than what it has offered room for. After an error nothing moves. Cost: progress() with
-// nothing to send is a few loads; nothing is allocated but by UCX.
+// Guarantees: only messages that the peer has granted are passed to UCX, so the peer's UCX buffers
+// no more than the peer has room for. After an error nothing moves. Cost: progress() with nothing
+// to send is a few loads; only UCX allocates.
 #pragma once
 
 #include <array>
@@ -19,18 +19,18 @@ class SendSide {
  public:
   explicit SendSide(const UcpLibrary& ucp) : ucp_(ucp) {}
 
-  // Queued, also before open(). Nothing: kDepth of them are.
+  // Queues a message, also before open(). nullopt: kDepth are queued.
   std::optional<net::Request> push(const CallRecord& record, std::span<const std::byte> body,
                                    ucs_memory_type_t memory, std::uint32_t tag);
-  // token: of the peer.
+  // token: the peer's.
   void open(std::shared_ptr<Endpoint> endpoint, std::uint64_t token);
   bool progress();  // true if something moved
   void take(const Grant& grant);
-  void close() { endpoint_.reset(); }  // and what is still queued is dropped
+  void close() { endpoint_.reset(); }  // drops all queued messages
 
   std::uint64_t sent() const { return sent_; }
   bool is_empty() const { return sent_ == pushed_; }
-  bool is_confirmed() const { return sent_ <= confirmed_; }  // by the peer, as far as it is known
+  bool is_confirmed() const { return sent_ <= confirmed_; }  // the peer has confirmed all
   bool is_pending() const;                                   // UCX uses a body
   const std::optional<Error>& error() const { return error_; }
 

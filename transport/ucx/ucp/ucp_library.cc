@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kUcpLibrary = "libucp.so.0";
 
-// What signals did before the library was loaded, and do again afterwards.
+// Saves the signal handlers and restores them after the library is loaded.
 class KeptSignals {
  public:
   KeptSignals() {
@@ -39,7 +39,7 @@ class KeptSignals {
 
 Result<UcpLibrary> UcpLibrary::load_from(const char* library) {
   const KeptSignals kept;
-  // Its transports refer to its symbols by themselves: nothing need be global.
+  // RTLD_GLOBAL is not needed: UCX's transports link the library themselves.
   const auto handle = load_library(library);
   if (!handle.ok())
     return fail(StatusCode::kSystemError,

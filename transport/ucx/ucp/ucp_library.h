@@ -1,10 +1,10 @@
-// UcpLibrary: the functions of UCX's UCP that Rondo calls, found when they are first needed.
-// Nothing of Rondo's links the library, so all of it works where UCX is not installed.
+// UcpLibrary: the functions of UCX's UCP that Rondo calls, loaded at first use. Rondo does not link
+// the library, so it works on hosts without UCX.
 //
-// Guarantees: load() loads once a process, from any thread, and keeps the library for good; a
-// failure is a sentence with its remedy, and is kept, too. The handlers of signals that the library
-// brings (UCX_ERROR_SIGNALS, UCX_DEBUG_SIGNO) are not left in the process: they would be instead of
-// the program's. Types and constants are those of ucp.h. Cost: an indirect call.
+// Guarantees: load() loads once per process, from any thread, and never unloads the library. A
+// failure names its remedy, and later calls return the same failure. Signal handlers that the
+// library installs (UCX_ERROR_SIGNALS, UCX_DEBUG_SIGNO) are removed again, because they would
+// replace the program's. Types and constants are those of ucp.h. Cost: an indirect call.
 //
 //   RONDO_TRY(const UcpLibrary* ucp, UcpLibrary::load());
 //   while (ucp->worker_progress(worker) != 0) {}
@@ -49,10 +49,10 @@ struct UcpLibrary {
                                        std::size_t bytes, const ucp_request_param_t* param);
   void (*request_free)(void* request);
   void (*get_version)(unsigned* major, unsigned* minor, unsigned* release);
-  const char* (*status_string)(ucs_status_t status);  // of libucs
+  const char* (*status_string)(ucs_status_t status);  // from libucs
 
   static Result<const UcpLibrary*> load();
-  // What load() does with the library's usual name, anew at every call (tests).
+  // Like load(), for a library of this name, and loads at every call (tests).
   static Result<UcpLibrary> load_from(const char* library);
 
   std::string version() const;  // "1.13.1"

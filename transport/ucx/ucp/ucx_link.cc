@@ -9,7 +9,7 @@ using net::SideChannel;
 
 namespace {
 
-// For what is on its way when a link closes, and for UCX to let go of it.
+// Limits of the waits at a close: for messages in flight, then for UCX to release memory.
 constexpr std::chrono::milliseconds kOnItsWay{100}, kLetGo{5'000};
 
 ucs_memory_type_t kind_of(const net::Memory* memory) {
@@ -43,12 +43,12 @@ Result<std::unique_ptr<UcxLink>> UcxLink::accept(Hub& hub, std::unique_ptr<SideC
   }
   if (!made->channel_->answer(serialize(hub.worker->greeting(made->token_))))
     return fail(StatusCode::kSystemError,
-                "UCX's address of this rank is too long for the side channel: let it use fewer "
+                "UCX's address of this rank is too long for the side channel: give UCX fewer "
                 "devices (UCX_NET_DEVICES)");
   return made;
 }
 
-// The peer's blob is there.
+// Called once the peer's blob has arrived.
 Status UcxLink::meet() {
   RONDO_TRY(const Greeting theirs, parse_greeting(channel_->blob()));
   RONDO_TRY(endpoint_, hub_.worker->endpoint_to(theirs));
@@ -69,7 +69,8 @@ std::optional<net::Request> UcxLink::isend(const CallRecord& record,
                                            std::uint32_t tag) {
   const net::Memory* const memory = body.empty() ? nullptr : hub_.memory.find(key, body);
   if (!body.empty() && memory == nullptr)
-    fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
+    fail_with(fmt::format("key {} does not belong to memory with the {} bytes to send", key,
+                          body.size()));
   return sides_->send.push(record, body, kind_of(memory), tag);
 }
 
@@ -77,7 +78,8 @@ std::optional<net::Request> UcxLink::irecv(CallRecord& record, std::span<std::by
                                            net::MemoryKey key) {
   const net::Memory* const memory = room.empty() ? nullptr : hub_.memory.find(key, room);
   if (!room.empty() && memory == nullptr)
-    fail_with(fmt::format("key {} names no memory with room for {} bytes", key, room.size()));
+    fail_with(
+        fmt::format("key {} does not belong to memory with room for {} bytes", key, room.size()));
   return sides_->receive.push(record, room, kind_of(memory));
 }
 
@@ -91,7 +93,7 @@ bool UcxLink::progress() {
   bool moved = follow_channel();
   bool received = false;
   if (state_ == LinkState::kOpen) {
-    // A peer that has left reads nothing more.
+    // A peer that has left receives no more messages.
     if (channel_->state() == SideChannel::State::kOpen) moved |= sides_->send.progress();
     received = sides_->receive.progress();
   }
@@ -115,7 +117,7 @@ bool UcxLink::follow_channel() {
   return true;
 }
 
-// True if it is over.
+// True: the link has ended.
 bool UcxLink::settle(bool received) {
   if (is_over(state_)) return true;
   const SendSide& send = sides_->send;
@@ -142,7 +144,7 @@ void UcxLink::fail_with(const std::string& why, LinkState state, StatusCode stat
   if (channel_) channel_->leave(net::LinkEnd::kGaveUp);
 }
 
-// What UCX still uses of this link must not be used once it is over.
+// Afterwards UCX uses no memory of this link.
 void UcxLink::release() {
   Worker& worker = *hub_.worker;
   worker.remove(token_);
@@ -154,7 +156,7 @@ void UcxLink::release() {
     if (!worker.until(kLetGo, is_free)) {
       RONDO_WARN("UCX still uses memory of lane {} to rank {}, {} ms after the link's end",
                  name_.lane, peer_, kLetGo.count());
-      (void)new auto(std::move(sides_));  // its callbacks may still come
+      (void)new auto(std::move(sides_));  // leaked: UCX can still call back
       sides_ = std::make_unique<Sides>(worker);
     }
   }

@@ -1,15 +1,14 @@
-// UcxLink: a net::Link over active messages of UCX: a message's header is the active message's, its
-// body the data.
+// UcxLink: a net::Link over UCX active messages. A message's header is the active message's header,
+// its body is the data.
 //
-// UCX buffers without bound what nobody has asked for, so each end grants the other its slots, and
-// a message goes when there is one for it (receive_side.h). Guarantees: those of net::Link; a
-// message without the token of this end's greeting gets nothing in. What had been sent before a
-// close still arrives: its sender says on the side channel how many messages that were, and its
-// worker stays until they are confirmed (worker.h). After close() UCX uses no memory of the link's:
-// where it still does, close() waits for it, a tenth of a second for messages on their way, then
-// it ends the endpoint that all links to this peer share. A failure of UCX's is believed a second
-// later than the side channel, which knows why. Cost: a look at the oldest message of each
-// direction.
+// UCX buffers unexpected messages without limit, so each end grants the other its slots, and a
+// message is sent only into a granted slot (receive_side.h). Guarantees: those of net::Link; a
+// message without the token of this end's greeting is dropped. Messages sent before a close still
+// arrive: the sender reports their number on the side channel, and its worker waits for their
+// confirmation (worker.h). After close() UCX uses no memory of the link: if it still does, close()
+// waits 0.1 s for messages in flight, then closes the endpoint, which all links to this peer share.
+// A failure of UCX ends the link only a second later, because the side channel knows the cause
+// better (link_end.h). Cost: progress() checks the oldest message of each direction.
 #pragma once
 
 #include <functional>
@@ -23,7 +22,7 @@
 
 namespace rondo::ucx {
 
-// What a rank's links share.
+// Shared by all links of a rank.
 struct Hub {
   std::unique_ptr<Worker> worker;
   net::MemoryTable memory;
@@ -32,11 +31,11 @@ struct Hub {
 
 class UcxLink final : public net::Link {
  public:
-  // To a peer: `connect` takes the blob of this side.
+  // `connect` sends this end's blob to the peer.
   using Connect = std::function<Result<std::unique_ptr<net::SideChannel>>(ByteSpan)>;
   static Result<std::unique_ptr<UcxLink>> connect(const net::LinkName& name, Hub& hub,
                                                   const Connect& connect);
-  // From one: its blob is there.
+  // `channel` holds the blob of the connecting end.
   static Result<std::unique_ptr<UcxLink>> accept(Hub& hub,
                                                  std::unique_ptr<net::SideChannel> channel);
   ~UcxLink() override { close(); }
@@ -62,7 +61,7 @@ class UcxLink final : public net::Link {
                  StatusCode status = StatusCode::kRemoteError);
   void release();
 
-  // What UCX's callbacks write to.
+  // UCX's callbacks write here.
   struct Sides {
     explicit Sides(const Worker& worker) : send(worker.ucp()), receive(worker) {}
     bool is_pending() const { return send.is_pending() || receive.is_pending(); }
@@ -74,7 +73,7 @@ class UcxLink final : public net::Link {
   const int peer_;
   Hub& hub_;
   std::unique_ptr<Sides> sides_;
-  const std::uint64_t token_;  // of this end
+  const std::uint64_t token_;  // this end's
   std::uint64_t their_token_ = 0;
   std::unique_ptr<net::SideChannel> channel_;
   std::shared_ptr<Endpoint> endpoint_;

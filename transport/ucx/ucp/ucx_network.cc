@@ -10,7 +10,7 @@
 namespace rondo::ucx {
 namespace {
 
-// As UCX reads it: its variables are no settings of Rondo's.
+// Read as UCX reads it, not by base/env.h: UCX's variables are not Rondo's settings.
 const char* setting(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "unset";
@@ -48,7 +48,7 @@ std::unique_ptr<net::Link> UcxNetwork::accept() {
   while (auto channel = channels_->accept()) {
     auto link = UcxLink::accept(*hub_, std::move(channel));
     if (link.ok()) return std::move(link).value();
-    // The peer is told, too.
+    // The peer has received a refusal.
     if (link.code() == StatusCode::kSystemError) {
       RONDO_WARN("a link of another rank is refused: {}", link.error().text);
     } else {
@@ -66,8 +66,8 @@ bool UcxNetwork::takes(net::Memory::Kind kind) const {
 Result<net::MemoryKey> UcxNetwork::register_memory(const net::Memory& memory) {
   if (!takes(memory.kind))
     return fail(StatusCode::kInvalidArgument,
-                "UCX takes no memory of that kind here: dmabuf never, a GPU's where UCX is built "
-                "with CUDA and UCX_TLS has cuda_copy");
+                "UCX does not support memory of that kind here: dmabuf never, GPU memory only "
+                "where UCX is built with CUDA and UCX_TLS has cuda_copy");
   return hub_->memory.add(memory);
 }
 

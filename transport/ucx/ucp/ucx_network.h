@@ -1,8 +1,8 @@
-// UcxNetwork: what UCX finds to reach other hosts by (UCX_TLS, UCX_NET_DEVICES) as a net::Network.
+// UcxNetwork: a net::Network over the transports that UCX chooses (UCX_TLS, UCX_NET_DEVICES).
 //
-// Guarantees: those of net::Network; the proof of the secret is the side channel's, and messages
-// carry what only the two ends of a link know. Cost: open() takes UCX some 10 ms; poll() what a
-// turn of UCX's worker takes.
+// Guarantees: those of net::Network. The side channel proves the secret, and each message carries a
+// token that only the two ends of its link know. Cost: open() takes UCX some 10 ms; poll() costs
+// one progress call of UCX's worker.
 //
 //   RONDO_TRY(auto network, UcxNetwork::open(std::move(options)));
 #pragma once
@@ -38,7 +38,7 @@ class UcxNetwork final : public net::Network {
 
   const std::unique_ptr<Hub> hub_;
   const std::unique_ptr<net::SideChannels> channels_;
-  const Fd events_;  // epoll: of the side channels and the worker
+  const Fd events_;  // epoll of the side channels and the worker
 };
 
 }  // namespace rondo::ucx

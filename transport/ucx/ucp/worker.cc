@@ -23,7 +23,7 @@ std::uint64_t random_number() {
 
 using EndsByToken = std::unordered_map<std::uint64_t, Worker::Ends>;
 
-// For whom it is; null: nobody here.
+// The link whose token the header carries; null: none.
 template <class Head>
 const Worker::Ends* addressee(void* ends, const void* header, std::size_t bytes, Head& head) {
   if (bytes != sizeof(head)) return nullptr;
@@ -70,8 +70,8 @@ Status Worker::open_context() {
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_.config_read(nullptr, nullptr, &config); status != UCS_OK)
     return ucp_.failure("ucp_config_read", status, "see the variables UCX_*");
-  // No rendezvous: where an endpoint is closed in the middle of one, UCX 1.13 goes on with freed
-  // memory (TCP), and a peer that writes by itself could do so after a link's end.
+  // No rendezvous: if an endpoint is closed during one, UCX 1.13 continues with freed memory (TCP),
+  // and a peer that writes directly could still write after the link's end.
   ucs_status_t status = ucp_.config_modify(config, "RNDV_THRESH", "inf");
   const char* function = "ucp_config_modify";
   if (status == UCS_OK) {
@@ -121,7 +121,7 @@ Status Worker::listen(unsigned id, ucp_am_recv_callback_t callback) {
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   param.id = id;
   param.flags = UCP_AM_FLAG_WHOLE_MSG;
-  // What is for a GPU's memory is copied there by UCX, after the callback.
+  // UCX copies messages for GPU memory after the callback.
   if (takes_device_memory_) param.flags |= UCP_AM_FLAG_PERSISTENT_DATA;
   param.cb = callback;
   param.arg = &ends_;
@@ -141,8 +141,8 @@ Result<std::shared_ptr<Endpoint>> Worker::endpoint_to(const Greeting& peer) {
   if (const auto it = peers_.find(peer.worker); it != peers_.end()) {
     if (it->second->failure() == UCS_OK) return it->second;
     return fail(StatusCode::kRemoteError,
-                "UCX's connection to that rank has ended ({}), and none is made again: make a new "
-                "communicator",
+                "UCX's connection to that rank has ended ({}) and cannot be opened again: create a "
+                "new communicator",
                 ucp_.status_string(it->second->failure()));
   }
   RONDO_TRY(auto endpoint, Endpoint::open(ucp_, worker_, peer.address));
@@ -151,7 +151,7 @@ Result<std::shared_ptr<Endpoint>> Worker::endpoint_to(const Greeting& peer) {
 }
 
 bool Worker::progress() {
-  constexpr int kTurns = 16;  // what has come at once; others wait as well
+  constexpr int kTurns = 16;  // limit, so that other work can continue
   bool moved = false;
   for (int i = 0; i < kTurns && ucp_.worker_progress(worker_) != 0; ++i) moved = true;
   return moved;
@@ -167,9 +167,9 @@ void Worker::close_endpoints() {
   until(kForPeers, [&] { return all(&Endpoint::is_answered); });
   for (const auto& [number, endpoint] : peers_) endpoint->shut();
   if (until(kForUcx, [&] { return all(&Endpoint::is_shut); })) return;
-  RONDO_WARN("UCX has not closed all connections within {} ms: what it uses is left to it",
+  RONDO_WARN("UCX has not closed all connections within {} ms: their resources are not freed",
              kForUcx.count());
-  (void)new auto(std::move(peers_));  // its callbacks may still come
+  (void)new auto(std::move(peers_));  // leaked: UCX can still call back
 }
 
 Worker::~Worker() {

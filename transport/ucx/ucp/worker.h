@@ -1,10 +1,10 @@
-// Worker: a context of UCX with one worker, and the endpoints to other ranks' workers: what all
-// links of a rank share.
+// Worker: a UCX context with one worker, and its endpoints to other ranks' workers. All links of a
+// rank share it.
 //
-// Guarantees: messages reach the ends whose token they carry, by progress(); those for nobody are
-// dropped. An endpoint lives as long as the worker, so that what a closed link had sent still goes.
-// The end waits a quarter of a second at most for peers to confirm what they were sent, and five
-// seconds for UCX to let go. One thread at a time. Cost: open() takes UCX some 10 ms.
+// Guarantees: progress() passes each message to the link whose token it carries; a message with an
+// unknown token is dropped. An endpoint exists as long as the worker, so messages of a closed link
+// are still sent. The destructor waits at most 0.25 s for peers to confirm messages, and at most
+// 5 s for UCX to close its connections. One thread at a time. Cost: open() takes UCX some 10 ms.
 //
 //   RONDO_TRY(auto worker, Worker::open());
 //   const std::uint64_t token = worker->add({sends, receives});
@@ -40,7 +40,7 @@ class Worker {
   bool takes_device_memory() const { return takes_device_memory_; }
   Greeting greeting(std::uint64_t token) const { return {number_, token, address_}; }
 
-  std::uint64_t add(Ends ends);  // their token
+  std::uint64_t add(Ends ends);  // returns their token
   void remove(std::uint64_t token) { ends_.erase(token); }
   // kRemoteError: the endpoint to that worker has ended.
   Result<std::shared_ptr<Endpoint>> endpoint_to(const Greeting& peer);
@@ -48,7 +48,7 @@ class Worker {
   bool progress();  // true if something moved
   bool arm() { return ucp_.worker_arm(worker_) != UCS_ERR_BUSY; }
   int fd() const { return fd_; }
-  // Progress until it holds, no longer than that.
+  // Calls progress until holds() is true, at most for `at_most`.
   template <class Holds>
   bool until(std::chrono::milliseconds at_most, Holds&& holds) {
     const auto deadline = std::chrono::steady_clock::now() + at_most;
@@ -71,10 +71,10 @@ class Worker {
   ucp_worker_h worker_ = nullptr;
   std::uint64_t number_ = 0;
   Bytes address_;
-  int fd_ = -1;  // UCX's
+  int fd_ = -1;  // owned by UCX
   bool takes_device_memory_ = false;
-  std::unordered_map<std::uint64_t, Ends> ends_;              // by token
-  std::map<std::uint64_t, std::shared_ptr<Endpoint>> peers_;  // by their worker's number
+  std::unordered_map<std::uint64_t, Ends> ends_;              // key: token
+  std::map<std::uint64_t, std::shared_ptr<Endpoint>> peers_;  // key: the peer's worker number
 };
 
 }  // namespace rondo::ucx

@@ -66,11 +66,11 @@ std::optional<std::string> Adapter::trouble(bool at_once) const {
   if (!failure_.empty()) return failure_;
   if (!down_since_) return std::nullopt;
   if (at_once)
-    return fmt::format("the RDMA port {} is down: look at its cable and `rdma link`",
+    return fmt::format("the RDMA port {} is down: check its cable and `rdma link`",
                        device_->name());
   if (Clock::now() - *down_since_ < std::chrono::duration<double>(patience_)) return std::nullopt;
   return fmt::format(
-      "the RDMA port {} has been down for {:g} seconds (RONDO_NET_TIMEOUT): look at its cable and "
+      "the RDMA port {} has been down for {:g} seconds (RONDO_NET_TIMEOUT): check its cable and "
       "`rdma link`",
       device_->name(), patience_);
 }

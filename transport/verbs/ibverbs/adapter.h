@@ -1,9 +1,8 @@
-// Adapter: what all links of a rank share of one port: the opened device, registered memory of
-// Rondo's own, and who is told of which completion.
+// Adapter: the part of one port that all links of a rank share: the opened device, registered
+// memory for Rondo itself, and the owner of each queue pair, which receives its completions.
 //
-// Guarantees: nothing waits. A queue pair that was removed is told of nothing more, though
-// completions of it may still lie in the queue. One thread. Cost: poll() without completions is a
-// few loads.
+// Guarantees: nothing waits. The owner of a removed queue pair gets no more completions, even if
+// some are still in the queue. For one thread. Cost: poll() without completions is a few loads.
 //
 //   RONDO_TRY(auto adapter, Adapter::open(port, options, 20));
 //   RONDO_TRY(const std::uint32_t slot, adapter->add_pair(*this, 0));
@@ -21,18 +20,18 @@
 
 namespace rondo::verbs {
 
-// What was posted, as the id of its completion.
+// Identifies a posted request; encoded in the id of its completion.
 struct Posted {
   enum class Kind : std::uint8_t {
     kReceive,
-    kWithNext,  // a write that completes with the next one; of its own only when it fails
-    kControl,   // credits, a note, a word that the pair is ready
-    kPart,      // of a message
+    kWithNext,  // a write that completes with the next one; has its own completion only on failure
+    kControl,   // credits, a LossNote, or "ready"
+    kPart,      // part of a message
     kPut,
   };
-  std::uint32_t slot = 0;  // of the queue pair, 24 bits
+  std::uint32_t slot = 0;  // the queue pair's, 24 bits
   Kind kind = Kind::kReceive;
-  std::uint8_t writes = 1;  // that complete by this one
+  std::uint8_t writes = 1;  // number of writes that this completion covers
   std::uint16_t value = 0;
 
   std::uint64_t id() const;
@@ -42,31 +41,31 @@ struct Posted {
 class PairOwner {
  public:
   virtual ~PairOwner() = default;
-  // Of its queue pair `pair`. Makes and removes no pairs meanwhile.
+  // A completion of its queue pair `pair`. Must not add or remove pairs.
   virtual void completed(int pair, const Posted& posted, const ibv_wc& completion) = 0;
 };
 
 class Adapter {
  public:
-  // patience: seconds after which a port that is down has failed.
+  // patience: seconds that a port can be down before it counts as failed.
   static Result<std::unique_ptr<Adapter>> open(const Port& port, const Options& options,
                                                double patience);
 
-  // Sends and receives that one queue pair may have posted.
+  // Maximum number of sends and receives that one queue pair has posted.
   static constexpr int kSends = 256, kReceives = 192;
 
-  // Tells owners of completions; true if there was one.
+  // Passes completions to their owners; true if there was one.
   bool poll();
-  // Asks the descriptors to ring; false: something came meanwhile.
+  // Makes the descriptors readable at the next completion; false: one has arrived since.
   bool arm();
-  // Reads what the device says of itself.
+  // Reads the device's events.
   void look_at_device();
-  // Why nothing goes on here, if so: the device failed, or the port is down: for too long, or at
-  // all where `at_once`.
+  // The reason why the port cannot be used, if so: the device failed, or the port is down, for
+  // longer than patience() or, with `at_once`, at all.
   std::optional<std::string> trouble(bool at_once) const;
   double patience() const { return patience_; }
 
-  // The slot is the pair's in Posted. There is room in the completion queue for all that it posts.
+  // Returns the pair's Posted::slot. The completion queue then has room for all that it posts.
   Result<std::uint32_t> add_pair(PairOwner& owner, int pair);
   void remove_pair(std::uint32_t slot);
 
@@ -84,7 +83,7 @@ class Adapter {
   const std::unique_ptr<DeviceContext> device_;
   const double patience_;
   RegionPool pool_;
-  std::vector<Owner> owners_;  // by slot; slots are not used again
+  std::vector<Owner> owners_;  // index: slot; slots are not reused
   int pairs_ = 0;
   std::string failure_;
   std::optional<Clock::time_point> down_since_;

@@ -7,7 +7,7 @@
 namespace rondo::verbs {
 namespace {
 
-// A port is of use where so much can be registered; what links take later may be more.
+// A port is used only if this much memory can be registered; links can need more later.
 constexpr std::size_t kTrial = 2u << 20;
 
 Result<std::unique_ptr<Adapter>> open_one(const Port& port, const Options& options,
@@ -76,7 +76,8 @@ Result<net::MemoryKey> Adapters::register_memory(const net::Memory& wanted) {
 Result<PackedKey> Adapters::pack_key(net::MemoryKey key) const {
   const auto it = memory_.find(key);
   if (it == memory_.end() || it->second.bytes.empty())
-    return fail(StatusCode::kInternalError, "key {} names no memory that peers may put into", key);
+    return fail(StatusCode::kInternalError,
+                "key {} does not belong to memory that peers may put into", key);
   PackedKey packed{
       reinterpret_cast<std::uintptr_t>(it->second.bytes.data()), it->second.bytes.size(), {}};
   for (std::size_t i = 0; i < all_.size(); ++i) packed.keys[i] = it->second.keys[i].remote;

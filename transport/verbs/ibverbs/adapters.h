@@ -1,7 +1,7 @@
-// Adapters: the ports that a rank uses, nearest first, and memory of callers, registered with each.
+// Adapters: the ports that a rank uses, nearest first, and callers' memory, registered with each.
 //
-// Guarantees: those of Adapter. A key is of the memory until it is deregistered, on all ports or on
-// none. Cost: registering pins pages once a port.
+// Guarantees: those of Adapter. Memory is registered with all ports or with none; its key is valid
+// until it is deregistered. Cost: registering pins pages once per port.
 //
 //   RONDO_TRY(auto adapters, Adapters::open(ports, options, 20));
 //   RONDO_TRY(const net::MemoryKey key, adapters->register_memory(bytes));
@@ -26,28 +26,29 @@ class Adapters {
   struct KeyPair {
     std::uint32_t local = 0, remote = 0;
   };
-  using Keys = std::array<KeyPair, kMaxRails>;  // by adapter
+  using Keys = std::array<KeyPair, kMaxRails>;  // index: adapter
 
-  // An error says why there is none; ports that cannot be opened while others can are left out.
+  // Leaves out ports that cannot be opened; error: none can be.
   static Result<std::unique_ptr<Adapters>> open(const std::vector<Port>& ports,
                                                 const Options& options, double patience);
 
   std::size_t size() const { return all_.size(); }
   Adapter& at(std::size_t index) const { return *all_[index]; }
   std::vector<Port> ports() const;
-  std::uint64_t max_bytes() const;  // of one write on any of them
+  std::uint64_t max_bytes() const;  // maximum of one write, on any of them
 
   bool poll();
   bool arm();
 
   Result<net::MemoryKey> register_memory(const net::Memory& memory);
   void deregister_memory(net::MemoryKey key) { memory_.erase(key); }
-  // For peers that put into it.
+  // The key for peers that put into the memory.
   Result<PackedKey> pack_key(net::MemoryKey key) const;
-  // The keys of the memory, if the bytes lie in it.
+  // The keys of the memory; null: it does not contain all of the bytes.
   const Keys* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
-  // Whether what comes into the memory of this key needs a flush; and one, of all that has come
-  // there by now: some call, or a read by each adapter, which takes a while. Nothing: try again.
+  // needs_flush(): data received in this memory is visible only after a flush. begin_flush() covers
+  // all data received so far: a call, or a read by each adapter, which takes time. nullopt: too
+  // many reads are in progress, try again.
   struct Flush {
     std::array<std::optional<std::uint64_t>, kMaxRails> reads{};
   };
@@ -67,8 +68,8 @@ class Adapters {
   Status add_read_back();
 
   std::vector<std::unique_ptr<Adapter>> all_;
-  std::vector<std::unique_ptr<ReadBack>> reads_;       // by adapter, once some memory is read back
-  std::unordered_map<net::MemoryKey, Memory> memory_;  // goes before the adapters
+  std::vector<std::unique_ptr<ReadBack>> reads_;       // one per adapter; created at first use
+  std::unordered_map<net::MemoryKey, Memory> memory_;  // destroyed before the adapters
   net::MemoryKey last_key_ = 0;
 };
 

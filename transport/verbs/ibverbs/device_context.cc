@@ -56,8 +56,8 @@ Status DeviceContext::find_and_open() {
   verbs_.free_device_list(list);
   if (!offered)
     return fail(StatusCode::kSystemError,
-                "libibverbs does not offer {}: install its provider (ibverbs-providers), and see "
-                "that /dev/infiniband is there",
+                "libibverbs does not offer {}: install its provider (ibverbs-providers), and check "
+                "that /dev/infiniband exists",
                 port_.device);
   if (context_ == nullptr)
     return fail_errno(error, "{} cannot be opened (see the rights of /dev/infiniband)",
@@ -69,18 +69,20 @@ Status DeviceContext::make(int completions) {
   ibv_port_attr attributes{};
   const auto number = static_cast<std::uint8_t>(port_.number);
   if (const int error = verbs_.query_port(context_, number, &attributes); error != 0)
-    return fail_errno(error, "the state of {} cannot be asked", name_);
+    return fail_errno(error, "cannot query the state of {}", name_);
   mtu_ = static_cast<std::uint16_t>(128u << attributes.active_mtu);  // IBV_MTU_256 is 1
   lid_ = attributes.lid;
   max_bytes_ = attributes.max_msg_sz;
   down_ = attributes.state != IBV_PORT_ACTIVE;
   domain_ = verbs_.alloc_pd(context_);
-  if (domain_ == nullptr) return fail_errno(errno, "no protection domain on {}", name_);
+  if (domain_ == nullptr)
+    return fail_errno(errno, "cannot create a protection domain on {}", name_);
   channel_ = verbs_.create_comp_channel(context_);
-  if (channel_ == nullptr) return fail_errno(errno, "no completion channel on {}", name_);
+  if (channel_ == nullptr)
+    return fail_errno(errno, "cannot create a completion channel on {}", name_);
   queue_ = verbs_.create_cq(context_, completions, this, channel_, 0);
   if (queue_ == nullptr)
-    return fail_errno(errno, "no queue for {} completions on {}", completions, name_);
+    return fail_errno(errno, "cannot create a queue for {} completions on {}", completions, name_);
   RONDO_CHECK_OK(set_nonblocking(channel_->fd));
   return set_nonblocking(context_->async_fd);
 }
@@ -90,7 +92,7 @@ Status DeviceContext::reserve(int completions) {
   const int wanted = std::max(completions, 2 * queue_->cqe);
   if (verbs_.resize_cq(queue_, wanted) == 0) return ok_status();
   if (const int error = verbs_.resize_cq(queue_, completions); error != 0)
-    return fail_errno(error, "the queue of {} completions on {} does not grow to {}", queue_->cqe,
+    return fail_errno(error, "the queue of {} completions on {} cannot grow to {}", queue_->cqe,
                       name_, completions);
   return ok_status();
 }
@@ -109,7 +111,7 @@ Status DeviceContext::arm() {
   while (verbs_.get_cq_event(channel_, &queue, &cookie) == 0) ++rung;
   if (rung > 0) verbs_.ack_cq_events(queue_, rung);
   if (const int error = ibv_req_notify_cq(queue_, 0); error != 0)
-    return fail_errno(error, "{} does not ring for completions", name_);
+    return fail_errno(error, "{} cannot report completions by events", name_);
   return ok_status();
 }
 
@@ -133,7 +135,7 @@ void DeviceContext::read_events() {
       case IBV_EVENT_CQ_ERR:
         failed_ = true;
         break;
-      default:  // of one queue pair, which completions tell
+      default:  // of one queue pair: its completions report it
         break;
     }
     RONDO_INFO(kNet, "RDMA device {}: event {}{}", name_, static_cast<int>(event.event_type),
@@ -142,8 +144,8 @@ void DeviceContext::read_events() {
   }
 }
 
-// An interface that went down has lost its addresses, and may have others, or at other places of
-// the table, when it is back. Until there is one that can be used, the last one stays.
+// An interface that went down has lost its addresses. When it is up again it can have others, or
+// the same at other indexes of the table. Until it has a usable one, the last one is kept.
 void DeviceContext::read_addresses() {
   ibv_port_attr attributes{};
   if (verbs_.query_port(context_, static_cast<std::uint8_t>(port_.number), &attributes) == 0)

@@ -1,9 +1,9 @@
-// DeviceContext: a port of an RDMA device as one rank has opened it: a protection domain for its
+// DeviceContext: one port of an RDMA device, opened by one rank: a protection domain for its
 // memory, one completion queue for all of its queue pairs, and descriptors to sleep on.
 //
-// Guarantees: nothing blocks or waits; errors are sentences that name the port. One thread at a
-// time. Everything that was made from a context goes before it. Cost: open() some milliseconds;
-// poll() without completions is a few loads and no system call; arm() may be one system call.
+// Guarantees: nothing blocks or waits; error texts name the port. For one thread at a time. All
+// objects made from a context must be destroyed before it. Cost: open() takes some milliseconds;
+// poll() without completions is a few loads and no system call; arm() is at least one system call.
 //
 //   RONDO_TRY(auto device, DeviceContext::open(port, options, 256));
 //   for (;;) {
@@ -24,25 +24,25 @@ namespace rondo::verbs {
 
 class DeviceContext {
  public:
-  // `completions`: how many may lie in the queue at once: the sum of what all queue pairs post.
+  // `completions`: capacity of the queue: the sum of what all queue pairs can have posted.
   static Result<std::unique_ptr<DeviceContext>> open(const Port& port, const Options& options,
                                                      int completions);
   ~DeviceContext();
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
-  // From now on the queue has room for `completions` at once. Grows by doubling.
+  // Makes room in the queue for `completions` at once. It grows by doubling.
   Status reserve(int completions);
-  // Takes completions off the queue: how many. An error: the device itself has failed.
+  // Takes completions off the queue and returns their number. Error: the device has failed.
   Result<int> poll(std::span<ibv_wc> into);
-  // completion_fd() becomes readable (poll(2)) with the next completion. Poll once more before you
-  // sleep: one that came in between does not ring.
+  // completion_fd() becomes readable (poll(2)) with the next completion. Poll once more before
+  // sleeping: a completion that arrived before arm() does not make it readable.
   Status arm();
   int completion_fd() const { return channel_->fd; }
 
-  // What the device says of itself: its port went down or came up, its addresses are others, or it
-  // failed for good. Readable when there is something to read; read_events() takes all that there
-  // is. Queue pairs that are made from then on have the port's new address.
+  // Readable when the device has an event: its port went down or came up, its addresses changed, or
+  // it failed permanently. read_events() reads all of them. Queue pairs made after that have the
+  // port's new address.
   int event_fd() const { return context_->async_fd; }
   void read_events();
   bool port_is_down() const { return down_; }
@@ -53,9 +53,9 @@ class DeviceContext {
   const std::string& name() const { return name_; }  // "mlx5_0:1"
   ibv_pd* domain() const { return domain_; }
   ibv_cq* completions() const { return queue_; }
-  std::uint64_t max_bytes() const { return max_bytes_; }  // of one write
+  std::uint64_t max_bytes() const { return max_bytes_; }  // maximum of one write
   int gid_index() const { return gid_.index; }
-  // Where queue pairs of this port are; their numbers are to be filled in.
+  // The address of this port's queue pairs; the caller fills in their numbers.
   Endpoint endpoint() const;
 
  private:

@@ -15,7 +15,7 @@ constexpr const char* kLibrary = "libibverbs.so.1";
 }  // namespace
 
 Result<Ibverbs> Ibverbs::load_from(const char* library) {
-  // Its providers refer to its symbols by themselves: nothing need be global.
+  // RTLD_GLOBAL is not needed: the providers link the library themselves.
   const auto handle = load_library(library);
   if (!handle.ok())
     return fail(StatusCode::kSystemError,
@@ -67,7 +67,7 @@ Result<const Ibverbs*> Ibverbs::load() {
 int Ibverbs::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* into) const {
   if (verbs_context* const newer = verbs_get_ctx_op(context, query_port))
     return newer->query_port(context, port, into, sizeof(*into));
-  // An older library's function fills the first part of the struct alone.
+  // The function of an older library fills only the first part of the struct.
   std::memset(into, 0, sizeof(*into));
   return query_port_compat(context, port, reinterpret_cast<_compat_ibv_port_attr*>(into));
 }

@@ -1,11 +1,11 @@
-// Ibverbs: the functions of libibverbs that Rondo calls, found when they are first needed. Nothing
-// of Rondo's links the library, so all of it works where the library is not installed.
+// Ibverbs: the functions of libibverbs that Rondo calls, loaded at first use. Rondo does not link
+// the library, so it works on hosts without it.
 //
-// Guarantees: load() loads once a process, from any thread, and keeps the library for good (its
-// providers do not like to go); a failure is a sentence with its remedy, and is kept, too. Types
-// and constants are those of verbs.h of rdma-core. What that header has as inline functions over
-// the context's own table (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) is called
-// as it is there and needs nothing of this one. Cost: an indirect call.
+// Guarantees: load() loads once per process, from any thread, and never unloads the library
+// (unloading its providers is not safe). A failure names its remedy, and later calls return the
+// same failure. Types and constants are those of rdma-core's verbs.h. Functions that verbs.h
+// defines inline (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) are called directly
+// and are not in this table. Cost: an indirect call.
 //
 //   RONDO_TRY(const Ibverbs* verbs, Ibverbs::load());
 //   ibv_pd* domain = verbs->alloc_pd(context);
@@ -48,15 +48,15 @@ struct Ibverbs {
 
   const char* (*wc_status_str)(ibv_wc_status status);
 
-  // May be absent (older libraries): nullptr then.
-  // Access flags of IBV_ACCESS_OPTIONAL_RANGE (relaxed ordering) only by this one.
+  // nullptr in older libraries. Access flags of IBV_ACCESS_OPTIONAL_RANGE (relaxed ordering) need
+  // reg_mr_iova2.
   ibv_mr* (*reg_mr_iova2)(ibv_pd* domain, void* address, std::size_t bytes, std::uint64_t iova,
                           unsigned access);
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
                            std::uint64_t iova, int file, int access);
 
   static Result<const Ibverbs*> load();
-  // What load() does with the library's usual name, anew at every call (tests).
+  // Like load(), for a library of this name, and loads at every call (tests).
   static Result<Ibverbs> load_from(const char* library);
 
   // ibv_query_port, without the header's reference to the library's symbol.

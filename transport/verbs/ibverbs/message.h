@@ -1,10 +1,11 @@
-// What two ends of a link write into each other's memory, and the 32 bits that ring with it.
+// The data that the two ends of a link write into each other's memory, and the 32-bit immediate
+// that notifies ("rings") the other end.
 //
-// The receiver writes a Credit for each receive that is offered into the sender's ring: where the
-// message may go. The sender writes the body there and a Header into the receiver's ring of that
-// queue pair, once for each part of the body. An entry is read only when its number has rung, and
-// another message's comes there only after kDepth more messages, so nobody reads a half-written
-// entry: where two parts of one message go by one queue pair, their headers are equal.
+// For each receive, the receiver writes a Credit into the sender's ring: the address for the
+// message. The sender writes the body there and, with each part of it, a Header into the receiver's
+// ring of that queue pair. An entry is read only after its number has rung, and the next message
+// that uses it comes kDepth messages later, so no end reads a half-written entry. Two parts of one
+// message that go by one queue pair write the same entry, with equal headers.
 #pragma once
 
 #include <cstdint>
@@ -18,36 +19,36 @@ namespace rondo::verbs {
 struct Credit {
   std::uint64_t address = 0;
   std::uint64_t room = 0;              // bytes
-  std::uint32_t keys[kMaxRails] = {};  // by rail of the link
-  std::uint32_t number = 0;            // of the message, its low 32 bits
+  std::uint32_t keys[kMaxRails] = {};  // index: rail of the link
+  std::uint32_t number = 0;            // low 32 bits of the message's number
 };
 
 struct Header {
   CallRecord record;
-  std::uint64_t bytes = 0;  // of the body, of all parts
+  std::uint64_t bytes = 0;  // size of the body, all parts
   std::uint32_t tag = 0;
-  std::uint16_t number = 0;  // of the message, its low 16 bits
+  std::uint16_t number = 0;  // low 16 bits of the message's number
   std::uint16_t parts = 1;   // number of its parts, each with this header
 };
 static_assert(sizeof(Credit) == 40 && sizeof(Header) == 32);
 
-// What an end says when it has lost rails (verbs_link.h): what it has of its peer, in all.
+// Sent by an end that has lost rails (verbs_link.h): totals of what it has received.
 struct LossNote {
-  std::uint32_t lost = 0;                       // a bit for each rail that is lost at this end
+  std::uint32_t lost = 0;                       // a bit per rail lost at this end
   std::uint32_t reserved = 0;                   // zero
   std::uint64_t received = 0;                   // number of complete messages
   std::uint64_t granted = 0;                    // number of credits received
   std::uint64_t puts = 0;                       // number of puts that have taken effect
-  std::uint16_t parts[net::Link::kDepth] = {};  // of the messages after those: a bit for each part
+  std::uint16_t parts[net::Link::kDepth] = {};  // next messages: a bit per received part
 };
 
-// What the peer writes, by rail, and the notes that this end writes to the peer.
+// Memory of one rail that the peer writes, and the notes that this end sends from.
 struct Rings {
   Credit credits[net::Link::kDepth];
   LossNote notes[kMaxRails];  // each written once
   LossNote own_notes[kMaxRails];
-  alignas(64) std::uint64_t puts;  // of the peer's, those that took effect by this rail or before
-  alignas(64) Header headers[][net::Link::kDepth];  // by queue pair of the rail
+  alignas(64) std::uint64_t puts;  // number of the peer's puts in effect, by this rail or before
+  alignas(64) Header headers[][net::Link::kDepth];  // one per queue pair of the rail
 
   static constexpr std::size_t bytes(std::size_t pairs) {
     return puts_at() + 64 + pairs * net::Link::kDepth * sizeof(Header);
@@ -67,10 +68,10 @@ struct Rings {
   }
 };
 
-// What rings: a kind, a part, and the low bits of a number.
+// The immediate of a write: a kind, a part, and the low bits of a number.
 struct Ring {
   enum class Kind : std::uint32_t {
-    kReady = 0,    // the connector's queue pair takes writes
+    kReady = 0,    // the connector's queue pair accepts writes
     kCredits = 1,  // total number of credits written
     kMessage = 2,  // this part of the message of that number has been written
     kLoss = 3,     // the note of that number has been written
@@ -91,7 +92,7 @@ struct Ring {
 };
 static_assert(kMaxPairs == 1u << (30 - Ring::kBits));
 
-// The number at or after `base`, at most `most` beyond it, whose low bits are these.
+// The number in base .. base + most with these low bits; nullopt: none.
 inline std::optional<std::uint64_t> number_after(std::uint64_t base, std::uint32_t low,
                                                  std::uint64_t most) {
   const std::uint64_t ahead = (low - base) & Ring::kMask;

@@ -40,7 +40,7 @@ PackedKey PutSide::part_of(const PackedKey& all, std::uint64_t offset) {
 std::uint64_t PutSide::push(const net::Put& put, const Adapters::Keys& keys) {
   Outgoing& next = outgoing_[pushed_ % kDepth];
   next = {.body = put.body, .keys = keys, .value = put.word, .count = pushed_ + 1};
-  if (!check(put)) {  // else the link is over
+  if (!check(put)) {  // otherwise the link has failed
     if (!put.body.empty()) next.to = part_of(there_.at(put.to), put.offset);
     if (put.word_in) next.word = part_of(there_.at(*put.word_in), put.word_offset);
   }
@@ -58,7 +58,7 @@ bool PutSide::send(std::span<const Way> ways) {
   return written_ != before;
 }
 
-// Where the rail refuses it, the rail is lost, and the peer will say that this put is not there.
+// If the rail refuses the put, the rail is lost; the peer's note will then not count the put.
 void PutSide::post(Outgoing& put, const Way& way) {
   Rail& rail = *way.rail;
   const std::size_t port = rail.peer().port;
@@ -84,7 +84,7 @@ void PutSide::post(Outgoing& put, const Way& way) {
 }
 
 void PutSide::put(std::uint16_t value) {
-  // At most kDepth are on their way, so the low bits say which.
+  // At most kDepth are in flight, so the low bits are unique.
   const auto more = static_cast<std::uint16_t>(value - static_cast<std::uint16_t>(done_));
   if (more <= written_ - done_) done_ += more;
 }

@@ -13,9 +13,9 @@
 namespace rondo::verbs {
 namespace {
 
-// Retries without limit while the receiver has no room: the writer has a deadline of its own.
+// Retries without limit while the receiver has no room: the writer has its own deadline.
 constexpr std::uint8_t kAskAgainForEver = 7;
-constexpr std::uint8_t kPauseOf640us = 12;  // before it is asked again
+constexpr std::uint8_t kPauseOf640us = 12;  // between two retries
 
 struct Remedy {
   ibv_wc_status status;
@@ -23,14 +23,14 @@ struct Remedy {
 };
 constexpr Remedy kRemedies[] = {
     {IBV_WC_RETRY_EXC_ERR,
-     "the peer or the way to it is gone: see its log and the switch; on RoCE a firewall must pass "
-     "UDP port 4791; raise NCCL_IB_TIMEOUT or NCCL_IB_RETRY_CNT where the network is only slow"},
+     "the peer or the path to it is gone: check its log and the switch; on RoCE a firewall must "
+     "pass UDP port 4791; if the network is only slow, raise NCCL_IB_TIMEOUT or NCCL_IB_RETRY_CNT"},
     {IBV_WC_WR_FLUSH_ERR,
      "it had failed before, at either end, or its port went down: see the peer's log and `rdma "
      "link`"},
-    {IBV_WC_REM_ACCESS_ERR, "the memory is not the peer's any more: see the peer's log"},
-    {IBV_WC_REM_OP_ERR, "the peer ended or failed in the middle: see the peer's log"},
-    {IBV_WC_REM_ABORT_ERR, "the peer ended or failed in the middle: see the peer's log"},
+    {IBV_WC_REM_ACCESS_ERR, "the memory no longer belongs to the peer: see the peer's log"},
+    {IBV_WC_REM_OP_ERR, "the peer ended or failed during the transfer: see the peer's log"},
+    {IBV_WC_REM_ABORT_ERR, "the peer ended or failed during the transfer: see the peer's log"},
     {IBV_WC_LOC_PROT_ERR, "memory was freed while it was being sent"},
 };
 constexpr const char* kAnyOther = "see dmesg and the peer's log";
@@ -67,8 +67,8 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(DeviceContext& device, Dept
   wanted.cap.max_inline_data = kMaxInlined;
   ibv_qp* const made = device.verbs().create_qp(device.domain(), &wanted);
   if (made == nullptr)
-    return fail_errno(errno, "no queue pair of {} sends and {} receives on {}", depth.sends,
-                      depth.receives, device.name());
+    return fail_errno(errno, "cannot create a queue pair of {} sends and {} receives on {}",
+                      depth.sends, depth.receives, device.name());
   std::unique_ptr<QueuePair> pair(new QueuePair(device, made));
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
@@ -82,7 +82,8 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(DeviceContext& device, Dept
 
 Status QueuePair::change(ibv_qp_attr attributes, int mask, const char* what) {
   if (const int error = device_.verbs().modify_qp(pair_, &attributes, mask); error != 0)
-    return fail_errno(error, "{} does not go to {}; NCCL_IB_TIMEOUT={}, NCCL_IB_GID_INDEX={}",
+    return fail_errno(error,
+                      "{} cannot change to state {}; NCCL_IB_TIMEOUT={}, NCCL_IB_GID_INDEX={}",
                       text(), what, device_.options().timeout, device_.options().gid_index);
   return ok_status();
 }
@@ -152,7 +153,7 @@ Status QueuePair::post(std::span<const Write> writes) {
   }
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(pair_, requests.data(), &refused); error != 0)
-    return fail_errno(error, "{} takes no more writes", text());
+    return fail_errno(error, "{} accepts no more writes", text());
   return ok_status();
 }
 
@@ -168,7 +169,7 @@ Status QueuePair::post_read(const Read& read) {
   request.wr.rdma.remote_addr = read.from;
   request.wr.rdma.rkey = read.remote_key;
   if (const int error = ibv_post_send(pair_, &request, &refused); error != 0)
-    return fail_errno(error, "{} takes no more reads", text());
+    return fail_errno(error, "{} accepts no more reads", text());
   return ok_status();
 }
 
@@ -177,11 +178,11 @@ Status QueuePair::post_receives(int count, std::uint64_t id) {
   request.wr_id = id;
   for (int i = 0; i < count; ++i)
     if (const int error = ibv_post_recv(pair_, &request, &refused); error != 0)
-      return fail_errno(error, "{} takes no more receives", text());
+      return fail_errno(error, "{} accepts no more receives", text());
   return ok_status();
 }
 
-// A refusal is of a pair that is there already, or of a device that has failed.
+// Ignores an error: the pair is in that state already, or the device has failed.
 void QueuePair::stop() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;

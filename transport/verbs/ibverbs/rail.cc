@@ -11,9 +11,9 @@
 namespace rondo::verbs {
 namespace {
 
-// A device tells at once what it has flushed.
+// A working device reports flushed requests at once.
 constexpr std::chrono::seconds kDrainPatience{5};
-// Who was away, computing, has not seen anything rest meanwhile.
+// Upper limit of what one check adds: between two checks the caller possibly just computed.
 constexpr std::chrono::duration<double> kMaxBetweenLooks{1};
 
 }  // namespace
@@ -67,8 +67,8 @@ Status Rail::connect(std::size_t index, const RailEnd& peer) {
   return ok_status();
 }
 
-// A queue pair that is not connected drops what comes, and it would be sent again only after the
-// timeout of a lost packet.
+// Without this, the peer could write to a queue pair that is not connected yet. It drops packets,
+// and the peer resends them only after the timeout of a lost packet.
 Status Rail::say_ready() {
   state_ = State::kUp;
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
@@ -94,7 +94,7 @@ Status Rail::post(std::size_t pair, std::span<Write> writes, Posted::Kind kind,
   for (Write& write : writes) write.id = Posted{by.slot, Posted::Kind::kWithNext, 0}.id();
   writes.back().completes = true;
   writes.back().id = Posted{by.slot, kind, static_cast<std::uint8_t>(writes.size()), value}.id();
-  if (posted_ == 0) moved_ = true;  // it begins to rest now
+  if (posted_ == 0) moved_ = true;  // the time without progress starts now
   by.sends += static_cast<int>(writes.size());
   posted_ += static_cast<int>(writes.size());
   Status posted = by.pair->post(writes);
@@ -170,8 +170,8 @@ bool Rail::watch(bool others) {
       lose(text() + ": " + *trouble);
     } else if (rests()) {
       lose(fmt::format(
-          "{}: what it has posted has rested for {:g} seconds (RONDO_NET_TIMEOUT); the way to the "
-          "peer is gone: see the switch; on RoCE a firewall must pass UDP port 4791",
+          "{}: its requests made no progress for {:g} seconds (RONDO_NET_TIMEOUT); the path to the "
+          "peer is broken: check the switch; on RoCE a firewall must pass UDP port 4791",
           text(), adapter_.patience()));
     }
   }

@@ -1,11 +1,11 @@
-// Rail: one way of a link: a port here, a port there, and the queue pairs between them.
+// Rail: one path of a link: a port of each end and the queue pairs between the two ports.
 //
-// Guarantees: a rail is lost by the first completion that is none of success, by its port or
-// device, or when what it has posted rests for RONDO_NET_TIMEOUT while its owner looks; lose()
-// loses it for any other reason. Then its queue pairs stop, and it drains: what the peer had been
-// told is done is still told here, and then nothing more can come over it, now or ever: it is gone.
-// A lost rail does not come back. Nothing waits. Cost: watch() reads the clock in every fourth call
-// in which something is posted; all else is stores and loads.
+// Guarantees: a rail is lost at the first failed completion, when its port or device fails, when
+// its posted writes make no progress for RONDO_NET_TIMEOUT while its owner calls watch(), or by
+// lose(). Its queue pairs then stop and it drains: every write that was acknowledged to the peer
+// still completes here. After that nothing can arrive over it any more: it is gone. A lost rail
+// does not recover. Nothing waits. Cost: while writes are posted, every fourth watch() reads the
+// clock; all else is stores and loads.
 //
 //   RONDO_TRY(auto rail, Rail::make(*this, adapters.at(0), 0, pairs));
 //   send(rail->end());  RONDO_CHECK_OK(rail->connect(theirs));  RONDO_CHECK_OK(rail->say_ready());
@@ -29,57 +29,56 @@ class Rail;
 class RailOwner {
  public:
   virtual ~RailOwner() = default;
-  // What the peer rang with. The sentence: it may not have done so.
+  // The peer rang. Returns the fault if that is invalid.
   virtual std::optional<std::string> rung(Rail& rail, std::size_t pair, Ring ring) = 0;
-  // A Posted::Kind::kPart has been taken by the peer. Not of a rail that is lost.
+  // The peer's port has acknowledged a Posted::Kind::kPart. Not called for a lost rail.
   virtual void sent(Rail& rail, std::uint16_t value) = 0;
-  // A Posted::Kind::kPut and all before it have taken effect there. Not of a rail that is lost.
+  // A Posted::Kind::kPut and all before it have taken effect. Not called for a lost rail.
   virtual void put(Rail& rail, std::uint16_t value) = 0;
 };
 
 class Rail final : private PairOwner {
  public:
   enum class State {
-    kOpening,  // connected, or about to be: nothing may be posted
+    kOpening,  // connected, or about to be: nothing must be posted
     kUp,
-    kDraining,  // lost; completions are still to come
-    kGone,      // it has no queue pairs any more
+    kDraining,  // lost; completions are outstanding
+    kGone,      // drained; it has no queue pairs any more
   };
-  // index: among the rails of the link; it can be changed until the rail connects.
+  // port: index into Adapters. pairs: number of queue pairs.
   static Result<std::unique_ptr<Rail>> make(RailOwner& owner, Adapter& adapter, std::size_t port,
                                             std::size_t pairs);
   ~Rail() override;
   Rail(const Rail&) = delete;
   Rail& operator=(const Rail&) = delete;
 
-  // What the peer is to know; `number` as the connector numbers it.
+  // This end, for the peer; `number` is the connector's.
   RailEnd end(std::uint8_t number) const;
   Status connect(std::size_t index, const RailEnd& peer);
-  // The connector's, once connected: its peer writes nothing before.
+  // Called by the connector once connected; its peer writes nothing before.
   Status say_ready();
 
   State state() const { return state_; }
   bool lost() const { return state_ >= State::kDraining; }
   std::size_t index() const { return index_; }
-  std::size_t port() const { return port_; }  // of Adapters
+  std::size_t port() const { return port_; }  // index into Adapters
   std::size_t pairs() const { return pairs_.size(); }
   const RailEnd& peer() const { return peer_; }
   std::span<std::byte> rings() const { return rings_.bytes; }
   std::uint32_t rings_key() const { return rings_.local_key; }
-  // The number of the peer's puts that have taken effect by this rail, or before.
+  // Number of the peer's puts that have taken effect by this rail or earlier ones.
   std::uint64_t puts() const;
 
   bool has_room(std::size_t pair, std::size_t writes) const;
-  // The last write completes for all.
+  // One completion, of the last write, covers all.
   Status post(std::size_t pair, std::span<Write> writes, Posted::Kind kind,
               std::uint16_t value = 0);
 
   void lose(std::string why);
-  // Loses the rail where it is time to, and drops the queue pairs once they have drained.
-  // others: there is another way, so that a port that is down need not come up again. True if the
-  // state has changed.
+  // Loses the rail if it has failed, and destroys its queue pairs once they have drained.
+  // others: another rail is up, so a port that is down is lost at once. True: the state changed.
   bool watch(bool others);
-  // A rail that does not drain: its device tells nothing any more.
+  // True: the rail does not drain, because its device reports no completions any more.
   bool is_stuck() const;
   const std::string& why() const { return why_; }
   // "rxe0:1 10.77.0.1 -> 10.77.0.2, queue pairs 17->18, 19->20"
@@ -105,14 +104,14 @@ class Rail final : private PairOwner {
   const std::size_t port_;
   std::size_t index_ = 0;
   std::vector<Pair> pairs_;
-  Slice rings_;  // that the peer writes, Rings
+  Slice rings_;  // the peer writes it: Rings
   RailEnd peer_;
   State state_ = State::kOpening;
-  std::size_t ready_ = 0;  // queue pairs of the connector that take writes
+  std::size_t ready_ = 0;  // number of the connector's queue pairs that accept writes
   std::string why_;
   Clock::time_point lost_at_{};
-  bool moved_ = false;  // something completed since rests() looked
-  int posted_ = 0;      // sends of all pairs
+  bool moved_ = false;  // something completed since the last rests()
+  int posted_ = 0;      // outstanding sends of all pairs
   unsigned looks_ = 0;
   Clock::time_point looked_at_{};
   std::chrono::duration<double> rested_{};

@@ -58,14 +58,14 @@ std::optional<std::string> ReceiveSide::arrived(const Rail& rail, std::size_t pa
                                                 const Ring& ring) {
   const auto number = number_after(received_, ring.number, kDepth);
   if (!number || *number >= offered_)
-    return fmt::format("it sent message {}, which cannot be now", ring.number);
+    return fmt::format("it sent message {}, which is impossible now", ring.number);
   Header header;
   std::memcpy(&header, &rail.rings()[Rings::header_at(pair, *number)], sizeof(header));
   Incoming& message = incoming_[*number % kDepth];
   if (header.number != static_cast<std::uint16_t>(*number) || header.parts < 1 ||
       header.parts > kMaxPairs || ring.part >= header.parts ||
       (message.arrived >> ring.part & 1) != 0)
-    return fmt::format("what it sent as slot {} is no slot", *number);
+    return fmt::format("it sent an invalid slot {}", *number);
   if (header.bytes > message.room.size())
     return fmt::format("it sent {} bytes in slot {}, where at most {} fit", header.bytes, *number,
                        message.room.size());
@@ -88,7 +88,7 @@ std::optional<std::string> ReceiveSide::count_received() {
   return std::nullopt;
 }
 
-// One flush for all messages that are whole as it begins, in memory of one key.
+// One flush covers the following messages that are whole when it begins and have the same key.
 Result<bool> ReceiveSide::is_visible(const Incoming& next) {
   if (received_ < flushed_) return true;
   if (!flushing_) {

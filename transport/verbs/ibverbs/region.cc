@@ -11,10 +11,10 @@ namespace rondo::verbs {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kBlock = 4u << 20;  // what is mapped and registered at once, at least
+constexpr std::size_t kBlock = 4u << 20;  // minimum that is mapped and registered at once
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
-// Queue pairs of links let no peer read, whatever memory allows.
+// No peer can read it through a link: only the queue pairs of ReadBack permit reads.
 int access_of(const net::Memory& memory) {
   return memory.read_back ? kAccess | IBV_ACCESS_REMOTE_READ : kAccess;
 }
@@ -87,7 +87,7 @@ Region::~Region() {
 }
 
 struct RegionPool::Block {
-  // Anonymous memory that children do not get.
+  // Unmaps on destruction.
   struct Mapping {
     explicit Mapping(std::span<std::byte> mapped) : bytes(mapped) {}
     Mapping(Mapping&& other) noexcept : bytes(std::exchange(other.bytes, {})) {}
@@ -99,9 +99,9 @@ struct RegionPool::Block {
   struct Piece {
     std::size_t at, bytes;
   };
-  Mapping memory;  // goes after its region
+  Mapping memory;  // destroyed after its region
   Region region;
-  std::vector<Piece> free;  // by place; no two touch
+  std::vector<Piece> free;  // sorted by offset; no two are adjacent
 };
 
 RegionPool::RegionPool(DeviceContext& device, std::size_t most) : device_(device), max_(most) {}

@@ -1,11 +1,11 @@
-// Region: memory that a device may read and its peers may write; RegionPool: memory of Rondo's own
-// for that, from few large regions.
+// Region: memory registered with a device: the device reads it, peers write it. RegionPool:
+// registered memory for Rondo itself, cut from a few large regions.
 //
-// Guarantees: a region is registered as long as it lives. A pool never takes more than its bound;
-// its memory is not in children that this process forks (MADV_DONTFORK), so that a page which the
-// device writes to is never a copy that the child left behind. One thread at a time. Cost:
-// registering pins pages, about a millisecond a MiB when they are new; take() is a walk over the
-// free pieces, and registers only where none is large enough. Never in a data path.
+// Guarantees: a region is registered as long as the object exists. A pool never exceeds its limit.
+// Its memory is not inherited by forked children (MADV_DONTFORK), so copy-on-write never separates
+// this process from a page that the device writes. For one thread at a time. Cost: registering pins
+// pages, about a millisecond per MiB of new pages; take() searches the free pieces and registers
+// only if none is large enough. Never in a data path.
 //
 //   RONDO_TRY(Region user, Region::of(device, buffer, Ordering::kRelaxed));
 //   RegionPool pool(device, 64 << 20);
@@ -23,15 +23,15 @@
 
 namespace rondo::verbs {
 
-// kRelaxed: writes may become visible in any order; a completion says when all are. kStrict, for
-// words that somebody polls.
+// kRelaxed: writes become visible in any order, all of them before their completion. kStrict: in
+// order, for words that a thread polls.
 enum class Ordering { kStrict, kRelaxed };
 
 class Region {
  public:
   static Result<Region> of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering);
-  // A caller's, of whatever kind; relaxed, unless it is `ordered`. A dmabuf file may be closed
-  // afterwards.
+  // Memory of a caller, of any kind; relaxed, unless it is `ordered`. The caller can close a dmabuf
+  // file afterwards.
   static Result<Region> of(DeviceContext& device, const net::Memory& memory);
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
@@ -57,13 +57,13 @@ struct Slice {
 
 class RegionPool {
  public:
-  // At most `most` bytes in all.
+  // most: limit in bytes.
   RegionPool(DeviceContext& device, std::size_t most);
   ~RegionPool();
   RegionPool(const RegionPool&) = delete;
   RegionPool& operator=(const RegionPool&) = delete;
 
-  // Zeroed where it is new; else as the last one left it. Begins at a cache line.
+  // Cache-line aligned. New memory is zeroed, reused memory keeps its old content.
   Result<Slice> take(std::size_t bytes);
   void give_back(const Slice& slice);
   std::size_t mapped() const { return mapped_; }

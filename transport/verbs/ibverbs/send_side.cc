@@ -15,12 +15,12 @@ std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte
 
 std::optional<std::string> SendSide::hear_credits(const Rail& rail, std::uint32_t low) {
   const auto now = number_after(granted_, low, written_ + kDepth - granted_);
-  if (!now) return fmt::format("it told of credits up to {}, which cannot be now", low);
+  if (!now) return fmt::format("it reported credits up to {}, which is impossible now", low);
   for (; granted_ < *now; ++granted_) {
     Credit& credit = credits_[granted_ % kDepth];
     std::memcpy(&credit, &rail.rings()[Rings::credit_at(granted_)], sizeof(credit));
     if (credit.number != static_cast<std::uint32_t>(granted_))
-      return fmt::format("its credit {} says that it is {}", granted_, credit.number);
+      return fmt::format("its credit {} has the number {}", granted_, credit.number);
   }
   return std::nullopt;
 }
@@ -37,7 +37,7 @@ bool SendSide::begin(std::span<const Way> ways) {
   const std::uint64_t number = written_;
   Outgoing& message = outgoing_[number % kDepth];
   const std::size_t bytes = message.body.size();
-  // Where it does not fit, the header says so, and the receiver ends.
+  // If the body does not fit, only its size is sent, and the receiver fails.
   const bool fits = bytes <= credits_[number % kDepth].room;
   const std::size_t parts =
       fits ? std::clamp<std::size_t>(bytes / kLeastPart, 1, ways.size()) : std::size_t{1};
@@ -70,7 +70,7 @@ bool SendSide::send_again(std::span<const Way> ways) {
   return moved;
 }
 
-// Where the rail refuses it, the rail is lost, and the peer will say that it has not got this part.
+// If the rail refuses the part, the rail is lost; the peer will report the part as missing.
 void SendSide::send_part(std::uint64_t number, std::uint32_t part, const Way& way) {
   Outgoing& message = outgoing_[number % kDepth];
   Rail& rail = *way.rail;
@@ -111,7 +111,7 @@ void SendSide::count_sent() {
 
 std::optional<std::string> SendSide::hear(const LossNote& note) {
   if (note.received > written_ || written_ - note.received > kDepth)
-    return fmt::format("it says that it has {} messages of {}", note.received, written_);
+    return fmt::format("it reports {} received messages of {}", note.received, written_);
   for (std::uint64_t number = sent_; number < written_; ++number) {
     Outgoing& message = outgoing_[number % kDepth];
     const std::uint32_t there = number < note.received ? ~0u : note.parts[number - note.received];

@@ -1,12 +1,12 @@
 // SendSide: the messages of one direction of a VerbsLink, at their sender.
 //
-// Guarantees: a message leaves when its credit is there, split over the ways that there are from
-// 2 * kLeastPart on, by multiples of kStep; it is done when the peer has all of its parts. What a
-// lost rail carried goes again over others, once the peer has said what it has: verbs_link.h. Cost:
-// stores and a doorbell a part; nothing is allocated.
+// Guarantees: a message is sent when its credit has arrived. From 2 * kLeastPart bytes on it is
+// split over the available Ways, in multiples of kStep. It is done when the peer has all of its
+// parts. Parts that a lost rail carried are sent again over others, once the peer has reported
+// which it has (verbs_link.h). Cost: stores and a doorbell per part; nothing is allocated.
 //
 //   const net::Request request = side.push(record, body, keys, tag);
-//   side.send(ways);  // then side.sent() tells of each part, by its rail
+//   side.send(ways);  // the rails call side.sent() for each part
 #pragma once
 
 #include <array>
@@ -35,10 +35,10 @@ class SendSide {
   std::uint64_t push(const CallRecord& record, std::span<const std::byte> body,
                      const Adapters::Keys& keys, std::uint32_t tag);
   bool is_sent(std::uint64_t number) const { return number < sent_; }
-  // Sends what may go now; true if something went.
+  // Sends the messages that can be sent now; true if there was one.
   bool send(std::span<const Way> ways);
 
-  // What rails tell; a sentence: the peer may not have said so.
+  // Reports from the rails. hear*() return the fault of invalid credits or notes.
   void sent(std::uint16_t value);
   std::optional<std::string> hear_credits(const Rail& rail, std::uint32_t low);
   std::optional<std::string> hear(const LossNote& note);
@@ -51,10 +51,10 @@ class SendSide {
     std::span<const std::byte> body{};
     Adapters::Keys keys{};
     std::uint32_t tag = 0;
-    std::uint32_t parts = 0;                      // once it has left
-    std::size_t step = 0;                         // bytes of each but the last
-    std::uint32_t done = 0;                       // a bit for each part
-    std::array<std::uint8_t, kMaxPairs> rails{};  // that carry the parts
+    std::uint32_t parts = 0;                      // number of parts, once it is sent
+    std::size_t step = 0;                         // bytes of each part but the last
+    std::uint32_t done = 0;                       // a bit per part
+    std::array<std::uint8_t, kMaxPairs> rails{};  // the rail of each part, by index
 
     bool is_done() const { return done == (1u << parts) - 1; }
   };
@@ -65,9 +65,9 @@ class SendSide {
 
   std::array<Outgoing, kDepth> outgoing_;
   std::array<Credit, kDepth> credits_;
-  // Of messages, from 0: sent_ <= written_ <= granted_, pushed_.
+  // Numbers of messages: sent_ <= written_ <= granted_, pushed_.
   std::uint64_t pushed_ = 0, granted_ = 0, written_ = 0, sent_ = 0;
-  std::size_t homeless_ = 0;  // parts whose rails are lost, to be sent again
+  std::size_t homeless_ = 0;  // number of parts to be sent again, because their rails are lost
 };
 
 }  // namespace rondo::verbs

@@ -57,7 +57,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapters& adapters,
   return made;
 }
 
-// The acceptor says which rails the link has, and in which order.
+// The acceptor decides which rails the link has, and their order.
 Status VerbsLink::take_up_answer(ByteSpan blob) {
   RONDO_TRY(const LinkEnd theirs, parse_link_end(blob));
   std::vector<std::unique_ptr<Rail>> offered = std::exchange(rails_, {});
@@ -66,7 +66,7 @@ Status VerbsLink::take_up_answer(ByteSpan blob) {
       return rail && adapters_.at(rail->port()).device().port().rail == peer.number;
     });
     if (own == offered.end())
-      return fail(StatusCode::kRemoteError, "it takes up a rail {} that was not offered",
+      return fail(StatusCode::kRemoteError, "it accepts a rail {} that was not offered",
                   peer.number);
     Rail& rail = *rails_.emplace_back(std::move(*own));
     auto up = rail.connect(rails_.size() - 1, peer);
@@ -83,7 +83,8 @@ const Adapters::Keys* VerbsLink::keys_of(net::MemoryKey key, std::span<const std
   if (bytes.empty()) return &kNone;
   const Adapters::Keys* const keys = adapters_.find(key, bytes);
   if (keys != nullptr) return keys;
-  fail_with(fmt::format("key {} names no memory with {} {} bytes", key, what, bytes.size()));
+  fail_with(
+      fmt::format("key {} does not belong to memory with {} {} bytes", key, what, bytes.size()));
   return &kNone;
 }
 
@@ -133,7 +134,7 @@ bool VerbsLink::progress() {
   moved |= std::exchange(told_, false);
   if (channel_->state() < SideChannel::State::kClosed) moved |= follow_rails();
   if (state_ == LinkState::kOpen) {
-    receiving_.offer(ways_, rails_);  // nothing that this side waits for
+    receiving_.offer(ways_, rails_);  // not counted as progress of this end
     moved |= sending_.send(ways_);
     moved |= putting_.send(ways_);
   }
@@ -147,7 +148,7 @@ bool VerbsLink::follow_channel() {
   return true;
 }
 
-// Finds out what has become of the rails since.
+// Updates the state of the rails.
 bool VerbsLink::follow_rails() {
   if (!answered_ || is_over(state_)) return false;
   std::uint32_t up = 0, gone = 0;
@@ -160,7 +161,7 @@ bool VerbsLink::follow_rails() {
     if (rail->state() == Rail::State::kUp) up |= bit;
     if (rail->state() == Rail::State::kGone) gone |= bit;
     if (rail->is_stuck())
-      trouble_ = fmt::format("{}; and the device {} does not say any more what it had received",
+      trouble_ = fmt::format("{}; and the device {} no longer reports what it had received",
                              rail->why(), adapters_.at(rail->port()).device().name());
   }
   const bool changed = up != up_ || gone != gone_;
@@ -179,7 +180,7 @@ bool VerbsLink::follow_rails() {
   return changed;
 }
 
-// A message's parts go by different rails as far as there are any.
+// Alternates between the rails, so that the parts of a message go by different ones.
 void VerbsLink::find_ways(std::uint32_t up) {
   up_ = up;
   ways_.clear();
@@ -213,12 +214,13 @@ void VerbsLink::say_loss() {
 }
 
 std::optional<std::string> VerbsLink::hear_loss(const Rail& by, std::uint32_t index) {
-  if (index >= kMaxRails) return fmt::format("it says a note of number {}", index);
+  if (index >= kMaxRails) return fmt::format("it reports an invalid note number {}", index);
   LossNote note;
   std::memcpy(&note, &by.rings()[Rings::note_at(index)], sizeof(note));
   const std::uint32_t all = (1u << rails_.size()) - 1;
   if (note.lost == 0 || (note.lost & ~all) != 0 || (note.lost >> by.index() & 1) != 0)
-    return fmt::format("it says that it has lost the rails {:#x} of {}", note.lost, rails_.size());
+    return fmt::format("it reports an invalid set of lost rails, {:#x} of {}", note.lost,
+                       rails_.size());
   for (const auto& rail : rails_)
     if ((note.lost >> rail->index() & 1) != 0)
       rail->lose(fmt::format("{}: rank {} has lost it", rail->text(), peer_));
@@ -231,7 +233,7 @@ std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ri
   told_ = true;
   std::optional<std::string> wrong;
   switch (ring.kind) {
-    case Ring::Kind::kReady:  // the rail's
+    case Ring::Kind::kReady:  // handled by the rail
       break;
     case Ring::Kind::kCredits:
       wrong = sending_.hear_credits(rail, ring.number);
@@ -247,12 +249,12 @@ std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ri
   return wrong;
 }
 
-// The reason why the link ended. The peer's word is preferred to the device's, because the errors
-// that follow when a peer leaves say little of why.
+// Ends the link if there is a reason. Prefers the peer's reason to the device's, because the errors
+// of a device after its peer has left do not show the cause.
 bool VerbsLink::settle() {
   if (is_over(state_)) return true;
   if (channel_->state() == SideChannel::State::kClosed) {
-    while (adapters_.poll()) continue;  // what was written before the close is there
+    while (adapters_.poll()) continue;  // all writes before the close have arrived
     if (receiving_.flushes() && trouble_.empty()) return false;
     fail_with(channel_->why(), LinkState::kClosed);
   } else if (channel_->state() == SideChannel::State::kEnded) {
@@ -277,14 +279,14 @@ std::string VerbsLink::loss_of_all() const {
 void VerbsLink::tell_opened() const {
   std::string rails;
   for (const auto& rail : rails_) rails += (rails.empty() ? "" : "; ") + rail->text();
-  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) goes by {}", own_, name_.lane, peer_,
+  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) uses {}", own_, name_.lane, peer_,
              channel_->address(), rails);
 }
 
 void VerbsLink::tell_lost(const Rail& rail) const {
   const auto left = std::popcount(up_);
-  if (left == 0) return;  // the error says it
-  RONDO_WARN("rank {} goes on to rank {} ({}) by {} of {} rails: {}", own_, peer_,
+  if (left == 0) return;  // the error reports it
+  RONDO_WARN("rank {} continues to rank {} ({}) with {} of {} rails: {}", own_, peer_,
              channel_->address(), left, rails_.size(), rail.why());
 }
 

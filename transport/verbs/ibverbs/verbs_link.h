@@ -1,40 +1,39 @@
 // VerbsLink: a net::Link of one or more rails, each of one or more queue pairs.
 //
-// irecv() writes where the message may go into a ring at the sender: that is the credit. isend()
-// answers by writes to there, split over rails and queue pairs where that is worth it, and with
-// each part a header that rings the receiver. Nothing relies on order between queue pairs: a
-// message is there when all of its parts are. The side channel carries what the ends are, and the
-// end.
+// irecv() writes a credit into a ring at the sender: the address for the message. isend() writes
+// the message there, split over rails and queue pairs if that is faster; each part has a header
+// that rings the receiver. Nothing relies on order between queue pairs: a message has arrived when
+// all of its parts have. The side channel carries both LinkEnds and reports the end of the link.
 //
-// A rail that is lost (Rail says when) is lost at both ends, and no write is ever in doubt:
-//   1. The end that notices the loss stops its queue pairs there and lets them drain. After that no
-//   write of the peer over that rail takes effect here, however late or often it arrives. Every
-//   write that was acknowledged to the peer has completed here, too, because an acknowledged write
-//   completes at its receiver before the flushed ones.
-//   2. Only then it sends a LossNote over a rail that is up: which rails are lost, which messages
-//   and parts of messages it has, how many credits. The peer then drops those rails, too, if it has
-//   not yet, and sends a note of its own by the same steps.
-//   3. The end that receives a note knows that nothing it sent is in flight any more on the rails
-//   that the note names. So it sends again, over other rails, the parts that went by one of them
-//   and did not arrive, and the credits from the first missing one on. Each direction by itself.
-// A slot is offered anew only after its message is whole, and no part of a whole message is ever
+// A rail that is lost (rail.h) is lost at both ends, and the fate of every write is known:
+//   1. The end that notices the loss stops its queue pairs of the rail and lets them drain. After
+//   that no write of the peer over that rail takes effect here, however late or often it arrives.
+//   Every write that was acknowledged to the peer has also completed here, because an acknowledged
+//   write completes at its receiver before the flushed ones.
+//   2. Only then it sends a LossNote over a rail that is up: the lost rails, the messages and parts
+//   of messages it has, and the number of its credits. The peer also drops those rails, if it has
+//   not yet, and sends its own note by the same steps.
+//   3. The end that receives a note knows that nothing it sent is still in flight on the rails that
+//   the note names. It sends again, over other rails, the parts that went by one of them and did
+//   not arrive, and the credits from the first missing one on. The directions are independent.
+// A slot is offered again only after its message is whole, and no part of a whole message is ever
 // sent again: either the note names it, or it went by a rail that the note does not name, where it
-// is sent once. Parts in transit on other rails are left alone. Where a note is lost with its rail,
-// the loss of that rail makes a new one, of all that is lost so far; what it repeats is of parts
-// that have meanwhile been given to another rail, and is passed over. A device that does not even
-// flush leaves open what it has told the peer: then the link ends instead.
+// is sent once. Parts in flight on other rails are not affected. If a note is lost with its rail,
+// the loss of that rail causes a new note about all losses so far. It can repeat parts that have
+// moved to another rail meanwhile; these are skipped. If a device does not even flush, it is
+// unknown what it has acknowledged to the peer, and the link ends.
 //
-// Puts go by one queue pair, in order, and each writes last how many there have been. So of two
-// puts in a row the first has taken effect where the second has, which no acknowledgement says of
-// two ports: those tell that a port has taken a write, and not that the memory behind it has it.
-// When that rail is lost the note says how many have taken effect, and the others, in order, go by
-// another. So what a put has written is never written again after its word; but a put waits for the
-// peer's program then, which has to hear of the loss and to say its note.
+// Puts go by one queue pair, in order, and each finally writes the count of puts so far. So if the
+// second of two puts has taken effect, the first has too. Acknowledgements of two ports do not
+// guarantee that: they mean that a port has accepted a write, not that the memory holds it. If that
+// rail is lost, the note reports how many puts have taken effect; the others go by another rail, in
+// order. So no put's data is written again after its word. But such a put then waits until the
+// peer's process has noticed the loss and sent its note.
 //
-// Guarantees: besides those of net::Link, a link that is over has no queue pair any more, so that
-// nobody writes into memory that a caller takes back. Without a rail left it ends, with an error
-// that names ranks, hosts, ports, addresses, queue pairs and what the device said. Cost: isend and
-// irecv of a link that is open are stores and a doorbell; rings take 6 KiB a rail and queue pair.
+// Guarantees: in addition to net::Link's, a link that has ended has no queue pairs, so no peer
+// writes into memory that a caller takes back. Without a rail left the link ends, with an error
+// that names ranks, hosts, ports, addresses, queue pairs and the device's report. Cost: isend and
+// irecv of an open link are stores and a doorbell; rings take 6 KiB per rail and queue pair.
 #pragma once
 
 #include <functional>
@@ -51,11 +50,11 @@ namespace rondo::verbs {
 
 class VerbsLink final : public net::Link, private RailOwner {
  public:
-  // To a peer: `connect` takes the blob of this side. pairs: of each rail, at most.
+  // `connect` sends this end's blob to the peer. pairs: maximum queue pairs per rail.
   using Connect = std::function<Result<std::unique_ptr<net::SideChannel>>(ByteSpan)>;
   static Result<std::unique_ptr<VerbsLink>> connect(const net::LinkName& name, Adapters& adapters,
                                                     int pairs, const Connect& connect);
-  // From one: its blob is there.
+  // `channel` holds the blob of the connecting end.
   static Result<std::unique_ptr<VerbsLink>> accept(Adapters& adapters,
                                                    std::unique_ptr<net::SideChannel> channel);
   ~VerbsLink() override = default;
@@ -100,16 +99,16 @@ class VerbsLink final : public net::Link, private RailOwner {
   const int own_, peer_;  // ranks
   Adapters& adapters_;
   std::vector<std::unique_ptr<Rail>> rails_;
-  std::vector<Way> ways_;   // of the rails that are up
-  std::uint32_t up_ = 0;    // a bit for each of them
-  std::uint32_t gone_ = 0;  // a bit for each rail that has gone
+  std::vector<Way> ways_;   // queue pairs of the rails that are up
+  std::uint32_t up_ = 0;    // a bit per rail that is up
+  std::uint32_t gone_ = 0;  // a bit per rail that is gone
   bool note_due_ = false;
   std::size_t notes_said_ = 0;
   std::unique_ptr<net::SideChannel> channel_;
   net::LinkState state_ = net::LinkState::kOpening;
-  bool answered_ = false;  // both ends have said what they are
-  bool told_ = false;      // of something since the last progress()
-  std::string trouble_;    // what the peer may not do; the link ends by it at the next progress()
+  bool answered_ = false;  // this end has both LinkEnds
+  bool told_ = false;      // a rail reported something since the last progress()
+  std::string trouble_;    // fault of the peer; ends the link at the next progress()
   std::optional<Error> error_;
   SendSide sending_;
   ReceiveSide receiving_;

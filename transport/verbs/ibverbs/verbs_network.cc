@@ -12,7 +12,7 @@
 namespace rondo::verbs {
 namespace {
 
-// What is behind a descriptor; kFirstDevice and later: what a device says of itself.
+// The source of a descriptor; kFirstDevice and later: events of a device.
 enum : std::uint32_t { kChannels, kCompletions, kFirstDevice };
 
 Status watch(const Fd& events, int fd, std::uint32_t which) {
@@ -31,7 +31,7 @@ Result<std::unique_ptr<VerbsNetwork>> VerbsNetwork::open(NetworkOptions options)
   if (options.by_default) {
     rlimit locked{};
     if (::geteuid() == 0 || ::getrlimit(RLIMIT_MEMLOCK, &locked) != 0)
-      locked.rlim_cur = RLIM_INFINITY;  // who may lock all does not ask
+      locked.rlim_cur = RLIM_INFINITY;  // no limit applies to root
     RONDO_TRY(ports, worth_it(ports, locked.rlim_cur));
   }
   const auto nearest = nearest_ports(ports, options.near);

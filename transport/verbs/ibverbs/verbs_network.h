@@ -1,8 +1,8 @@
 // VerbsNetwork: InfiniBand and RoCE as a net::Network: links of queue pairs on the ports of this
 // host that are nearest to the rank, among those that NCCL_IB_HCA admits.
 //
-// Guarantees: those of net::Network; the proof of the secret is the side channel's. Cost: open()
-// some milliseconds; poll() is one system call; memory of Rondo's own comes from blocks of 4 MiB.
+// Guarantees: those of net::Network; the side channel proves the secret. Cost: open() takes some
+// milliseconds; poll() is one system call; Rondo's own registered memory is in blocks of 4 MiB.
 //
 //   RONDO_TRY(auto network, VerbsNetwork::open(std::move(options)));
 #pragma once
@@ -20,7 +20,7 @@ namespace rondo::verbs {
 struct NetworkOptions : net::PortOptions {
   Options verbs{};
   topology::NearNics near{};
-  bool by_default = false;  // without ports that are software
+  bool by_default = false;  // the user did not ask for RDMA: see worth_it()
 };
 
 class VerbsNetwork final : public net::Network {
@@ -33,7 +33,7 @@ class VerbsNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
-  // Of devices: where the kernel has what it takes, which registering alone tells.
+  // True for kDmabuf if libibverbs can register it; only registering shows if the kernel can.
   bool takes(net::Memory::Kind kind) const override;
   std::vector<topology::NicName> adapters() const override;
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
@@ -54,7 +54,7 @@ class VerbsNetwork final : public net::Network {
 
   const std::unique_ptr<Adapters> adapters_;
   const std::unique_ptr<net::SideChannels> channels_;
-  const Fd events_;  // epoll: of the side channels, the devices, their completions
+  const Fd events_;  // epoll of the side channels, device events and completions
 };
 
 }  // namespace rondo::verbs

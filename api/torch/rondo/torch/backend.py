@@ -1,7 +1,7 @@
-"""RondoBackend: a backend in torch's sense, which hands every call to a RondoProcessGroup.
+"""RondoBackend: a backend in torch's sense, which passes every call to a RondoProcessGroup.
 
-torch's own ProcessGroup asks one by device; Python can subclass it from torch 2.14 on. It stands
-beside other backends in one group (beside.py), and behind torch's hooks (hooks.py).
+torch's own ProcessGroup chooses a backend by device; Python can subclass Backend from torch 2.14
+on. RondoBackend serves a group with other backends (beside.py), and torch's hooks (hooks.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORWARDED = (
     "scatter", "send", "set_timeout",
 )  # fmt: skip
 
-# Asked of a Python backend that does not answer, torch's C++ asks Python again, without an end.
+# A Python backend must define these. Otherwise torch's C++ calls Python again, without limit.
 UNSUPPORTED = (
     "_supports_time_estimate", "supports_coalescing", "supports_reconfigure",
     "supports_shrinking", "supports_splitting", "supports_window",

@@ -2,9 +2,9 @@
 
     init_process_group("cpu:rondo,cuda:nccl")
 
-torch asks such a group's backends by device only if each is a c10d::Backend. Python can subclass
-that from torch 2.14 on; a ProcessGroup, which serves a group of Rondo alone on every torch with a
-step less per call, would take the tensors of all devices.
+torch chooses such a group's backends by device only if each is a c10d::Backend, which Python can
+subclass from torch 2.14 on. A ProcessGroup would get the tensors of all devices; it serves groups
+of Rondo alone, on every torch, with one step less per call.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rondo.torch.untraced import untraced
 
 
 def other_devices() -> dict[str, str]:
-    """Of the group that torch is making: devices that have another backend than rondo.
+    """Devices of the group being created that have another backend than rondo.
 
-    torch tells the function that makes a backend nothing of this, so it is read where it stands.
+    torch does not pass this to the function that makes a backend, so it is read from torch's frame.
     """
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "_new_process_group_helper":
@@ -39,7 +39,7 @@ class Beside(RondoBackend):
     def __init__(self, group: RondoProcessGroup) -> None:
         super().__init__(group)
         group.serves_torch()
-        in_use.add(self)  # C++ alone holds it from now on
+        in_use.add(self)  # otherwise only C++ would hold a reference
 
     def shutdown(self) -> None:
         super().shutdown()

@@ -1,7 +1,7 @@
-"""Tensors as the C interface wants them: dense host memory, back to back.
+"""Tensors as the C interface needs them: dense, contiguous host memory.
 
-`Buffers` collects what a call needs beside the tensors themselves: dense copies of those that are
-not dense, and the copies back into them once the call is done.
+`Buffers` collects what a call needs besides the tensors: dense copies of tensors that are not
+dense, and the copies back into them after the call.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ def expect(holds: bool, text: str) -> None:
 
 
 def counts_of(sizes: Sequence[int]) -> tuple[ctypes.Array, ctypes.Array]:
-    """Counts and displacements of parts that lie back to back, as C arrays."""
+    """Counts and displacements of consecutive parts, as C arrays."""
     array = ctypes.c_size_t * len(sizes)
     starts, total = [], 0
     for size in sizes:
@@ -56,14 +56,14 @@ class Buffers:
         return dense
 
     def written(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Dense memory with the tensor's contents, that will become the tensor's contents."""
+        """Dense memory with the tensor's contents, copied back to the tensor after the call."""
         dense = self.read(tensor)
         if dense is not tensor:
             self.copies_back.append(lambda: tensor.copy_(dense))
         return dense
 
     def read_all(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """All of them, back to back."""
+        """All tensors in consecutive memory."""
         flat = as_one(tensors)
         if flat is None:
             flat = torch.cat([on_host(t).reshape(-1) for t in tensors])
@@ -85,7 +85,7 @@ class Buffers:
 
 
 def as_one(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """The memory of dense tensors that already lie back to back, else None."""
+    """The memory of dense tensors that are already consecutive, else None."""
     first = on_host(tensors[0])
     place, total = first.data_ptr(), 0
     for tensor in tensors:

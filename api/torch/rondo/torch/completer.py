@@ -1,8 +1,8 @@
 """Completes the Futures of queued calls, and ends their events in a profiler.
 
-A callback of a Future may itself wait for a collective, so a thread that is about to run callbacks
-first makes sure that another one listens. Threads start with the first Future and end with the
-process, before the interpreter does.
+A callback of a Future can itself wait for a collective, so before a thread runs callbacks it makes
+sure that another thread is listening. Threads start with the first Future and end with the process,
+before the interpreter does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Completer:
         self._stopped = False
         self._listen_if_none_does()
         atexit.register(self.stop)
-        multiprocessing.util.Finalize(self, self.stop, exitpriority=100)  # its children skip atexit
+        multiprocessing.util.Finalize(self, self.stop, exitpriority=100)  # a fork skips atexit
 
     def watch(self, request: int, then: Callable[[], object]) -> None:
         token = next(self._tokens)
@@ -112,5 +112,6 @@ def watch(request: int, then: Callable[[], object]) -> None:
 
 
 def elsewhere(function: Callable[[], object]) -> None:
-    """Has a thread of this module run it, and waits for that. The function must not wait."""
+    """Runs the function on a thread of this module, and waits for it. The function must not
+    wait."""
     _completer().run(function)

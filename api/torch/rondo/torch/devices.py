@@ -1,7 +1,7 @@
 """Under rondo.torch.run --device: a program for many GPUs on the CPU, or on one GPU.
 
-Every GPU that is named (cuda, cuda:3, 3) becomes the one device. torch.cuda and torch.accelerator
-answer as if there were as many GPUs as ranks.
+Every GPU that the program names (cuda, cuda:3, 3) becomes the one device. torch.cuda and
+torch.accelerator answer as if there were as many GPUs as ranks.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def mapped(value: Any, target: torch.device) -> Any:
     if value == "cuda" or value.startswith("cuda:"):
         return target
     if target.type == "cpu" and value.startswith("torch.cuda."):
-        return value.replace(".cuda", "", 1)  # the name of a tensor's type
+        return value.replace(".cuda", "", 1)  # a name of a tensor type
     return value
 
 
 class OneDevice(TorchFunctionMode):
-    """Rewrites the devices that functions of torch are given."""
+    """Rewrites the devices passed to functions of torch."""
 
     def __init__(self, target: torch.device) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def set_device(device: Any) -> None:
     _current = index or 0
 
 
-# Of torch.cuda: they take a device first, or mean the current one.
+# Functions of torch.cuda whose first argument is a device; default: the current one.
 OF_A_DEVICE = (
     "synchronize", "current_stream", "default_stream", "get_device_properties", "get_device_name",
     "get_device_capability", "mem_get_info", "memory_allocated", "max_memory_allocated",
@@ -80,7 +80,7 @@ OF_A_DEVICE = (
 
 
 def on_one_gpu(target: torch.device) -> None:
-    """Numbers of GPUs that are not there are given to functions that no mode sees."""
+    """Maps numbers of absent GPUs in functions that no mode intercepts."""
 
     def always_there(function: Any) -> Any:
         @functools.wraps(function, updated=())
@@ -122,7 +122,7 @@ def pretend(target_name: str) -> None:
 
 
 def in_threads(target: torch.device) -> None:
-    """A mode is a thread's own: new threads get one too."""
+    """Modes belong to threads, so new threads get one too."""
     start = threading.Thread.start
 
     @functools.wraps(start)
@@ -140,7 +140,7 @@ def in_threads(target: torch.device) -> None:
 
 
 def generators(real: type) -> type:
-    """torch.Generator(device="cuda") makes one of the CPU; isinstance knows no difference."""
+    """torch.Generator(device="cuda") makes one of the CPU; isinstance treats both as the same."""
 
     class Kind(type(real)):
         def __instancecheck__(cls, value):
@@ -162,7 +162,7 @@ def mesh_of_cpus(init: Any) -> Any:
 
 
 def default_on(set_default: Any, target: torch.device) -> Any:
-    """Of a device, or of a type of tensors."""
+    """Wraps a function that sets the default device, or the default tensor type."""
 
     @functools.wraps(set_default)
     def set_mapped(device):

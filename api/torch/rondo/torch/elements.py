@@ -1,4 +1,4 @@
-"""Tables: how torch's element types and reductions are called in the C interface."""
+"""Tables of torch's element types and reductions with their names in the C interface."""
 
 import ctypes
 
@@ -27,7 +27,7 @@ OPS = {
     Op.SUM: SUM, Op.PRODUCT: PROD, Op.MIN: MIN, Op.MAX: MAX, Op.AVG: AVG,
     Op.BAND: BAND, Op.BOR: BOR, Op.BXOR: BXOR,
 }  # fmt: skip
-# True is stored as 1, so that or and and are the larger and the smaller.
+# True is stored as 1, so `or` is MAX and `and` is MIN.
 BOOL_OPS = {
     Op.SUM: MAX, Op.MAX: MAX, Op.BOR: MAX,
     Op.PRODUCT: MIN, Op.MIN: MIN, Op.BAND: MIN, Op.BXOR: BXOR,
@@ -35,7 +35,7 @@ BOOL_OPS = {
 COMPLEX_OPS = {Op.SUM: SUM, Op.AVG: AVG}
 
 
-# What needs no second look.
+# Fast path: pairs that need no further checks.
 SIMPLE = {
     (dtype, op): OPS[op]
     for dtype in TYPES
@@ -45,12 +45,12 @@ SIMPLE = {
 
 
 def kind_of(op) -> Op:
-    """ReduceOp and its plain enumerators look alike to callers."""
+    """Callers may pass a ReduceOp or its plain enumerator."""
     return op if isinstance(op, Op) else op.op
 
 
 def reduction(dtype: torch.dtype, op) -> int:
-    """The number of a built-in reduction; TypeError where it has no meaning for the type."""
+    """The number of a built-in reduction; TypeError if the type does not support it."""
     kind = kind_of(op)
     if (known := SIMPLE.get((dtype, kind))) is not None:
         return known
@@ -64,7 +64,7 @@ def reduction(dtype: torch.dtype, op) -> int:
 
 
 def pre_mul_sum(dtype: torch.dtype, factor, comm) -> int:
-    """An operation for one call; the caller destroys it once the call has been issued."""
+    """An operation for one call; the caller destroys it after issuing the call."""
     if dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         raise TypeError(f"rondo: ReduceOp.PREMUL_SUM is not defined for {dtype}")
     scalar = torch.as_tensor(factor).reshape(()).to(dtype).contiguous()
@@ -83,7 +83,7 @@ def as_real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def moved_as(dtype: torch.dtype) -> tuple[int, int]:
-    """Type under which elements are moved, and how many of it one element is; any can be moved."""
+    """The type under which elements are moved, and its count per element. Any type can be moved."""
     known = TYPES.get(dtype)
     return (UINT8, dtype.itemsize) if known is None else (known, 1)
 

@@ -1,10 +1,10 @@
-"""From result codes to exceptions that say what the engine says."""
+"""Converts result codes to exceptions with the engine's message."""
 
 from torch.distributed import DistBackendError
 
 from rondo.torch.library import SUCCESS, lib
 
-# The library's own limit is replaced by torch's.
+# torch's timeout replaces the library's, so messages must name torch's.
 LIMIT = "RONDO_TIMEOUT sets this limit"
 LIMIT_HERE = "the timeout of the group or of this call sets this limit"
 
@@ -17,7 +17,7 @@ def last_error() -> str:
 
 
 def error_now(result: int) -> DistBackendError:
-    """Of the call that this thread has just made."""
+    """The error of the last call of this thread."""
     return DistBackendError(f"rondo: {last_error()} (result {result})")
 
 

@@ -1,4 +1,4 @@
-"""split_group, shrink_group and monitored_barrier, which torch offers for other backends alone."""
+"""split_group, shrink_group and monitored_barrier, which torch offers only for other backends."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-# torch renames what is not public.
+# Private functions, whose names depend on torch's version.
 register_in_world = getattr(
     c10d, "_register_pg_in_world", getattr(c10d, "_update_process_group_global_state", None)
 )
-BARRIER_TAG = 0x7FFF0000  # out of the way of tags that people choose
-_splits: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each group, how many
+BARRIER_TAG = 0x7FFF0000  # unlikely to be a tag of the program
+_splits: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # number of splits per group
 
 
 @contextmanager
 def next_group_name(name: str) -> Iterator[None]:
-    """torch names a group that its members alone make by its ranks and by how many groups this rank
-    is in: ranks that are in different numbers of groups would wait for each other under two names.
-    """
+    """torch names a group created by its members from its ranks and the number of groups that this
+    rank is in. Ranks with different numbers of groups would wait for each other under two names."""
     theirs = c10d._process_group_name
     c10d._process_group_name = lambda *ranks, **how: name
     try:
@@ -41,14 +40,14 @@ def split_group(
     pg_options: object = None,
     group_desc: str | None = None,
 ) -> dist.ProcessGroup | None:
-    """The group of split_ranks (ranks of the parent) that this rank is in, else None."""
+    """The group of split_ranks (ranks of the parent) that contains this rank, else None."""
     parent = parent_pg or dist.group.WORLD
-    _splits[parent] = count = _splits.get(parent, 0) + 1  # all ranks of the parent are here
+    _splits[parent] = count = _splits.get(parent, 0) + 1  # collective: equal on all ranks
     mine = next((part for part in split_ranks or [] if parent.rank() in part), None)
     if mine is None:
         return None
     ranks = [dist.get_global_rank(parent, rank) for rank in mine]
-    # As the script called the parent's, under rondo.torch.run; the parent may have GPUs beside.
+    # Under rondo.torch.run this is the backend that the script names; the parent may have GPUs too.
     backend = dist.get_backend(parent) if hasattr(parent, "profiled_as") else "rondo"
     with next_group_name(f"{parent.group_name}:split:{count}:{ranks[0]}"):
         return dist.new_group(
@@ -62,7 +61,7 @@ def shrink_group(
     shrink_flags: int = 0,
     pg_options: object = None,
 ) -> dist.ProcessGroup:
-    """Called by the ranks that stay; the old group is destroyed, as torch does it."""
+    """Called by the remaining ranks; the old group is destroyed, as torch does."""
     group = group or dist.group.WORLD
     excluded = sorted(set(ranks_to_exclude))
     world = group is dist.group.WORLD
@@ -92,7 +91,7 @@ def shrink_group(
 
 
 def shrink_here_too() -> None:
-    """dist.shrink_group wants a C++ backend; for groups of Rondo it calls ours."""
+    """dist.shrink_group needs a C++ backend; for groups of Rondo it calls ours."""
     theirs = getattr(dist, "shrink_group", None)
     if theirs is None or hasattr(theirs, "serves_rondo"):
         return
@@ -111,8 +110,8 @@ def monitored_barrier(
     timeout: timedelta | float | None = None,
     wait_all_ranks: bool = False,
 ) -> None:
-    """A barrier that names who has not come: the first of them, or all. Of a rank outside of the
-    group it is no call, as torch has it."""
+    """A barrier whose error names the first missing rank, or all of them. Does nothing on a rank
+    outside of the group, as in torch."""
     if group is not dist.GroupMember.NON_GROUP_MEMBER:
         pass_monitored_barrier(group or dist.group.WORLD, timeout, wait_all_ranks)
 
@@ -120,7 +119,7 @@ def monitored_barrier(
 def pass_monitored_barrier(
     group: dist.ProcessGroup, timeout: timedelta | float | None, wait_all_ranks: bool
 ) -> None:
-    """Errors are worded as gloo's, whose programs look for them."""
+    """Errors have gloo's wording, because programs search for it."""
     if isinstance(timeout, timedelta):
         timeout = timeout.total_seconds()
     limit = group.seconds if timeout is None else timeout
@@ -135,8 +134,8 @@ def pass_monitored_barrier(
     except dist.DistBackendError as error:
         raise dist.DistBackendError(
             f"rondo: Rank {group.rank()} successfully reached monitoredBarrier, but received errors"
-            f" while waiting for send/recv from rank 0 within {limit * 1000:g} ms: it has not come,"
-            f" or other ranks have not and its error says which ({error})"
+            f" while waiting for send/recv from rank 0 within {limit * 1000:g} ms: rank 0 is"
+            f" missing, or other ranks are and the error of rank 0 names them ({error})"
         ) from None
 
 

@@ -1,10 +1,10 @@
 """torch's hooks around the calls of a group: its flight recorder, and those that programs register.
 
 torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks,
-each call goes through that C++ and comes back by Inside; without hooks a call stays in Python. The
-flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only backends in C++ can tell
-it that a call has ended: here the entry of a blocking call is retired when it has returned, that of
-an asynchronous one when it has been issued.
+each call passes through that C++ and returns through Inside; without hooks a call stays in Python.
+The flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only C++ backends can
+report to it that a call has ended: here the entry of a blocking call is retired when the call
+returns, that of an asynchronous call when it is issued.
 
 Abort hooks run when a call fails, and before abort(). The completion hook (torch's
 _register_on_completion_hook) runs when a call has succeeded.
@@ -30,12 +30,12 @@ from rondo.torch.backend import RondoBackend
 from rondo.torch.untraced import untraced
 
 HAS_HOOKS = hasattr(c10d, "FlightRecorderHook")  # torch 2.15 or newer
-_here = threading.local()  # whether a call is on its way through torch's C++, and its Work
+_here = threading.local()  # per thread: True while a call passes through torch's C++; its Work
 
 
 @untraced
 class Inside(RondoBackend):
-    """What torch's C++ finds in the group after its hooks."""
+    """The backend that torch's C++ calls after the hooks."""
 
     def __init__(self, group: Hooks) -> None:
         self._group = weakref.ref(group)
@@ -50,7 +50,7 @@ class Inside(RondoBackend):
         pass
 
     def __getattr__(self, name: str) -> Any:
-        """What a group of Rondo has and backends of torch have not."""
+        """Attributes that a group of Rondo has and torch's backends lack."""
         return getattr(self._rondo, name)
 
     def _done(self, work: Any) -> Any:
@@ -59,8 +59,8 @@ class Inside(RondoBackend):
 
 
 class Older:
-    """An older name of a method. C++ asks for it after the newer name, also where the newer one has
-    brought the call: then the name is torch's own, by which C++ goes on to the hooks."""
+    """An older name of a method. C++ looks it up after the newer name. While a call passes through
+    torch's C++, it is torch's own method, which leads to the hooks."""
 
     def __init__(self, name: str, newer: Callable) -> None:
         self._name, self._newer = name, newer
@@ -75,7 +75,7 @@ def older(name: str, newer: Callable) -> Any:
     return Older(name, newer) if HAS_HOOKS else newer
 
 
-# torch's types of calls that are named unlike its methods.
+# torch's operation types whose names differ from its methods'.
 OP_TYPES = {
     "all_gather_single": "_ALLGATHER_BASE",
     "all_gather_single_coalesced": "ALLGATHER_INTO_TENSOR_COALESCED",
@@ -87,7 +87,7 @@ OP_TYPES = {
 
 
 class Completion:
-    """Tells the completion hook of a group that one call has succeeded."""
+    """Reports to a group's completion hook that one call has succeeded."""
 
     def __init__(self, group: Hooks, method: str) -> None:
         self._hook, self._left, self._failed = group._completion_hook, 1, False
@@ -109,13 +109,13 @@ class Completion:
 
 
 class Hooks:
-    has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: nobody has looked
+    has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: unknown
     _completion_hook: Callable[[Any], None] | None = None
     _completions = 0
     _inside: Inside | None = None
 
     def _open_to_hooks(self) -> None:
-        """torch's C++ has the name and the devices of a group from its backends."""
+        """torch's C++ gets the name and the devices of a group from its backends."""
         self._abort_hooks: dict[int, Callable[[], None]] = {}
         if HAS_HOOKS:
             custom = dist.ProcessGroup.BackendType.CUSTOM
@@ -124,17 +124,17 @@ class Hooks:
             self._set_default_backend(custom)
 
     def serves_torch(self) -> None:
-        """torch's own ProcessGroup is around this one, and runs the hooks."""
+        """torch's own ProcessGroup contains this one, and runs the hooks."""
         self.has_torch_hooks = False
 
     def passes_hooks(self) -> bool:
-        """Whether the call that begins has to go through torch's C++."""
+        """True if the call that begins must go through torch's C++."""
         if getattr(_here, "through", False):
             return False
         if self.has_torch_hooks is None:
             world = dist.distributed_c10d._world
             if self not in world.pg_map:
-                return False  # torch is still making the group
+                return False  # torch is still creating the group
             self.has_torch_hooks = (
                 self in world.pg_flight_recorder_hooks
                 or os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
@@ -177,14 +177,14 @@ class Hooks:
 
 
 def is_elsewhere(value: Any) -> bool:
-    """Whether a tensor is on a device that torch's C++ would ask another backend for."""
+    """True if a tensor is on a device for which torch's C++ would choose another backend."""
     if isinstance(value, torch.Tensor):
         return not value.is_cpu
     return isinstance(value, (list, tuple)) and any(map(is_elsewhere, value))
 
 
 def hooked(method: Callable, call: Callable) -> Callable:
-    """call, which makes the method's call, behind torch's hooks where the group has any."""
+    """Wraps `call`, which makes the method's call, in torch's hooks if the group has any."""
     name, code = method.__name__, method.__code__
     parameters = code.co_varnames[1 : code.co_argcount]
     defaults = dict(zip(reversed(parameters), reversed(method.__defaults__ or ())))
@@ -198,7 +198,7 @@ def hooked(method: Callable, call: Callable) -> Callable:
             return call(self, *given, **named)
         values = defaults | dict(zip(parameters, given)) | named
         if any(map(is_elsewhere, values.values())):
-            return call(self, *given, **named)  # which refuses it
+            return call(self, *given, **named)  # raises an error
         _here.through = True
         try:
             theirs(self, *[values[parameter] for parameter in parameters])
@@ -206,6 +206,6 @@ def hooked(method: Callable, call: Callable) -> Callable:
         finally:
             _here.through, _here.work = False, None
 
-    # By this name and the first argument pybind11 sees an override that calls its base class.
+    # pybind11 detects an override that calls its base class by this name and the first argument.
     with_hooks.__code__ = with_hooks.__code__.replace(co_name=name)
     return with_hooks

@@ -1,4 +1,4 @@
-"""Ranks that mpirun or srun started: who they are, and where they meet where nobody says so."""
+"""Ranks started by mpirun or srun: their numbers, and a default address at which they meet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES")
-# What names a job on its host, where all variables of a row are set.
+# Variables that identify a job on its host. A row is used if all its variables are set.
 JOBS = (
     ("PMIX_NAMESPACE",),
     ("OMPI_MCA_ess_base_jobid",),
@@ -32,14 +32,14 @@ def are_on_several_hosts(size: int) -> bool:
 
 
 def job() -> str:
-    """The same for all ranks of this host, also where each has a shell around it."""
+    """The same for all ranks of this host, also if each has a shell around it."""
     for names in JOBS:
         if all(name in os.environ for name in names):
             return "-".join(os.environ[name] for name in names)
     pid = os.getppid()
     try:
         while pid > 1:
-            # "pid (name) state parent ...": names may have blanks and brackets
+            # "pid (name) state parent ...": names may contain spaces and brackets
             name, _, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")
             if name.partition("(")[2].startswith(PARENTS):
                 return str(pid)
@@ -50,12 +50,12 @@ def job() -> str:
 
 
 def rendezvous(init_method: str | None) -> dict[str, Any]:
-    """Arguments of init_process_group. Without a launcher: a world of one, as MPI has it."""
+    """Arguments of init_process_group. Without a launcher: a world of one rank, as in MPI."""
     rank, size = int(first_of(RANKS) or 0), int(first_of(SIZES) or 1)
     if init_method is None and "MASTER_ADDR" not in os.environ:
         if are_on_several_hosts(size):
             raise RuntimeError(
-                f"rondo: {size} ranks are on several hosts, and none knows where the others are: "
+                f"rondo: {size} ranks are on several hosts, but MASTER_ADDR is not set: "
                 "set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=..., or srun "
                 "--export=ALL,MASTER_ADDR=...)"
             )

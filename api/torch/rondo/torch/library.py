@@ -1,4 +1,4 @@
-"""The C library by ctypes: what rondo.h and nccl.h declare, as far as the backend uses it."""
+"""The C library through ctypes: the declarations of rondo.h and nccl.h that the backend uses."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ class UniqueId(ctypes.Structure):
 
 
 class CommOptions(ctypes.Structure):
-    """rondoCommOptions_t, with everything but the device as the environment says."""
+    """rondoCommOptions_t, with everything but the device taken from the environment."""
 
     _fields_ = [
         ("size", c_size_t),

@@ -1,8 +1,8 @@
-"""How the ranks of a group meet: through torch's store, then by the library's own rendezvous.
+"""How the ranks of a group meet: through torch's store, then through the library's rendezvous.
 
-A store outlives groups, so that keys carry the group's life: how often this rank has been in a
-group of this size and name. Each rank shows whether it is here and with which world size; where
-that cannot fit together, the error names both sides.
+A store outlives groups, so keys contain the group's generation: how often this rank has been in a
+group of this size and name. Each rank publishes that it is present, and its world size. If these
+conflict, the error names both sides.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch.distributed import DistBackendError, Store
 from rondo.torch.errors import check
 from rondo.torch.library import CommOptions, UniqueId, lib
 
-LOOK_SECONDS = 0.5  # between two looks for ranks that do not fit
+LOOK_SECONDS = 0.5  # between two checks for wrong ranks
 NAMED_AT_MOST = 16
 
-# A TCP store is served by one of the ranks. Were it to end with its group, a rank that is quick to
-# make the next group would meet a server that is about to close. The file of a file store is
-# removed by the last who closes it, even if a quick rank has just opened it again: what that rank
-# wrote would be lost.
+# Keeps stores open until the process ends. One rank serves a TCP store. If the store ended with its
+# group, a fast rank that creates the next group could connect to a server that is about to close.
+# The last rank that closes a file store removes its file, even if a fast rank has just opened it
+# again; that rank's data would be lost.
 _kept: dict[tuple[str, int], Store] = {}
 
 
@@ -36,11 +36,11 @@ def keep_store(store: Store) -> None:
     if isinstance(store, dist.TCPStore):
         _kept[store.host, store.port] = store
     elif isinstance(store, dist.FileStore):
-        _kept.setdefault((store.path, 0), store)  # while one is open, nobody is the last
+        _kept.setdefault((store.path, 0), store)  # while one is open, its file stays
 
 
 def has_ended(who: str) -> bool:
-    """Whether a process of this host that showed itself in the store has gone since."""
+    """True if a process of this host that was registered in the store has exited."""
     _, _, pid, _, host = who.split()
     if host != socket.gethostname():
         return False
@@ -58,12 +58,12 @@ class Meeting:
         self._store, self._rank, self._size = store, rank, size
         self._seconds = timeout.total_seconds()
         self._end = time.monotonic() + self._seconds
-        # torchrun starts workers again over the same store.
+        # torchrun restarts workers with the same store.
         self._root = f"rondo/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         keep_store(store)
 
     def meet(self) -> ctypes.c_void_p:
-        """The communicator. All ranks of the group are in here at the same time."""
+        """Returns the communicator. All ranks of the group call this at the same time."""
         self._show()
         life = self._store.add(f"{self._root}/lives/{self._size}/{self._rank}", 1)
         prefix = f"{self._root}/{self._size}/{life}/"
@@ -83,20 +83,20 @@ class Meeting:
             )
         )
         if self._rank == 0:
-            self._forget(f"{prefix}ticket")  # all ranks have joined by it
+            self._forget(f"{prefix}ticket")  # all ranks have joined with it
         return comm
 
     def leave(self) -> None:
-        """So that this rank may come again."""
+        """Removes this rank's entry, so that it can join again."""
         try:
             self._store.set(f"{self._root}/here/{self._rank}", "")
         except RuntimeError as error:  # the rank that serves the store may have ended
-            logging.getLogger(__name__).debug("rondo: nobody is told that a rank left: %s", error)
+            logging.getLogger(__name__).debug("rondo: cannot report that this rank left: %s", error)
 
     def _forget(self, key: str) -> None:
         try:
             self._store.delete_key(key)
-        except (RuntimeError, NotImplementedError) as error:  # not every store can, or it has gone
+        except (RuntimeError, NotImplementedError) as error:  # unsupported, or it has gone
             logging.getLogger(__name__).debug("rondo: the store keeps %s: %s", key, error)
 
     def _get(self, key: str) -> str:
@@ -120,7 +120,7 @@ class Meeting:
         raise DistBackendError(f"rondo: {text}")
 
     def _let_others_see(self) -> None:
-        """The rank that may serve the store stays until those who wait have looked."""
+        """The rank that may serve the store waits until the waiting ranks have read it."""
         if self._rank == 0:
             time.sleep(2 * LOOK_SECONDS)
 
@@ -148,7 +148,7 @@ class Meeting:
             names = ", ".join(map(str, away[:NAMED_AT_MOST])) + " ..." * (len(away) > NAMED_AT_MOST)
             trouble = (
                 f"rank {self._rank} waited {self._seconds:g} s for {len(away)} of {self._size} "
-                f"ranks that did not come: {names}; are they started, and with a world size of "
+                f"ranks that did not join: {names}; are they started, and with a world size of "
                 f"{self._size}?"
             )
         if trouble:

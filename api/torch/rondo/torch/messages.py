@@ -21,7 +21,7 @@ ANY_SOURCE = -1
 
 @untraced
 class MessageWork(QueuedWork):
-    """A send is done when its bytes are on their way, a receive when they have come."""
+    """A send is done when its bytes are buffered or sent, a receive when they have arrived."""
 
     _source = ANY_SOURCE
 

@@ -1,6 +1,6 @@
-"""Collectives that only move data, and the barrier: which C call each of them is.
+"""Collectives that only move data, and the barrier, mapped to C calls.
 
-Any element type can be moved. Methods have torch's names; newer and older torch differ in names.
+Any element type can be moved. Methods have torch's names, which differ between torch versions.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Moves:
 
     @profiled("gather", 1)
     def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts=GATHER) -> dist.Work:
-        """Into one tensor at the root; the others' outputs are not looked at."""
+        """Gathers into one tensor at the root; the other ranks' outputs are ignored."""
         comm, buffers, root, out = self._comm, Buffers(), opts.rootRank, None
         source, results = buffers.read(tensor), []
         count, kind = moved(source)
@@ -138,7 +138,7 @@ class Moves:
             )
             results = [output]
         if self.has_torch_hooks is not False and self.passes_hooks():
-            # torch's C++ cannot hand this call to Python: its hooks see a gather.
+            # torch's C++ cannot pass this call to Python, so its hooks get a gather.
             parts = [list(part.view(self._size, -1).unbind()) for part in results]
             return self.gather(parts, [tensor], opts)
         if self._rank == root:
@@ -178,7 +178,7 @@ class Moves:
 
     @profiled("all_to_all", 1)
     def alltoall(self, outputs, inputs, opts=ALLTOALL) -> dist.Work:
-        """Each rank knows its own sizes alone, so that this is always the uneven call."""
+        """Each rank knows only its own sizes, so this is always the uneven call."""
         for what, tensors in (("outputs", outputs), ("inputs", inputs)):
             expect(len(tensors) == self._size, f"{len(tensors)} {what} for {self._size} ranks")
         buffers = Buffers()
@@ -204,7 +204,7 @@ class Moves:
         for t, which in ((tensor, "input"), (output, "output")):
             expect(
                 t.numel() % self._size == 0,
-                f"{which} of {t.numel()} does not divide by {self._size}",
+                f"{which} of {t.numel()} elements is not divisible by {self._size} ranks",
             )
         expect(tensor.numel() == output.numel(), f"{tensor.numel()} elements into {output.numel()}")
         count, kind = moved(source)

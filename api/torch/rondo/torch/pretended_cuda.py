@@ -1,7 +1,7 @@
 """torch.cuda and torch.accelerator where every GPU is the CPU.
 
-ANSWERS replace what a CPU build of torch lacks; pretended_refusals.py says what stays away and why.
-A name is replaced in every module that has it, so that torch's own code sees the same.
+ANSWERS replace what a CPU build of torch lacks; pretended_refusals.py lists the rest, with reasons.
+A name is replaced in every module that has it, so that torch's own code uses the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def nothing(*_: Any, **__: Any) -> None:
 
 
 class Runtime:
-    """torch.cuda.cudart(): calls that a program makes in passing succeed, others are refused."""
+    """torch.cuda.cudart(): harmless calls succeed, others are refused."""
 
     class cudaError:
         success = 0
@@ -60,7 +60,7 @@ class Runtime:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"rondo: {name} of the CUDA runtime is not there under rondo.torch.run --device cpu"
+            f"rondo: {name} of the CUDA runtime is not available under rondo.torch.run --device cpu"
         )
 
 
@@ -161,9 +161,9 @@ KINDS = tuple(v for v in vars(torch).values() if isinstance(v, torch.dtype))
 
 
 def modules(root: types.ModuleType) -> list[types.ModuleType]:
-    """With those that torch has imported or not yet."""
+    """All submodules, whether or not torch has imported them yet."""
     for name in SUBMODULES if root is torch.cuda else ():
-        with contextlib.suppress(ImportError):  # newer torch may leave one out
+        with contextlib.suppress(ImportError):  # may be missing in newer torch
             __import__(f"torch.cuda.{name}")
     inside = f"{root.__name__}."
     return [root, *(m for name, m in list(sys.modules.items()) if name.startswith(inside) and m)]
@@ -174,7 +174,7 @@ def find(root: types.ModuleType, name: str) -> Any:
 
 
 def own(name: str, answer: Any) -> Any:
-    """torch.compile tells functions apart by what they are: each name gets one of its own."""
+    """torch.compile distinguishes functions by identity, so each name gets its own copy."""
     if not isinstance(answer, types.FunctionType):
         return answer
     copy = types.FunctionType(
@@ -207,7 +207,7 @@ def refuse() -> None:
 
 def devices_of(current: Callable, set_current: Callable) -> dict[str, type]:
     class device:
-        """Of None, or a negative number: nothing changes."""
+        """None or a negative number changes nothing."""
 
         def __init__(self, which: Any) -> None:
             self.idx = which if isinstance(which, int) or which is None else index_of(which)
@@ -231,15 +231,15 @@ def devices_of(current: Callable, set_current: Callable) -> dict[str, type]:
 
 
 def install(count: int, current: Callable, set_current: Callable) -> None:
-    """current() and set_current(index): which GPU the program believes to be on."""
+    """current() and set_current(index): the GPU that the program believes to use."""
     replace(torch.cuda, ANSWERS | devices_of(current, set_current))
     replace(torch.cuda.nvtx, OF_NVTX)
     replace(torch.cuda.nccl, OF_NCCL)
     refuse()
     torch.cuda.default_generators = (torch.default_generator,) * count
     replace(torch.accelerator, OF_ACCELERATOR)
-    of_dynamo = getattr(torch._C._dynamo, "utils", None)  # C++, which asks the real accelerator
-    if hasattr(of_dynamo, "get_current_stream"):  # from torch 2.15 on
+    of_dynamo = getattr(torch._C._dynamo, "utils", None)  # C++ that queries the real accelerator
+    if hasattr(of_dynamo, "get_current_stream"):  # torch 2.15 or newer
         of_dynamo.get_current_stream = pretended_streams.current_stream
     torch.accelerator.device_index = torch.cuda.device
     torch.accelerator.set_device_idx = set_current

@@ -1,6 +1,6 @@
 """Statistics of GPU memory where every GPU is the CPU: the allocator of torch.cuda holds nothing.
 
-They have all names that torch.cuda has, so that programs which print them run; all are 0.
+All names of torch.cuda exist, so that programs which print them run. All values are 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What torch.cuda has and the CPU has not, each with the reason that the program is told."""
+"""Names of torch.cuda that the CPU cannot support, each with the reason for the error message."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ GRAPHS = (
     "the CPU records no graph of launches; run the step without one (torch.compile works: leave "
     'out mode="reduce-overhead" and backend="cudagraphs")'
 )
-NVML = "there is no GPU whose sensors could be read"
-HANDLES = "there is no GPU library behind which a handle could stand"
-ALLOCATOR = "tensors live in the memory of the CPU, which torch.cuda's allocator does not give out"
+NVML = "there is no GPU with sensors to read"
+HANDLES = "there is no GPU library that could have a handle"
+ALLOCATOR = "tensors are in CPU memory, which torch.cuda's allocator does not manage"
 COMPILER = "the CPU does not run CUDA C++"
-TUNING = "there is no GPU library whose kernels could be tuned"
+TUNING = "there is no GPU library with kernels to tune"
 SEVERAL = "it is for several GPUs of one process; use torch.distributed"
-STORAGE = "there is no way from GPU memory to a file: use torch.save and torch.load"
+STORAGE = "GPU memory cannot be written to a file directly: use torch.save and torch.load"
 
-# By module; what is refused of torch.cuda is refused in its submodules too.
+# By module. Names refused in torch.cuda are also refused in its submodules.
 REFUSED: dict[str, dict[str, str]] = {
     "torch.cuda": {
         **dict.fromkeys(
@@ -74,8 +74,8 @@ REFUSED: dict[str, dict[str, str]] = {
 
 
 def refusal(where: str, name: str, reason: str, theirs: Any) -> Any:
-    """What stands in place of theirs, a class or a function."""
-    text = f"rondo: {where}.{name} is not there under rondo.torch.run --device cpu: {reason}"
+    """A replacement for a class or a function that raises the error."""
+    text = f"rondo: {where}.{name} is not available under rondo.torch.run --device cpu: {reason}"
 
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError(text)
@@ -83,6 +83,6 @@ def refusal(where: str, name: str, reason: str, theirs: Any) -> Any:
     if isinstance(theirs, type):
         return type(name, (), {"__init__": refuse, "__module__": where, "__doc__": text})
     refuse.__name__ = name
-    if hasattr(theirs, "__wrapped__"):  # torch.compile looks at what context managers wrap
+    if hasattr(theirs, "__wrapped__"):  # torch.compile reads it from context managers
         refuse.__wrapped__ = theirs.__wrapped__
     return refuse

@@ -1,7 +1,7 @@
 """Streams and events where every GPU is the CPU.
 
-All work on the CPU is done when a call returns: streams and events have nothing to wait for. Each
-stream is another one than the rest, and each thread has a current one, as on a GPU.
+All work on the CPU is done when a call returns, so streams and events never wait. Streams are
+distinct objects, and each thread has a current one, as on a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EventKind(type(REAL_EVENT)):
 
 
 class Stream(REAL_STREAM, metaclass=StreamKind):
-    """torch.Stream and torch.cuda.Stream."""
+    """Replaces torch.Stream and torch.cuda.Stream."""
 
     def __new__(cls, *_: Any, **__: Any) -> Stream:
         return super().__new__(cls, device="cpu")
@@ -105,7 +105,7 @@ class ExternalStream(Stream):
 
 
 class Event(REAL_EVENT, metaclass=EventKind):
-    """torch.Event and torch.cuda.Event."""
+    """Replaces torch.Event and torch.cuda.Event."""
 
     def __new__(cls, *_: Any, **__: Any) -> Event:
         return super().__new__(cls, device="cpu")
@@ -153,7 +153,7 @@ class Event(REAL_EVENT, metaclass=EventKind):
 
 
 class StreamContext:
-    """torch.cuda.stream(stream); of None it does nothing."""
+    """torch.cuda.stream(stream); None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream

@@ -1,5 +1,5 @@
-"""What trainers for GPUs use beside tensors, where every GPU is the CPU: autocast, capturable
-optimizers, DataParallel."""
+"""Features of GPU trainers besides tensors, for the CPU: autocast, capturable optimizers,
+DataParallel."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def autocast_too() -> None:
 
 
 def capturable_here() -> None:
-    """Optimizers with capturable=True refuse parameters on the CPU, for which nothing speaks."""
-    name = "_get_capturable_supported_devices"  # not public: without it they refuse, and say so
+    """Optimizers with capturable=True refuse parameters on the CPU; here they are allowed."""
+    name = "_get_capturable_supported_devices"  # private: without it they raise an error
     supported = getattr(sys.modules.get("torch.optim.optimizer"), name, None)
     if supported is None:
         return

@@ -1,7 +1,7 @@
 """RondoProcessGroup: torch.distributed's ProcessGroup over one communicator.
 
 A blocking call runs on the caller's thread; all others go to the communicator's stream, a queue
-with a thread of the library's own. No Python thread moves data.
+served by a thread of the library. No Python thread moves data.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from rondo.torch.untraced import untraced
 from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork
 
 Issue = Callable[[ctypes.c_void_p | None], int]
-DRAIN_SECONDS = 10.0  # what a process that ends without destroy_process_group gives its last calls
+DRAIN_SECONDS = 10.0  # seconds for the last calls of a process without destroy_process_group
 
 
 def seconds_of(options: object) -> float | None:
-    """The limit of one call, if it has one of its own."""
+    """The limit of this call, if it has its own."""
     timeout = getattr(options, "timeout", None)
     return timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
 
 
 @untraced
 class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
-    profiled_as = "rondo"  # what torch.profiler calls the backend
+    profiled_as = "rondo"  # the backend's name in torch.profiler
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         timeout: timedelta,
         comm: ctypes.c_void_p | None = None,
     ) -> None:
-        """comm: a communicator that the ranks have made already; else they meet in the store."""
+        """comm: an existing communicator of the ranks; without it they meet in the store."""
         dist.ProcessGroup.__init__(self, rank, size)
         self._seconds = timeout.total_seconds()
         self._rank, self._size, self._store = rank, size, store
@@ -65,7 +65,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         check(lib.rondoCommOpenMessages(self._comm))
         self._stream: ctypes.c_void_p | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
-        self._issuing = threading.RLock()  # calls on the stream and their record stay together
+        self._issuing = threading.RLock()  # a call on the stream and its record are one step
         self._unfinished: deque[QueuedWork] = deque()
         self._name, self._description, self._sequence = "", "", 0
         self._made_in = os.getpid()
@@ -77,7 +77,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     # ---- how calls run ----
 
     def _runs_now(self, options: object) -> bool:
-        """A blocking call, and nothing that it would have to look after first."""
+        """True for a blocking call with no earlier call to finish first."""
         if self._unfinished:
             self._forget_finished()
         return not (self._unfinished or getattr(options, "asyncOp", True)) and (
@@ -99,7 +99,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         return FINISHED
 
     def _check(self, code: int) -> None:
-        """Of a call that has been made."""
+        """Raises the error of an issued call."""
         if code != SUCCESS:
             error = error_now(code)
             self.run_abort_hooks()
@@ -139,7 +139,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             while kept[0].is_over():
                 kept.popleft()
         except IndexError:
-            pass  # another thread has taken the last one
+            pass  # another thread has removed the last one
 
     def _join(self, works: list) -> dist.Work:
         return works[0] if len(works) == 1 else JoinedWork(works)
@@ -168,11 +168,11 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         works, self._coalesced = self._coalesced, None
         return self._join(works or [FINISHED])
 
-    # ---- what torch asks of a group ----
+    # ---- properties that torch reads ----
 
     @property
     def seconds(self) -> float:
-        """How long a call may wait."""
+        """The time limit of a call."""
         return self._seconds
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -204,11 +204,11 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 
     @property
     def supports_splitting(self) -> bool:
-        return False  # groups are made by their members alone
+        return False  # only its members create a group
 
     @property
     def supports_coalescing(self) -> bool:
-        return False  # batch_isend_irecv then issues one by one, which cannot deadlock here
+        return False  # batch_isend_irecv issues them one by one; no deadlock here
 
     @property
     def group_name(self) -> str:
@@ -243,10 +243,10 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     def _get_sequence_number_for_group(self) -> int:
         return self._sequence
 
-    # ---- ends ----
+    # ---- end of a group ----
 
     def shutdown(self) -> None:
-        """Finishes what is queued."""
+        """Finishes queued calls."""
         comm, self._comm = self._comm, None
         if comm is None or self._made_in != os.getpid():
             return
@@ -260,7 +260,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             self._meeting.leave()
 
     def abort(self) -> None:
-        """Ends what runs, here and at the peers."""
+        """Aborts running calls, here and on the peers."""
         comm, self._comm = self._comm, None
         if comm is None or self._made_in != os.getpid():
             return
@@ -273,7 +273,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             self._meeting.leave()
 
     def shrink(self, excluded: list[int], flags: int = 0) -> RondoProcessGroup:
-        """The group of the other ranks, who all call this; it works after a fault."""
+        """The group of the remaining ranks, which all call this; works after a fault."""
         child = ctypes.c_void_p()
         ranks = (ctypes.c_int * len(excluded))(*excluded)
         check(
@@ -291,7 +291,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         return rest
 
     def drain(self, seconds: float) -> None:
-        """Before the process ends: peers may need what it has queued."""
+        """Runs before the process ends: peers may need what it has queued."""
         if self._comm is None or self._made_in != os.getpid():
             return
         end = time.monotonic() + seconds
@@ -304,7 +304,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 live_groups: weakref.WeakSet[RondoProcessGroup] = weakref.WeakSet()
 
 
-_child_drains: int | None = None  # the process in which it has been arranged
+_child_drains: int | None = None  # pid of the process that has registered it
 
 
 @atexit.register
@@ -314,7 +314,7 @@ def _drain_all() -> None:
 
 
 def drain_in_children() -> None:
-    """Forked children of multiprocessing leave without what atexit holds."""
+    """Forked children of multiprocessing exit without running atexit functions."""
     global _child_drains
     if multiprocessing.parent_process() is not None and _child_drains != os.getpid():
         _child_drains = os.getpid()

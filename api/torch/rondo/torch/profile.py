@@ -1,8 +1,8 @@
-"""An event per call in torch.profiler's traces: "rondo:all_reduce", with the shapes that go in.
+"""One event per call in torch.profiler's traces: "rondo:all_reduce", with the input shapes.
 
-As those of gloo and nccl, an event begins with the call and ends when the call is done, on another
-thread. Under rondo.torch.run it is named after the backend that the script asked for, in nccl's
-words where that is nccl. While no profiler is on, a call looks at one flag.
+As with gloo and nccl, an event begins with the call and ends when the call is done, on another
+thread. Under rondo.torch.run it is named after the backend that the script asked for, with nccl's
+names if that is nccl. While no profiler is on, a call checks one flag.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.autograd import profiler
 from rondo.torch import completer
 from rondo.torch.hooks import Completion, hooked
 
-_here = threading.local()  # whether a call that has its event is being made
+_here = threading.local()  # per thread: True inside a call that has its event
 
 
 class Internode:
@@ -28,21 +28,21 @@ class Internode:
         self._thread, self._left = threading.get_ident(), 1
         self._ends, self._counting = torch.futures.Future(), threading.Lock()
         record = torch.autograd._record_function_with_args_enter(name, *inputs)
-        # The thread that sets a Future has the profiler of the thread on which the event began.
+        # The thread that sets a Future gets the profiler of the thread where the event began.
         self._event = torch.ops.profiler._call_end_callbacks_on_jit_fut(record, self._ends)
 
     def of_several(self, works: int) -> None:
         self._left = works
 
     def end(self, failed: bool = False) -> None:
-        """Of one of its works, before anybody learns that it is done."""
+        """One of its works is done; called before any thread can see that."""
         with self._counting:
             self._left -= 1
             if self._left != 0:
                 return
         if threading.get_ident() != self._thread:
             self._ends.set_result(None)
-        else:  # what ends where it began is not asynchronous to torch
+        else:  # torch: asynchronous only if it ends on another thread
             completer.elsewhere(lambda: self._ends.set_result(None))
 
 
@@ -53,7 +53,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 class Spans:
-    """What ends with one call."""
+    """The events that end with one call."""
 
     def __init__(self, spans: list) -> None:
         self._spans = spans
@@ -84,7 +84,7 @@ Title = str | Callable[[Any, list], str]  # or a function of the group and the c
 
 
 def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Callable:
-    """inputs: which argument holds the tensors that the rank gives."""
+    """inputs: which argument holds the input tensors."""
 
     def decorate(method: Callable) -> Callable:
         def event_of(group, *given) -> tuple[str, list[torch.Tensor]]:

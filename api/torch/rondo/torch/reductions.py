@@ -1,6 +1,6 @@
-"""all_reduce, reduce and reduce_scatter: which C call each of them is, on which memory.
+"""all_reduce, reduce and reduce_scatter, mapped to C calls on suitable memory.
 
-Methods have torch's names; newer and older torch differ in names, so both are here.
+Methods have torch's names; names differ between torch versions, so both are here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REDUCE_SCATTER = c10d.ReduceScatterOptions()
 
 
 def plain(tensor: torch.Tensor) -> bool:
-    """Can be given to the library as it is."""
+    """True if the library can use the tensor directly."""
     return tensor.is_cpu and tensor.dtype in TYPES and tensor.is_contiguous()
 
 
@@ -42,7 +42,7 @@ class Reductions:
         try:
             return self._run(opts, lambda stream: call(number, stream), buffers, results)
         finally:
-            check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls keep it
+            check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls have a copy
 
     @profiled(sum_of, 0)
     def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:

@@ -1,7 +1,7 @@
-"""Under rondo.torch.run: what a script asks of other backends is done by Rondo.
+"""Under rondo.torch.run: Rondo serves a script that asks for other backends.
 
-Only public names of torch.distributed change. get_backend answers as the script asked; torch's own
-code still sees "rondo".
+Only public names of torch.distributed change. get_backend returns what the script asked for;
+torch's own code still sees "rondo".
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-NCCL = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")  # the latter from torch 2.15 on
+NCCL = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")  # the last two: torch 2.15 or newer
 SERVED = ("gloo", "mpi", "undefined", *NCCL)
 GLOO_LOGS, GLOO_THREADS = ("gloo_socket_ifname", "gloo_device_transport"), 2
-_asked: dict[str, str] = {}  # by name of the group
+_asked: dict[str, str] = {}  # requested backend by group name
 
 
 def on_rondo(backend: Any, cuda_stays: bool) -> str | None:
-    """The backend that runs in place of the one that was asked for."""
+    """The backend that runs instead of the requested one."""
     name = "undefined" if backend is None else str(backend).lower()
     if ":" in name:
         parts = dict(part.split(":", 1) for part in name.split(","))
@@ -34,22 +34,22 @@ def on_rondo(backend: Any, cuda_stays: bool) -> str | None:
 
 
 def of_one_device(backend: str) -> str:
-    """Of "cpu:gloo,cuda:nccl": the backend of the device that the program believes to use."""
+    """For "cpu:gloo,cuda:nccl": the backend of the device that the program believes to use."""
     parts = dict(part.split(":", 1) for part in backend.split(",") if ":" in part)
     devices = ("cuda", "cpu") if os.environ.get("RONDO_TORCH_DEVICE") else ("cpu", "cuda")
     return next((parts[device] for device in devices if device in parts), backend)
 
 
 def logged_by(backend: str) -> dict[str, Any]:
-    """What the logger of DistributedDataParallel has of a backend."""
+    """The backend fields in the log of DistributedDataParallel."""
     if backend != "gloo":
         return {"backend_name": backend}
-    asked = {name: os.environ.get(name.upper(), "N/A") for name in GLOO_LOGS}  # torch's word
+    asked = {name: os.environ.get(name.upper(), "N/A") for name in GLOO_LOGS}  # "N/A" as in torch
     return {"backend_name": backend, "gloo_num_threads": GLOO_THREADS, **asked}
 
 
 def rename(cuda_stays: bool) -> None:
-    """cuda_stays: the script uses a GPU, and its nccl is Rondo's by LD_PRELOAD."""
+    """cuda_stays: the script uses a GPU, and LD_PRELOAD makes its nccl Rondo."""
     from rondo.torch import groups, launchers
 
     make_world, make_group, backend_of = (
@@ -65,7 +65,7 @@ def rename(cuda_stays: bool) -> None:
         if mine == "rondo" and getattr(device, "type", None) != "cpu":
             named.pop("device_id", None)
         if backend is not None and str(backend).lower() == "mpi":
-            rest = rest[:1]  # rank and size are mpirun's, whatever the script says
+            rest = rest[:1]  # rank and size are mpirun's, not the script's
             named = {k: v for k, v in named.items() if k not in ("rank", "world_size")}
             named.update(launchers.rendezvous(init_method))
             init_method = named.pop("init_method")

@@ -4,9 +4,9 @@
     torchrun --nproc-per-node 4 -m rondo.torch.run train.py
     python -m rondo.torch.run --device cpu ddp_tutorial.py       # a GPU program without a GPU
 
-One line on stderr says which version serves the script, unless NCCL_DEBUG is set. Only sets
-variables and starts Python again: every process that the script starts reads them when
-it imports torch (rondo/autoload.py).
+Unless NCCL_DEBUG is set, one line on stderr names the version that serves the script. This only
+sets variables and starts Python again: every process that the script starts reads them when it
+imports torch (rondo/autoload.py).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m rondo.torch.run", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--device", metavar="cpu|cuda:0", help="every GPU that the script names is this device"
+        "--device", metavar="cpu|cuda:0", help="device that replaces every GPU of the script"
     )
     parser.add_argument(
-        "--devices", type=int, metavar="N", help="how many GPUs the script sees (with --device)"
+        "--devices", type=int, metavar="N", help="number of GPUs for the script (with --device)"
     )
     parser.add_argument("-m", action="store_true", dest="module", help="script is a module's name")
     parser.add_argument("script")

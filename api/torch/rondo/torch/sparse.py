@@ -1,6 +1,6 @@
-"""all_reduce of sparse COO tensors: entries of all ranks are gathered and summed, as gloo does.
+"""all_reduce of sparse COO tensors: gathers and sums the entries of all ranks, as gloo does.
 
-Runs on the caller's thread: ranks have to exchange their numbers of entries first.
+Runs on the caller's thread, because ranks must exchange their numbers of entries first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rondo.torch.work import FinishedWork
 
 
 def gathered(group, tensor: torch.Tensor, rows: list[int]) -> torch.Tensor:
-    """The tensors of all ranks, one after the other along the first dimension."""
+    """The tensors of all ranks, concatenated along the first dimension."""
     options = AllgatherOptions()
     options.asyncOp = False
     parts = [tensor.new_empty((count, *tensor.shape[1:])) for count in rows]

@@ -1,7 +1,7 @@
-"""torch.compile leaves Rondo's own functions alone, and what they call.
+"""Makes torch.compile skip Rondo's functions, and functions that they call.
 
-While a compiled model runs, every Python function that C++ calls back into is looked at by dynamo.
-It can make nothing of ctypes, and torch.compiler.disable would cost each call microseconds.
+While a compiled model runs, dynamo inspects every Python function that C++ calls. It cannot handle
+ctypes, and torch.compiler.disable would cost each call microseconds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ try:
 
     _SKIP = eval_frame._FrameExecStrategy(
         eval_frame._FrameAction.SKIP,  # the function itself
-        eval_frame._FrameAction.SKIP,  # what it calls
+        eval_frame._FrameAction.SKIP,  # functions that it calls
     )
-except (ImportError, AttributeError):  # not public: without it, compiled DDP fails and says so
+except (ImportError, AttributeError):  # private: without it, compiled DDP raises an error
     eval_frame = None
 
 

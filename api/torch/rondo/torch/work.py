@@ -1,8 +1,8 @@
-"""Work: what a call returns. Either finished already, or a request in the library's hands.
+"""Work: the result of a call. Either already finished, or a request that the library runs.
 
-Guarantees: wait() raises what went wrong; results are in the caller's tensors once wait() has
-returned, is_completed() has said so or the Future is set. A queued Work is kept alive by its group
-until it is done, whether anybody waits or not.
+Guarantees: wait() raises the call's error. Results are in the caller's tensors once wait() has
+returned, is_completed() has returned True or the Future is set. The group keeps a queued Work alive
+until it is done, even if no thread waits for it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from rondo.torch.process_group import RondoProcessGroup
     from rondo.torch.profile import Spans
 
-SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
+SLICE_SECONDS = 0.5  # a wait checks Python's signals this often
 settling = threading.RLock()
 _running = threading.local()
 
 
 def callbacks_around() -> frozenset[QueuedWork]:
-    """The calls whose callbacks are running where this is: on this thread, and around those."""
+    """The calls whose callbacks are running on this thread, and the calls around those."""
     return getattr(_running, "works", frozenset())
 
 
 @untraced
 class FinishedWork(dist._Work):
-    """Of a call that ran on the caller's thread."""
+    """The Work of a call that ran on the caller's thread."""
 
     def __init__(self, results: list[torch.Tensor] | None = None) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class FinishedWork(dist._Work):
 
     @property
     def timeout(self) -> timedelta:
-        return timedelta(0)  # nothing is waited for
+        return timedelta(0)  # complete from the start
 
     def carry(self, span: Spans) -> None:
         """The event of the call, which ends with it."""
@@ -82,8 +82,8 @@ FINISHED = FinishedWork()
 
 @untraced
 class CallFuture(torch.futures.Future):
-    """Knows whether callbacks hang on it. They may issue calls of their own, and all ranks have to
-    issue calls in one order: so the group lets nobody else issue until they have run."""
+    """Records if it has callbacks. Callbacks can issue calls, and all ranks must issue calls in the
+    same order, so the group lets no other thread issue a call until they have run."""
 
     def __init__(self, work: QueuedWork) -> None:
         super().__init__()
@@ -99,9 +99,9 @@ class CallFuture(torch.futures.Future):
 
 
 class QueuedWork(dist._Work):
-    """Of a call that runs beside its caller."""
+    """The Work of a call that runs beside its caller."""
 
-    others_need_it = True  # a process that ends waits for it
+    others_need_it = True  # the process waits for it before it exits
     group: Callable[[], RondoProcessGroup | None] = staticmethod(lambda: None)
 
     def __init__(
@@ -118,12 +118,12 @@ class QueuedWork(dist._Work):
         self._future: torch.futures.Future | None = None
         self._span: Spans | None = None
         self._is_watched = self._is_future_set = False
-        self.chained = False  # callbacks hang on its Future
+        self.chained = False  # True if its Future has callbacks
         self._chain_done = threading.Event()
-        self._around = callbacks_around()  # they wait for this one, not this one for them
+        self._around = callbacks_around()  # they wait for this Work, so it must not wait for them
 
     def wait_for_chain(self) -> None:
-        """Until its callbacks have run; not for what they do themselves."""
+        """Waits until its callbacks have run, but not for calls that they issue."""
         if self not in callbacks_around():
             self._chain_done.wait()
 
@@ -131,7 +131,7 @@ class QueuedWork(dist._Work):
         return self.is_completed() and (not self.chained or self._chain_done.is_set())
 
     def settle(self, code: int) -> None:
-        """The request is done: make its results visible, once."""
+        """Called when the request is done: makes its results visible, once."""
         error = None if code == SUCCESS else error_now(code)
         with settling:
             request = self._request
@@ -145,14 +145,14 @@ class QueuedWork(dist._Work):
             self._at_end(request)
             if self._span is not None:
                 self._span.end(error is not None)
-            self._request = None  # from now on others may believe that all this has been done
+            self._request = None  # tells other threads that all of the above is done
             lib.rondoRequestFree(request)
 
     def _at_end(self, request: int) -> None:
         pass
 
     def _expire(self, seconds: float) -> None:
-        """Ends what runs: it has taken longer than a caller of wait() gave it."""
+        """Ends a running call that has exceeded the limit of a caller of wait()."""
         raise NotImplementedError
 
     def is_completed(self) -> bool:
@@ -169,7 +169,7 @@ class QueuedWork(dist._Work):
         limit = timeout.total_seconds() if timeout > timedelta(0) else self._limit
         if not self._settled_within(limit):
             self._expire(limit)
-            self._settled_within(limit + 10)  # the call ends now, and says with whom it waited
+            self._settled_within(limit + 10)  # the call fails now; the error names its peer
         if self._request is not None:
             raise dist.DistBackendError(f"rondo: not done within {limit} s")
         if self._error is not None:
@@ -201,7 +201,7 @@ class QueuedWork(dist._Work):
 
     @property
     def timeout(self) -> timedelta:
-        """How long wait() waits at most: its own limit, or that of the group."""
+        """The maximum time of wait(): its own limit, or the group's."""
         group = self.group()
         return timedelta(seconds=self._limit or (group.seconds if group else 0))
 
@@ -235,7 +235,7 @@ class QueuedWork(dist._Work):
             self.complete_future()
 
     def complete_future(self) -> None:
-        """By the completer, or by get_future() itself; callbacks run here."""
+        """Called by the completer, or by get_future() itself; callbacks run here."""
         with settling:
             if self._is_future_set:
                 return
@@ -253,12 +253,12 @@ class QueuedWork(dist._Work):
 
 @untraced
 class CallWork(QueuedWork):
-    """Of a collective on the group's stream."""
+    """The Work of a collective on the group's stream."""
 
     comm: ctypes.c_void_p | None = None
 
     def _expire(self, seconds: float) -> None:
-        lib.rondoCommSetTimeout(self.comm, seconds)  # it ends by itself, and says who is missing
+        lib.rondoCommSetTimeout(self.comm, seconds)  # the error names missing ranks
 
 
 @untraced

@@ -1,4 +1,4 @@
-// Rings and trees over the order of HostShape: how many connections lead from host to host.
+// Rings and trees in the order of HostShape: the number of connections between hosts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ HostShape dealt(int ranks, int hosts) {
   for (int r = 0; r < ranks; ++r) host_of_rank.push_back(static_cast<std::uint64_t>(r % hosts));
   return shape_of_hosts(host_of_rank);
 }
-// Hosts of the same sizes, ranks in a row.
+// Hosts of the same sizes, with consecutive ranks.
 HostShape in_blocks(const HostShape& of) {
   std::vector<std::uint64_t> host_of_rank;
   for (const int rank : of.ranks)
@@ -29,7 +29,7 @@ int position_of(const HostShape& shape, int rank) {
                           shape.ranks.begin());
 }
 
-// By which ranks of different hosts send in a call, each direction and channel for itself.
+// Connections between hosts in a call; each direction and channel counts separately.
 std::size_t crossing(const HostShape& shape, Algorithm algorithm, Collective collective, int root) {
   std::set<std::tuple<int, int, int>> opened;
   const int n = static_cast<int>(shape.ranks.size());
@@ -71,7 +71,8 @@ TEST(HostOrder, ARingEntersEachHostOnce) {
                 static_cast<std::size_t>(hosts));
 }
 
-// Both ways along few edges of two trees; over numbers nearly all edges would cross.
+// Few edges of the two trees cross hosts, in both directions. In the order of rank numbers nearly
+// all edges would.
 TEST(HostOrder, TreesOfTwoHostsCrossAtFewEdges) {
   const auto of = [](int n) {
     return crossing(dealt(n, 2), Algorithm::kTree, Collective::kAllReduce, -1);
@@ -81,7 +82,7 @@ TEST(HostOrder, TreesOfTwoHostsCrossAtFewEdges) {
   EXPECT_EQ(of(8), 8u);
 }
 
-// Its sums are those of the tree over numbers, so that it has no say in who is a partner.
+// Its sums are those of the tree over rank numbers, so HostShape does not choose the partners.
 TEST(HostOrder, RecursiveKeepsTheRanksNumbers) {
   const HostShape shape = dealt(8, 2);
   const HostShape blocks = in_blocks(shape);

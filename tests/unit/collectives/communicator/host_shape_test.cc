@@ -1,4 +1,4 @@
-// HostShape: who is where, and whether the tree over ranks is one over hosts.
+// HostShape: the host of each rank, and whether the tree over ranks is one over hosts.
 #include "collectives/communicator/host_shape.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(HostShape, IsAlignedWhereHostsAreSubtrees) {
   EXPECT_FALSE(shape({1, 1, 2, 3, 3}).aligned) << "the middle one is smaller";
 }
 
-// Edges between hosts, of the ring and of the double tree of a call.
+// Number of edges between hosts, of a call's ring and of its double tree.
 int ring_crossings(const std::vector<std::uint64_t>& hosts) {
   const HostShape s = shape(hosts);
   int crossings = 0;
@@ -51,7 +51,7 @@ int tree_crossings(const std::vector<std::uint64_t>& hosts) {
   return crossings;
 }
 
-// What docs/internals/networks.md says of them.
+// Proves the numbers of docs/internals/networks.md.
 TEST(HostShape, RingsLeaveEachHostOnceAndTreesMoreOften) {
   for (const int count : {2, 4, 8})
     for (const int ranks : {2, 3, 8}) {

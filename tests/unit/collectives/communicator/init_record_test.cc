@@ -1,4 +1,4 @@
-// What ranks tell each other at init: the secret that follows from it, and texts that are shown.
+// The records that ranks exchange at init: the secret derived from them, and the printable texts.
 #include "collectives/communicator/init_record.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(InitRecord, MakesASecretThatIsFreshEachTimeAndTheSameOnAllRanks) {
   const auto different = secret_of_ranks(joined, records);
   ASSERT_FALSE(different.ok());
   EXPECT_EQ(different.code(), StatusCode::kInvalidUsage);
-  EXPECT_NE(different.error().text.find("rank 1 holds another secret"), std::string::npos);
+  EXPECT_NE(different.error().text.find("rank 1 has a different secret"), std::string::npos);
 }
 
 TEST(InitRecord, CarriesCostsThatWereMeasuredAndNoneThatCannotBe) {

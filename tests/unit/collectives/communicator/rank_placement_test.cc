@@ -1,4 +1,5 @@
-// Whose graph travels when hosts have equal ones, different ones and too many.
+// Selects the graphs to exchange: for hosts with equal graphs, with different ones and with too
+// many.
 #include "collectives/communicator/rank_placement.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// The kernels of a led call: they serve each rank once a step, and one says that it is the last.
+// The kernels of a call that a leader runs: they serve each rank once per step, and one is marked
+// as the last.
 #include "collectives/gpu/leader_kernels.h"
 
 #include <gtest/gtest.h>

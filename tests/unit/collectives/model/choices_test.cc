@@ -1,5 +1,5 @@
-// The planner's choices beside the simulator, on the machines of tests/topology: what wires allow,
-// and how much slower than the fastest way the chosen one plays.
+// The planner's choices against the simulator, on the machines of tests/topology: the rates of
+// wires, and how much slower the chosen variant is than the fastest.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,13 +27,14 @@ TEST(WireRates, OfASwitchedMachine) {
   EXPECT_EQ(rates.rings, 1);
   EXPECT_NEAR(rates.ring_gbs, 450 * 0.82, 1);
   EXPECT_NEAR(rates.direct_gbs, 450 * 0.82, 1);
-  // Of a rank with two children: half of the data to each, and as much up in the other tree.
+  // A rank with two children sends half of the data to each, and receives as much in the other
+  // tree.
   EXPECT_NEAR(rates.tree_gbs, 450 * 0.82, 1);
   EXPECT_NEAR(rates.both_gbs, 450 * 0.82 / 2, 1);
   EXPECT_TRUE(rates.rings_by_nvlink && rates.all_by_nvlink);
 }
 
-// Half of the pairs have no NVLink there: rings avoid them, what goes to all cannot.
+// Half of the pairs have no NVLink there: rings avoid these pairs, all-to-all traffic cannot.
 TEST(WireRates, OfAMeshWithHoles) {
   const gpu::WireRates rates = known_cluster("dgx-1v", 1).rates();
   EXPECT_TRUE(rates.rings_by_nvlink);
@@ -58,7 +59,8 @@ TEST(WireRates, FastWiresGetMoreChannels) {
   EXPECT_EQ(gpu::usual_channels({}), gpu::kUsualChannels);
 }
 
-// What communicators would choose, in times of the fastest way that may be chosen unasked.
+// Simulated time of the communicators' choices, relative to the fastest variant that needs no
+// request.
 struct Judged {
   double log_mean = 0, worst = 0;
   std::string worst_call;

@@ -1,4 +1,4 @@
-// Ranks in host memory: the simulator beside the closed form that the planner chooses by.
+// Collectives in host memory: the simulator against the closed form that the planner uses.
 #include "collectives/model/host_predictions.h"
 
 #include <gtest/gtest.h>
@@ -25,9 +25,9 @@ constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGa
                                   Collective::kBroadcast,     Collective::kReduce,
                                   Collective::kGather,        Collective::kScatter};
 
-// Simulated time divided by that of the closed form, over all calls and ways; ranks are processes.
-// For threads the closed form counts more work than is done in place. It treats cores as equal that
-// serve unequal numbers of ranks.
+// Simulated time divided by the closed form's, over all calls and variants; ranks are processes.
+// For threads the closed form counts work that in-place calls do not do. It treats all cores as
+// equal, also if they serve different numbers of ranks.
 struct Apart {
   double least = 1e9, most = 0;
   std::string least_call, max_call;
@@ -73,13 +73,13 @@ TEST(HostPredictions, AreNearTheClosedFormWhereAllRanksDoTheSame) {
   expect_between(kEven, kSharedCores, kLarge, 0.9, 1.02);
 }
 
-// A root runs ahead of its readers, which the closed form knows of by a number of rounds.
+// A root runs ahead of its readers; the closed form models this as a number of rounds.
 TEST(HostPredictions, AreNearTheClosedFormOfCallsWithARoot) {
   expect_between(kRooted, kOwnCores, kSmall, 0.75, 1.55);
   expect_between(kRooted, kSharedCores, kLarge, 0.85, 1.45);
 }
 
-// To serve s ranks a core is handed on s - 1 times a meeting: the closed form counts one more.
+// A core that serves s ranks switches s - 1 times per barrier; the closed form counts one more.
 TEST(HostPredictions, SeeASwitchLessAMeetingThanTheClosedForm) {
   const CallRecord record = call_of_bytes(Collective::kAllReduce, 64);
   for (const auto& [ranks, cores] : {std::pair{4, 2}, {8, 2}, {16, 4}, {8, 1}, {16, 2}}) {
@@ -116,7 +116,7 @@ TEST(HostPredictions, PlayEachWayAndMarkThePlanners) {
         << name(collective);
     EXPECT_TRUE(ways.front().chosen) << name(collective);
   }
-  // What NCCL_ALGO leaves is chosen, all are listed.
+  // One of the algorithms that NCCL_ALGO permits is chosen; all are listed.
   facts.algorithms = *parse_algorithms("ring", "test");
   const CallRecord record = call_of_bytes(Collective::kAllReduce, 64 << 10);
   const auto ways = host_ways(facts, record);
@@ -132,14 +132,14 @@ TEST(HostPredictions, PlayEachWayAndMarkThePlanners) {
   EXPECT_TRUE(host_ways(facts, call_of_bytes(Collective::kAllToAllV, 64)).empty());
 }
 
-// Rates that rondo tune has measured are what is played.
+// The simulator uses the rates that rondo tune has measured.
 TEST(HostPredictions, FollowTheCosts) {
   PlanFacts facts = facts_on(4, 2);
   const CallRecord record = call_of_bytes(Collective::kAllReduce, 64);
   const auto us = [&] { return predict_host(facts, 2, record, host_ways(facts, record)[0])->us; };
   const double before = us();
   facts.costs.ns[static_cast<std::size_t>(HostRate::kSwitch)] += 1000;
-  EXPECT_NEAR(us(), before + 1, 1e-6);  // two ranks a core: a switch a call
+  EXPECT_NEAR(us(), before + 1, 1e-6);  // two ranks per core: one switch per call
 }
 
 }  // namespace

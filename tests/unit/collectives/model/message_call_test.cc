@@ -1,5 +1,5 @@
-// What messages between GPUs are predicted to take: never less than the wires need, extrapolated
-// about what all of it takes, and within bounds what the planner's closed form says.
+// Predictions for GPU messages: never faster than the wires, an extrapolated time near the fully
+// simulated one, and within bounds of the planner's closed form.
 #include "collectives/model/message_call.h"
 
 #include <gtest/gtest.h>
@@ -45,14 +45,14 @@ double us_of(const GpuCluster& cluster, const CallRecord& record) {
   return -1;
 }
 
-// Messages of the busiest rank, one way, that leave its host.
+// Messages of the busiest rank, in one direction, that leave its host.
 double crossing(const GpuCluster& cluster, Collective collective) {
   if (cluster.hosts() == 1) return 0;
   return collective == Collective::kSend ? 1 : cluster.ranks() - cluster.gpus_of_host();
 }
 
-// Where every rank sends there is a port for each. A root alone also has its neighbour's, if that
-// is as near: on a DGX A100 two ports of 25 GB/s, of which its own PCIe link fills 31.5.
+// If every rank sends, each has its own port. A root that sends alone also uses its neighbour's
+// port if that is as near: on a DGX A100 two ports of 25 GB/s, of which its PCIe link fills 31.5.
 TEST(MessageCall, IsNoFasterThanTheWires) {
   const struct {
     const char* machine;
@@ -75,8 +75,8 @@ TEST(MessageCall, IsNoFasterThanTheWires) {
   }
 }
 
-// Exchanges of two hosts never become even, as ports are free or not when messages come: all of
-// such a call is played.
+// Exchanges between two hosts never reach a steady state, because ports are free or busy when
+// messages arrive. So the whole call is simulated.
 TEST(MessageCall, ExtrapolatedIsPlayed) {
   for (const int hosts : {1, 2}) {
     const GpuCluster cluster = message_cluster("dgx-h100", hosts);
@@ -95,8 +95,9 @@ TEST(MessageCall, ExtrapolatedIsPlayed) {
   }
 }
 
-// The planner's closed form beside what is played, where links and ports are as it assumes. It does
-// not know that messages of an exchange of few hosts meet at ports, nor how few slots fill a way.
+// The planner's closed form against the simulation, where links and ports are as it assumes. It
+// models neither messages that meet at ports in an exchange of few hosts, nor the small number of
+// slots that fills a path.
 TEST(MessageCall, IsAboutWhatThePlannerSays) {
   for (const int hosts : {1, 2, 4}) {
     const GpuCluster cluster = message_cluster(hosts == 1 ? "dgx-h100" : "dgx-a100", hosts);
@@ -115,7 +116,7 @@ TEST(MessageCall, IsAboutWhatThePlannerSays) {
   }
 }
 
-// Where staging has room for all, one kernel reads everything; messages are what is left.
+// If staging has room for all data, one kernel reads everything. Otherwise messages are used.
 TEST(MessageCall, IsChosenWhereStagingHasNoRoom) {
   const GpuCluster cluster = message_cluster("dgx-a100", 1);
   for (const Way& way : ways_of(cluster, call_of(Collective::kAllToAll, 4 << 10)))

@@ -1,5 +1,5 @@
-// What the model predicts of machines: never more than their wires carry, and by closed forms what
-// it predicts by playing.
+// Predictions for machines: never more than their wires carry, and equal to closed forms where
+// these exist.
 #include "collectives/model/predictions.h"
 
 #include <gtest/gtest.h>
@@ -51,11 +51,12 @@ TEST(Predictions, NoWayIsFasterThanTheWires) {
         for (const Way& way : ways) {
           const auto prediction = predict(*cluster, all_reduce(bytes), way);
           ASSERT_TRUE(prediction.ok()) << prediction.error().text;
-          // Rings and direct reads of one host; trees leave hosts by other ports than rings.
+          // Rings and direct reads within one host. Trees are excluded: they leave hosts through
+          // other ports than rings.
           if (way.name == "tree") continue;
           const double gbs = 2 * (n - 1) / n * static_cast<double>(bytes) / (prediction->us * 1000);
-          // A switch that sums takes a byte, and a share of the results, where a ring's rank sends
-          // each part twice.
+          // A switch that sums receives each byte once, plus a share of the results; a rank of a
+          // ring sends each part twice.
           const double gain = way.name == "nvls" ? 2 * (n - 1) / (n + 1) : 1;
           EXPECT_LE(gbs, cluster->channels().bound_gbs * gain)
               << machine << " x " << hosts << ", " << way.name << " of " << bytes;
@@ -65,8 +66,8 @@ TEST(Predictions, NoWayIsFasterThanTheWires) {
   }
 }
 
-// The planner's own choice is among them, exactly once, and large calls of one NVLink host are
-// nearer to the wires than to nothing.
+// The list contains the planner's own choice exactly once. Large calls on one NVLink host reach
+// more than 75% of the wires' rate.
 TEST(Predictions, PlannersChoiceIsMarked) {
   for (const std::uint64_t bytes : {std::uint64_t{1} << 10, std::uint64_t{1} << 30}) {
     const auto cluster = cluster_of("dgx-h100", 1);
@@ -86,7 +87,7 @@ TEST(Predictions, PlannersChoiceIsMarked) {
   EXPECT_NE(prediction->busiest.find("NVSwitch"), std::string::npos) << prediction->busiest;
 }
 
-// The switch sums only where it can, on one host; without a request rings are used.
+// The switch sums only if it can, on one host. Without a request rings are used.
 TEST(Predictions, SwitchesSumWhereTheyCan) {
   const auto record = all_reduce(std::uint64_t{1} << 30);
   const auto nvls_of = [&](const char* machine, int hosts) {
@@ -112,7 +113,7 @@ TEST(Predictions, SwitchesSumWhereTheyCan) {
     EXPECT_EQ(way.chosen, way.name == "nvls") << way.name;
 }
 
-// Between hosts data leave by ports: twice the ports, twice the bytes that are on their way.
+// Data between hosts pass ports: twice the ports carry twice the bytes.
 TEST(Predictions, PortsAreTheLimitBetweenHosts) {
   const auto cluster = cluster_of("hgx-a100-4", 2);
   ASSERT_TRUE(cluster.ok()) << cluster.error().text;
@@ -124,7 +125,7 @@ TEST(Predictions, PortsAreTheLimitBetweenHosts) {
   EXPECT_NE(prediction->busiest.find("network"), std::string::npos) << prediction->busiest;
 }
 
-// On uniform machines a ring's closed form is what the simulator finds.
+// On uniform machines a ring's closed form equals the simulated time.
 TEST(ClosedForm, IsWhatIsPlayedOnUniformMachines) {
   for (const int n : {2, 4, 16, 64}) {
     sim::Machine machine;

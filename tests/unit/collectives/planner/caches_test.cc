@@ -1,4 +1,4 @@
-// Chunks and non-temporal stores follow the caches that topology found; a pure function of them.
+// Chunks and non-temporal stores depend only on the cache sizes of the topology.
 #include <gtest/gtest.h>
 
 #include "collectives/planner/planner.h"
@@ -29,12 +29,12 @@ struct Machine {
 constexpr std::uint64_t kKi = 1 << 10, kMi = 1 << 20;
 constexpr Machine kMachines[] = {
     {1 * kMi, 32 * kMi, 512 * kKi, 16 * kMi},  // where the constants were measured
-    {0, 0, 512 * kKi, 16 * kMi},               // nothing is known
+    {0, 0, 512 * kKi, 16 * kMi},               // no known cache
     {512 * kKi, 16 * kMi, 256 * kKi, 8 * kMi},
     {256 * kKi, 8 * kMi, 128 * kKi, 4 * kMi},
-    {1280 * kKi, 54 * kMi, 512 * kKi, 27 * kMi},     // no power of two
-    {2 * kMi, 105 * kMi, 512 * kKi, 105 * kMi / 2},  // a slot holds no more
-    {64 * kKi, 1 * kMi, 64 * kKi, 1 * kMi},          // tiny: a message is still worth a meeting
+    {1280 * kKi, 54 * kMi, 512 * kKi, 27 * kMi},     // not a power of two
+    {2 * kMi, 105 * kMi, 512 * kKi, 105 * kMi / 2},  // limited by the size of a slot
+    {64 * kKi, 1 * kMi, 64 * kKi, 1 * kMi},          // tiny: a message is still worth a barrier
     {4 * kMi, 0, 512 * kKi, 16 * kMi},               // no shared cache
 };
 
@@ -53,7 +53,7 @@ TEST(PlannerCaches, DecideFromWhereStoresPassThem) {
   }
 }
 
-// What counts is what all ranks write together.
+// The limit applies to the bytes that all ranks write together.
 TEST(PlannerCaches, FillFromFewerBytesWhereMoreRanksWrite) {
   const struct {
     int ranks;

@@ -1,4 +1,5 @@
-// The line of the log that says what runs and why: of a size's first call, where it is wanted.
+// The log line that reports the chosen algorithm and the reason: for the first call of a size, if
+// logging is on.
 #include "collectives/planner/choice_log.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +69,7 @@ class ChoiceLogTest : public testing::Test {
     for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) unsetenv(name);
     log::reset();
   }
-  // Lines that a program with these settings wrote.
+  // Number of lines that `program` wrote under these settings.
   int lines(const char* level, const char* parts, const std::function<void()>& program) {
     const std::string file = folder_.file("log", "");
     setenv("NCCL_DEBUG", level, 1);

@@ -1,4 +1,4 @@
-// Rates that are fitted to calls: those by which the calls were made up come back.
+// Fitting rates to calls returns the rates from which the calls were generated.
 #include "collectives/planner/cost_fit.h"
 
 #include <gtest/gtest.h>

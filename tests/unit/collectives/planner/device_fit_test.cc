@@ -1,5 +1,5 @@
-// Rates that are fitted to calls on GPUs: those by which the calls were made up come back, where a
-// call told them; what the planner makes of them, and what explanations say.
+// Fitting rates to GPU calls returns the rates from which the calls were generated, if a call
+// depends on them. Also tests how the planner uses them and how explanations show them.
 #include "collectives/planner/device_fit.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ CallRecord call_of(std::uint64_t bytes, Collective collective = Collective::kAll
   return {bytes / 4, collective, DataType::kFloat32, RedOp::kSum, 0, -1};
 }
 
-// What `ranks` ranks on `devices` GPUs would take at these costs.
+// The time of `ranks` ranks on `devices` GPUs at these costs.
 std::vector<DeviceSample> samples_of(int ranks, int devices, const DeviceCosts& costs,
                                      double noise = 0) {
   std::mt19937 random(11);

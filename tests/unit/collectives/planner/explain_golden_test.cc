@@ -1,5 +1,5 @@
-// What explain() says of a grid of calls and layouts, a row each (tests/golden/files/explain.csv),
-// and of a few of them whole (explain_texts.txt).
+// Golden output of explain() for a grid of calls and layouts, one row each
+// (tests/golden/files/explain.csv), and the full text for a few of them (explain_texts.txt).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ PlanFacts on_hosts(int ranks, int hosts) {
   return facts;
 }
 
-// What a layout says of a call, and where no row predicts its time, that time; 0: none.
+// The answer of a layout for a call, and the predicted time if no row has one; 0: none.
 struct Answer {
   std::vector<ExplainRow> rows;
   double predicted_ns = 0;
@@ -64,7 +64,7 @@ struct Layout {
   Counts counts;
 };
 
-const Counts kOneCount = {4096};  // one way of each collective, whatever the size
+const Counts kOneCount = {4096};  // one variant of each collective, whatever the size
 const Counts kOfHosts = {1, 4096, 1 << 20, std::uint64_t{1} << 31};
 const Counts kOfDevices = {1, 4096, 1 << 17, 1 << 20, 1 << 23};
 
@@ -126,7 +126,7 @@ std::string row_of(const Layout& layout, const CallRecord& call) {
   if (const auto at = next.find("predicted "); at != std::string::npos) next.erase(at, 10);
   std::string rounds = cell(answer, "rounds", true);
   if (const auto size = rounds.find(" of up to "); size != std::string::npos) {
-    // Of hosts how many there are, of devices how large each is.
+    // Hosts: the number of rounds. Devices: the size of each round.
     rounds = size > 0 ? rounds.substr(0, size) : rounds.substr(10, rounds.find(" elements") - 10);
   }
   if (cell(answer, "buffers").starts_with("in place")) rounds += " in place";

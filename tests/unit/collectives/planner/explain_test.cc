@@ -1,4 +1,4 @@
-// What explain() says is what the planner does.
+// explain() reports what the planner does.
 #include "collectives/planner/explain.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which calls of a group may run as one: the largest that do, and the smallest that do not.
+// Calls of a group that may run as one: the largest that qualify, and the smallest that do not.
 #include "collectives/planner/fusion.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ constexpr std::uint64_t kLimit = tuning::kFuseBelow;
 
 struct Limit {
   Collective collective;
-  std::uint64_t bytes;  // of the call's count; the first that is too large
+  std::uint64_t bytes;  // bytes of the call's count; the first size that is too large
 };
 
 TEST(Fusion, EndsWhereTheLargerSideOfACallReachesTheLimit) {
@@ -41,7 +41,7 @@ TEST(Fusion, LeavesOutCallsOfOneRankOfHostsAndOfNothing) {
   EXPECT_FALSE(is_fusable(test::facts_on(1), small));
   EXPECT_FALSE(is_fusable(test::facts_on(4, 2), small));
   EXPECT_FALSE(is_fusable(test::facts_on(2), test::call_of_bytes(Collective::kAllReduce, 0)));
-  // A count whose bytes do not fit into 64 bits is not small.
+  // A count whose bytes overflow 64 bits is not small.
   EXPECT_FALSE(is_fusable(test::facts_on(2), {std::uint64_t{1} << 62, Collective::kAllReduce,
                                               DataType::kFloat32, RedOp::kSum, 0, -1}));
 }

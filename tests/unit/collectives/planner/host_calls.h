@@ -1,5 +1,5 @@
-// Calls of ranks in host memory whose plans and costs tests look at: on a machine whose core has
-// 1 MiB of cache, and all cores 32 MiB.
+// Host-memory calls for tests of plans and costs. The machine has 1 MiB of cache per core and 32
+// MiB for all cores.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rondo::test {
 
-// Ranks in blocks on equal hosts, a core each.
+// Ranks in blocks on equal hosts, one core per rank.
 inline PlanFacts facts_on(int ranks, int hosts = 1) {
   PlanFacts facts;
   facts.ranks = ranks;
@@ -22,7 +22,7 @@ inline PlanFacts facts_on(int ranks, int hosts = 1) {
   return facts;
 }
 
-// Of float32 sums, to or from rank 0.
+// Sums of float32, rooted at rank 0.
 inline CallRecord call_of_bytes(Collective collective, std::uint64_t bytes) {
   return {bytes / 4,   collective, DataType::kFloat32,
           RedOp::kSum, 0,          is_rooted(collective) ? 0 : -1};

@@ -1,4 +1,5 @@
-// What plans cost: the model's order of ways, wherever that is known from what they do.
+// Costs of plans: the model ranks the variants correctly wherever the order follows from their
+// work.
 #include "collectives/planner/host_work.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ constexpr Collective kWorkCollectives[] = {
     Collective::kReduceScatter, Collective::kBroadcast, Collective::kAllToAll,
     Collective::kGather,        Collective::kScatter,   Collective::kBarrier};
 
-// A planner that takes the least needs times that are there for every way.
+// A planner that takes the minimum needs a time for every variant.
 TEST(HostWork, IsPositiveForEveryCallAndGrowsWithItsBytes) {
   for (const int ranks : {2, 3, 8, 64, 1000})
     for (const int hosts : {1, 2, 3})
@@ -66,7 +67,7 @@ TEST(HostWork, IsMoreWhereRanksShareCores) {
   }
 }
 
-// The choice is the least of what the ways take one by one, and follows the costs.
+// The choice is the minimum over all variants, and follows the costs.
 TEST(HostWork, DecidesWhatRuns) {
   PlanFacts facts = facts_on(8);
   facts.costs.measured = true;
@@ -86,7 +87,7 @@ TEST(HostWork, DecidesWhatRuns) {
   EXPECT_EQ(make_plan(slow_to_meet, middle)->algorithm, Algorithm::kOneShot);
 }
 
-// Priors of handing on within a host are assumed.
+// The initial costs of connections within a host are assumptions, so only measured ones count.
 TEST(HostWork, TakesConnectionsWithinAHostOnlyByMeasuredCosts) {
   PlanFacts facts = facts_on(8);
   facts.costs.ns[static_cast<std::size_t>(HostRate::kSlot)] = 1e-3;

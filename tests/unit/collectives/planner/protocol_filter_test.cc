@@ -1,4 +1,4 @@
-// NCCL_PROTO on the host: what it allows, what it refuses, and what then runs.
+// NCCL_PROTO on the host: what it permits, what it refuses, and which algorithm then runs.
 #include "collectives/planner/protocol_filter.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(ProtocolFilter, IsToldByExplain) {
   };
   EXPECT_EQ(why("", 1), "nothing");
   EXPECT_TRUE(why("simple", 1).starts_with("simple; by NCCL_PROTO: no data in announcements"));
-  EXPECT_NE(why("LL", 100'000).find("what is larger goes by memory"), std::string::npos);
+  EXPECT_NE(why("LL", 100'000).find("larger data goes through memory"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Tune files: what is written is read; what is cut, newer, damaged or foreign does not count.
+// Tune files: reading returns what was written; truncated, newer, damaged and foreign files are
+// ignored.
 #include "collectives/planner/tune_file.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +65,7 @@ TEST(TuneFile, HasOfGpusWhatWasMeasured) {
   EXPECT_EQ(read->ns[0], file.ns[0]);
 }
 
-// So that a Rondo of before reads it.
+// An older Rondo must be able to read it.
 TEST(TuneFile, WithoutGpusIsOfTheFirstVersion) {
   const std::string text = format_tune_file(file_of_this_machine());
   EXPECT_TRUE(text.starts_with("rondo tune 1\n"));

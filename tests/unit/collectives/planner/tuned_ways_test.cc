@@ -1,4 +1,4 @@
-// The grid of a tuner's answers: which one a call takes, and how ranks compare theirs.
+// The grid of a tuner's answers: the answer that a call takes, and how ranks compare their grids.
 #include "collectives/planner/tuned_ways.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the network ports of a host pass together; of rings and trees: model/choices_test.cc.
+// The total rate of a host's network ports. Rings and trees: model/choices_test.cc.
 #include "collectives/planner/wire_rates.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace rondo::gpu {
 namespace {
 
-// What InfiniBand at packets of 4 KiB, and PCI at packets of 256 bytes leave for data.
+// Share left for data by InfiniBand with packets of 4 KiB, and by PCI with packets of 256 bytes.
 constexpr double kOfPort = 0.96, kOfPci = 0.86;
 
 topology::Graph graph_of(const std::string& machine) {
@@ -58,13 +58,13 @@ double gbs_of(const std::vector<Port>& ports) {
 TEST(NetworkGbs, IsNoMoreThanThePciLinksPass) {
   EXPECT_DOUBLE_EQ(gbs_of({{"0000:11:00.0", 25, 16}}), 16 * kOfPci);
   EXPECT_DOUBLE_EQ(gbs_of({{"0000:11:00.0", 12.5, 16}}), 12.5 * kOfPort);
-  // Two ports of an adapter share its link, as two ports of a function or of two functions.
+  // Two ports of an adapter share its PCI link, whether they belong to one function or to two.
   EXPECT_DOUBLE_EQ(gbs_of({{"0000:11:00.0", 25, 32}, {"0000:11:00.1", 25, 32}}), 32 * kOfPci);
   EXPECT_DOUBLE_EQ(gbs_of({{"0000:11:00.0", 25, 32}, {"0000:11:00.0", 25, 32}}), 32 * kOfPci);
   EXPECT_DOUBLE_EQ(gbs_of({{"0000:11:00.0", 25, 32}, {"0000:12:00.0", 25, 32}}), 50 * kOfPort);
   EXPECT_DOUBLE_EQ(gbs_of({{"0000:11:00.0", 25, 0}, {"0000:11:00.1", 25, 0}}), 50 * kOfPort)
       << "nobody knows what the link passes";
-  // Ports without a place share nothing.
+  // Ports without a known place share nothing.
   EXPECT_DOUBLE_EQ(gbs_of({{"", 25, 4}, {"", 25, 4}}), 50 * kOfPort);
   EXPECT_EQ(gbs_of({{"0000:11:00.0", 25, 32}, {"0000:12:00.0", 0, 32}}), 0);
 }

@@ -1,5 +1,5 @@
-// What becomes of a tuner's answers: the planner follows those that can run, within what the
-// program allows, and says what it cannot follow.
+// How the planner uses a tuner's answers: it follows those that can run within the program's
+// limits, and reports those that it cannot follow.
 #include "collectives/tuner/ask_tuner.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(AskTuner, ItsSizesAreThoseOfTheGridAtOrAboveACall) {
   EXPECT_EQ(plan_of(kEight, ways, sum_of(65536)).algorithm, Algorithm::kRing);
   EXPECT_EQ(plan_of(kEight, ways, sum_of(40'000)).algorithm, Algorithm::kRing);
   EXPECT_NE(plan_of(kEight, ways, sum_of(65540)).strategy, Strategy::kConnected);
-  // Of an all-gather all blocks count.
+  // For an all-gather the size of all blocks counts.
   const auto gather = [&](std::uint64_t bytes) {
     return plan_of(kEight, ways, record_of_bytes(Collective::kAllGather, bytes)).strategy;
   };
@@ -131,7 +131,7 @@ TEST(AskTuner, VariablesOfTheProgramStillRestrict) {
             cuda::Protocol::kLL);
 }
 
-// A call may leave out algorithms of its own (algSelection).
+// A call may exclude algorithms itself (algSelection).
 TEST(AskTuner, SoDoCalls) {
   const TunedWays ways = asked("algorithm=0 protocol=2", kEight).ways;
   CallRecord record = sum_of(1 << 20);
@@ -149,7 +149,7 @@ TEST(AskTuner, WhatIsMadeDearerGivesWayToOtherRingsAndTreesAlone) {
             Strategy::kLLPush);
 }
 
-// Answers count as they were at init: the same call has the same plan ever after.
+// Answers are fixed at init: the same call always has the same plan.
 TEST(AskTuner, AnswersThatChangeAreThoseOfTheGrid) {
   const TunedWays ways = asked("restless=1", kEight).ways;
   for (const std::uint64_t bytes : kSizes) {

@@ -1,5 +1,5 @@
-// Finding, loading, starting and ending tuner plugins of every version; what is wrong is named with
-// the value and the remedy.
+// Finds, loads, starts and ends tuner plugins of every version. Errors name the value and the
+// remedy.
 #include "collectives/tuner/tuner_plugin.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(TunerPlugin, TheNewestVersionThatALibraryHasIsTaken) {
 
 TEST(TunerPlugin, WhatIsNoPluginIsNamedWithTheRemedy) {
   EXPECT_EQ(TunerPlugin::load("/nowhere/libnccl-tuner-x.so").error().text,
-            "the tuner plugin /nowhere/libnccl-tuner-x.so is not there: correct "
+            "the tuner plugin /nowhere/libnccl-tuner-x.so does not exist: correct "
             "NCCL_TUNER_PLUGIN, or set it to none");
   expect_parts(TunerPlugin::load("libnccl-tuner-nowhere.so").error().text,
                {"libnccl-tuner-nowhere.so cannot be loaded", "NCCL_TUNER_PLUGIN", "none"});
@@ -47,7 +47,7 @@ TEST(TunerPlugin, WhatIsNoPluginIsNamedWithTheRemedy) {
   expect_parts(TunerPlugin::load(fifo).error().text,
                {fifo, "it is a FIFO, not a regular file", "NCCL_TUNER_PLUGIN"});
   expect_parts(TunerPlugin::load(tuner_file("7")).error().text,
-               {"rondotest7.so is no tuner plugin", "ncclTunerPlugin_v2", "ncclTunerPlugin_v6",
+               {"rondotest7.so is not a tuner plugin", "ncclTunerPlugin_v2", "ncclTunerPlugin_v6",
                 "NCCL_TUNER_PLUGIN"});
 }
 
@@ -68,7 +68,7 @@ TEST(TunerPlugin, IsFoundByItsVariableOrBesideTheNetworks) {
   EXPECT_EQ(found(tuner_file("5")).value(), &test_tuner("5"));
 }
 
-// What nobody has asked for may be something else.
+// A library that was not requested as a tuner may be something else.
 TEST(TunerPlugin, ANetworkPluginThatTunesNothingIsPassedOver) {
   const WithEnvironment network("NCCL_NET_PLUGIN", tuner_file("7"));
   EXPECT_EQ(find_tuner().value(), nullptr);

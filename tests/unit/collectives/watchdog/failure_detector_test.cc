@@ -1,5 +1,5 @@
-// What is made of the news of ranks on GPUs: of kernels between hosts, of kernels and streams of
-// processes of a host, of a caller who waits for the threads beside it.
+// Verdicts from the reports of ranks on GPUs: kernels between hosts, kernels and streams of
+// processes of one host, and a caller that waits for the other threads of its process.
 #include "collectives/watchdog/failure_detector.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ struct Watched {
   void pass(int milliseconds) {
     for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
   }
-  // The sentence of the verdict, or "".
+  // The text of the verdict, or "".
   std::string told() {
     const auto found = detector.verdict();
     if (!found) return "";
@@ -45,7 +45,7 @@ testing::Matcher<std::string> says(const std::string& part) {
   return HasSubstr(part);
 }
 
-// In launch `number`, each of which has two parts.
+// A position in launch `number`; each launch has two parts.
 Progress in_launch(std::uint64_t number, std::uint64_t count = 100) {
   Progress at;
   at.launches = number;
@@ -183,7 +183,7 @@ TEST(FailureDetector, WaitsWhileAnythingMoves) {
   EXPECT_NE(judge.told(), "");
 }
 
-// Stopped, or under a debugger: others may have gone on.
+// The process was stopped or under a debugger; other ranks may have made progress.
 TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
   Watched judge(2);
   judge.detector.report_end(1);
@@ -205,7 +205,7 @@ TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
   EXPECT_EQ(judge.fault.culprit, 2);
 }
 
-// A rank that hears only of itself and of rank 0.
+// A rank that receives reports only about itself and rank 0.
 TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
   Watched judge(3, kQuiet, 500 * kMs, 1);
   judge.detector.report(1, gave_up_for(2, 2));
@@ -335,11 +335,12 @@ TEST(FailureDetector, WarnsOnceAStall) {
   EXPECT_FALSE(judge.detector.warning()) << "once";
   judge.detector.report_wait(1, Wait{"", {2}, 0});
   judge.pass(61'000);
-  EXPECT_THAT(judge.detector.warning().value_or(""),
-              HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it goes on"));
+  EXPECT_THAT(
+      judge.detector.warning().value_or(""),
+      HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it keeps waiting"));
 }
 
-// Rank 1 waits for rank 2, which lives and waits for rank 3, which does not.
+// Rank 1 waits for rank 2, which is alive and waits for rank 3, which is dead.
 TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
   Watched watched(4);
   watched.detector.report_wait(1, Wait{"a message", {2}, 0});
@@ -352,7 +353,7 @@ TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
   EXPECT_EQ(watched.fault.culprit, 3);
 }
 
-// What a rank has sent before it left may be on its way for longer than its death is waited for.
+// Messages of a rank that has left may be on their way for longer than the wait for its death.
 TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
   FailureDetector detector({0, 2, [](int) { return "rank 1 (pid 7)"; }, kQuiet, 0, 10 * kQuiet});
   std::int64_t now = kMs;
@@ -370,7 +371,7 @@ TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
   EXPECT_THAT(found->text, HasSubstr("left the communicator before it finished a message"));
 }
 
-// A connection to a rank for which this one does not wait may end.
+// A lost connection is no fault if this rank does not wait for its peer.
 TEST(FailureDetector, BlamesALostConnectionForMessagesThatWaitForIt) {
   for (const int awaited : {1, 2}) {
     Watched watched(3);

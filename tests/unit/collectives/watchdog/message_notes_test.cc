@@ -1,4 +1,4 @@
-// What both sides of messages announced, and what is made of it.
+// The announcements of both sides of messages, and the mismatches found in them.
 #include "collectives/watchdog/message_notes.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(MessageNotes, SizesAreComparedByNumberWhoeverComesFirst) {
     for (std::uint64_t n = 1; n <= 20; ++n) {
       const std::uint64_t sent = n == 17 ? 99 : n;
       if (sent_first) pair.send(message(true, sent)), pair.tell();
-      pair.receive(message(false, 4 * n, DataType::kInt8));  // as many bytes
+      pair.receive(message(false, 4 * n, DataType::kInt8));  // the same number of bytes
       if (!sent_first) pair.send(message(true, sent)), pair.tell();
       const auto found = pair.receiver.take_mismatch();
       ASSERT_EQ(found.has_value(), n == 17) << n;
@@ -62,7 +62,7 @@ TEST(MessageNotes, AreToldInMessagesThatFit) {
   EXPECT_THAT(found->text, testing::HasSubstr("count 999"));
 }
 
-// Nobody counts replays: after a capture on one side numbers mean nothing any more.
+// Graph replays are not counted: after a capture on one side the numbers no longer match.
 TEST(MessageNotes, StopWithTheFirstCapture) {
   for (const bool sender_captures : {true, false}) {
     Pair pair;

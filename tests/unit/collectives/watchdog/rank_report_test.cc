@@ -1,4 +1,4 @@
-// What ranks of different hosts tell each other while they wait.
+// Reports that ranks of different hosts exchange while they wait.
 #include "collectives/watchdog/rank_report.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ HostReport sample(std::size_t ranks) {
 
 TEST(HostReport, ArrivesAsItWasSentAndFitsAControlMessage) {
   const auto bytes = encode_host_report(sample(HostReport::kMaxRanks));
-  EXPECT_LT(bytes.size(), RemoteLinks::kMaxControlBytes);  // one more byte tells its kind
+  EXPECT_LT(bytes.size(), RemoteLinks::kMaxControlBytes);  // one more byte holds its kind
   const auto found = decode_host_report(bytes, 40);
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->is_question);
@@ -62,7 +62,7 @@ TEST(Traffic, IsQuietOnlyWhereNothingCanBeOnItsWay) {
   here[2].sent = 4;
   there[2] = {0, 2, 0};
   EXPECT_FALSE(is_quiet(here, there));
-  there[2].full = 1;  // its slots are full: it takes what comes when it has read them
+  there[2].full = 1;  // its slots are full: it receives more only after it has read them
   EXPECT_TRUE(is_quiet(here, there));
 }
 

@@ -1,5 +1,5 @@
-// The tree by which ranks of many hosts tell rank 0 how they are, while some of them die, stand
-// still or leave.
+// The tree that carries the status of ranks on many hosts to rank 0, while some ranks die, stop or
+// leave.
 #include "collectives/watchdog/status_tree.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ HostShape shape_of(int hosts, int ranks_of_each) {
   return shape_of_hosts(host_of);
 }
 
-// Ranks, a mailbox each, and a clock. A message to a dead rank is lost, and its sender sees the end
-// of their link.
+// Ranks with one mailbox each, and a clock. A message to a dead rank is lost, and its sender sees
+// the end of their link.
 class StatusRanks {
  public:
   StatusRanks(int hosts, int ranks_of_each) : shape_(shape_of(hosts, ranks_of_each)) {
@@ -50,18 +50,18 @@ class StatusRanks {
     std::deque<std::pair<int, Bytes>> inbox;
     std::set<int> links;
     bool dead = false, stopped = false, waits = false, told = false;
-    std::uint64_t traffic = 0, calls = 0;  // put by itself
+    std::uint64_t traffic = 0, calls = 0;  // its own values
     std::uint64_t known_traffic = 0;       // as rank 0 knows it
     StatusItem::Presence presence = StatusItem::kThere;
-    StatusItem::Presence judge = StatusItem::kThere;  // rank 0, as this one knows,
-    int judge_gone_for = -1;                          // and whose end it has heard of
+    StatusItem::Presence judge = StatusItem::kThere;  // state of rank 0 as this rank knows it,
+    int judge_gone_for = -1;                          // and the rank whose end it has learned
   };
   int size() const { return static_cast<int>(shape_.ranks.size()); }
   Rank& of(int rank) { return of_[static_cast<std::size_t>(rank)]; }
   const HostShape& shape() const { return shape_; }
   bool runs(int rank) { return !of(rank).dead && !of(rank).stopped; }
 
-  // The calls of all ranks are alike, but for `other`.
+  // All ranks make the same calls, except those with `other`.
   void put(int rank, int calls = 0, bool other = false) {
     Rank& mine = of(rank);
     std::vector<CallRecord> made(static_cast<std::size_t>(calls));
@@ -135,7 +135,7 @@ class StatusRanks {
 };
 
 constexpr int kHosts = 90,
-              kOnHost = 3;  // host 1 has hosts 9 to 16 below it, host 10 hosts 81 to 88
+              kOnHost = 3;  // hosts 9 to 16 are below host 1, hosts 81 to 88 below host 10
 constexpr int kLeader1 = kOnHost, kLeader10 = 10 * kOnHost, kLeader81 = 81 * kOnHost;
 constexpr int kLeaf = kHosts * kOnHost - 1;
 
@@ -201,7 +201,7 @@ TEST(StatusTree, SaysWhoEndedAndTurnsToWhoIsLeft) {
   }
 }
 
-// At whatever moment it ends: what it had answered, and not passed on, is told again.
+// The leader ends at any moment: ranks send again what it had acknowledged but not forwarded.
 TEST(StatusTree, LosesNothingWithWhoeverEnds) {
   for (int milliseconds = 0; milliseconds < 12; ++milliseconds) {
     StatusRanks ranks(kHosts, kOnHost);
@@ -230,7 +230,7 @@ TEST(StatusTree, TellsAllRanksThatRankZeroEnded) {
   }
 }
 
-// Ranks that got no processor while a rank above them died, rank 0 told of it, and ended for it.
+// Ranks got no processor while a rank above them died and rank 0 reported it and then exited.
 TEST(StatusTree, BlamesWhoEndedBeforeRankZeroWhereItsVerdictCannotHaveCome) {
   StatusRanks ranks(kHosts, kOnHost);
   std::set<int> late{kLeader1 + 1};
@@ -279,7 +279,7 @@ TEST(StatusTree, PassesOverWhoStandsStill) {
     ranks.pass(1000);
     ranks.expect_all_known(stopped);
     for (int r = 1; r < ranks.size(); ++r) EXPECT_EQ(ranks.of(r).presence, StatusItem::kThere) << r;
-    // Back again, they are as useful as before.
+    // When they run again, they work as before.
     for (const int one : stopped) ranks.of(one).stopped = false;
     ranks.put_all();
     ranks.pass(100);
@@ -327,7 +327,7 @@ TEST(StatusTree, TellsThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
     }
 }
 
-// As soon as there are ranks: before anybody has heard of anybody.
+// A fault is reported as soon as ranks exist, before any rank has received a report.
 TEST(StatusTree, TellsThoseWhoHaveNotSpokenYet) {
   for (const int finder : {0, kLeader1, kLeaf}) {
     StatusRanks ranks(kHosts, kOnHost);
@@ -337,7 +337,7 @@ TEST(StatusTree, TellsThoseWhoHaveNotSpokenYet) {
   }
 }
 
-// A fault that comes while its way breaks.
+// A rank on the path of the fault's report dies while the report is on its way.
 TEST(StatusTree, TellsThoseWhoTurnToARankThatKnowsOfAFault) {
   for (const int finder : {0, kLeader81})
     for (int milliseconds = 0; milliseconds < 5; ++milliseconds) {

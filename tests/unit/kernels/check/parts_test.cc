@@ -1,4 +1,4 @@
-// What the checker is made of: expressions, vector clocks, memory that knows who touched it.
+// The parts of the checker: expressions, vector clocks, and memory that records its accesses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

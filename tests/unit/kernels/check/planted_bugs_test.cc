@@ -1,4 +1,4 @@
-// The checker finds what it is for: texts with one bug each, and what it says of them.
+// The checker finds bugs: each algorithm here has one planted bug, and the finding must name it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Job all_reduce(int ranks = kRanks) {
 }
 Job broadcast(int root) { return {Collective::kBroadcast, kRanks, root, kRounds.count, false, {}}; }
 
-// Two calls of a text, one after the other, all ranks with the same exposures.
+// Runs an algorithm twice, one call after the other; all ranks expose the same buffers.
 template <class Algorithm>
 std::string find_in(const Job& job, std::uint32_t exposure, Algorithm&& text,
                     std::uint64_t slot_elements = kRounds.per_round) {
@@ -38,10 +38,10 @@ std::string find_in(const Job& job, std::uint32_t exposure, Algorithm&& text,
   return checker.run().finding;
 }
 
-// A broadcast from rank 0 with switches for what can be forgotten.
+// A broadcast from rank 0 with a switch for each step that an author can forget.
 struct BroadcastBugs {
   bool open = true, reader_publishes = true, wait = true, release = true;
-  int extra = 0;  // elements copied too many
+  int extra = 0;  // elements copied beyond the end
 };
 
 auto broken_broadcast(BroadcastBugs is) {
@@ -94,7 +94,7 @@ TEST(PlantedBugs, WaitingForThePeerOnceOnly) {
     p.release();
   };
   EXPECT_THAT(find_in(broadcast(0), 0, text), HasSubstr("no signal orders it after rank 0"));
-  // One publication is enough where nothing is staged.
+  // Without staging one publication is enough.
   EXPECT_EQ(find_in(broadcast(0), kAll, text), "");
 }
 
@@ -157,8 +157,8 @@ TEST(PlantedBugs, RoundsThatDoNotFitTheSlot) {
               HasSubstr("overflows its slot 0: elements 2 to 3 of 2"));
 }
 
-// A two-shot in one round of which each rank fetches the results without waiting for them, or takes
-// the wrong ones.
+// A two-shot with one bug: each rank fetches the results of a round without waiting, or fetches the
+// wrong ones.
 template <class Owner>
 auto broken_two_shot(bool wait, Owner&& owner_of) {
   return [=](auto& p) {
@@ -196,7 +196,7 @@ TEST(PlantedBugs, ReducingTheWrongPart) {
   const auto next = [](int rank) { return (rank + 1) % kRanks; };
   EXPECT_NE(find_in(all_reduce(), 0, broken_two_shot(true, next), kRounds.count), "");
   EXPECT_NE(find_in(all_reduce(), kExposesInput, broken_two_shot(true, next), kRounds.count), "");
-  // Written into every output directly, it does not matter who reduces which part.
+  // If results are written directly into every output, any rank may reduce any part.
   EXPECT_EQ(find_in(all_reduce(), kAll, broken_two_shot(true, next), kRounds.count), "");
 }
 
@@ -232,7 +232,7 @@ TEST(PlantedBugs, ABarrierThatDoesNotWaitForTheLastRank) {
   EXPECT_THAT(find_in(job, 0, text), HasSubstr("element 3 of the announcements of call 0"));
 }
 
-// Texts over connections.
+// Runs an algorithm over connections.
 
 template <class Algorithm>
 std::string find_in_links(const Job& job, int slots, Algorithm&& text) {
@@ -277,11 +277,11 @@ TEST(PlantedBugs, ATreeAllUpThenAllDownDeadlocksWithMoreRoundsThanSlots) {
               AllOf(HasSubstr("deadlock"),
                     HasSubstr("rank 1 waits in recv_reduce_copy_send for a free slot to"),
                     HasSubstr("rank 0 waits in recv_reduce_send for a free slot to")));
-  // With as many slots as rounds it gets by.
+  // With as many slots as rounds it does not deadlock.
   EXPECT_EQ(find_in_links(tree_job(3), 32, single_tree<false>), "");
 }
 
-// A chain that sums towards the last rank, with switches for what can be wrong.
+// A chain that reduces towards the last rank, with a switch for each possible bug.
 struct ChainBugs {
   bool own_first = false, finished = true, all_received = true;
   std::uint64_t sent_too_few = 0;
@@ -359,7 +359,7 @@ TEST(PlantedBugs, EverybodySendsFirstAndNobodyReceives) {
                         "rank 1 waits in send for a free slot to rank 0 (message 4)"));
 }
 
-// Two ranks send each other their input and receive into their output, at once.
+// Two ranks send each other their input and receive into their output at the same time.
 TEST(PlantedBugs, RolesThatTouchTheSameMemory) {
   const auto text = [](LinksProgram& c) {
     const int other = 1 - c.rank();

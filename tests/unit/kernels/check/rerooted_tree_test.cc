@@ -1,5 +1,5 @@
-// Trees rooted at any root span all ranks along the links of the free trees. That their texts are
-// right, table_check_test.cc proves.
+// Trees rerooted at any rank span all ranks and use only links of the free trees.
+// table_check_test.cc proves their algorithms.
 #include "kernels/algorithms/rerooted_tree.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Every row of the algorithm table, in the checker: who is summed, in which order, where the result
-// goes, and that nothing is touched out of turn, for up to 64 ranks.
+// Checks every row of the algorithm table with the checker, for up to 64 ranks: the inputs and the
+// order of each sum, the place of each result, and that no access races.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace rondo {
 
-// How GoogleTest prints a row.
+// Prints a row for GoogleTest.
 void PrintTo(const AlgorithmRow& row, std::ostream* out) {
   *out << name(row.algorithm) << " " << name(row.collective);
 }
@@ -23,15 +23,16 @@ namespace rondo::check {
 namespace {
 
 constexpr int kMaxRanks = 64;
-constexpr int kExhaustive = 8;  // ranks up to which all remainders and roots meet all modes
+constexpr int kExhaustive = 8;  // up to this number of ranks, all remainders and roots run in all
+                                // modes
 
 bool has_blocks(Collective c) {
   return c == Collective::kAllGather || c == Collective::kReduceScatter ||
          c == Collective::kAllToAll || c == Collective::kGather || c == Collective::kScatter;
 }
 
-// Sets what differs between runs of one shape: buffers in place or not, exposed or not (all, none,
-// mixed between the ranks), PreMulSum, the minimum number of slots or one more.
+// Sets the properties that vary between runs of one shape: in place or not, buffers exposed or not
+// (all, none, mixed between ranks), PreMulSum, the minimum number of slots or one more.
 void set_mode(const AlgorithmRow& row, int mode, Case& c) {
   c.exposures.assign(c.ranks, 0);
   c.in_place = (mode / 4) % 2 != 0;
@@ -48,27 +49,28 @@ void set_mode(const AlgorithmRow& row, int mode, Case& c) {
 }
 constexpr int kModes = 16;
 
-// Two to four hosts of a row that spans hosts: equal or not, in blocks or dealt in turn.
+// Two to four hosts for a row that spans hosts: of equal size or not, in blocks or round robin.
 void set_hosts(const AlgorithmRow& row, int shape, Case& c) {
   if (row.verbs != Verbs::kViews) return;
   const int hosts = std::min(c.ranks, 2 + shape % 3);
   std::vector<std::vector<int>> all(hosts);
   for (int r = 0; r < c.ranks; ++r) {
     const int block = r * hosts / c.ranks;
-    const int lopsided = std::max(0, r - (c.ranks - hosts));  // all but one a host on the first
+    const int lopsided = std::max(0, r - (c.ranks - hosts));  // one rank per host, all others on
+                                                              // the first
     const int choices[3] = {block, r % hosts, lopsided};
     all[choices[shape / 3 % 3]].push_back(r);
   }
   c.hosts = all;
 }
 
-// Rows that may run over any order of the ranks.
+// True for rows that may run over any order of the ranks.
 bool over_positions(const AlgorithmRow& row) {
   return row.verbs == Verbs::kPrimitives &&
          (row.algorithm == Algorithm::kRing || row.algorithm == Algorithm::kTree);
 }
 
-// Exchanges of halves alone, of a few elements as a whole, and of nothing but wholes.
+// Limit in elements up to which an exchange sends its part as a whole: never, a few, always.
 std::uint64_t whole_of(int mode) {
   constexpr std::uint64_t kWholes[] = {0, 2, 9, 1 << 20};
   return kWholes[mode % std::size(kWholes)];
@@ -87,7 +89,7 @@ class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
   }
   int roots(int ranks) const { return is_rooted(row().collective) ? ranks : 1; }
 
-  // False (and a failure with the case) once something is found: the first finding is enough.
+  // False, with a test failure that prints the case, after the first finding.
   bool passes(const Case& c) {
     const Verdict verdict = check_row(pool_, row(), c);
     EXPECT_EQ(verdict.finding, "") << describe(row(), c);
@@ -145,7 +147,7 @@ TEST_P(EveryAlgorithm, IsRightForEveryRootOfUpTo64Ranks) {
     for (int trial = 0; trial < trials; ++trial) {
       Case c{.ranks = n, .root = trial % n};
       const int shape = (trial + n) % 3;
-      // Many rounds, rounds of uneven parts, one round with a remainder.
+      // Many rounds, rounds with uneven parts, one round with a remainder.
       c.per_round = shape == 0 ? 1 : shape == 1 ? 3 : has_blocks(row().collective) ? 2 : n + 1;
       const std::uint64_t rounds = shape == 0 ? 17 : shape == 1 ? 5 : 1;
       c.count = rounds * c.per_round + (7 * trial + n) % c.per_round;
@@ -183,8 +185,8 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
   }
 }
 
-// Reproducible mode rests on this: the host tree is the tree over ranks where hosts hold aligned
-// blocks of ranks, all of one power of two, the last perhaps fewer.
+// Reproducible mode depends on this: the host tree equals the tree over ranks if hosts hold aligned
+// blocks of ranks of one power-of-two size (the last block may be smaller).
 TEST(HostTreeOrder, IsTheTreeOverRanksForAlignedHosts) {
   for (const int block : {1, 2, 4, 8}) {
     for (int n = 1; n <= kMaxRanks; ++n) {
@@ -200,7 +202,7 @@ TEST(HostTreeOrder, IsTheTreeOverRanksForAlignedHosts) {
   EXPECT_NE(host_tree_order({{0, 1, 2}, {3, 4, 5}})(pool, 0, 0), tree_order(6)(pool, 0, 0));
 }
 
-// What the table says of a row is not only safe, it is needed: without it the checker finds why.
+// The condition of a row is not only safe but necessary: without it the checker finds a deadlock.
 
 TEST(AlgorithmTable, RowsThatAskForTwoSlotsDeadlockWithOne) {
   for (const AlgorithmRow& row : kAlgorithms) {
@@ -226,8 +228,8 @@ TEST(AlgorithmTable, RowsThatAreUnsafeInPlaceRaceThere) {
 INSTANTIATE_TEST_SUITE_P(Checker, EveryAlgorithm, testing::ValuesIn(kAlgorithms),
                          [](const auto& info) { return label(info.param); });
 
-// Calls of different collectives follow each other on one communicator: staging slots, steps and
-// run-ahead carry over from each to the next.
+// Calls of different collectives follow each other on one communicator. Staging slots, steps and
+// run-ahead carry over from one call to the next.
 TEST(CheckerMixedCalls, LeaveNothingBehindThatHurtsTheNextCall) {
   const std::uint64_t first = test_seed();
   for (std::uint64_t seed = first; seed < first + 1500; ++seed) {

@@ -1,5 +1,5 @@
-// The host executor against the table: every (operation, type), instruction set, number of sources,
-// odd counts, unaligned and shared buffers.
+// The host executor against the reduction table: every (operation, type), instruction set and
+// number of sources, with odd counts, unaligned buffers and shared buffers.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,7 +25,7 @@ bool is_nan(DataType type, const std::uint8_t* element) {
   });
 }
 
-// A mixture of random bits (every NaN, infinity and subnormal there is), small numbers (ties,
+// A mixture of random bits (which covers NaN, infinity and subnormals), small numbers (ties,
 // cancellation) and special values.
 void fill(DataType type, std::uint8_t* out, std::size_t count, std::mt19937_64& random) {
   portable::with_type(type, [&]<DataType t>() {
@@ -44,7 +44,7 @@ void fill(DataType type, std::uint8_t* out, std::size_t count, std::mt19937_64& 
   });
 }
 
-// What the table says, by its plain recursive definition.
+// The table's result, by its plain recursive definition.
 template <RedOp op, class Acc>
 Acc by_definition(const std::vector<Acc>& values, std::size_t first, std::size_t n) {
   if (n == 1) return values[first];
@@ -82,7 +82,7 @@ Buffer expected(DataType type, RedOp op, const std::vector<const std::uint8_t*>&
   });
 }
 
-// Index of the first element that differs (two NaNs do not), or count.
+// Index of the first element that differs (NaN equals NaN), or count.
 std::size_t first_difference(DataType type, const std::uint8_t* a, const std::uint8_t* b,
                              std::size_t count) {
   const std::size_t size = size_of(type);
@@ -110,7 +110,7 @@ struct Case {
   int source_count;
   std::size_t count;
   int target_count;
-  int in_place;  // the source that the first target is, or -1
+  int in_place;  // index of the source that is also the first target, or -1
   bool stream;
   bool finish;
   std::uint64_t seed;
@@ -123,7 +123,7 @@ std::string to_string(const Case& c) {
          (c.finish ? ", finish" : "") + ", seed " + std::to_string(c.seed) + ", " + simd_target();
 }
 
-// Runs one case on buffers at random (also element-misaligned) addresses between guard bytes.
+// Runs one case at random addresses (also not aligned to elements) between guard bytes.
 void check(const Case& c) {
   std::mt19937_64 random(c.seed);
   const std::size_t bytes = c.count * size_of(c.type);
@@ -212,7 +212,7 @@ TEST_P(ReduceKernels, EqualTheTableForEveryOperationTypeAndShape) {
   });
 }
 
-// Two sources that hold every pair of values (8 bits) or every value beside a few others (16 bits).
+// Two sources that hold every pair of values (8 bits), or every value with a few others (16 bits).
 TEST_P(ReduceKernels, EqualTheTableForEveryValueOfANarrowType) {
   for_every_pair([&](DataType type, RedOp op) {
     if (size_of(type) > 2) return;

@@ -1,5 +1,5 @@
-// Messages in virtual time against what can be worked out by hand: every rank has a wire out and a
-// wire in.
+// Simulated point-to-point messages against times computed by hand. Each rank has one wire out and
+// one wire in.
 #include "kernels/sim/sim_messages.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kSlot = 64 << 10;
 
-// Each rank sends to the next `to` ones, and receives from as many before it, each on a CTA.
+// Each rank sends to the next `to` ranks and receives from the previous `to`, each on its own CTA.
 SimMessageCall to_next_ones(int ranks, int to, std::uint64_t bytes) {
   SimMessageCall call;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -31,8 +31,8 @@ double messages_ns(const Machine& machine, const SimMessageCall& call) {
   return result.ok() ? result->ns : -1;
 }
 
-// Of wires alone: all bytes, one after the other, and once the way. Where several share a wire, it
-// may wait for one whose next wire is busy.
+// With wires as the only cost: the time of all bytes one after the other, plus one latency. Where
+// several messages share a wire, it may wait for one whose next wire is busy.
 TEST(SimMessages, TakeTheTimeOfTheirBytesOnTheWires) {
   constexpr std::uint64_t kBytes = 40 * kSlot;
   for (const int n : {2, 3, 8}) {
@@ -45,7 +45,7 @@ TEST(SimMessages, TakeTheTimeOfTheirBytesOnTheWires) {
   }
 }
 
-// A CTA that is slower than the wire: its slots, the receiver's last one behind them.
+// A CTA slower than the wire: the time of its slots, then the receiver's last one.
 TEST(SimMessages, WaitForTheirCtas) {
   constexpr int kSlots = 5;
   SimMessageCall call = to_next_ones(2, 1, kSlots * kSlot);
@@ -54,7 +54,7 @@ TEST(SimMessages, WaitForTheirCtas) {
   expect_near(messages_ns(uniform(2), call), (kSlots + 1) * slot + kUniformLatency);
 }
 
-// With one slot each waits until the last one is read, and that is known.
+// With one slot, each message waits until the previous one is read and the sender knows that.
 TEST(SimMessages, WaitForFreeSlots) {
   constexpr int kTimes = 6;
   SimMessageCall call = to_next_ones(2, 1, kTimes * kSlot);
@@ -64,7 +64,7 @@ TEST(SimMessages, WaitForFreeSlots) {
               kTimes * (wire + kUniformLatency) + (kTimes - 1) * kUniformLatency);
 }
 
-// A rank's launches follow each other; what one CTA does twice, two do at once.
+// Launches of one rank run one after the other; two CTAs do at once what one CTA does in two steps.
 TEST(SimMessages, FollowEachOtherInLaunchesAndOnCtas) {
   const auto copies = [](int rank, std::size_t on_each, std::size_t ctas) {
     const SimMessage copy{rank, false, 0, kSlot, 0};
@@ -83,7 +83,7 @@ TEST(SimMessages, FollowEachOtherInLaunchesAndOnCtas) {
   expect_near(ns({copies(0, 1, 1), copies(0, 1, 1)}), 2 * each + 2000);
 }
 
-// What a CTA has for a rank that is late does not hold up what it has for another one.
+// Messages for a late rank do not delay a CTA's messages for other ranks, within the window.
 TEST(SimMessages, PassThoseOfALateRankWithinTheWindow) {
   constexpr std::uint64_t kTimes = 20;
   const auto ns = [](int window) {
@@ -104,7 +104,8 @@ TEST(SimMessages, PassThoseOfALateRankWithinTheWindow) {
   expect_near(ns(2), ns(16));
 }
 
-// A planted fault: what nobody receives, and who waits for nobody, is seen.
+// A planted fault: the simulation reports a message that no rank receives, and a receive that no
+// rank sends to.
 TEST(SimMessages, SeeWhatNobodyReceives) {
   SimMessageCall call = to_next_ones(3, 1, kSlot);
   call.launches[1][0].ctas.pop_back();

@@ -1,4 +1,4 @@
-// Sums and copies of a switch in virtual time against what can be worked out by hand.
+// Simulated sums and copies of a switch against times computed by hand.
 #include "kernels/sim/sim_multicast.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 constexpr int kSwitchRanks = 4;
 constexpr double kSwitchGbs = 100;
 
-// Wire r leads out of rank r to the switch, wire n + r from it.
+// Wire r leads from rank r to the switch, wire n + r from the switch to rank r.
 Machine switched() {
   Machine machine;
   machine.wire_gbs.assign(2 * kSwitchRanks, kSwitchGbs);
@@ -37,9 +37,9 @@ double switch_ns(const SimMulticastCall& call, std::uint64_t rounds = 0) {
   return result.ok() ? result->ns : -1;
 }
 
-// In an all-reduce the data leave a rank once for the sums, and a share of them a second time as
-// results; the same amount comes in. A reduce-scatter's blocks all leave; an all-gather's all come
-// in.
+// In an all-reduce the data leave a rank once for the sums, and the rank's share leaves again as
+// results; the same amount arrives. In a reduce-scatter all blocks leave; in an all-gather all
+// blocks arrive.
 TEST(SimMulticast, MovesEachByteOnceUpAndOnceDown) {
   constexpr std::uint64_t kBytes = 1 << 20;
   const auto bytes = static_cast<double>(kBytes);
@@ -51,7 +51,8 @@ TEST(SimMulticast, MovesEachByteOnceUpAndOnceDown) {
               bytes * kSwitchRanks / kSwitchGbs);
 }
 
-// Without wires to speak of: in a step a barrier, the sums of a share, a round in, a round out.
+// With very fast wires, a step costs a barrier, the sums of a share, one round in and one round
+// out.
 TEST(SimMulticast, StepsAreBarriersSumsAndCopies) {
   constexpr std::uint64_t kBatch = 64 << 10, kRounds = 3;
   SimMulticastCall call = switch_call(Collective::kAllReduce, 4 * kBatch * kRounds, kRounds);
@@ -60,16 +61,16 @@ TEST(SimMulticast, StepsAreBarriersSumsAndCopies) {
                .barrier_ns = 1500,
                .batch_bytes = kBatch,
                .wire_bytes = 1e-6};
-  // A round is 4 batches, a rank's share one. A barrier more than there are rounds.
+  // A round has 4 batches; a rank's share is one. There is one barrier more than rounds.
   const double wanted = kRounds * (4 * 900 + 2000 + 4 * 900) + (kRounds + 1) * 1500;
   expect_near(switch_ns(call), wanted);
-  // CTAs do their parts at once, and share the wires.
+  // CTAs work in parallel and share the wires.
   call.count *= 2;
   call.ctas = 2;
   expect_near(switch_ns(call), wanted);
 }
 
-// Counted rounds are those that are played.
+// Extrapolated rounds cost the same as simulated rounds.
 TEST(SimMulticast, ExtrapolatedIsPlayed) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {

@@ -1,5 +1,5 @@
-// Staged calls in virtual time against what can be worked out by hand where every rank has a wire
-// out and a wire in.
+// Simulated staged calls against times computed by hand. Each rank has one wire out and one wire
+// in.
 #include "kernels/sim/sim_staged.h"
 
 #include <gtest/gtest.h>
@@ -25,14 +25,14 @@ double staged_ns(const Machine& machine, const SimStagedCall& call) {
   return result.ok() ? result->ns : -1;
 }
 
-// Blocks that pass the busiest wire, of n ranks.
+// Number of blocks that pass the busiest wire, for n ranks.
 struct StagedRow {
   Collective collective;
   double (*blocks)(double n);
 };
 const StagedRow kStagedRows[] = {
     {Collective::kAllReduce, [](double n) { return 2 * (n - 1) / n; }},
-    // The root's block leaves in shares, and comes from each share's owner to all.
+    // The root's block leaves in shares; the owner of each share sends it to all.
     {Collective::kBroadcast, [](double n) { return 2 * (n - 1) / n; }},
     {Collective::kReduce, [](double n) { return 2 * (n - 1) / n; }},
     {Collective::kAllGather, [](double n) { return n - 1; }},
@@ -60,7 +60,7 @@ TEST(SimStaged, OfNothingIsTwoMeetings) {
     expect_near(staged_ns(uniform(4), staged(row.collective, 4, 0)), 2 * kUniformLatency);
 }
 
-// Where wires are fast: what goes into staging, the shares of the work, what comes out of it.
+// With fast wires, the cost is the copy into staging, the shares of the work, and the copy out.
 TEST(SimStaged, WorkIsShared) {
   constexpr int kRanks = 4;
   constexpr double kCopy = 10, kSum = 5;
@@ -69,7 +69,7 @@ TEST(SimStaged, WorkIsShared) {
     call.ctas = 2;
     call.cost = {.fixed_ns = 0, .copy_gbs = kCopy / 2, .sum_gbs = kSum / 2};
     const double found = staged_ns(uniform(kRanks, 1e9), call);
-    return (found - 2 * kUniformLatency) / (1 << 20);  // ns a byte of a block
+    return (found - 2 * kUniformLatency) / (1 << 20);  // ns per byte of a block
   };
   const auto work = [](double copied, double summed) { return copied / kCopy + summed / kSum; };
   expect_near(work_of(Collective::kAllReduce), work(2 + 0.75, 0.75), 1e-6);

@@ -1,4 +1,4 @@
-// Ranks in host memory, in virtual time, against what can be worked out by hand.
+// Simulated host-memory collectives against times computed by hand.
 #include "kernels/sim/simulate_host.h"
 
 #include <gtest/gtest.h>
@@ -30,29 +30,29 @@ double host_ns(const SimHostCall& call, const HostLimits& limits = {}) {
   return result.ok() ? result->ns : -1;
 }
 
-// A core each: all announce at once, see each other, read a line of each, and add.
+// One core per rank: all announce at once, see each other, read one line of each peer, and add.
 TEST(SimulateHost, OneShotOnACoreEachIsAMeetingAndTheSums) {
   for (const int n : {2, 3, 4, 8, 64}) {
     SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, n, n, 256);
     call.place = HostPath::kLines;
     const double wanted = 70 + 256 * 0.02 + 40 + (n - 1) * 6 + (n - 1) * 256 * 0.03;
     expect_near(host_ns(call, {.calls = 1}), wanted);
-    expect_near(host_ns(call), wanted);  // nobody is ahead, so each takes as long
+    expect_near(host_ns(call), wanted);  // no rank runs ahead, so all take this long
   }
 }
 
-// Two ranks on one core: the second one finds the first, the core goes back once.
+// Two ranks on one core: the second finds the first one's data, and the core switches back once.
 TEST(SimulateHost, TwoRanksOnOneCoreGiveItToEachOther) {
   SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, 2, 1, 64);
   call.place = HostPath::kLines;
   const double own = 70 + 64 * 0.02, rest = 6 + 64 * 0.03;
-  // Announce; spin, yield; announce and end; yield, without spinning; end.
+  // Announce; spin, yield; announce and end; yield without spinning; end.
   expect_near(host_ns(call, {.calls = 1}), own + 2000 + own + rest + 1700 + rest);
-  // In a row of calls a rank that has ended announces the next call: a turn each.
+  // In a sequence of calls, a rank that has finished announces the next call: one turn per call.
   expect_near(host_ns(call), 2 * (own + rest) + 2000);
 }
 
-// N ranks on a core take N - 1 turns a meeting, and do their work one after the other.
+// N ranks on a core take N - 1 turns per barrier and do their work one after the other.
 TEST(SimulateHost, EachRankMoreOnACoreIsATurnMore) {
   for (const int share : {2, 3, 4, 8}) {
     SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, share, 1, 64);
@@ -62,7 +62,8 @@ TEST(SimulateHost, EachRankMoreOnACoreIsATurnMore) {
   }
 }
 
-// Every rank copies what peers read, meets twice, reduces its part, fetches the others.
+// Every rank copies the data that peers read, passes two barriers, reduces its part and fetches the
+// others.
 TEST(SimulateHost, TwoShotByStagingIsTwoMeetingsAndItsBytes) {
   for (const int n : {2, 4, 8}) {
     const std::uint64_t bytes = 1 << 16;
@@ -70,37 +71,37 @@ TEST(SimulateHost, TwoShotByStagingIsTwoMeetingsAndItsBytes) {
     const double others = static_cast<double>(bytes) * (n - 1) / n, part = bytes - others;
     expect_near(host_ns(call),
                 70 + 2 * (40 + (n - 1) * 6) + (2 * others + part) * 0.02 + others * 0.03);
-    // In place results are written to all; the last meeting is also the end of all reading.
+    // In place, the results are written to all ranks; the last barrier also ends all reading.
     call.place = HostPath::kBuffers;
     expect_near(host_ns(call), 70 + 2 * (40 + (n - 1) * 6) + others * 0.02 + others * 0.03);
   }
 }
 
-// Buffers that peers read in place are given back once all have read them.
+// A rank gets its exposed buffers back once all peers have read them.
 TEST(SimulateHost, BuffersInPlaceAreOneMeetingMoreAndACopyLess) {
   constexpr int kRanks = 4;
   constexpr std::uint64_t kBytes = 1 << 16;
   SimHostCall call = host_call(Algorithm::kDirect, Collective::kAllGather, kRanks, kRanks, kBytes);
   const double meeting = 40 + (kRanks - 1) * 6, copy = kBytes * 0.02;
   const double first = host_ns(call, {.calls = 1});
-  expect_near(first, 70 + copy + meeting + kRanks * copy - 40);  // seen while its own is copied
+  expect_near(first, 70 + copy + meeting + kRanks * copy - 40);  // seen while it copies its own
   call.place = HostPath::kBuffers;
   expect_near(host_ns(call, {.calls = 1}), first - copy + meeting);
 }
 
-// The root does not wait for its readers: what calls in a row take is the slower side.
+// The root does not wait for its readers: a sequence of calls takes the time of the slower side.
 TEST(SimulateHost, ARootRunsAheadOfItsReaders) {
   SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 2, 64);
   call.place = HostPath::kLines;
   const double reader = 70 + 6 + 64 * 0.02;
   expect_near(host_ns(call), reader + 6.0 / 63, 0.02);
   EXPECT_GT(host_ns(call, {.calls = 1}), reader + 40);
-  // Roots in turn cannot.
+  // With alternating roots, no root can run ahead.
   call.roots_in_turn = true;
   EXPECT_GT(host_ns(call), 1.2 * reader);
 }
 
-// A root runs ahead until its announcements are full: on one core it then hands over the core.
+// A root runs ahead until its announcements are full. On one core it then yields the core.
 TEST(SimulateHost, ARootRunsAheadAsFarAsAnnouncementsGo) {
   SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 64);
   call.place = HostPath::kLines;
@@ -125,13 +126,13 @@ TEST(SimulateHost, ExtrapolatedIsWhatAllRoundsTake) {
           host_call(algorithm, collective, 4, cores, (std::uint64_t{200} << 12) + 99, 1 << 12);
       const auto drawn = simulate_host(call);
       ASSERT_TRUE(drawn.ok()) << drawn.error().text;
-      // Roots run ahead by some rounds, which may even out too late.
+      // Roots run ahead by some rounds, and the time may become steady too late to extrapolate.
       EXPECT_TRUE(drawn->extrapolated || is_rooted(collective)) << name(collective) << cores;
       expect_near(drawn->ns, host_ns(call, {.rounds = 1000}), is_rooted(collective) ? 0.02 : 0.005);
     }
 }
 
-// A text that left a rank waiting would say so; uneven shares too.
+// Fails if an algorithm leaves a rank waiting, also with uneven shares.
 TEST(SimulateHost, EveryRankEndsWhereverRanksStand) {
   for (const AlgorithmRow& row : kAlgorithms) {
     if (row.verbs != Verbs::kPeerMemory || !row.runs(Where::kHost)) continue;
@@ -160,7 +161,7 @@ TEST(SimulateHost, NamesWhatItCannotPlay) {
             std::string::npos);
   SimHostCall lines = host_call(Algorithm::kTwoShot, Collective::kAllReduce, 4, 4, 64);
   lines.place = HostPath::kLines;
-  EXPECT_NE(text(lines).find("fits into lines"), std::string::npos);
+  EXPECT_NE(text(lines).find("by lines"), std::string::npos);
   SimHostCall root = host_call(Algorithm::kDirect, Collective::kBroadcast, 4, 4, 64);
   root.root = 4;
   EXPECT_NE(text(root).find("root 4"), std::string::npos);

@@ -1,5 +1,5 @@
-// Simulated time against what can be worked out by hand on uniform machines: every rank has a wire
-// out and a wire in, and nothing else is in the way.
+// Simulated times against times computed by hand on uniform machines: each rank has one wire out
+// and one wire in, and nothing else limits it.
 #include "kernels/sim/simulate.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ double ns_of(const Machine& machine, const SimCall& call, std::uint64_t rounds =
   return result.ok() ? result->ns : -1;
 }
 
-// 2n - 2 steps one after the other, each a chunk and the latency.
+// 2n - 2 steps one after the other, each with one chunk and one latency.
 TEST(Simulate, RingAllReduceOfOneRoundIsItsSteps) {
   for (const int n : {2, 3, 5, 8, 16}) {
     const std::uint64_t chunk = 64 << 10;
@@ -47,17 +47,17 @@ TEST(Simulate, RingAllReduceOfOneRoundIsItsSteps) {
   }
 }
 
-// A rank's own work is in every step, where it is slower than its wires.
+// Every step includes a rank's own work if it is slower than its wires.
 TEST(Simulate, WorkThatIsSlowerThanTheWiresCounts) {
   constexpr int kRanks = 4;
   const std::uint64_t chunk = 64 << 10, bytes = chunk * kRanks;
   SimCall call = call_of(Algorithm::kRing, Collective::kReduceScatter, kRanks, chunk, chunk, chunk);
   call.cost = {.fixed_ns = 100, .copy_gbs = 40, .sum_gbs = 10};
   const auto data = static_cast<double>(chunk);
-  // A copy, two sums on the way, one that stays.
+  // One copy, two sums that are sent on, and one sum that stays.
   const double wanted = (100 + data / 40) + 3 * (100 + data / 10) + 3 * kUniformLatency;
   expect_near(ns_of(uniform(kRanks), call), wanted);
-  // Two CTAs share the work, and lines are twice the bytes.
+  // Two CTAs share the work; each line carries twice the bytes.
   call.streams[0].ctas = 2;
   call.cost.wire_bytes = 2;
   const double copy = std::max(100 + data / 80, 2 * data / kUniformGbs);
@@ -67,19 +67,20 @@ TEST(Simulate, WorkThatIsSlowerThanTheWiresCounts) {
   EXPECT_EQ(bytes, chunk * kRanks);
 }
 
-// A long chain fills once and is then as fast as its wires.
+// A long chain fills once, then runs at the speed of its wires.
 TEST(Simulate, ChainIsAPipeline) {
   constexpr int kRanks = 5;
   constexpr std::uint64_t kChunk = 32 << 10, kRounds = 200;
   SimCall call =
       call_of(Algorithm::kRing, Collective::kBroadcast, kRanks, kChunk * kRounds, kChunk, kChunk);
-  call.slots = 8;  // enough for the way there and back
+  call.slots = 8;  // enough for a round trip
   const double chunk = kChunk / kUniformGbs;
   const double wanted = (kRanks - 1) * (chunk + kUniformLatency) + (kRounds - 1) * chunk;
   expect_near(ns_of(uniform(kRanks), call), wanted, 0.01);
 }
 
-// Where credits come back too late for the slots, these are the limit: slots a round trip.
+// If credits return too late for the number of slots, the throughput is that many slots per round
+// trip.
 TEST(Simulate, FewSlotsOnALongWayAreTheLimit) {
   constexpr std::uint64_t kChunk = 1 << 10, kRounds = 400;
   SimCall call =
@@ -89,11 +90,11 @@ TEST(Simulate, FewSlotsOnALongWayAreTheLimit) {
   expect_near(ns_of(uniform(2), call), kRounds * round_trip / 2, 0.01);
 }
 
-// Steps up and down both trees at once, of one chunk each.
+// Steps up and down both trees at the same time, of one chunk each.
 TEST(Simulate, TreeAllReduceGoesUpAndDown) {
   constexpr std::uint64_t kHalf = 16 << 10;
-  // Three ranks: each tree is a root and two leaves. Both leaves send up at once (into the root by
-  // one wire, one after the other), the root sends to both.
+  // Three ranks: each tree is a root and two leaves. Both leaves send up at once (over the root's
+  // one wire, one after the other); the root sends to both.
   const SimCall call =
       call_of(Algorithm::kTree, Collective::kAllReduce, 3, 2 * kHalf, 2 * kHalf, kHalf);
   const double half = kHalf / kUniformGbs;
@@ -102,7 +103,7 @@ TEST(Simulate, TreeAllReduceGoesUpAndDown) {
   EXPECT_LE(found, 2 * (half + kUniformLatency) + 6 * half);
 }
 
-// Depth decides for small calls: 2 * log2(n) steps, whatever the number of ranks.
+// Depth decides the time of small calls: 2 * log2(n) steps, for any number of ranks.
 TEST(Simulate, TreesAreAsDeepAsTheyAre) {
   for (const int n : {4, 8, 64, 256, 1024}) {
     const SimCall call = call_of(Algorithm::kTree, Collective::kAllReduce, n, 128, 128, 64);
@@ -112,7 +113,7 @@ TEST(Simulate, TreesAreAsDeepAsTheyAre) {
   }
 }
 
-// Each rank pushes everything to all others, over its one wire out: no word is waited for but data.
+// Each rank pushes its input to all others over its one outgoing wire, and waits only for data.
 TEST(Simulate, OneShotPushesAllInputs) {
   for (const int n : {2, 3, 8}) {
     const std::uint64_t bytes = 8 << 10;
@@ -122,8 +123,8 @@ TEST(Simulate, OneShotPushesAllInputs) {
   }
 }
 
-// A round is pushed when the one before has been summed: a way over the link for each, where the
-// wires are fast. What a rank pushes and what it takes are half of a job each.
+// A rank pushes a round once it has summed the previous one. With fast wires each round costs one
+// latency. Pushing and receiving are each half of a job.
 TEST(Simulate, PushedRoundsFollowEachOther) {
   constexpr int kRanks = 4, kRounds = 5;
   constexpr std::uint64_t kRound = 4 << 10;
@@ -139,7 +140,7 @@ TEST(Simulate, PushedRoundsFollowEachOther) {
   }
 }
 
-// Rounds that are counted give what rounds that are played give.
+// Extrapolated rounds cost the same as simulated rounds.
 TEST(Simulate, ExtrapolatedIsAsPlayed) {
   constexpr int kRanks = 6;
   constexpr std::uint64_t kChunk = 64 << 10, kRounds = 100;
@@ -166,7 +167,7 @@ TEST(Simulate, ExtrapolatedIsAsPlayed) {
   }
 }
 
-// Two rings over the same wires take twice the time of one, over wires of their own no longer.
+// Two rings over shared wires take twice the time of one; over separate wires, the same time.
 TEST(Simulate, RingsShareWires) {
   constexpr int kRanks = 4;
   constexpr std::uint64_t kChunk = 1 << 20;
@@ -184,8 +185,8 @@ TEST(Simulate, RingsShareWires) {
   expect_near(ns_of(machine, call), alone);
 }
 
-// A ring that leads back and forth over one slow wire between two halves is seen to be slower than
-// one that crosses it once: a planted wrong neighbour.
+// A planted wrong neighbour: a ring that crosses the slow wire between two halves several times is
+// slower than one that crosses it once.
 TEST(Simulate, WrongNeighbourIsSeen) {
   constexpr int kRanks = 8;
   constexpr std::uint64_t kChunk = 1 << 20;
@@ -216,11 +217,11 @@ TEST(Simulate, RefusesWhatItCannotPlay) {
   const SimCall good = call_of(Algorithm::kRing, Collective::kAllReduce, 4, 64, 64, 16);
   SimCall views = good;
   views.algorithm = Algorithm::kHierarchical;
-  EXPECT_NE(simulate(uniform(4), views).error().text.find("no text of hierarchical"),
+  EXPECT_NE(simulate(uniform(4), views).error().text.find("no algorithm hierarchical"),
             std::string::npos);
   SimCall pulled = good;
-  pulled.algorithm = Algorithm::kTwoShot;  // a kernel of its own: simulate_staged()
-  EXPECT_NE(simulate(uniform(4), pulled).error().text.find("no text of twoshot"),
+  pulled.algorithm = Algorithm::kTwoShot;  // a separate kernel: simulate_staged()
+  EXPECT_NE(simulate(uniform(4), pulled).error().text.find("no algorithm twoshot"),
             std::string::npos);
   SimCall short_ring = good;
   short_ring.streams[0].order.pop_back();

@@ -1,5 +1,5 @@
-// What tests of virtual time share: machines on which every rank has a wire out and a wire in, and
-// times that can be worked out by hand.
+// Shared by the tests of simulated time: machines whose ranks have one wire out and one wire in, so
+// that times can be computed by hand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace rondo::sim {
 
 inline constexpr double kUniformGbs = 50, kUniformLatency = 700;  // GB/s, ns
 
-// Wire r leads out of rank r, wire n + r into it; nothing else is in the way.
+// Wire r leads out of rank r, wire n + r into it; nothing else limits it.
 inline Machine uniform(int ranks, double gbs = kUniformGbs, double latency = kUniformLatency,
                        bool by_proxy = false) {
   Machine machine;

@@ -1,5 +1,5 @@
-// Rings over the GPUs of a host: on the machines of tests/topology, and on random ones beside every
-// set of rings that there is.
+// Rings over the GPUs of a host: on the machines of tests/topology, and on random machines compared
+// with the best of all possible sets of rings.
 #include "topology/channels/channels.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ void expect_to_hold(const Graph& graph, const ChannelRequest& request, const Cha
   EXPECT_LE(plan.gbs(), plan.bound_gbs * (1 + 1e-6));
 }
 
-// Every order of the GPUs, with every port to come in and to leave.
+// Every order of the GPUs, with every pair of ports to enter and to leave.
 std::vector<Channel> all_channels(const ChannelRequest& request) {
   std::vector<Channel> all;
   std::vector<int> order(request.gpus.begin(), request.gpus.end());
@@ -59,12 +59,12 @@ std::vector<Channel> all_channels(const ChannelRequest& request) {
   return all;
 }
 
-// The maximum total of up to `most` channels of equal shares, over all sets of them.
+// The maximum total bandwidth of up to `most` equal channels, over all sets of channels.
 class EverySet {
  public:
   EverySet(const Graph& graph, const ChannelRequest& request) {
     std::map<std::pair<int, int>, std::size_t> number;
-    std::set<std::vector<int>> kinds;  // channels that load the links alike are one
+    std::set<std::vector<int>> kinds;  // channels that load the links equally count as one
     std::vector<Loads> loads;
     for (const Channel& channel : all_channels(request)) {
       Loads one;
@@ -140,7 +140,7 @@ TEST_P(RandomMachines, GetNoMoreThanTheirBoundAndAsMuchAsEverySetOfRings) {
 
 INSTANTIATE_TEST_SUITE_P(Gpus, RandomMachines, testing::Values(2, 3, 4, 5, 6));
 
-// The narrowest of all cuts, by trying each set of nodes.
+// The narrowest cut, found by trying every set of nodes.
 double narrowest_cut(const Graph& graph, bool network) {
   std::vector<int> nodes(graph.nodes().size());
   std::iota(nodes.begin(), nodes.end(), 0);
@@ -151,7 +151,7 @@ double narrowest_cut(const Graph& graph, bool network) {
     const bool parts =
         network ? gpus > 0 : gpus > 0 && gpus < static_cast<int>(graph.gpus().size());
     if (!parts) continue;
-    double cut = 0;  // both ways are alike
+    double cut = 0;  // both directions are equal
     for (const GraphLink& link : graph.links()) cut += in(link.from) != in(link.to) ? link.gbs : 0;
     for (const int nic : graph.nics()) cut += network && in(nic) ? graph.node(nic).port_gbs : 0;
     least = std::min(least, cut);
@@ -163,7 +163,7 @@ TEST(Bound, IsTheNarrowestOfAllCuts) {
   int compared = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     const Graph graph = random_machine(seed, 2 + static_cast<int>(seed % 3));
-    // Where NVLinks are, routes leave PCI unused, and the bound leaves it out.
+    // If NVLinks exist, routes do not use PCI, and the bound ignores it.
     const bool only_pci =
         std::none_of(graph.links().begin(), graph.links().end(),
                      [](const auto& l) { return l.kind == GraphLinkKind::kNvLink; });
@@ -180,14 +180,15 @@ TEST(Bound, IsTheNarrowestOfAllCuts) {
 
 struct Known {
   const char* machine;
-  double ring_gbs;   // on one host; 0: no ring
-  double same_gbs;   // of several, by the same port
-  double pairs_gbs;  // by two
+  double ring_gbs;   // within one host; 0: no ring
+  double same_gbs;   // of several hosts, through the same port
+  double pairs_gbs;  // of several hosts, through two ports
 };
 
 class KnownMachines : public testing::TestWithParam<Known> {};
 
-// What the machines' sheets say: NVLinks a GPU, ports a host, and the slowest PCI link on the way.
+// Expected values from the machines' data sheets: NVLinks per GPU, ports per host, and the slowest
+// PCI link on the path.
 TEST_P(KnownMachines, GetWhatTheirWiresGive) {
   const Known& known = GetParam();
   const Graph graph = rondo::test::fixture(known.machine);
@@ -217,7 +218,7 @@ const Known kKnown[] = {
     {"hgx-a100-4", 300, 50, 50},
     {"one-gpu", 0, 0.3125, 0.3125},
     {"pcie-4-switches", 31.508, 25, 25},
-    // One way over the link between sockets, both ways where each channel has to come back.
+    // One direction of the link between sockets, or both if each channel has to return.
     {"pcie-8-two-sockets", 22, 22, 31.508},
 };
 INSTANTIATE_TEST_SUITE_P(Fixtures, KnownMachines, testing::ValuesIn(kKnown), [](const auto& info) {

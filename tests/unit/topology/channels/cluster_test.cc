@@ -1,4 +1,4 @@
-// The channels of several hosts, joined to rings.
+// Rings that join the channels of several hosts.
 #include "topology/channels/cluster.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace rondo::topology {
 namespace {
 
-// Hosts of one kind; the ranks of each follow each other.
+// Equal hosts, with consecutive ranks on each.
 std::vector<ClusterHost> hosts_of(const Graph& graph, int count) {
   std::vector<ClusterHost> hosts;
   int rank = 0;
@@ -51,7 +51,7 @@ TEST_P(Clusters, RingsVisitEachRankOnceHostAfterHost) {
   }
 }
 
-// All hosts are alike here, so a port is its node.
+// All hosts are equal here, so its node identifies a port.
 TEST_P(Clusters, KeepToTheirRailWherePortsAreTheSame) {
   const Graph graph = rondo::test::fixture("dgx-a100");
   if (GetParam() == 1) return;

@@ -1,5 +1,5 @@
-// Random machines for the search of channels, and what a plan of theirs must keep to: told anew
-// from the graph's paths, without the wires of the search.
+// Random machines for the channel search, and a check of the plans. The check uses only the graph's
+// paths, so it is independent of the search's model of wires.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,15 +17,15 @@
 
 namespace rondo::topology::random {
 
-// One or two NUMA nodes, switches below them, `gpus` GPUs with NVLinks by chance or a switch of
-// them, up to three ports.
+// One or two NUMA nodes with switches, `gpus` GPUs with random NVLinks or an NVSwitch, and up to
+// three ports.
 inline Graph random_machine(unsigned seed, int gpus) {
   std::mt19937 random(seed);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   const auto pci = [&] { return pci_gbs(8 << below(3), 16); };
   GraphBuilder builder;
   builder.cpu({.arch = "x86_64", .vendor = below(2) == 0 ? "GenuineIntel" : "AuthenticAMD"});
-  std::vector<int> bridges;  // and NUMA nodes: what devices hang from
+  std::vector<int> bridges;  // and NUMA nodes: parents of devices
   const int numa_nodes = 1 + below(2);
   for (int i = 0; i < numa_nodes; ++i) {
     bridges.push_back(builder.add({.kind = NodeKind::kNuma, .number = i}));
@@ -69,7 +69,8 @@ inline Graph random_machine(unsigned seed, int gpus) {
   return *std::move(builder).build();
 }
 
-// How often the channels pass each link, by the nodes at its ends; -1: behind a port.
+// Number of times that the channels pass each link, keyed by the nodes at its ends; -1: beyond a
+// port.
 using Loads = std::map<std::pair<int, int>, int>;
 
 inline void pass(Loads& loads, const Graph& graph, int from, int to) {
@@ -95,7 +96,7 @@ inline double gbs_of(const Graph& graph, std::pair<int, int> ends) {
   return graph.between(ends.first, ends.second)->gbs;
 }
 
-// The share of each channel by which the fullest link is full.
+// The maximum bandwidth per channel before the most loaded link is full.
 inline double fits(const Graph& graph, const Loads& loads) {
   double most = 1e300;
   for (const auto& [ends, uses] : loads) most = std::min(most, gbs_of(graph, ends) / uses);

@@ -1,4 +1,4 @@
-// Graphs as texts.
+// The text output of graphs.
 #include "topology/graph/describe_graph.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ TEST(DescribeGraph, SaysWhatIsAssumed) {
               HasSubstr("NUMA node 0 - NUMA node 1 [sockets, 22 GB/s (assumed)]"));
 }
 
-// The cells of a row, by words.
+// The cells of a row, split at blanks.
 std::vector<std::string> row(const std::string& matrix, const std::string& label) {
   std::istringstream lines(matrix.substr(matrix.find("\n" + label + " ") + 1));
   std::string line, word;

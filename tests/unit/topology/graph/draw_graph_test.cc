@@ -1,4 +1,4 @@
-// Pictures as texts for graphviz.
+// Graphviz output of graphs.
 #include "topology/graph/draw_graph.h"
 
 #include <gmock/gmock.h>

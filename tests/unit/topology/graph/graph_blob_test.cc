@@ -1,4 +1,4 @@
-// Graphs travel as bytes: the same graph arrives, or an error does.
+// Serialised graphs: decoding returns an equal graph or an error.
 #include "topology/graph/graph_blob.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(GraphBlobs, ThatAreCutOrLongerAreRefused) {
   EXPECT_FALSE(parse_graph(blob).ok());
 }
 
-// Whatever a byte is changed to: an error, or a graph that travels unchanged.
+// For every changed byte: an error, or a graph that survives another round trip.
 TEST(GraphBlobs, ThatAreDamagedAreRefusedOrSound) {
   const Bytes blob = serialise(test::fixture("pcie-4-switches"));
   int refused = 0;
@@ -73,7 +73,8 @@ TEST(GraphBlobs, RatesThatNoLinkHasAreRefused) {
   }
 }
 
-// Links of one end add up to what still travels, however many a blob names.
+// Parallel links add up only to the maximum that can be serialised, for any number of links in a
+// blob.
 TEST(GraphBlobs, LinksThatAddUpStopAtTheMost) {
   GraphBuilder builder;
   const int numa = builder.add({.kind = NodeKind::kNuma, .number = 0});

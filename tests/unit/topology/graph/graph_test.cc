@@ -1,4 +1,5 @@
-// Graphs: equal machines are equal values in any order of additions; impossible ones are refused.
+// Graphs: equal machines compare equal whatever the order of additions; impossible graphs are
+// refused.
 #include "topology/graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +124,7 @@ TEST(Graph, RefusesADeviceBelowTwoBridges) {
   builder.link({add_gpu(builder, a, "0000:01:00.0", 0), b, kPci, 32});
   const auto graph = std::move(builder).build();
   ASSERT_FALSE(graph.ok());
-  EXPECT_NE(graph.error().text.find("0000:01:00.0 hangs from two bridges"), std::string::npos)
+  EXPECT_NE(graph.error().text.find("0000:01:00.0 is attached to two bridges"), std::string::npos)
       << graph.error().text;
 }
 

@@ -1,4 +1,4 @@
-// The graph of a host: nothing that is wrong with one source keeps the others from counting.
+// The graph of a host: an error in one source does not disable the other sources.
 #include "topology/graph/host_graph.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ TEST_F(HostGraphs, HasWhatTheDriverSays) {
 
 TEST_F(HostGraphs, ADriverThatDoesNotAnswerIsANote) {
   const HostGraph host = read("dead");
-  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("NVLinks are not known: NVML")));
+  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("NVLinks are unknown: NVML")));
   EXPECT_EQ(host.graph.gpus().size(), 1u);
 }
 
@@ -83,7 +83,7 @@ TEST_F(HostGraphs, TheDaemonsFileIsFound) {
 TEST_F(HostGraphs, AFileThatIsWrongIsSaidAndDoesNotCount) {
   const HostGraph host = read(kOneGpu, write("topo.xml", "<pci busid=\"x\"/>"));
   EXPECT_THAT(host.wrong, HasSubstr("topo.xml, line 1: busid=\"x\""));
-  EXPECT_THAT(host.wrong, HasSubstr("what was found counts"));
+  EXPECT_THAT(host.wrong, HasSubstr("using what was detected"));
   EXPECT_THAT(host.notes, IsEmpty());
   EXPECT_EQ(host.graph.gpus().size(), 1u);
 }
@@ -94,7 +94,7 @@ TEST_F(HostGraphs, AFileThatIsNotThereIsSaid) {
   EXPECT_EQ(host.graph.gpus().size(), 1u);
 }
 
-// A container that hides /sys, where CUDA sees GPUs nevertheless.
+// A container that hides /sys while CUDA still sees the GPUs.
 TEST_F(HostGraphs, GpusThatSysHidesAreCudas) {
   const test::TemporaryFolder nothing;
   const HostGraphOptions hidden{.gpus = {"0000:00:01.0", "00000000:00:01.0", "", "nonsense"},
@@ -104,9 +104,9 @@ TEST_F(HostGraphs, GpusThatSysHidesAreCudas) {
   ASSERT_TRUE(host.ok()) << host.error().text;
   ASSERT_EQ(host->graph.gpus().size(), 1u);
   EXPECT_EQ(host->graph.node(host->graph.gpus()[0]).source, Source::kCuda);
-  EXPECT_THAT(host->notes, ElementsAre("/sys does not show GPU 0000:00:01.0",
-                                       HasSubstr("NVLinks are not known")));
-  // What a file says of it counts.
+  EXPECT_THAT(host->notes,
+              ElementsAre("/sys does not show GPU 0000:00:01.0", HasSubstr("NVLinks are unknown")));
+  // The topology file takes precedence.
   HostGraphOptions told = hidden;
   told.topology_file = write("topo.xml", kBehindASwitch);
   const auto joined = read_host_graph(told);

@@ -1,4 +1,4 @@
-// The graph of hwloc's XML: of a file that was written by hand, with devices.
+// The graph of an hwloc XML file, written by hand, with devices.
 #include "topology/graph/hwloc_graph.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST(HwlocGraph, PortsOfASwitchAreOneBridge) {
   EXPECT_EQ(graph.up(other)->source, Source::kHwloc);
 }
 
-// The second GPU was at rest when the file was written.
+// The second GPU was idle when the file was written, so its link showed a lower rate.
 TEST(HwlocGraph, RatesThatWereFoundCountBeforeThoseOfTheMoment) {
   const Graph file = two_sockets();
   GraphBuilder builder;

@@ -1,4 +1,4 @@
-// A topology file and what was found.
+// Joins a topology file with the detected hardware.
 #include "topology/graph/join.h"
 
 #include <gmock/gmock.h>
@@ -94,8 +94,8 @@ TEST(JoinGraphs, WhatIsNotHereIsLeftOutAndNamed) {
   ASSERT_EQ(both.graph.gpus().size(), 2u);
   EXPECT_LT(both.graph.find("0000:02:00.0"), 0);
   EXPECT_GE(both.graph.find("0000:09:00.0"), 0);
-  EXPECT_THAT(both.differences,
-              ElementsAre("GPU 0000:02:00.0 is not here", "GPU 0000:09:00.0  is not in the file"));
+  EXPECT_THAT(both.differences, ElementsAre("GPU 0000:02:00.0 is not on this host",
+                                            "GPU 0000:09:00.0  is not in the file"));
 }
 
 TEST(JoinGraphs, AllPortsOfAnAdapterThatTheFileOnlyNames) {

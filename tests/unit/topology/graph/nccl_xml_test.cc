@@ -1,4 +1,4 @@
-// NCCL's topology files, read and written.
+// Reads and writes NCCL's topology files.
 #include "topology/graph/nccl_xml.h"
 
 #include <gmock/gmock.h>
@@ -129,14 +129,14 @@ TEST(NcclXml, RefusesWithFileAndLine) {
                                    "<nvlink target=\"0000:99:00.0\" tclass=\"0x030200\"/>"
                                    "</gpu></pci>"))
                   .text,
-              HasSubstr("target=\"0000:99:00.0\" is no other GPU of this file"));
+              HasSubstr("target=\"0000:99:00.0\" is not another GPU of this file"));
   EXPECT_THAT(refused(with_devices("<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\">"
                                    "<nvlink target=\"0000:01:00.0\" tclass=\"0x030200\"/>"
                                    "</gpu></pci>"))
                   .text,
-              HasSubstr("target=\"0000:01:00.0\" is no other GPU"));
+              HasSubstr("target=\"0000:01:00.0\" is not another GPU"));
   const std::string one = "<pci busid=\"0000:01:00.0\" class=\"0x030200\"/>";
-  EXPECT_THAT(refused(with_devices(one + one)).text, HasSubstr("0000:01:00.0 is there twice"));
+  EXPECT_THAT(refused(with_devices(one + one)).text, HasSubstr("0000:01:00.0 occurs twice"));
   EXPECT_THAT(refused("<system><cpu affinity=\"xyz\"/></system>").text, HasSubstr("\"xyz\""));
 }
 

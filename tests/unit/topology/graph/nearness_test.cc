@@ -1,4 +1,4 @@
-// What is near: on the machines of tests/topology, GPUs to each other and ranks to network ports.
+// Distances on the machines of tests/topology: between GPUs, and from ranks to network ports.
 #include "topology/graph/nearness.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 using test::fixture;
 
-// "PIX: mlx5_0 mlx5_1; SYS: ..." with the tier's turn where it is not 0.
+// "PIX: mlx5_0 mlx5_1; SYS: ...", with the tier's turn if it is not 0.
 std::string text_of(const NearNics& near) {
   std::string text;
   for (const NicTier& tier : near.tiers) {
@@ -47,7 +47,7 @@ TEST(Nearness, OfDevicesByBusIdOrName) {
   EXPECT_EQ(class_of(near, {"mlx5_0", 1}), PathClass::kPix);
   EXPECT_EQ(class_of(near, {"mlx5_1"}), PathClass::kPix);
   EXPECT_EQ(class_of(near, {"mlx5_2", 1}), PathClass::kSys);
-  // An adapter that has another name here, at a bus id that is known.
+  // An adapter with another name here but a known bus id.
   EXPECT_EQ(class_of(near, {"rdma7", 0, near.tiers[0].nics[0].bus_id}), PathClass::kPix);
 }
 
@@ -75,7 +75,7 @@ TEST(Nearness, GpusOfASwitchBeginAtItsPortsInTurn) {
   EXPECT_EQ(nearest(all, first), "mlx5_0 mlx5_1");
   EXPECT_EQ(nearest(all, second), "mlx5_1 mlx5_0");
   EXPECT_EQ(nearest(all, near_nics(graph, locations, 2)), "mlx5_2 mlx5_3");
-  // One that NCCL_IB_HCA leaves out, or that is down.
+  // A port that NCCL_IB_HCA excludes, or that is down.
   EXPECT_EQ(nearest({"mlx5_1", "mlx5_2"}, first), "mlx5_1");
   EXPECT_EQ(nearest({"mlx5_1", "mlx5_2"}, second), "mlx5_1");
 }
@@ -89,7 +89,7 @@ TEST(Nearness, RanksOnCoresAreAtTheirNumaNode) {
   EXPECT_EQ(text_of(near_nics(graph, locations, 1)), fmt::format("PHB {}; SYS {}", here, there));
   EXPECT_EQ(text_of(near_nics(graph, locations, 2)),
             fmt::format("PHB+1 {}; SYS+1 {}", there, here));
-  // Whose node is not known: all alike, dealt out.
+  // The node is unknown: all ports are equally near and are assigned round robin.
   EXPECT_EQ(text_of(near_nics(graph, locations, 3)), fmt::format("SYS {} {}", here, there));
   EXPECT_EQ(text_of(near_nics(graph, locations, 4)), fmt::format("SYS+1 {} {}", here, there));
 }

@@ -21,7 +21,7 @@ TEST(NicFilter, AdmitsByPrefixNameAndPort) {
       {"=mlx5_1", "mlx5_1", 2, true},
       {"mlx5_1:2", "mlx5_1", 1, false},
       {"mlx5_1:2", "mlx5_1", 2, true},
-      {"mlx5_1:2", "mlx5_1", 0, true},  // nobody knows
+      {"mlx5_1:2", "mlx5_1", 0, true},  // port unknown
       {"mlx5_1:2:0:1", "mlx5_1", 2, true},
       {"mlx5_0,mlx5_3", "mlx5_3", 1, true},
       {"mlx5_0,mlx5_3", "mlx5_2", 1, false},

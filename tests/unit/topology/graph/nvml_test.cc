@@ -1,4 +1,4 @@
-// What NVML says, of a library that the tests script.
+// Reads NVML, with a fake library that the tests script.
 #include "topology/graph/nvml.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Paths on the machines of tests/topology, beside what nvidia-smi prints of such machines.
+// Paths on the machines of tests/topology, compared with the output of nvidia-smi on such machines.
 #include "topology/graph/paths.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Paths, OfAHybridCubeMesh) {
   EXPECT_EQ(of_gpus(graph, 0, 3).kind, PathClass::kNvl);
   EXPECT_DOUBLE_EQ(of_gpus(graph, 0, 3).gbs, 50);
   EXPECT_DOUBLE_EQ(of_gpus(graph, 0, 1).gbs, 25);
-  // No link of their own: over the GPU that has two links to both.
+  // The GPUs have no direct link: the path crosses the GPU that has two links to both.
   const Path path = of_gpus(graph, 0, 7);
   EXPECT_EQ(path.kind, PathClass::kNvb);
   EXPECT_DOUBLE_EQ(path.gbs, 50);

@@ -1,4 +1,5 @@
-// GPUs with slower links than their peers, on the fixtures' machines with one link made slower.
+// Detects GPUs with slower links than their peers, on the fixtures' machines with one link made
+// slower.
 #include "topology/graph/slow_links.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The graph of a pretended machine's /sys.
+// The graph of a simulated /sys.
 #include "topology/graph/sysfs_graph.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class SysfsGraph : public ::testing::Test {
   }
 
   void write(const std::string& name, const std::string& text) { folder_.file(name, text); }
-  // `path`: below /sys/devices, as "pci0000:00/0000:00:01.0".
+  // `path`: relative to /sys/devices, as "pci0000:00/0000:00:01.0".
   void device(const std::string& path, const char* code, const char* vendor, const char* speed,
               int lanes, int numa) {
     const std::string base = "sys/devices/" + path;
@@ -50,7 +50,7 @@ class SysfsGraph : public ::testing::Test {
   void adapter(const std::string& path, int numa = 0) {
     device(path, "0x020000\n", "0x15b3\n", "16.0 GT/s PCIe\n", 16, numa);
   }
-  // An entry of /sys/class whose "device" is below /sys/devices.
+  // An entry of /sys/class whose "device" link points below /sys/devices.
   void entry(const std::string& name, const std::string& path) {
     const fs::path at = fs::path(folder_.path()) / "sys/class" / name;
     fs::create_directories(at);
@@ -108,7 +108,7 @@ TEST_F(SysfsGraph, ASwitchIsOneBridge) {
             1)
       << describe(graph);
   EXPECT_LT(graph.find("0000:02:00.0"), 0) << "its ports are no bridges of their own";
-  // The GPU could be faster than the switch's port.
+  // The GPU supports a faster link than the switch's port.
   EXPECT_DOUBLE_EQ(graph.up(graph.find("0000:03:00.0"))->gbs, pci_gbs(16, 16));
 }
 
@@ -164,7 +164,7 @@ TEST_F(SysfsGraph, PortsThatAreDownAreLeftOut) {
     write("sys/class/net/eth0/operstate", state);
     EXPECT_TRUE(read().nics().empty()) << state;
   }
-  write("sys/class/net/eth0/operstate", "unknown\n");  // some drivers never say
+  write("sys/class/net/eth0/operstate", "unknown\n");  // some drivers never report a state
   EXPECT_EQ(read().nics().size(), 1u);
 }
 

@@ -1,4 +1,4 @@
-// The acceptor: visitors that hold the secret arrive, even if others are silent, slow or wrong.
+// The acceptor: visitors that hold the secret get in, even if others are silent, slow or wrong.
 #include "transport/auth/acceptor.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ bool closed(const net::Socket& socket) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-// A visitor that comes again until it is in.
+// A visitor that reconnects until it is accepted.
 struct Visitor {
   explicit Visitor(const Host& to, int secret = 1) : host(to), number(secret) { start(); }
   void start() {
@@ -157,7 +157,7 @@ TEST(Acceptor, BoundsItsCrowdOfSilentVisitorsAndStillLetsOthersIn) {
   EXPECT_EQ(host.acceptor->unproven(), 0u);
 }
 
-// With the right tag, and then nothing: the worst that one who listens can do.
+// The visitors send the right tag and then stay silent: the worst that an eavesdropper can do.
 TEST(Acceptor, VisitorsThatStopHalfWayDoNotHoldTheOthersUp) {
   Host host;
   std::vector<net::Socket> crowd;
@@ -177,8 +177,10 @@ TEST(Acceptor, VisitorsThatStopHalfWayDoNotHoldTheOthersUp) {
   EXPECT_LE(host.max_seen, Acceptor::max_unproven());
 }
 
-// It has a second to go on, the others a moment: within that second, once it may go as all others
-// may, it stays where one of them goes. A machine too busy to see that tries again.
+// A visitor has one second to prove itself. After a grace of at most 250 ms it can be dropped
+// earlier, for a visitor that waits. The test looks between these times: the visitor that is
+// furthest in the handshake must stay, and another one must be dropped. It repeats if the machine
+// was too busy.
 TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     Host host;
@@ -206,7 +208,7 @@ TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
   GTEST_SKIP() << "the machine is too busy";
 }
 
-// All from one address, as behind a NAT or on one host.
+// All connect from one address, as behind a NAT or on one host.
 TEST(Acceptor, LetsFourThousandInAmongSilentVisitors) {
   constexpr std::size_t kAll = 4096;
   Host host;
@@ -235,7 +237,7 @@ TEST(Acceptor, VisitorsWithAWrongSecretAreRefused) {
   Handshake wrong = Handshake::connector(secret_of(2), "host");
   (void)move(wrong, stranger.get());
   EXPECT_TRUE(host.until([&] { return closed(stranger); }));
-  // The tag was overheard, the secret is not there.
+  // The stranger overheard the tag but does not have the secret.
   stranger = visit(host);
   Handshake right = Handshake::connector(host.secret, "host");
   Bytes said(right.unsent().begin(), right.unsent().end());
@@ -274,7 +276,8 @@ TEST(Acceptor, AVisitorWaitsForASecretThatMayComeOrComesAgain) {
   EXPECT_TRUE(host.until(step));
 }
 
-// In a process of its own: with hardly a descriptor left, nobody can be accepted for a while.
+// Runs in a child: with almost no descriptors left, the acceptor can accept no connection for a
+// while.
 TEST(Acceptor, OutOfDescriptorsItPausesAndLetsInLater) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-// The handshake: who holds the secret and means the same endpoint is proven to both sides, and
-// nobody else, whatever becomes of the bytes on their way.
+// The handshake proves to each side that the other holds the secret and means the same endpoint.
+// Nothing else passes, whatever happens to the bytes on their way.
 #include "transport/auth/handshake.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Bytes bytes_of(std::string_view text) {
   return {span.begin(), span.end()};
 }
 
-// What one side says now, all of it.
+// Takes all unsent bytes of one side.
 Bytes take(Handshake& from) {
   const ByteSpan unsent = from.unsent();
   Bytes bytes(unsent.begin(), unsent.end());
@@ -28,7 +28,7 @@ Bytes take(Handshake& from) {
   return bytes;
 }
 
-// Gives as many bytes as the other side wants; says how many it took.
+// Passes bytes to the other side until it wants no more; returns the number taken.
 std::size_t give(Handshake& to, ByteSpan bytes, std::size_t at_once = 1000) {
   std::size_t given = 0;
   while (to.talking() && !to.room().empty() && given < bytes.size()) {
@@ -40,7 +40,7 @@ std::size_t give(Handshake& to, ByteSpan bytes, std::size_t at_once = 1000) {
   return given;
 }
 
-// A man in the middle: gets each message and its number, and changes it.
+// A man in the middle: receives each message and its number, and may change it.
 using Middle = std::function<void(Bytes&, int message)>;
 
 struct Talk {
@@ -95,7 +95,7 @@ TEST(Handshake, TakesBytesOneByOneAndNoneBeyondItsOwn) {
   acceptor.challenge(secret_of(1));
   Bytes challenge = take(acceptor);
   const std::size_t own = challenge.size();
-  challenge.push_back(std::byte{77});  // what follows belongs to the connection
+  challenge.push_back(std::byte{77});  // bytes that follow belong to the connection
   EXPECT_EQ(give(connector, challenge, 1), own);
   connector.answer({});
   Bytes answer = take(connector);
@@ -114,7 +114,7 @@ TEST(Handshake, RefusesAWrongSecretOnBothSides) {
   EXPECT_FALSE(talk.acceptor_proven());
 }
 
-// A rank that answers in another's place, with the right secret.
+// A rank that holds the right secret but answers in another rank's place.
 TEST(Handshake, RefusesAnotherEndpoint) {
   Talk talk(secret_of(1), "test rank 3", "test rank 4");
   EXPECT_TRUE(talk.run().connector_refused());
@@ -122,7 +122,7 @@ TEST(Handshake, RefusesAnotherEndpoint) {
   EXPECT_FALSE(talk.acceptor_proven());
 }
 
-// An answer for one endpoint proves nothing to another, even if the connector did not look.
+// An answer for one endpoint proves nothing to another, even if the connector did not check.
 TEST(Handshake, AnAnswerForAnotherEndpointIsNoProof) {
   Handshake connector = Handshake::connector(secret_of(1), "test rank 3");
   Handshake right = Handshake::acceptor("test rank 3");
@@ -170,12 +170,12 @@ TEST(Handshake, EveryInsertedOrLostByteOfEveryMessageIsNoticed) {
           if (now != message || at >= said.size()) return;
           const auto place = said.begin() + static_cast<std::ptrdiff_t>(at);
           if (insert) {
-            said.insert(place, ~*place);  // an equal one would leave the message as it is
+            said.insert(place, ~*place);  // an equal byte would leave the message unchanged
           } else {
             said.erase(place);
           }
         });
-        // A byte that follows the last message is the connection's own.
+        // Bytes after the last message belong to the connection.
         ASSERT_FALSE(message < 3 ? talk.acceptor_proven() : talk.proven())
             << "message " << message << ", byte " << at;
       }
@@ -199,7 +199,7 @@ TEST(Handshake, AReplayedConversationIsRefused) {
   EXPECT_EQ(connector.state(), State::kRefused);
 }
 
-// A visitor that sends an acceptor its own proof back has proved nothing.
+// A visitor that returns an acceptor's own proof has proved nothing.
 TEST(Handshake, AReflectedProofIsRefused) {
   Handshake connector = Handshake::connector(secret_of(1), "here");
   Handshake acceptor = Handshake::acceptor("here");

@@ -1,4 +1,4 @@
-// SHA-256, HMAC and what is derived by them.
+// SHA-256, HMAC and the keys derived from them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

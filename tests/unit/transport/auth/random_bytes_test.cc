@@ -1,4 +1,4 @@
-// Random bytes where the system call for them is refused, as some sandboxes do.
+// Random bytes if getrandom is forbidden, as in some sandboxes.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -15,7 +15,7 @@
 namespace rondo::auth {
 namespace {
 
-// From now on this process is refused getrandom, and opening files too if asked for.
+// Forbids getrandom in this process, and opening files if `files_too`.
 bool refuse(bool files_too) {
   const auto refused = [](unsigned number) -> sock_filter {
     return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
@@ -34,7 +34,8 @@ bool refuse(bool files_too) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Of a process of its own: 0 different digests, 1 the same twice, 2 an error, 77 no filters here.
+// Runs in a child. Returns 0 for different digests, 1 for two equal ones, 2 for an error, 77 if no
+// filter can be installed.
 int digests_where_refused(bool files_too) {
   const pid_t child = fork();
   if (child == 0) {

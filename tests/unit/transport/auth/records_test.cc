@@ -1,4 +1,4 @@
-// Records: what was sealed is opened, in order; whatever else comes ends the connection.
+// Records open in the order in which they were sealed. Anything else ends the connection.
 #include "transport/auth/records.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Bytes sealed(Records& by, ByteSpan plain) {
   return out;
 }
 
-// Everything that opens, in pieces of `at_once` bytes.
+// Opens everything that it can, in pieces of `at_once` bytes.
 Result<Bytes> open(Records& by, ByteSpan stream, std::size_t at_once = 100000) {
   Bytes plain;
   while (!stream.empty()) {
@@ -88,7 +88,8 @@ TEST(Records, EveryFlippedBitAndInsertedByteIsNoticed) {
       if (change < 8) stream[at] ^= static_cast<std::byte>(1 << change);
       if (change == 8) stream.insert(stream.begin() + static_cast<std::ptrdiff_t>(at), stream[at]);
       if (change == 9) stream.erase(stream.begin() + static_cast<std::ptrdiff_t>(at));
-      Bytes more = sealed(two.connector, pattern(16384, 2));  // a length that grew gets its bytes
+      Bytes more = sealed(two.connector, pattern(16384, 2));  // a length that was increased gets
+                                                              // its bytes
       stream.insert(stream.end(), more.begin(), more.end());
       const auto opened = open(two.acceptor, stream);
       ASSERT_FALSE(opened.ok()) << "byte " << at << ", change " << change;

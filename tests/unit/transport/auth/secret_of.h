@@ -1,4 +1,4 @@
-// secret_of(number): a secret of a test; those of different numbers differ.
+// secret_of(number): a secret for a test. Different numbers give different secrets.
 #pragma once
 
 #include "transport/auth/hmac.h"

@@ -48,7 +48,7 @@ Status parent_and_children(const UniqueId& id, int rank, int size) {
     const std::string context = fmt::format("child {} color {}", child, color);
     JoinRequest request{.rank = rank / 2, .size = (size + 1 - color) / 2, .timeout = 20s};
     RONDO_TRY(request.id, child_id(leader, parent->secret().derive("child", bytes_of(context))));
-    // The leader comes last now and then.
+    // The leader is sometimes last.
     if (request.rank == 0 && child == 1) std::this_thread::sleep_for(20ms);
     auto session =
         request.rank == 0 ? Session::serve_and_join(*listener, request) : Session::join(request);
@@ -118,8 +118,8 @@ Status join_fixed(int rank, int size) {
 }
 
 TEST(NcclCommId, LetsRanksMeetWithoutPassingAnIdAgainAndAgain) {
-  // Processes first: forked beside a rendezvous that a thread is just closing, they would keep its
-  // port open, and TSan lets a child of several threads start none.
+  // Processes run first. A process forked while a thread closes a rendezvous would keep its port
+  // open. Under TSan, a child of a process with several threads can start none.
   for (const bool processes : {true, false})
     for (const char* host : {"127.0.0.1", "localhost", "[::1]"}) {
       if (host[0] == '[' && !net::listen_tcp(net::SocketAddress::any(AF_INET6, 0)).ok()) continue;
@@ -162,7 +162,8 @@ TEST(SocketFamily, Ipv6AloneCarriesASession) {
   }));
 }
 
-// Every address 127.x.y.z is one of the loopback device's, but only its own is listened at.
+// Every address 127.x.y.z belongs to the loopback device, but the rendezvous listens only at the
+// chosen one.
 TEST(SocketInterface, ThatWasNotChosenIsNotListenedAt) {
   SetVariable family("NCCL_SOCKET_FAMILY", "AF_INET");
   SetVariable name("NCCL_SOCKET_IFNAME", "=lo");

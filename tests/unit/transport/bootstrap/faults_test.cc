@@ -1,4 +1,4 @@
-// What ranks are told when one of them is wrong, late, dead, or not a rank at all.
+// Errors that ranks return if one of them is wrong, late, dead, or not a rank at all.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -91,7 +91,8 @@ TEST(BootstrapFaults, AProcessKilledWhileJoiningIsNamedThoughItsChildLivesOn) {
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(pipe(hold), 0);
   RankProcess victim(2, [&](int) -> Status {
-    // A grandchild that outlives its parent, holds what it inherited, and ends with the pipe.
+    // A grandchild outlives its parent, keeps the inherited descriptors, and ends when the pipe
+    // closes.
     std::thread([&] {
       std::this_thread::sleep_for(100ms);
       if (fork() == 0) {
@@ -162,10 +163,10 @@ TEST(BootstrapFaults, TheEndOfTheIdsMakerProcessIsNoticed) {
   killer.join();
   for (const Status& result : results)
     EXPECT_EQ(result.code(), StatusCode::kRemoteError) << shown(result);
-  // And nobody listens there any more.
+  // The rendezvous has stopped listening.
   const Status late = join_as(id, 2, 3);
   EXPECT_EQ(late.code(), StatusCode::kRemoteError) << shown(late);
-  EXPECT_TRUE(contains(late, "nobody listens")) << shown(late);
+  EXPECT_TRUE(contains(late, "no process listens")) << shown(late);
   close(ends[0]);
   close(ends[1]);
 }
@@ -205,7 +206,7 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
   strangers.join();
 }
 
-// More than this process has descriptors for; those who hold them stay as long as they may.
+// More visitors than this process has descriptors; each stays as long as the server allows.
 TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -214,7 +215,7 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
     setrlimit(RLIMIT_NOFILE, &limit);
     const auto id = make_unique_id().value();
     [[maybe_unused]] const auto size = write(ends[1], id.bytes, sizeof(id.bytes));
-    std::this_thread::sleep_for(300ms);  // most are here now, and in the server's backlog
+    std::this_thread::sleep_for(300ms);  // by now most have arrived, also in the server's backlog
     for (int turn = 0; turn < 3; ++turn) {
       const auto again = turn == 0 ? id : make_unique_id().value();
       for (const Status& one :
@@ -239,7 +240,7 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
   close(ends[1]);
 }
 
-// Who knows the id's addresses and heard its tag, but not its secret.
+// A visitor that knows the id's addresses and overheard its tag, but does not have its secret.
 TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   const auto id = make_unique_id().value();
   const auto contents = decode_id(id).value();
@@ -252,7 +253,7 @@ TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
     std::this_thread::sleep_for(1ms);
     moved = said();
   }
-  EXPECT_TRUE(thief.proof_failed());  // it was challenged, and cannot even tell by whom
+  EXPECT_TRUE(thief.proof_failed());  // it was challenged, and does not learn by which rank
   expect_all_ok(as_threads(2, [&](int rank) { return join_and_gather(id, rank, 2); }));
 }
 
@@ -290,7 +291,7 @@ TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
   EXPECT_EQ(arrived, 1u);
 }
 
-// Between two exchanges a rank learns without waiting for it that another cannot go on.
+// Between two exchanges a rank learns, without waiting for it, that another rank cannot continue.
 TEST(BootstrapFaults, ARankThatGivesUpIsNamedBeforeTheNextExchange) {
   const auto id = make_unique_id().value();
   constexpr int kRanks = 20;

@@ -1,4 +1,4 @@
-// RONDO_SECRET: what it may be, and who gets in with and without it.
+// RONDO_SECRET: its valid values, and which ranks can join with and without it.
 #include "transport/bootstrap/job_secret.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST_F(JobSecret, IsRefusedWhereOthersKnowOrGuessIt) {
   EXPECT_NE(refused("hunter2").find("has 7 characters"), std::string::npos);
 }
 
-// Rank r's RONDO_SECRET is of[r]; nullptr: it has none. By one id that all of them hold.
+// Joins with one shared id. Rank r's RONDO_SECRET is of[r]; nullptr: unset.
 std::vector<Status> meet(const std::vector<const char*>& of) {
   setenv("RONDO_SECRET", of[0] == nullptr ? "" : of[0], 1);
   const auto id = make_unique_id().value();  // rank 0 is this process: it serves the id
@@ -128,7 +128,7 @@ TEST_F(JobSecret, KeepsOutWhoHoldsOnlyTheId) {
 TEST_F(JobSecret, ClosesNcclCommId) {
   setenv("NCCL_COMM_ID", fmt::format("127.0.0.1:{}", test::reserved_port()).c_str(), 1);
   const auto results = as_processes(3, [&](int rank) -> Status {
-    set(rank == 2 ? kOther : kOne);  // a stranger comes as rank 1 of 2
+    set(rank == 2 ? kOther : kOne);  // a stranger joins as rank 1 of 2
     RONDO_TRY(const UniqueId id, make_unique_id());
     if (rank == 1) std::this_thread::sleep_for(500ms);
     const auto session =

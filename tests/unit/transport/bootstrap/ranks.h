@@ -1,4 +1,4 @@
-// Ranks for the tests of the bootstrap: the same function as threads or as forked processes.
+// Ranks for the bootstrap tests: runs one function on threads or in forked processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ inline std::vector<Status> as_threads(int count, const RankFunction& function) {
   return results;
 }
 
-// A forked process that runs one rank; its result comes back through a pipe.
+// A forked process that runs one rank; a pipe returns its result.
 class RankProcess {
  public:
   RankProcess(int rank, const RankFunction& function) {
@@ -54,7 +54,7 @@ class RankProcess {
 
   void kill(int signal) { ::kill(pid_, signal); }
 
-  // kInternalError "ended without a result" for one that was killed.
+  // kInternalError "ended without a result" if the process was killed.
   Status wait() {
     int status = -1;
     Error error = fail(StatusCode::kInternalError, "ended without a result");

@@ -1,4 +1,4 @@
-// Ranks that the rendezvous refuses: of another build, out of range, with a number that is taken.
+// Ranks that the rendezvous refuses: of another build, out of range, or with a duplicate number.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ TEST(BootstrapFaults, ARankOutOfRangeIsRefusedBeforeAnythingIsSent) {
   forget_unique_id(id);
 }
 
-// Joins with a protocol of its own; the rank at the other end of `foreign` is another build.
+// Joins with the given build: the rank that uses it looks like another build of the library.
 Status join_with(const UniqueId& id, int rank, int size, const auth::Build& build) {
   const auto contents = decode_id(id).value();
   const Endpoint place{contents.port, contents.addresses};
@@ -76,7 +76,7 @@ TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
   }
 }
 
-// The process that serves the rendezvous ends with the refusal; the last rank comes after it.
+// The process that serves the rendezvous exits after the refusal; the last rank arrives later.
 TEST(BootstrapFaults, ARankThatComesAfterARefusalIsToldThoughItsServerHasEnded) {
   auth::Build other;
   other.protocol += 1;

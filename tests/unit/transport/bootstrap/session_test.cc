@@ -1,4 +1,4 @@
-// Sessions: ranks as threads and as processes meet and exchange bytes of differing sizes.
+// Sessions: ranks as threads and as processes meet and exchange bytes of different sizes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -107,7 +107,7 @@ TEST(BootstrapSession, AProcessThatServesAnUnusedIdExitsCleanly) {
 }
 
 TEST(BootstrapSession, AForkedProcessMeetsAnew) {
-  // The parent's server thread runs at the time of the fork.
+  // The parent's server thread is running when it forks.
   const auto of_parent = make_unique_id().value();
   expect_all_ok(as_processes(1, [&](int) -> Status {
     RONDO_TRY(const UniqueId id, make_unique_id());

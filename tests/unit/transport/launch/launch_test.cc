@@ -1,5 +1,4 @@
-// The ranks of a launcher meet before they have an id; strangers are neither counted nor waited
-// for.
+// A launcher's ranks meet before they have an id. They neither count strangers nor wait for them.
 #include "transport/launch/launch.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +41,7 @@ class Launch : public testing::Test {
   }
 };
 
-// All ranks give their number, twice.
+// All ranks exchange their numbers, twice.
 Status exchange(const Seat& seat, std::chrono::nanoseconds timeout = 20s) {
   RONDO_TRY(const auto session, meet_launched(seat, timeout));
   for (int round = 0; round < 2; ++round) {
@@ -95,7 +94,7 @@ TEST_F(Launch, HearsRanksBesideSilentVisitors) {
     ASSERT_TRUE(visitor.ok()) << visitor.error().text;
     silent.push_back(std::move(*visitor));
   }
-  // One after the other they would take a minute; rank 1 and 2 come last.
+  // One after the other these would take a minute; ranks 1 and 2 arrive last.
   RankProcess one(1, [](int rank) { return exchange({rank, 3, 1, 1}); });
   RankProcess two(2, [](int rank) { return exchange({rank, 3, 1, 1}); });
   for (RankProcess* rank : {&zero, &one, &two}) {
@@ -134,7 +133,7 @@ TEST_F(Launch, GivesUpInTimeAndSaysWho) {
       << serves.error().text;
 }
 
-// Another user who knows the name's beginning listens there first and offers an id.
+// Another user who knows the start of the name listens there first and offers an id.
 TEST_F(Launch, PassesOverWhatAnotherUserShows) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to be another user";
   const Secret name = Secret::random();

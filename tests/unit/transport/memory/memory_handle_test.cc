@@ -1,4 +1,4 @@
-// Handles of memory between two ends of a Unix socket: which file goes with which plain part.
+// Memory handles sent over a Unix socket: each file arrives with its own plain part.
 #include "transport/memory/memory_handle.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Ends {
 
 net::Deadline soon() { return net::Deadline::of(std::chrono::seconds(30)); }
 
-// As many handles, each third one without a file; a file is as many pages long as its place says.
+// `count` handles, every third without a file. The file of handle i has i + 1 pages.
 std::vector<MemoryHandle> some_handles(std::size_t count) {
   std::vector<MemoryHandle> handles(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
 // How links of every network end and wake: closes in every state, peers that are gone, killed or
-// stopped, forks, descriptors that ran out, sleeps.
+// stopped, forks, exhausted descriptors, sleeps.
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ TEST_P(NetworkEnds, DeliversWhatWasSentBeforeTheClose) {
   Registered room(*pair.far_network, Bytes(200000));
   CallRecord record;
   const auto first = pair.far->irecv(record, room.bytes, room.key);
-  // Unread bytes at the closing side must not destroy what it had sent.
+  // Unread bytes at the side that closes must not destroy the bytes that it had sent.
   ASSERT_TRUE(pair.far->isend({}, unread.bytes, unread.key));
   for (int i = 0; i < 10; ++i) pair.turn();
   const auto sending = pair.near->isend({}, body.bytes, body.key);
@@ -74,7 +74,7 @@ TEST_P(NetworkEnds, CloseInEveryState) {
   const auto far = GetParam().at(1);
   const Bytes address = far->listen().value();
   is_dead(*near->connect({0, 1, 0}, address).value(), "at once");
-  for (int turns = 1; turns < 6; ++turns) {  // in the middle of being opened
+  for (int turns = 1; turns < 6; ++turns) {  // while it is being opened
     auto link = near->connect({0, 1, 0}, address).value();
     std::unique_ptr<net::Link> accepted;
     ASSERT_TRUE(link->isend({}, {}, 0));
@@ -86,7 +86,7 @@ TEST_P(NetworkEnds, CloseInEveryState) {
     }
     is_dead(*link, "while it opens");
   }
-  LinkPair pair(GetParam());  // with a queue that nobody takes
+  LinkPair pair(GetParam());  // with a queue that the peer does not read
   ASSERT_TRUE(pair.connected);
   Registered body(*pair.near_network, Bytes(1 << 20));
   for (std::uint64_t i = 0; i < net::Link::kDepth; ++i)
@@ -113,7 +113,7 @@ TEST_P(NetworkEnds, APeerThatIsGoneIsNamed) {
       << link->error().text;
 }
 
-// A thread that arms a network is woken by what comes, or told that it has come already.
+// arm() either lets the next message wake a thread, or reports that it has already arrived.
 TEST_P(NetworkEnds, WhatComesWakesWhoHasArmed) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);
@@ -122,7 +122,7 @@ TEST_P(NetworkEnds, WhatComesWakesWhoHasArmed) {
   for (int round = 0; round < 50; ++round) {
     const auto request = pair.far->irecv(record, room.bytes, room.key);
     ASSERT_TRUE(pair.near->isend({}, body.bytes, body.key));
-    // Nothing moves at the far side, then it arms; the message comes before that, or after it.
+    // The far side becomes idle and then arms; the message arrives before or after that.
     while (pair.far->progress() || pair.far_network->poll()) {
     }
     const auto send = [&] {
@@ -151,7 +151,7 @@ TEST_P(NetworkEnds, WhatComesWakesWhoHasArmed) {
   }
 }
 
-// A rank in a process of its own that sends numbered messages until it is killed.
+// A rank in its own process that sends numbered messages until it is killed.
 struct SendingChild {
   explicit SendingChild(const NetworkKind& kind)
       : child([&](ByteSpan address) {
@@ -219,7 +219,7 @@ TEST_P(NetworkEnds, APeerThatIsKilledEndsTheLinkAfterWholeMessages) {
   EXPECT_NE(child.link->error().text.find("rank 0"), std::string::npos);
 }
 
-// A process that ends by itself says no farewell, but what it had sent has been sent.
+// A process that exits normally sends no farewell, but its sent messages arrive.
 TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
   constexpr std::uint64_t kMessages = 3;
   const Bytes content = pattern(400'000, 1);
@@ -249,7 +249,7 @@ TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
     }
   };
   ASSERT_TRUE(drive(step, [&] { return link && link->state() != LinkState::kOpening; }));
-  link->progress();  // what a network tells its sender of the room
+  link->progress();  // a network reports free slots to its sender
   int status = 1;
   pid_t gone = 0;
   while (GetParam().both_move && (gone = ::waitpid(child.pid(), &status, WNOHANG)) == 0) step();
@@ -278,7 +278,7 @@ TEST_P(NetworkEnds, APeerThatIsStoppedGoesOnLater) {
   EXPECT_TRUE(child.whole);
 }
 
-// The child has all that its parent has, and touches nothing of it.
+// The child inherits its parent's state and must change none of it.
 TEST_P(NetworkEnds, AForkInMidTransferChangesNothing) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);
@@ -310,7 +310,7 @@ TEST_P(NetworkEnds, AForkInMidTransferChangesNothing) {
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-// With descriptors gone for good, a link that is to be opened says so; it does not hang.
+// Without any descriptors, a link that opens reports an error and does not hang.
 TEST_P(NetworkEnds, AConnectorWithoutDescriptorsEndsWithAnError) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -331,7 +331,7 @@ TEST_P(NetworkEnds, AConnectorWithoutDescriptorsEndsWithAnError) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// Where the acceptor has none for a while, links open afterwards, or their makers are told.
+// If the acceptor has no descriptors for a while, links open later, or their makers get an error.
 TEST_P(NetworkEnds, AnAcceptorWithoutDescriptorsLeavesNobodyWaiting) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,4 +1,5 @@
-// What RemoteLinks asks of a network: in which order it lets go, and that it looks at all of it.
+// Rules that RemoteLinks keeps towards a network: the order of destruction, and that it polls every
+// part.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,22 +12,22 @@
 namespace rondo::net {
 namespace {
 
-// What the links of a network did, as seen by the network.
+// Actions of a network's links, recorded by the network.
 struct Record {
   int registered = 0, live_links = 0, polls = 0, arms = 0, sleeps = 0;
   bool unregistered_under_a_link = false;
-  bool someone_waits = false;            // a peer has opened a link, which poll() shows
+  bool someone_waits = false;            // a peer has opened a link; poll() returns it
   LinkState control = LinkState::kOpen;  // of all links of the control lane
 };
 
-// Takes every message at once, and never has one.
+// Accepts every message at once and never receives one.
 class EagerLink final : public Link {
  public:
   EagerLink(const LinkName& name, Record& record) : name_(name), record_(record) {
     ++record_.live_links;
   }
   ~EagerLink() override {
-    // As an adapter that still works on the memory would.
+    // Writes like an adapter that still uses the memory.
     if (!room_.empty()) room_[0] = std::byte{1};
     --record_.live_links;
   }
@@ -116,7 +117,7 @@ TEST(RemoteLinksOrder, LinksEndBeforeTheirMemoryIsDeregisteredAndUnmapped) {
   ASSERT_TRUE(links->send_control(1, std::vector<std::byte>(10)).ok());
   links->progress();
   EXPECT_EQ(record.live_links, 2);
-  EXPECT_EQ(record.registered, 4);  // slots both ways, of data and of control
+  EXPECT_EQ(record.registered, 4);  // slots for both directions, of data and of control
   links.reset();
   EXPECT_EQ(record.live_links, 0);
   EXPECT_EQ(record.registered, 0);
@@ -129,8 +130,8 @@ TEST(RemoteLinksOrder, ALineThatKeepsMovingHidesNoPeer) {
   ASSERT_NE(links, nullptr);
   auto busy = links->sender(2, kCollectiveLane);
   ASSERT_TRUE(busy.ok());
-  ASSERT_TRUE(links->sender(0, kPointToPointLane).ok());  // rank 0 is the one that connects
-  EXPECT_EQ(record.live_links, 2);                        // and control to rank 0
+  ASSERT_TRUE(links->sender(0, kPointToPointLane).ok());  // rank 0 is the side that connects
+  EXPECT_EQ(record.live_links, 2);                        // and the control link to rank 0
   record.someone_waits = true;
   host::SendEnd<> end(**busy);
   for (int i = 0; i < 1000; ++i) {
@@ -145,7 +146,7 @@ TEST(RemoteLinksOrder, AFlushThatWaitsArmsTheNetwork) {
   Record record;
   auto links = links_of(1, record);
   ASSERT_NE(links, nullptr);
-  auto out = links->sender(0, kCollectiveLane);  // which rank 0 never opens
+  auto out = links->sender(0, kCollectiveLane);  // rank 0 never opens it
   ASSERT_TRUE(out.ok());
   host::SendEnd<>(**out).push(0, {});
   (void)links->flush(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)).ok();
@@ -153,8 +154,8 @@ TEST(RemoteLinksOrder, AFlushThatWaitsArmsTheNetwork) {
   EXPECT_EQ(record.sleeps, record.arms);
 }
 
-// A peer that leaves closes all its lanes; on a network that loses packets, the end of one may be
-// seen seconds before the last bytes of another. Where a lane broke, a second must do.
+// A peer that leaves closes all its lanes. On a network that loses packets, the end of one lane may
+// arrive seconds before the last bytes of another. If a lane broke, the limit is one second.
 TEST(RemoteLinksOrder, DataMayComeAfterThePeerHasClosedItsControlLane) {
   for (const LinkState how : {LinkState::kClosed, LinkState::kEnded}) {
     Record record;
@@ -169,7 +170,7 @@ TEST(RemoteLinksOrder, DataMayComeAfterThePeerHasClosedItsControlLane) {
   }
 }
 
-// Nothing comes by a lane on which this rank only sends.
+// A lane on which this rank only sends delivers nothing.
 TEST(RemoteLinksOrder, WhoOnlySendsLearnsOfThePeersEndAtOnce) {
   Record record;
   auto links = links_of(0, record);

@@ -1,4 +1,4 @@
-// What every network's links are asked, between two networks of one thread: order, sizes, tags,
+// Conformance of every network's links, between two networks of one thread: order, sizes, tags,
 // flow control, keys, ends.
 #include <algorithm>
 
@@ -74,7 +74,7 @@ TEST_P(NetworkLink, MixesSmallAndLargeMessagesWithOneReceiveAtATime) {
   }
 }
 
-// Many rounds of full queues, both ways at once.
+// Many rounds of full queues, in both directions at once.
 TEST_P(NetworkLink, KeepsItsDepthOutstandingBothWays) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);
@@ -172,7 +172,7 @@ TEST_P(NetworkLink, AFullReceiverHoldsTheSenderBack) {
   EXPECT_TRUE(pair.until([&] { return pair.near->test({net::Link::kDepth - 1, true}).done; }));
 }
 
-// One key names memory for every link of its network, made before or after.
+// One key names memory for every link of its network, opened before or after the registration.
 TEST_P(NetworkLink, AKeyServesLinksThatOpenLater) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);
@@ -181,7 +181,7 @@ TEST_P(NetworkLink, AKeyServesLinksThatOpenLater) {
   auto second = pair.near_network->connect({0, 1, net::kPutLane}, pair.far_address).value();
   std::unique_ptr<net::Link> accepted;
   CallRecord record;
-  ASSERT_TRUE(second->isend({}, body.bytes, body.key));  // before it is open
+  ASSERT_TRUE(second->isend({}, body.bytes, body.key));  // before the link is open
   ASSERT_TRUE(pair.near->isend({}, body.bytes, body.key));
   ASSERT_TRUE(pair.far->irecv(record, room.first(100), room.key));
   ASSERT_TRUE(pair.until([&] {
@@ -213,7 +213,7 @@ TEST_P(NetworkLink, AKeyThatNamesNoSuchMemoryEndsTheLink) {
   }
 }
 
-// test() reports a message as received only when the owner of the memory sees it.
+// test() reports a message as received only when the owner of the memory can see the data.
 TEST_P(NetworkLink, ADevicesOwnerSeesWhatIsDone) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);

@@ -1,7 +1,7 @@
-// The networks that the conformance suite runs on, and two of a kind in one thread.
+// The networks under conformance test, and pairs of linked networks in one thread.
 //
-// A new network joins the suite by a row here, or where it has to be asked for (devices) by
-// push_back() before main(). All suites: --gtest_filter='*Network*'.
+// To add a network, add a row here, or call push_back() before main() if it needs a request
+// (devices). To run all suites: --gtest_filter='*Network*'.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@ namespace rondo::test {
 
 struct NetworkKind {
   const char* name;
-  const char* door;  // PortOptions::network of the peers that it lets in
+  const char* door;  // PortOptions::network of the peers that it accepts
   std::function<std::unique_ptr<net::Network>(net::PortOptions)> open;
-  bool both_move = false;  // a message moves only while both of its ranks turn
+  bool both_move = false;  // a message moves only while both of its ranks make progress
   bool puts = false;
 
-  // Rank 1's, where it is one that others connect to.
+  // The network of `rank`. Rank 1 is the side to which others connect.
   std::unique_ptr<net::Network> at(int rank = 1, int secret = 1,
                                    const char* address = "127.0.0.1") const {
     net::PortOptions options;
@@ -66,7 +66,7 @@ inline std::vector<NetworkKind> kinds_with_puts() {
 }
 constexpr auto kNameOfKind = [](const auto& info) { return std::string(info.param.name); };
 
-// Memory of bodies, registered with a network while it lives.
+// Memory of message bodies, registered with a network for its lifetime.
 class Registered {
  public:
   Registered(net::Network& network, Bytes content, net::Memory::Kind kind = {})

@@ -1,5 +1,6 @@
-// What links of networks that have puts are asked: writes into the memory of a peer that turns
-// nothing meanwhile, their words behind them, in order, and memory that is not the peer's any more.
+// Conformance of links of networks that have puts: writes into the memory of a peer that makes no
+// progress meanwhile, their words after the data, in order, and refusal of memory that the peer has
+// withdrawn.
 #include <algorithm>
 
 #include "base/atomics.h"
@@ -33,7 +34,7 @@ class NetworkPut : public NetworkSuite {
     EXPECT_LE(packed.size(), net::Network::kMaxPackedKey);
     return pair_->near->unpack_key(packed).value();
   }
-  // Only who puts turns, unless the network says that both have to.
+  // Only the writer makes progress, unless the network needs both sides to.
   bool until(const std::function<bool()>& holds) {
     return drive(
         [&] {
@@ -81,8 +82,8 @@ TEST_P(NetworkPut, WritesEverySizeWithItsWordWhileThePeerDoesNothing) {
   EXPECT_EQ(word(2), 0u);
 }
 
-// Far more than a link's depth, every one to the same place: a word is seen with its body or with
-// that of a later put.
+// Far more puts than a link's depth, all to the same place: a word is seen with its own body or
+// with that of a later put.
 TEST_P(NetworkPut, KeepsTheOrderOfManyPutsToOnePlace) {
   constexpr std::uint64_t kPuts = 500;
   std::vector<std::uint64_t> values(kPuts);
@@ -110,7 +111,8 @@ TEST_P(NetworkPut, KeepsTheOrderOfManyPutsToOnePlace) {
   EXPECT_TRUE(until([&] { return pair_->near->test({kPuts - 1, true, true}).done; }));
 }
 
-// Beside messages, which need the peer: none holds up the other for good.
+// Puts and messages share a link. Messages need the peer; neither may block the other without
+// limit.
 TEST_P(NetworkPut, GoBesideMessages) {
   Registered body(*pair_->near_network, pattern(70'000, 1));
   Registered room(*pair_->far_network, Bytes(70'000));
@@ -168,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Of, NetworkPut, testing::ValuesIn(kinds_with_puts()), k
 
 class NetworkThatMayPut : public NetworkSuite {};
 
-// Callers ask the network; where it has none, a link takes none.
+// Callers ask the network first. If it has no puts, its links refuse them.
 TEST_P(NetworkThatMayPut, SaysWhetherItDoes) {
   const auto network = GetParam().at(0);
   EXPECT_EQ(network->puts(), GetParam().puts);

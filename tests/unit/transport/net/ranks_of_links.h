@@ -1,5 +1,5 @@
-// RemoteLinks of several ranks that know each other, in one process: control messages over TCP,
-// data over any network.
+// RemoteLinks of several connected ranks in one process: control messages over TCP, data over any
+// network.
 #pragma once
 
 #include <cstdlib>
@@ -14,8 +14,8 @@
 namespace rondo::test {
 
 struct RanksKind {
-  const char* name;  // of the network of the data lanes
-  std::unique_ptr<net::Network> (*open)(net::PortOptions options);  // null: TCP's, as of control
+  const char* name;                                                 // the network of the data lanes
+  std::unique_ptr<net::Network> (*open)(net::PortOptions options);  // null: TCP, as for control
 };
 inline void PrintTo(const RanksKind& kind, std::ostream* out) { *out << kind.name; }
 inline constexpr RanksKind kOverSockets{"Socket", nullptr};
@@ -34,7 +34,7 @@ inline std::vector<RanksKind> ranks_kinds() {
   return kinds;
 }
 
-// They listen at 127.0.0.1, or at ::1.
+// The ranks listen at 127.0.0.1, or at ::1.
 inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(const RanksKind& kind, int size,
                                                             net::SlotShape slots,
                                                             bool ip6 = false) {

@@ -1,4 +1,4 @@
-// Connections across every network, as executors use them: ranks as threads on loopback.
+// Connections over every network, as executors use them: ranks are threads on loopback.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -13,7 +13,8 @@ using host::ReceiveEnd;
 using host::SendEnd;
 using Ranks = std::vector<std::unique_ptr<RemoteLinks>>;
 
-// Turns progress() until ready, sleeping when nothing moves; fails the test in time.
+// Calls progress() until ready, and sleeps when it makes no progress. Fails the test after a time
+// limit.
 template <class Ready>
 bool wait_for(RemoteLinks& links, Ready&& ready) {
   const auto until = Clock::now() + kPatience;
@@ -185,9 +186,10 @@ TEST_P(NetworkRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData
   EXPECT_FALSE(ranks[0]->send_control(1, Bytes(RemoteLinks::kMaxControlBytes + 1)).ok());
 }
 
-// A handler speaks while slots are free again and older messages still wait for one.
+// A handler sends a message when slots are free again and older messages still wait for one.
 TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) {
-  constexpr int kMessages = 2000, kAsked = 8;  // the slots of many turns; answers
+  constexpr int kMessages = 2000, kAsked = 8;  // more than the slots of many turns; number of
+                                               // answers
   for (const int speaker : {0, 1}) {
     auto ranks = open_ranks(GetParam(), 2, {});
     const int listener = 1 - speaker;
@@ -212,7 +214,7 @@ TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) 
     ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
     ASSERT_TRUE(drive(both, [&] { return said == 2 && heard.size() == 2; }));
     for (int round = 0; round < 3; ++round) {
-      // One of the speaker's next turns takes this in, and frees slots before it fills them.
+      // The speaker receives these in one of its next turns, and frees slots before it fills them.
       for (int i = 0; i < kAsked; ++i)
         ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
       ASSERT_TRUE(
@@ -307,7 +309,7 @@ TEST_P(NetworkRemoteLinks, LinksAreMadeAtFirstUseOfTwoDescriptorsAPeer) {
     for (auto& rank : ranks) moved |= rank->progress();
     return moved;
   };
-  // A network's first turns may take descriptors of its own.
+  // A network may open its own descriptors in its first turns.
   for (int turn = 0; turn < 100; ++turn) all();
   const long before = descriptors();
   for (int turn = 0; turn < 100; ++turn) all();
@@ -317,7 +319,7 @@ TEST_P(NetworkRemoteLinks, LinksAreMadeAtFirstUseOfTwoDescriptorsAPeer) {
   ASSERT_TRUE(drive(all, [&] { return ranks[0]->reached(1) && ranks[1]->reached(0); }));
   EXPECT_GT(descriptors(), before);
   EXPECT_FALSE(ranks[0]->reached(2) || ranks[1]->reached(2) || ranks[2]->reached(0));
-  // Of both ends together, of which all are in this process.
+  // Descriptors of both ends, which are all in this process.
   if (GetParam().open == nullptr) {
     EXPECT_EQ(descriptors(), before + 2 * 2);
   }

@@ -1,4 +1,5 @@
-// Who sleeps on what a network may wake arms it first, and does not sleep where something moves.
+// Before a thread sleeps on a network it must arm it, and it does not sleep if there is progress to
+// make.
 #include "transport/net/sleeper.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ struct Source final : gpu::ProxyTask {
     log.emplace_back("poll_fd");
     return bell.get();
   }
-  Fd bell{::eventfd(1, EFD_CLOEXEC)};  // rung: no sleep lasts
+  Fd bell{::eventfd(1, EFD_CLOEXEC)};  // already rung: no sleep lasts
   bool quiet = true;
   mutable Log log;
 };
@@ -69,7 +70,7 @@ TEST(WakeGroup, ArmsAllAndIsWokenByAny) {
   ASSERT_TRUE(sleeper.add(group));
   EXPECT_EQ(first.log, Log{"arm"});
   EXPECT_EQ(second.log, Log{"arm"});
-  EXPECT_TRUE(sleeper.sleep(std::chrono::seconds(20)));  // by the second one's bell
+  EXPECT_TRUE(sleeper.sleep(std::chrono::seconds(20)));  // woken by the second one's bell
   second.quiet = false;
   EXPECT_FALSE(sleeper.add(group));
 }

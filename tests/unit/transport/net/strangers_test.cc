@@ -1,4 +1,4 @@
-// A peer without the secret is dropped at the listener of every network, and disturbs no other.
+// Every network's listener drops a peer without the secret, and no other peer is affected.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -73,7 +73,7 @@ TEST_P(NetworkStrangers, AHelloWithoutTheSecretLearnsNothing) {
   EXPECT_EQ(host.link, nullptr);
 }
 
-// It is challenged, learns nothing by that, and its answer is refused.
+// The stranger is challenged, learns nothing from that, and its answer is refused.
 TEST_P(NetworkStrangers, AnOverheardTagIsNoProof) {
   Host host{GetParam()};
   const auto stranger = visit(host.address);
@@ -102,7 +102,7 @@ TEST_P(NetworkStrangers, SilentVisitorsMakeRoomForRanks) {
   EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(crowd.back()); }));
 }
 
-// Of the communicator, but nothing that this network's ranks say of themselves.
+// A peer of the communicator whose side channel carries nothing that this network can decode.
 TEST_P(NetworkStrangers, GarbageOnTheSideChannelOpensNoLink) {
   if (GetParam().door == std::string("tcp")) GTEST_SKIP() << "opens by no side channel";
   Host host{GetParam()};
@@ -148,7 +148,7 @@ TEST_P(NetworkStrangers, MoreOnTheSideChannelEndsTheLink) {
     if (host.link) host.link->progress();
   };
   EXPECT_TRUE(drive(step, [&] { return host.link && net::is_over(host.link->state()); }));
-  EXPECT_NE(host.link->error().text.find("said more"), std::string::npos)
+  EXPECT_NE(host.link->error().text.find("sent more"), std::string::npos)
       << host.link->error().text;
 }
 

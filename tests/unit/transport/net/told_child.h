@@ -1,7 +1,7 @@
-// ToldChild: a process of a test's own that is told an address later.
+// ToldChild: a child process that receives an address later.
 //
-// It is forked before this one has a network, whose library may have threads: a fork has none of
-// them.
+// It is forked before this process has a network, because a network's library may start threads and
+// a fork keeps none of them.
 //
 //   const ToldChild child([&](ByteSpan address) { ...; ::_exit(0); });
 //   child.tell(network->listen().value());
@@ -16,7 +16,7 @@ namespace rondo::test {
 
 class ToldChild {
  public:
-  // body(address), which does not return.
+  // body(address) must not return.
   template <class Body>
   explicit ToldChild(Body body) {
     EXPECT_EQ(::pipe(gate_), 0);

@@ -1,4 +1,5 @@
-// What tests of networks share: bodies, and turns until something holds. Every wait is bounded.
+// Shared by the network tests: message bodies, and loops that make progress until a condition
+// holds. Every wait is bounded.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
   return made;
 }
 
-// Turns `step` until `ready`; false after kPatience.
+// Calls `step` until `ready`; false after kPatience.
 template <class Step, class Ready>
 bool drive(Step&& step, Ready&& ready) {
   const auto until = Clock::now() + kPatience;

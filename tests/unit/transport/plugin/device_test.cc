@@ -1,4 +1,4 @@
-// Which device of a plugin a rank takes, and what is read of each version's properties.
+// The plugin device that a rank takes, and the properties read for each interface version.
 #include "transport/plugin/device.h"
 
 #include <gtest/gtest.h>

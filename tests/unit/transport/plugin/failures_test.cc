@@ -1,5 +1,5 @@
-// Plugins that fail, lie or lose messages end the link, by name; so does who has only found the
-// plugin's port.
+// A plugin that fails, lies or loses messages ends the link with an error that names it. A stranger
+// that only found the plugin's port cannot send a message.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ using net::LinkState;
 const NetworkKind kPlugin{"Plugin", "RondoTest",
                           [](net::PortOptions options) { return open_plugin(std::move(options)); }};
 
-// One message from near to far, until something ends it. Why.
+// Sends one message from near to far until something ends the link. Returns the reason.
 std::string end_of(LinkPair& pair, const PluginControls& controls, const char* words) {
   Registered body(*pair.near_network, pattern(1000, 1)), room(*pair.far_network, Bytes(1000));
   CallRecord record;
@@ -38,7 +38,8 @@ TEST(PluginFailures, EveryFunctionsFailureIsNamed) {
   }
 }
 
-// The first failing call is any of those of a link's life; where it has fewer, nothing fails.
+// The first failing call may be any call in a link's life. If the link makes fewer calls, nothing
+// fails.
 TEST(PluginFailures, AFailureAtAnyCallEndsTheLink) {
   for (const char* function : {"listen", "connect", "accept", "regMr", "isend", "irecv", "test"}) {
     int ended = 0;
@@ -79,7 +80,7 @@ TEST(PluginFailures, AFailureAtAnyCallEndsTheLink) {
   }
 }
 
-// The side channel's end overtakes messages that the plugin has taken.
+// The end of the side channel may arrive before messages that the plugin has already accepted.
 TEST(PluginFailures, WhatComesAfterTheCloseIsDelivered) {
   const PluginControls controls;
   for (const bool by_exit : {false, true}) {
@@ -128,7 +129,7 @@ TEST(PluginFailures, AShortReceiveIsTold) {
   LinkPair pair(kPlugin);
   ASSERT_TRUE(pair.connected);
   const std::string why = end_of(pair, controls, "short=1");
-  EXPECT_NE(why.find("what it sent as slot 0 is no slot"), std::string::npos) << why;
+  EXPECT_NE(why.find("it sent an invalid slot 0"), std::string::npos) << why;
 }
 
 TEST(PluginFailures, AConnectionThatAGpuIsToDriveIsRefused) {
@@ -151,8 +152,8 @@ TEST(PluginFailures, AConnectionThatAGpuIsToDriveIsRefused) {
       << why;
 }
 
-// It is of the communicator, so it is let in, but its messages do not carry the token, like those
-// of a stranger that connects to the plugin's port before the peer does.
+// The peer belongs to the communicator, so it is accepted, but its messages carry no token. A
+// stranger that connects to the plugin's port before the peer sends the same.
 TEST(PluginFailures, WhoDoesNotKnowTheTokenGetsNoMessageIn) {
   const PluginControls controls;
   const plugin::Plugin& raw = test_plugin();
@@ -202,7 +203,7 @@ TEST(PluginFailures, WhoDoesNotKnowTheTokenGetsNoMessageIn) {
     }));
   }
   ASSERT_TRUE(drive(step, [&] { return net::is_over(link->state()); }));
-  EXPECT_NE(link->error().text.find("what it sent as slot 0 is no slot"), std::string::npos)
+  EXPECT_NE(link->error().text.find("it sent an invalid slot 0"), std::string::npos)
       << link->error().text;
   EXPECT_FALSE(link->test({0, false}).done);
 }

@@ -1,4 +1,4 @@
-// What two ends of a plugin's link say of themselves is read back, and nothing else is.
+// The greeting of a plugin link: decoding returns what was encoded, and refuses everything else.
 #include "transport/plugin/greeting.h"
 
 #include "tests/unit/transport/net/turns.h"

@@ -1,4 +1,4 @@
-// Finding, loading and starting plugins: what is wrong is named with the value and the remedy.
+// Finds, loads and starts plugins. Errors name the value and the remedy.
 #include "transport/plugin/plugin.h"
 
 #include <sys/stat.h>
@@ -53,10 +53,9 @@ TEST(Plugin, TheNewestVersionThatALibraryHasIsTaken) {
 TEST(Plugin, WhatIsNoPluginIsNamedWithTheRemedy) {
   const auto absent = Plugin::load("/nowhere/libnccl-net-x.so");
   ASSERT_FALSE(absent.ok());
-  EXPECT_EQ(
-      absent.error().text,
-      "the network plugin /nowhere/libnccl-net-x.so is not there: correct NCCL_NET_PLUGIN, or "
-      "set it to none");
+  EXPECT_EQ(absent.error().text,
+            "the network plugin /nowhere/libnccl-net-x.so does not exist: correct NCCL_NET_PLUGIN, "
+            "or set it to none");
   expect_parts(Plugin::load("libnccl-net-nowhere.so").error().text,
                {"libnccl-net-nowhere.so cannot be loaded", "NCCL_NET_PLUGIN", "LD_LIBRARY_PATH"});
   const TemporaryFolder folder;
@@ -68,7 +67,7 @@ TEST(Plugin, WhatIsNoPluginIsNamedWithTheRemedy) {
                {fifo, "it is a FIFO, not a regular file", "NCCL_NET_PLUGIN"});
   expect_parts(
       Plugin::load(plugin_file("13")).error().text,
-      {"rondotest13.so is no network plugin", "ncclNetPlugin_v8", "ncclNetPlugin_v12", "none"});
+      {"rondotest13.so is not a network plugin", "ncclNetPlugin_v8", "ncclNetPlugin_v12", "none"});
 }
 
 TEST(Plugin, OneThatDoesNotStartIsNamedWithFunctionAndResult) {
@@ -86,7 +85,7 @@ TEST(Plugin, OneThatDoesNotStartIsNamedWithFunctionAndResult) {
   }
 }
 
-// Versions before 11 have one state a process.
+// Versions before 11 have one state per process.
 TEST(Plugin, IsStartedOncePerProcessOrPerCommunicator) {
   for (const char* version : {"9", "11"}) {
     const PluginControls controls(version);

@@ -1,5 +1,5 @@
-// Memory of GPUs that a plugin takes by dmabuf files: here a memory file, under addresses at which
-// nothing lies, as a GPU's are for the host.
+// GPU memory that a plugin registers by dmabuf files. Here a memory file stands in for it, at
+// addresses that are not mapped, as a GPU's are not for the host.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,12 +31,12 @@ struct DmabufFile {
   }
 };
 
-// Of a GPU, a number for each: no address that this process has.
+// A distinct GPU address for each number; this process has not mapped it.
 std::span<std::byte> on_gpu(std::uintptr_t gpu) {
   return {reinterpret_cast<std::byte*>(0x6000'0000'0000 + (gpu << 32)), kRegistered};
 }
 net::MemoryKey register_file(net::Network& network, const DmabufFile& file, std::uintptr_t gpu) {
-  const Fd lent(::dup(file.fd.get()));  // the caller's: it may be closed once this is done
+  const Fd lent(::dup(file.fd.get()));  // closed on return: the network must keep its own copy
   return network.register_memory({on_gpu(gpu), Memory::Kind::kDmabuf, lent.get(), kPlaceInFile})
       .value();
 }
@@ -60,7 +60,7 @@ TEST(PluginDmabuf, MessagesGoFromFileToFileAndAreFlushedThere) {
       const auto from = register_file(*pair.near_network, sent, 1);
       const auto to = register_file(*pair.far_network, received, 2);
       CallRecord record;
-      // The middle of both: an odd place, an odd length.
+      // A part in the middle of both, at an odd offset and with an odd length.
       ASSERT_TRUE(pair.near->isend({}, on_gpu(1).subspan(5, 15001), from));
       ASSERT_TRUE(pair.far->irecv(record, on_gpu(2).subspan(101, 15001), to));
       const auto has_come = [&] { return pair.far->test({0, false}).done; };

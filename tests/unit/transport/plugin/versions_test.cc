@@ -1,5 +1,5 @@
-// Every version of the plugin interface carries messages, starts as its own arguments say, and is
-// left as it was found.
+// Every version of the plugin interface carries messages, starts with its own arguments, and
+// releases all that it created.
 #include "tests/unit/transport/net/networks.h"
 
 namespace rondo::test {
@@ -17,7 +17,7 @@ NetworkKind kind_of(const std::string& version) {
 
 class PluginVersions : public testing::TestWithParam<Way> {
  protected:
-  // 200 messages each way of sizes from 0 on, from memory that is registered once.
+  // 200 messages each way, of sizes from 0 up, from memory that is registered once.
   static void exchange(LinkPair& pair, net::Memory::Kind memory) {
     ASSERT_TRUE(pair.connected);
     constexpr std::size_t kMax = 100'000;
@@ -55,7 +55,7 @@ TEST_P(PluginVersions, CarriesMessagesAndIsLeftAsItWasFound) {
   {
     LinkPair pair(kind_of(GetParam().version));
     exchange(pair, cuda ? net::Memory::Kind::kDevice : net::Memory::Kind::kHost);
-    // Each network has two memories; each link two rings of headers.
+    // Each network registers two memories; each link registers two rings of headers.
     EXPECT_EQ(controls.count("registered") - before, 2 * 2 + 2 * 2);
   }
   EXPECT_EQ(controls.count("flushes") > flushes, cuda);

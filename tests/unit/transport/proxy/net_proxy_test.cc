@@ -1,5 +1,5 @@
-// A net proxy without kernels: two ranks' slots over every network, filled and emptied as kernels
-// do it.
+// A net proxy without kernels: over every network, the test fills and empties two ranks' slots as
+// kernels do.
 #include "transport/proxy/net_proxy.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class NetworkProxyPair : public test::NetworkSuite {
     }
     return true;
   }
-  // As a sending kernel: waits for room, fills, says how much, posts.
+  // Acts as a sending kernel: waits for room, fills a slot, publishes its size, posts.
   bool fill(int line, std::uint64_t number) {
     BounceBuffer& m = out[line];
     if (!until([&] { return number < HostAtomics::load_acquire(m.head) + kSlots; })) return false;
@@ -73,7 +73,7 @@ class NetworkProxyPair : public test::NetworkSuite {
     HostAtomics::store_release(m.tail, number + 1);
     return true;
   }
-  // As a receiving one.
+  // Acts as a receiving kernel.
   void take(int line, std::uint64_t number) {
     BounceBuffer& m = in[line];
     ASSERT_TRUE(until([&] { return HostAtomics::load_acquire(m.tail) > number; }));
@@ -101,7 +101,7 @@ TEST_P(NetworkProxyPair, SlotsArriveWholeAndInOrder) {
   EXPECT_EQ(proxies[1]->moved(), 200u * kLines);
 }
 
-// A receiver that takes nothing holds up its sender, and no other line.
+// A receiver that takes nothing stops its sender, but no other line.
 TEST_P(NetworkProxyPair, LinesDoNotHoldEachOtherUp) {
   for (std::uint64_t n = 0; n < 2 * kSlots; ++n) {
     if (n < kSlots) {
@@ -126,7 +126,7 @@ TEST_P(NetworkProxyPair, WhatWasSentArrivesThoughTheSenderIsGone) {
   EXPECT_EQ(peer, 0);
 }
 
-// Lines of messages come while others move: with the sender's first, or the receiver's.
+// Lines are added while others move: first on the sender's side, or first on the receiver's.
 TEST_P(NetworkProxyPair, LinesMayBeAddedOnEitherSideFirst) {
   BounceBuffer from[2], to[2];
   const auto add = [&](int side, int channel) {
@@ -144,7 +144,7 @@ TEST_P(NetworkProxyPair, LinesMayBeAddedOnEitherSideFirst) {
       ASSERT_TRUE(fill(0, static_cast<std::uint64_t>(50 * first + i)));
       take(0, static_cast<std::uint64_t>(50 * first + i));
     }
-    // The link opens meanwhile.
+    // The link opens in this time.
     const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     ASSERT_TRUE(until([&] { return std::chrono::steady_clock::now() > later; }));
     EXPECT_EQ(to[channel].tail, 0u);

@@ -1,4 +1,4 @@
-// Errands: what other threads have done on a proxy's, whatever it waits for meanwhile.
+// Errands: work that other threads run on a proxy's thread, whatever the proxy waits for meanwhile.
 #include "transport/proxy/proxy_errand.h"
 
 #include <gtest/gtest.h>

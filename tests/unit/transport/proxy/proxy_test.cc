@@ -1,4 +1,5 @@
-// A proxy and tasks that count: turns, nested turns, naps and rings, the order of the end.
+// A proxy with tasks that count: turns, nested turns, sleeps and wakeups, and the order of
+// shutdown.
 #include "transport/proxy/proxy.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The meeting of a host's processes over shared memory: here threads that claim to be processes.
+// A host's processes meet over shared memory. Here threads act as the processes.
 #include "transport/shm/host_group.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,8 @@ TEST(HostGroup, BringsAllProcessesTogether) {
   EXPECT_NE(follower->group->processes[0].neighbour, nullptr);
 }
 
-// A stranger that reads /proc/net/unix connects to the leader first: silent, or asking for memory.
+// A stranger that reads /proc/net/unix connects to the leader first; it stays silent or asks for
+// memory.
 TEST(HostGroup, StrangersBeforeItsOwnProcessesAreNoErrorAndGetNothing) {
   TwoProcesses two;
   std::vector<net::Socket> strangers;
@@ -81,7 +82,7 @@ TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
   const std::string real = two.members[0].socket;
   auto leading = std::async(std::launch::async, [&] { return two.meet(0, Deadline::of(30s)); });
   TwoProcesses blind = {};
-  blind.members[0].socket = open_unix_listener()->name;  // closed again: nobody listens there
+  blind.members[0].socket = open_unix_listener()->name;  // closed again, so nothing listens there
   const auto follower =
       meet_on_host({blind.members, 1, &two.listeners[1], kShape, two.secret, Deadline::of(30s)});
   ASSERT_TRUE(follower.ok()) << follower.error().text;
@@ -94,7 +95,7 @@ TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
   EXPECT_EQ(leader->group, nullptr);
 }
 
-// A leader of the job that sends what may shrink under those who mapped it.
+// A leader of the job that sends memory which could shrink after others have mapped it.
 TEST(HostGroup, MemoryThatIsNotSealedIsNotMapped) {
   TwoProcesses two;
   auto following = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
@@ -127,7 +128,7 @@ TEST(HostGroup, AProcessesRanksFindWhatOneOfThemFetchedAndNothingStays) {
   EXPECT_EQ(group_slot(key)->group, nullptr);
 }
 
-// The other process never comes; the wait ends because its own side gives up.
+// The other process never arrives; the wait ends because its own side gives up.
 class AbandonedMeeting : public testing::TestWithParam<int> {};
 
 TEST_P(AbandonedMeeting, EndsWhenItsProcessGivesUp) {

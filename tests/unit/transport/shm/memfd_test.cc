@@ -1,4 +1,4 @@
-// Memory files that came from another process are mapped only where no page of them can be gone.
+// Memory files from another process are mapped only if none of their pages can disappear.
 #include "transport/shm/memfd.h"
 
 #include <fcntl.h>
@@ -58,7 +58,7 @@ TEST(ReceivedMemory, IsNoFileOfAnotherKind) {
   EXPECT_EQ(sealed_bytes(-1).code(), StatusCode::kRemoteError);
 }
 
-// ulimit -f of this many bytes.
+// Sets `ulimit -f` to this many bytes.
 bool limit_files(std::size_t bytes) {
   const rlimit limit{bytes, bytes};
   return setrlimit(RLIMIT_FSIZE, &limit) == 0;
@@ -93,7 +93,7 @@ TEST(LimitedFiles, LeaveTheArenaWhatTheyAllow) {
   EXPECT_EQ(allocate(2 * kArenaPiece + 1, kArenaPiece), "allocated");
   for (const std::size_t limit : {std::size_t{0}, kBytes, kArenaPiece}) {
     const std::string said = allocate(limit, kArenaPiece + 1);
-    EXPECT_NE(said.find("which ulimit -f keeps short: raise it"), std::string::npos) << said;
+    EXPECT_NE(said.find("which ulimit -f limits: raise it"), std::string::npos) << said;
   }
 }
 

@@ -1,5 +1,5 @@
-// Staging memory lies on the NUMA node of the rank that writes it: each rank makes its own part
-// present itself, and a page comes from the node of the core that first asks for it.
+// Staging memory is on the NUMA node of the rank that writes it. Each rank touches its own part
+// first, and the kernel takes a page from the node of the core that first touches it.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -22,7 +22,7 @@ unsigned node_of_this_thread() {
   return node;
 }
 
-// The node of every page of a range; negative: an errno, -ENOENT where no page is present.
+// The NUMA node of every page of a range; negative: an errno, -ENOENT if the page is not present.
 std::vector<int> nodes_of(std::byte* begin, std::size_t bytes) {
   const std::size_t page = sysconf(_SC_PAGESIZE);
   std::vector<void*> pages;

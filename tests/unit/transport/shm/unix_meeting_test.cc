@@ -1,5 +1,5 @@
-// Processes of a host meet over Unix sockets beside all kinds of visitors who have no business
-// there: here threads that claim to be processes.
+// Processes of a host meet over Unix sockets while strangers of all kinds also connect. Here
+// threads act as the processes.
 #include "transport/shm/unix_meeting.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ struct Host {
   }
 };
 
-// All of these guests come; nobody else does.
+// All of these guests arrive, and no others.
 void expect_all_met(const Host& host, const std::vector<int>& indexes) {
   std::vector<std::future<Meeting>> guests;
   for (const int index : indexes) guests.push_back(host.visit(index));
@@ -72,7 +72,7 @@ void say(const net::Socket& to, const Bytes& bytes) {
   EXPECT_GT(send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
 }
 
-// Without the secret nobody hears more than a challenge, and nobody gets a descriptor.
+// A visitor without the secret receives only a challenge, and never a descriptor.
 void expect_turned_away(const net::Socket& visitor) {
   for (;;) {
     pollfd entry{visitor.get(), POLLIN, 0};
@@ -93,7 +93,7 @@ void expect_turned_away(const net::Socket& visitor) {
   }
 }
 
-// The bytes that a guest with the secret says.
+// The bytes that a guest with the secret sends.
 Bytes genuine_bytes(const Host& host, int index) {
   Bytes said;
   const net::Socket socket = stranger(host);
@@ -166,7 +166,7 @@ TEST(UnixMeeting, WhatAGuestSaidIsOfNoUseToAnother) {
   expect_turned_away(replayer);
 }
 
-// Somebody who only passes on what both sides say cannot stand between them.
+// A man in the middle that only forwards the bytes of both sides is refused.
 TEST(UnixMeeting, AGuestIsNotLetInByAnotherDoor) {
   const Host host, between;
   auto guest = between.visit(1);
@@ -199,7 +199,7 @@ TEST(UnixMeeting, WrongNumbersAndSecondOnesAreDropped) {
   auto unexpected = host.visit(9);
   auto first = host.visit(1), second = host.visit(1);
   const auto delayed = std::async(std::launch::async, [&] {
-    std::this_thread::sleep_for(100ms);  // by then the others were heard
+    std::this_thread::sleep_for(100ms);  // the others have been handled by then
     return host.visit(2).get()->missing();
   });
   const Meeting met = meet_by_unix(host.as_host({1, 2}));
@@ -223,7 +223,7 @@ TEST(UnixMeeting, HostsAndGuestsThatAreNotThereAreToldApart) {
   request.guests = {{1, there.name}, {2, gone.name}};
   auto meeting = std::async(std::launch::async, [&] { return meet_by_unix(request); });
   EXPECT_EQ(meeting.wait_for(100ms), std::future_status::timeout);
-  there.fd.reset();  // gives up
+  there.fd.reset();  // the guest gives up
   ASSERT_EQ(meeting.wait_for(kSoon), std::future_status::ready);
   const Meeting met = meeting.get();
   ASSERT_TRUE(met.ok()) << met.error().text;
@@ -234,7 +234,7 @@ TEST(UnixMeeting, HostsAndGuestsThatAreNotThereAreToldApart) {
   EXPECT_NE(missed->missing().find("Connection refused"), std::string::npos) << missed->missing();
 }
 
-// Runs body in a child that is another user; its result is 0 where it is content.
+// Runs body in a child as another user; returns 0 if body returned true.
 int as_user(uid_t uid, const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -272,7 +272,8 @@ TEST(UnixMeeting, OtherUsersMayComeWhereRondoUnixUidsNamesThem) {
     };
     const int child = as_user(kNobody, [&] {
       bool in = comes_in();
-      for (int turn = 1; may && !in && turn < 20; ++turn) in = comes_in();  // as a slow guest does
+      for (int turn = 1; may && !in && turn < 20; ++turn)
+        in = comes_in();  // retries, as a slow guest does
       return in == may;
     });
     EXPECT_EQ(child, 0) << named;
@@ -297,7 +298,7 @@ TEST(UnixMeeting, AHostOfAnotherUserIsNotVisited) {
             0);
 }
 
-// No more descriptors, while it lives.
+// Leaves this process without free descriptors during its lifetime.
 class FullTable {
  public:
   explicit FullTable(int room = 0) {

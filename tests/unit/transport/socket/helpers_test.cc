@@ -195,7 +195,8 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
   late.join();
 }
 
-// In a namespace of its own, with six ports: those that the kernel likes best are taken at ::1.
+// Runs in a new network namespace with six ports; the ports that the kernel prefers are in use at
+// ::1.
 int listen_where_ports_are_few() {
   if (unshare(CLONE_NEWNET) != 0 || std::system("ip link set lo up") != 0) return 77;
   std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40000 40005" << std::flush;
@@ -218,8 +219,8 @@ TEST(Tcp, FindsTheOnePortThatIsFreeAtEveryAddress) {
   EXPECT_EQ(status, 0);
 }
 
-// A rank keeps a place for each child of its tree before that child has connected, and tells its
-// neighbours where joining fails.
+// A rank keeps an empty link for each child of its tree until that child connects. If joining
+// fails, it reports the failure to its neighbours.
 TEST(FramedLink, ToNobodyYetRefusesToSendAndToReceive) {
   bootstrap::FramedLink link;
   EXPECT_FALSE(link.valid());

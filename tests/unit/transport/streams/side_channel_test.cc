@@ -1,4 +1,4 @@
-// Side channels between two ranks of one thread: a blob each way, then silence, then the end.
+// Side channels between two ranks of one thread: one blob each way, then silence, then the end.
 #include "transport/streams/side_channel.h"
 
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ struct Pair {
     };
     return drive(step, [&] { return far && near->state() == State::kOpen; });
   }
-  // Whatever the other side says or does.
+  // Runs the channel to its end, whatever the other side does.
   State end_of(SideChannel& channel) {
     const auto step = [&] {
       here->poll();
@@ -62,7 +62,7 @@ struct Pair {
   }
 };
 
-// A rank of the communicator that says what it likes: its end of a stream.
+// A rank of the communicator that sends arbitrary bytes: its end of a stream.
 struct Liar {
   std::unique_ptr<StreamPort> port = StreamPort::open(options(0), always).value();
   std::unique_ptr<Stream> stream;
@@ -111,7 +111,8 @@ TEST(SideChannel, RefusesALongerBlobBeforeAnythingIsSent) {
   EXPECT_FALSE(pair.far->answer(long_one));
 }
 
-// Who has proved itself and then computes keeps nobody waiting for what it is to say.
+// The connector's blob arrives with its proof. A rank that then computes delays no peer that needs
+// the blob.
 TEST(SideChannel, TheConnectorsBlobComesWithItsProof) {
   Pair pair;
   pair.near = pair.here->connect({0, 1, 7}, pair.address, pattern(1000, 1)).value();
@@ -130,7 +131,7 @@ TEST(SideChannel, APeerThatSaysMoreIsEnded) {
   ASSERT_TRUE(drive([&] { pair.accept({}); }, [&] { return pair.far != nullptr; }));
   liar.say(Bytes(1));
   EXPECT_EQ(pair.end_of(*pair.far), State::kEnded);
-  EXPECT_NE(pair.far->why().find("said more"), std::string::npos) << pair.far->why();
+  EXPECT_NE(pair.far->why().find("sent more"), std::string::npos) << pair.far->why();
 }
 
 TEST(SideChannel, ABlobThatIsTooLongIsNotReadAndItsPeerIsDropped) {
@@ -215,7 +216,7 @@ TEST(SideChannel, HalfAFarewellIsNoneAndMoreIsTooMuch) {
   }
 }
 
-// Of networks that have none.
+// For networks that have no farewell.
 TEST(SideChannel, AFarewellThatNobodyExpectsEndsTheChannel) {
   Pair pair;
   ASSERT_TRUE(pair.open({}, {}));
@@ -238,7 +239,7 @@ TEST(SideChannel, WhoLeavesUnreadBytesHasClosedAllTheSame) {
   EXPECT_EQ(pair.end_of(*pair.far), State::kClosed);
 }
 
-// The connector sees what was said before the close, in whatever state it was.
+// The connector sees the blob sent before the close, whatever its own state was.
 TEST(SideChannel, ABlobBeforeTheCloseIsSeen) {
   Pair pair;
   pair.near = pair.here->connect({0, 1, 7}, pair.address, {}).value();

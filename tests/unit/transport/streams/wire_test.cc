@@ -1,4 +1,4 @@
-// What ranks say of their streams: whatever encoders write is read back, and nothing else is.
+// The messages that open a stream: decoding returns what was encoded, and refuses everything else.
 #include <gtest/gtest.h>
 
 #include "transport/streams/address_blob.h"

@@ -1,5 +1,5 @@
-// A man in the middle of a control link: whatever byte he changes, inserts or leaves out, no
-// message arrives but those that were sent, and the link ends.
+// A man in the middle of a control link changes, inserts or removes any byte. Only messages that
+// were sent arrive, and the link ends.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 using net::LinkState;
 using net::Stream;
 
-// One end's socket, and the other end of it, which the man in the middle holds.
+// One end's socket, and its other end, which the man in the middle holds.
 struct Ends {
   Ends() {
     int fds[2];
@@ -59,7 +59,7 @@ class Middle {
 constexpr std::size_t kMessages = 30;
 constexpr std::size_t length_of(std::size_t message) { return 800 + 7 * message; }
 
-// How many messages arrived as they were sent; -1: one that was not.
+// Number of messages that arrived unchanged; -1 if another message arrived.
 int play(net::Poller& poller, Change change, std::size_t at, std::byte with, std::string& error) {
   static const Bytes body = pattern(1100, 3);
   const auth::Digest key = auth::random_digest();
@@ -114,7 +114,7 @@ TEST(TcpControlRecords, ArriveWhereNobodyChangesThem) {
 
 TEST(TcpControlRecords, TenThousandChangedInsertedOrLostBytesAreAllNoticed) {
   auto poller = net::Poller::open().value();
-  // A length that is made longer is noticed when as many bytes have come: all changes are among the
+  // An increased length is detected once that many bytes have arrived, so all changes are among the
   // first records.
   constexpr std::size_t kStream = 2000;
   std::mt19937 random(14);

@@ -1,4 +1,4 @@
-// What only TCP's links are asked; everything else: tests/unit/transport/net.
+// Tests only for TCP's links; the conformance tests are in tests/unit/transport/net.
 #include "tests/unit/transport/tcp/pair.h"
 
 namespace rondo::test {

@@ -1,4 +1,4 @@
-// Headers of TCP's messages, and how bodies are divided over sockets.
+// Headers of TCP's messages, and the division of bodies over sockets.
 #include "transport/tcp/message_header.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A TcpNetwork on loopback, for what only TCP is asked.
+// A TcpNetwork on loopback, for tests that only TCP needs.
 #pragma once
 
 #include "tests/unit/transport/net/turns.h"
@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-// Rank 1's, where it is one that others connect to.
+// The network of rank 1, to which other ranks can connect.
 inline std::unique_ptr<tcp::TcpNetwork> open_network(int secret, int sockets,
                                                      const char* address = "127.0.0.1") {
   tcp::NetworkOptions options;

@@ -1,4 +1,5 @@
-// Strangers inside TCP's own links; at the doors: tests/unit/transport/net/strangers_test.cc.
+// Strangers within TCP's own links. Strangers at the listener:
+// tests/unit/transport/net/strangers_test.cc.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -47,7 +48,7 @@ bool still_admits_a_rank(Host& host) {
   return drive(step, [&] { return host.link && link->state() == net::LinkState::kOpen; });
 }
 
-// Holds the secret, and becomes a link.
+// Proves that it holds the secret, and becomes a link.
 net::Socket prove(Host& host, const net::SocketOfLink& socket, auth::Handshake& handshake) {
   auto stranger = visit(host.address);
   const auto step = [&] {
@@ -72,8 +73,8 @@ std::string end_of(Host& host) {
   return host.link->error().text;
 }
 
-// The last message of a handshake is late by more than a connector stays with an address that says
-// nothing: the peer has been answered, and may already use the link.
+// The last message of a handshake is later than a connector waits for a silent address. The
+// connector must stay: it has answered the peer, which may already use the link.
 TEST(TcpConnector, StaysWithAPeerThatItHasAnswered) {
   const auto address = loopback("127.0.0.1");
   auto listening = net::listen_at({&address, 1}).value();
@@ -119,7 +120,7 @@ TEST(TcpStrangers, GarbageAfterTheHandshakeEndsThatLinkAlone) {
   }
 }
 
-// The right bytes of a message, from somebody who does not hold the key of the session.
+// The right bytes of a message, from a sender that does not have the session's key.
 TEST(TcpStrangers, AForgedControlMessageEndsTheLinkUnread) {
   Host host;
   auto handshake = auth::Handshake::connector(secret_of(1), endpoint());

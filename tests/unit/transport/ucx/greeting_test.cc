@@ -1,4 +1,4 @@
-// What two ends of a link over UCX say of themselves is read back, and nothing else is.
+// The greeting of a UCX link: decoding returns what was encoded, and refuses everything else.
 #include "transport/ucx/greeting.h"
 
 #include "tests/unit/transport/net/turns.h"

@@ -1,6 +1,6 @@
-// UCX's work without limit or after the end is bounded: what it buffers for a receiver that takes
-// nothing, and its access to memory of links that are closed. A peer that finds a worker, but holds
-// no token, gets nothing in.
+// Limits on UCX: it does not buffer without limit for a receiver that takes nothing, and it does
+// not access memory of closed links. A peer that finds a worker but has no token cannot send a
+// message.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Small messages are those that UCX sends unasked: 64 of them a link, and 40 links.
+// UCX sends small messages without a request: 64 of them per link, on 40 links.
 TEST(UcxLimits, AReceiverThatTakesNothingBuffersNothing) {
   LinkPair pair(kUcx);
   ASSERT_TRUE(pair.connected);
@@ -55,12 +55,12 @@ TEST(UcxLimits, AReceiverThatTakesNothingBuffersNothing) {
     for (auto& link : near) link->progress();
     for (auto& link : far) link->progress();
   }
-  // 80 MiB have been sent if anything has.
+  // If anything was sent, it was 80 MiB.
   EXPECT_LT(resident_bytes(), before + (8 << 20));
   for (auto& link : near) EXPECT_FALSE(link->test({0, true}).done);
 }
 
-// A link that is closed in the middle of large messages: its memory is its owner's again.
+// A link closed in the middle of large messages: its owner may reuse the memory.
 TEST(UcxLimits, NothingIsWrittenIntoTheMemoryOfAClosedLink) {
   constexpr std::size_t kBytes = 8 << 20;
   for (int turns = 1; turns < 60; turns += 4) {
@@ -82,8 +82,8 @@ TEST(UcxLimits, NothingIsWrittenIntoTheMemoryOfAClosedLink) {
   }
 }
 
-// All links between two ranks share what was ended, so that a new one is refused; links to other
-// ranks are not concerned.
+// All links between two ranks share the closed connection, so a new link is refused. Links to other
+// ranks still work.
 TEST(UcxLimits, AfterALinkThatWasClosedInMidTransferThatRankIsNotReachedAgain) {
   LinkPair pair(kUcx);
   ASSERT_TRUE(pair.connected);
@@ -138,11 +138,11 @@ TEST(UcxLimits, AWorkerTakesNothingWithoutAToken) {
   };
   ASSERT_TRUE(drive(step, [&] { return sends.sent() == 1; }));
   for (int i = 0; i < 200; ++i) step();
-  EXPECT_FALSE(unused.error());  // as a message without an offer would be
+  EXPECT_FALSE(unused.error());  // dropped; an accepted message without an offer would be an error
   host->remove(token);
 }
 
-// A grant of more than there can be, and a message that was not asked for.
+// A grant larger than possible, and a message without a request.
 TEST(UcxLimits, APeerThatLiesEndsItsLink) {
   ::setenv("UCX_TLS", "tcp", 1);
   auto worker = ucx::Worker::open().value();

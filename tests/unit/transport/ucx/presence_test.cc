@@ -1,4 +1,5 @@
-// UCX is found when it is asked for, its absence is a sentence, and it leaves signals alone.
+// UCX is found when it is requested, an error text reports its absence, and it leaves signals
+// alone.
 #include "transport/ucx/presence.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +40,8 @@ TEST(Ucx, IsLoadedOnceAndSaysItsVersion) {
 
 void on_signal(int) {}
 
-// In a process that has not loaded it yet: the library would take SIGHUP and the signals of errors.
+// Runs in a process that has not loaded UCX yet. The library would install handlers for SIGHUP and
+// for error signals.
 TEST(Ucx, LeavesTheProgramsSignalHandlersAlone) {
   const pid_t child = ::fork();
   if (child == 0) {

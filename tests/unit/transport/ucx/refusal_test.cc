@@ -1,4 +1,4 @@
-// Two ranks whose transports of UCX do not reach each other: both ends say why.
+// Two ranks whose UCX transports cannot reach each other: both ends report the reason.
 #include "tests/unit/transport/net/networks.h"
 
 #ifdef RONDO_UCX
@@ -26,7 +26,7 @@ TEST(UcxRefusal, OfTheEndWithoutAWayIsToldToTheOtherWithItsReason) {
   ASSERT_TRUE(drive(step, [&] { return net::is_over(link->state()); }));
   EXPECT_EQ(link->error().code, StatusCode::kSystemError);
   const std::string& text = link->error().text;
-  EXPECT_NE(text.find("it has no way to this rank by UCX"), std::string::npos) << text;
+  EXPECT_NE(text.find("it cannot reach this rank by UCX"), std::string::npos) << text;
   EXPECT_NE(text.find("UCX_TLS"), std::string::npos) << text;
 }
 

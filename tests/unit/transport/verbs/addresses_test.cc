@@ -1,4 +1,4 @@
-// Addresses of a port that goes down and comes back, with a device that a test plays.
+// Addresses of a port that goes down and comes back, with a simulated device.
 #include <gtest/gtest.h>
 
 #ifdef RONDO_VERBS
@@ -62,7 +62,7 @@ TEST_F(RdmaAddresses, AreReadAgainWhenAPortIsBack) {
   EXPECT_EQ(device_->gid_index(), 3);
 }
 
-// An interface that is back has its link-local address first, and the others some time later.
+// An interface that comes back has its link-local address first, and the others some time later.
 TEST_F(RdmaAddresses, AreReadAgainWhenTheyChange) {
   no_gids();
   gid(0, "fe80:0000:0000:0000:5054:00ff:fe77:0001");

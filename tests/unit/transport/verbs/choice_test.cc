@@ -1,4 +1,4 @@
-// Which port and which GID a rank uses.
+// The port and the GID that a rank uses.
 #include "transport/verbs/choice.h"
 
 #include <fmt/format.h>
@@ -91,7 +91,7 @@ TEST(RdmaChoice, PrefersRoceV2AndIpv4AndTakesLinkLocalOnlyWhereNothingElseIs) {
   EXPECT_EQ(best(), 4);
   of.gids.push_back(gid(5, true, kIpv4));
   EXPECT_EQ(best(), 5);
-  of.gids.push_back(gid(6, true, kIpv4));  // of equals the first
+  of.gids.push_back(gid(6, true, kIpv4));  // of equals, the first
   EXPECT_EQ(best(), 5);
   of.ethernet = false;
   EXPECT_EQ(best(), 0);

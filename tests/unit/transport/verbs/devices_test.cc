@@ -1,4 +1,4 @@
-// RDMA ports of pretended machines.
+// RDMA ports of simulated machines.
 #include "transport/verbs/devices.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Memory of GPUs with RDMA ports that a test plays: what an adapter is told of a dmabuf file, what
-// becomes of a refusal, and that what has come in is flushed before it counts as there.
+// GPU memory with simulated RDMA ports: the arguments of a dmabuf registration, the fallback after
+// a refusal, and the flush before received data count as received.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class DirectMemory : public OnPlayedVerbs {
  protected:
-  // Of a GPU: no address that the host can follow.
+  // GPU memory: an address that the host cannot access.
   static net::Memory file(std::function<Status()> flush = {}) {
     return {{reinterpret_cast<std::byte*>(0x7000'0000'0000), 8192},
             net::Memory::Kind::kDmabuf,
@@ -44,7 +44,7 @@ TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
   EXPECT_EQ(adapters->find(*key, memory.bytes), nullptr);
 }
 
-// A link that is refused goes on with host memory, and needs the whole of it back.
+// After a refusal the link uses host memory, and needs all registrations undone.
 TEST_F(DirectMemory, ThatOnePortRefusesIsRegisteredWithNone) {
   const auto adapters = open(played_functions(), 2);
   played_.refused_by = 1;
@@ -67,7 +67,7 @@ TEST_F(DirectMemory, NeedsALibraryThatKnowsFiles) {
   EXPECT_THAT(key.error().text, HasSubstr("rdma-core 34"));
 }
 
-// A receiving end on a port, whose peer is this test.
+// A receiving end on a port; this test acts as its peer.
 class FlushedReceives : public DirectMemory, public RailOwner {
  public:
   ~FlushedReceives() override {
@@ -124,7 +124,7 @@ TEST_F(FlushedReceives, AreThereOnceTheGpuSeesThem) {
   first = receive(memory, key);
   const std::uint64_t second = receive(memory, key);
   offer();
-  EXPECT_EQ(arrive(second), std::nullopt);  // is not there before the first one
+  EXPECT_EQ(arrive(second), std::nullopt);  // not received before the first one
   EXPECT_EQ(flushes, 0);
   EXPECT_EQ(arrive(first), std::nullopt);
   EXPECT_EQ(flushes, 1) << "one does for all that has come";

@@ -1,4 +1,4 @@
-// What a peer tells of its queue pair: all that is written is read, and nothing else is.
+// The description of a queue pair: decoding returns what was encoded, and refuses everything else.
 #include "transport/verbs/endpoint.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST(RdmaEndpoint, WithANumberOutOfItsRangeIsRefused) {
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     const auto parsed = parse_endpoint(serialize(wrong[i]));
     ASSERT_FALSE(parsed.ok()) << i;
-    EXPECT_THAT(parsed.error().text, testing::HasSubstr("cannot be: ")) << i;
+    EXPECT_THAT(parsed.error().text, testing::HasSubstr("impossible queue pair: ")) << i;
   }
 }
 

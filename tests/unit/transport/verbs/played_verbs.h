@@ -1,5 +1,5 @@
-// RDMA ports that a test plays: devices that take everything and move nothing, and say what they
-// were asked for.
+// Simulated RDMA ports: devices that accept every request, transfer nothing, and record the
+// requests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace rondo::verbs {
 
-// libibverbs with the devices nic0 and nic1, which take everything and move nothing.
+// libibverbs with the devices nic0 and nic1.
 struct PlayedVerbs {
   struct Told {
     std::uint64_t offset, bytes, iova;
@@ -23,22 +23,22 @@ struct PlayedVerbs {
   };
   ibv_device devices[2] = {};
   ibv_device* list[3] = {&devices[0], &devices[1], nullptr};
-  std::vector<Told> told;      // of dmabuf files
-  int refused_by = -1;         // the device that takes none
-  std::size_t registered = 0;  // by anybody, now
+  std::vector<Told> told;      // registrations of dmabuf files
+  int refused_by = -1;         // the device that refuses them; -1: none
+  std::size_t registered = 0;  // registrations that exist now
   std::uint32_t keys = 100;
   struct Posted {
     int device;
     std::uint64_t to;
     std::uint32_t key;
     std::uint32_t bytes;
-    std::uint64_t value;  // of eight bytes that the device copies at once
+    std::uint64_t value;  // of eight bytes, which the device copies at once
   };
   std::vector<Posted> posted;           // writes, in order
-  std::vector<ibv_async_event> events;  // that the devices have to tell, the next one last
+  std::vector<ibv_async_event> events;  // events to report, the next one last
   static Posted what(const ibv_qp& pair, const ibv_send_wr& request);
 };
-inline PlayedVerbs* played = nullptr;  // the running test's
+inline PlayedVerbs* played = nullptr;  // of the running test
 
 inline PlayedVerbs::Posted PlayedVerbs::what(const ibv_qp& pair, const ibv_send_wr& request) {
   Posted posted{pair.context->device == &played->devices[1] ? 1 : 0, request.wr.rdma.remote_addr,

@@ -1,4 +1,4 @@
-// libibverbs is found when it is asked for, and its absence is a sentence.
+// libibverbs is found when it is requested, and an error text reports its absence.
 #include "transport/verbs/presence.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Puts of a link of two rails, of which this test loses one: what goes by which, in which order,
-// and what goes again.
+// Puts on a link of two rails, one of which this test loses: the rail and the order of each write,
+// and the writes that are repeated.
 #include <gmock/gmock.h>
 
 #ifdef RONDO_VERBS
@@ -24,7 +24,7 @@ class Puts : public OnPlayedVerbs, public RailOwner {
       auto rail = Rail::make(*this, adapters_->at(i), i, 1);
       ASSERT_TRUE(rail.ok());
       rails_.push_back(std::move(rail).value());
-      // The peer's ports are the other way round.
+      // The peer's ports are in reverse order.
       RailEnd peer = rails_[i]->end(0);
       peer.port = static_cast<std::uint8_t>(1 - i);
       ASSERT_TRUE(rails_[i]->connect(i, peer).ok());
@@ -54,7 +54,7 @@ class Puts : public OnPlayedVerbs, public RailOwner {
   std::uint64_t push(const net::Put& put) {
     return side_.push(put, put.body.empty() ? Adapters::Keys{} : *adapters_->find(key_, body_));
   }
-  // The rail is lost at this end; the peer's note says so, and that `puts` puts took effect.
+  // Loses the rail at this end. The peer's note reports the loss, and that `puts` puts took effect.
   std::optional<std::string> hear_loss(std::size_t rail, std::uint64_t puts) {
     rails_[rail]->lose("the test has lost it");
     std::erase_if(ways_, [&](const Way& way) { return way.rail == rails_[rail].get(); });
@@ -63,13 +63,13 @@ class Puts : public OnPlayedVerbs, public RailOwner {
     note.puts = puts;
     return side_.hear(note);
   }
-  // What has been posted since, as "device:what": b a body, w4 the word 4, n3 the count 3.
+  // Writes posted since the last call, as "device:what": b a body, w4 the word 4, n3 the count 3.
   std::vector<std::string> posted() {
     std::vector<std::string> all;
     for (const PlayedVerbs::Posted& one : std::exchange(played_.posted, {})) {
       const bool body = one.to >= kMemory && one.to < kMemory + 1000;
       const bool word = one.to == kWords + 8;
-      const std::uint32_t base = body ? 7 : 17;  // of the peer's port 0
+      const std::uint32_t base = body ? 7 : 17;  // key of the peer's port 0
       const bool right_key = (!body && !word) || one.key == base + (one.device == 0 ? 1 : 0);
       all.push_back(fmt::format("{}:{}{}", one.device,
                                 body   ? fmt::format("b{}", one.to - kMemory)
@@ -96,7 +96,7 @@ class Puts : public OnPlayedVerbs, public RailOwner {
 
 TEST_F(Puts, GoByOneQueuePairEachWithItsWordAndTheirNumberLast) {
   push(put_of(1));
-  push(put_of(2, 0));  // a word alone
+  push(put_of(2, 0));  // a word without a body
   net::Put no_word = put_of(3);
   no_word.word_in.reset();
   push(no_word);
@@ -108,8 +108,8 @@ TEST_F(Puts, GoByOneQueuePairEachWithItsWordAndTheirNumberLast) {
   EXPECT_FALSE(side_.is_done(2));
 }
 
-// The first has taken effect, and its word was seen, though no acknowledgement came: what it wrote
-// may be the peer's again.
+// The first put took effect and its word was seen, although no acknowledgement arrived. The peer
+// may already reuse that memory, so it must not be written again.
 TEST_F(Puts, OfALostRailGoAgainInOrderButForThoseThatThePeerHas) {
   for (std::uint64_t word = 1; word <= 3; ++word) push(put_of(word));
   EXPECT_TRUE(side_.send(ways_));
@@ -156,7 +156,7 @@ TEST_F(Puts, WaitForRoomInTheQueueOfSends) {
   side_.put(static_cast<std::uint16_t>(pushed));
   for (std::uint64_t more = 0; !side_.full(); ++more) push(put_of(pushed + more + 1));
   EXPECT_TRUE(side_.send(ways_));
-  // 256 sends may be posted, one of which is the word that the pair is ready.
+  // 256 sends may be posted. The message that the pair is ready is one of them.
   EXPECT_EQ(posted().size(), 3 * ((Adapter::kSends - 1) / 3 - net::Link::kDepth));
 }
 

@@ -2,7 +2,8 @@
 # Installs, builds and runs tests: plainly, on an emulated GPU, under the sanitizers, with PyTorch
 # and CuPy. Ends with the numbers of tests that passed, failed and were skipped, and the time taken.
 #   bash tests/run.sh                      stages dev and simt: proves a build
-#   bash tests/run.sh all                  and cuda, asan, torch, clients, rdma: all of CI's
+#   bash tests/run.sh all                  every stage that CI knows
+#   bash tests/run.sh in_turn              simt_more, asan, rdma or tidy, by the commit's number
 #   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
 #   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
@@ -40,11 +41,20 @@ stage_dev() {
   fi
   run_tests dev
 }
-# The GPU path on an emulated GPU.
+# Kernels on an emulated GPU, and communicators of one process: most planted bugs are found here.
 stage_simt() {
-  build simt "simt gpu_tests gpu_process_tests gpu_golden_tests bench_tests"
-  run_tests simt -R '^(Simt|Gpu)'
+  build simt "simt gpu_tests"
+  run_tests simt -R '^(Simt|Gpu)\.'
   many_seeds
+}
+# What simt leaves out: several processes and hosts, other settings, golden texts, clients.
+stage_simt_more() {
+  local apart_in_weak='*Internode.TakesRings*:*Spread.Equals*three_*:*DevicePuts*'
+  build simt "simt gpu_tests gpu_process_tests gpu_golden_tests gpu_direct_tests bench_tests
+    nccl_shared micro_device nccl_contestant"
+  run_tests simt -R '^Gpu(Process|Settings)\.'
+  RONDO_SIMT=mode=weak build/simt/bin/gpu_process_tests --gtest_brief=1 \
+    --gtest_filter="$apart_in_weak"
 }
 
 # The checks for a GPU, on an emulated one.
@@ -92,12 +102,10 @@ many_seeds() {
   rounds+=':ConnectedKernels.CopyBytes*'
   local in_weak_memory='*Connected.*/ring_simple_devices:*Connected.*/tree_ll_devices'
   in_weak_memory+=':*Connected.*/tree_ll128_devices:*Connected.*/allreduce_*_devices'
-  local apart_in_weak='*Internode.TakesRings*:*Spread.Equals*three_*:*DevicePuts*'
   tests/simt/seeds.sh "$seconds" s $bin/gpu_tests --gtest_filter="$quick" &
   RONDO_SIMT_SECONDS=$((seconds / 4)) $bin/simt_tests --gtest_filter="$rounds" --gtest_print_time=0
   wait $!
   RONDO_SIMT=mode=weak,lines=whole $bin/gpu_tests --gtest_brief=1 --gtest_filter="$in_weak_memory"
-  RONDO_SIMT=mode=weak $bin/gpu_process_tests --gtest_brief=1 --gtest_filter="$apart_in_weak"
   RONDO_SIMT=mode=parallel $bin/gpu_tests --gtest_brief=1
 }
 
@@ -280,6 +288,19 @@ stage_site() {
   echo "the site is in build/site: $(find build/site -name '*.html' | wc -l) pages"
 }
 
+stage_tidy() { python3 .ci/tidy.py; }
+
+# The long stages take turns in CI: each runs for one commit of four. --for PATH names those that a
+# change needs.
+LONG_STAGES=(simt_more asan rdma tidy)
+stage_in_turn() {
+  local commits stage
+  commits=$(git rev-list --count HEAD)
+  stage=${LONG_STAGES[$((commits % ${#LONG_STAGES[@]}))]}
+  echo "commit number $commits: stage $stage"
+  "stage_$stage"
+}
+
 # Patches plant bugs in a copy of the tree; a test must find each.
 stage_planted() { python3 tests/planted/run.py; }
 
@@ -343,7 +364,7 @@ repeat() {
 
 case "${1:-}" in
   "") set -- dev simt ;;
-  all) set -- dev simt cuda asan torch clients rdma ;;
+  all) set -- dev simt cuda torch clients site "${LONG_STAGES[@]}" ;;
   --for | --for-change)
     read -ra stages < <(python3 tests/stages_for.py "$@")
     [ ${#stages[@]} -gt 0 ] || exit 2

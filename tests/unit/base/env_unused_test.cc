@@ -137,8 +137,8 @@ TEST(UnusedVariables, AreToldOnceWithTheReason) {
 
 TEST(UnusedVariables, MistypedAreToldWithWhatMayBeMeant) {
   const std::string text = told({{"NCCL_AGLO", "ring"}, {"RONDO_TIMEOT", "5"}}, "WARN");
-  EXPECT_EQ(count(text, "is NCCL_ALGO meant?"), 1) << text;
-  EXPECT_EQ(count(text, "is RONDO_TIMEOUT meant?"), 1) << text;
+  EXPECT_EQ(count(text, "did you mean NCCL_ALGO?"), 1) << text;
+  EXPECT_EQ(count(text, "did you mean RONDO_TIMEOUT?"), 1) << text;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 # and CuPy. Ends with the numbers of tests that passed, failed and were skipped, and the time taken.
 #   bash tests/run.sh                      stages dev and simt: proves a build
 #   bash tests/run.sh all                  every stage that CI knows
-#   bash tests/run.sh in_turn              simt_more, asan, rdma or tidy, by the commit's number
+#   bash tests/run.sh in_turn              one of the long stages, by the number of commits
 #   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
 #   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
@@ -39,8 +39,11 @@ stage_dev() {
     echo "built without ucp/api/ucp.h (libucx-dev)"
     exit 1
   fi
-  run_tests dev
+  run_tests dev -E "$long_in_dev"
 }
+# The same tests on two more networks, and every Nth system call that fails.
+stage_dev_more() { build dev && run_tests dev -R "$long_in_dev"; }
+long_in_dev='^(engine\.(plugin|ucx)|faults\.some)$'
 # Kernels on an emulated GPU, and communicators of one process: most planted bugs are found here.
 stage_simt() {
   build simt "simt gpu_tests"
@@ -290,9 +293,9 @@ stage_site() {
 
 stage_tidy() { python3 .ci/tidy.py; }
 
-# The long stages take turns in CI: each runs for one commit of four. --for PATH names those that a
+# The long stages take turns in CI: each runs for one commit of five. --for PATH names those that a
 # change needs.
-LONG_STAGES=(simt_more asan rdma tidy)
+LONG_STAGES=(simt_more asan rdma tidy dev_more)
 stage_in_turn() {
   local commits stage
   commits=$(git rev-list --count HEAD)

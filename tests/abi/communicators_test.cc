@@ -339,7 +339,7 @@ TEST(Communicators, ACallMayChooseItsAlgorithms) {
     EXPECT_TRUE(plan_of("ring", 1).starts_with("ring")) << plan_of("ring", 1);
     EXPECT_TRUE(plan_of("allreduce:tree", 1).starts_with("tree"));
     EXPECT_TRUE(plan_of("^ring,tree,twoshot", 1).starts_with("oneshot"));
-    EXPECT_NE(plan_of("direct", 1).find("leaves nothing that can run AllReduce"),
+    EXPECT_NE(plan_of("direct", 1).find("leaves no algorithm that can run AllReduce"),
               std::string::npos);
     EXPECT_EQ(plan_of("direct", 0), plan_of(nullptr, 0));  // a request that nothing satisfies
     EXPECT_NE(plan_of("rign", 1).find("'rign' is not an algorithm"), std::string::npos);

@@ -23,7 +23,7 @@ TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
   expect_says(rondo("NCCL_ALGO=nvls", eight), "algorithm    nvls");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", eight), "algorithm    nvls");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", eight),
-              "rounds       of up to 16384 elements (64 KiB) a CTA");
+              "rounds       of up to 16384 elements (64 KiB) per CTA");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --processes"), "algorithm    nvls");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
   expect_says(rondo("NCCL_NVLS_ENABLE=1 RONDO_REPRODUCIBLE=1", eight), "algorithm    twoshot");

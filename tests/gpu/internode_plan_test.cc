@@ -97,7 +97,7 @@ TEST(InternodePlan, IsExplained) {
   };
   EXPECT_NE(runs(call(Collective::kAllReduce, 1 << 20)).find("as kernels"), std::string::npos);
   const std::string small = runs(call(Collective::kAllReduce, 1000));
-  EXPECT_NE(small.find("less than 4 KiB move"), std::string::npos) << small;
+  EXPECT_NE(small.find("it moves less than 4 KiB"), std::string::npos) << small;
   EXPECT_NE(small.find("algorithm: of hosts"), std::string::npos) << small;
   question.own_gpus = false;
   EXPECT_NE(runs(call(Collective::kAllReduce, 1 << 20)).find("ranks share a GPU"),

@@ -248,7 +248,8 @@ TEST(MulticastProcesses, GoOtherWaysWhereDevicesHaveNone) {
     seat.join();
     std::string line;
     EXPECT_EQ(logs.count(seat.rank, kWithout, &line), 1);
-    EXPECT_NE(line.find("rank 0 could not join: CUDA device 0 does not support it"), std::string::npos)
+    EXPECT_NE(line.find("rank 0 could not join: CUDA device 0 does not support it"),
+              std::string::npos)
         << line;
     expect_uses(false, [&] { run_case(seat, sum_of(seat, 5'000, 3), {}); });
     seat.leave();

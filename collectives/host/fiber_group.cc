@@ -1,5 +1,8 @@
 #include "collectives/host/fiber_group.h"
 
+// Boost's assertions call std::call_once with initial-exec thread-local storage, so dlopen() of the
+// library could fail.
+#define BOOST_DISABLE_ASSERTS
 #include <boost/context/fiber.hpp>
 #include <boost/context/pooled_fixedsize_stack.hpp>
 #include <memory>

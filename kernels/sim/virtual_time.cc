@@ -1,5 +1,8 @@
 #include "kernels/sim/virtual_time.h"
 
+// Boost's assertions call std::call_once with initial-exec thread-local storage, so dlopen() of the
+// library could fail.
+#define BOOST_DISABLE_ASSERTS
 #include <boost/context/fiber.hpp>
 #include <deque>
 #include <queue>

@@ -21,6 +21,8 @@ readelf -d "$library" | grep -q "Library soname: \[$soname\]" || complain "SONAM
 unwanted='libcudart|libcuda|libibverbs|libuc[pst]|libgtest|librondo'
 readelf -d "$library" | grep -Eq "NEEDED.*($unwanted)" &&
   complain "needs a library that it must not"
+readelf -d "$library" | grep -q STATIC_TLS &&
+  complain "has static thread-local storage: dlopen() can fail"
 undefined=$(nm -D --undefined-only "$library" | awk '{print $2}' | grep -E 'rondo|nccl' || true)
 [ -z "$undefined" ] || complain "undefined symbols:" $undefined
 

@@ -13,7 +13,7 @@ namespace rondo::gpu {
 
 inline constexpr int kHostRank = -1;  // the "device" of a rank on the host
 
-// Status, or kUnhandledCudaError with CUDA's name and text of the error.
+// Success, or kUnhandledCudaError with CUDA's name and text of the error.
 Status check(GpuError error, const char* what);
 
 // PCI bus id in lower case, "0000:01:00.0"; empty if CUDA does not report it.

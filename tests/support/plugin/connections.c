@@ -44,8 +44,8 @@ typedef struct {
 
 struct connection {
   int fd, sends, refusals;
-  request_t requests[MOST_REQUESTS];
-  request_t* queue[MOST_REQUESTS]; /* active ones: first to next - 1, in order */
+  request_t requests[MAX_REQUESTS];
+  request_t* queue[MAX_REQUESTS]; /* active ones: first to next - 1, in order */
   unsigned long first, next;
   memory_t* memory;
 };
@@ -214,7 +214,7 @@ static char* place(const memory_t* where, void* data) {
 }
 
 static request_t* new_request(connection_t* of) {
-  for (int i = 0; i < MOST_REQUESTS; ++i) {
+  for (int i = 0; i < MAX_REQUESTS; ++i) {
     request_t* each = &of->requests[i];
     if (each->used) continue;
     *each = (request_t){.of = of, .used = 1};
@@ -255,7 +255,7 @@ static result_t advance(connection_t* of, request_t* one) {
 /* Advances the requests in order, as far as the socket permits. */
 static result_t advance_all(connection_t* of) {
   for (; of->first < of->next; ++of->first) {
-    request_t* one = of->queue[of->first % MOST_REQUESTS];
+    request_t* one = of->queue[of->first % MAX_REQUESTS];
     const result_t result = advance(of, one);
     if (result != SUCCESS) return result;
     if (!one->done) break;
@@ -274,7 +274,7 @@ static result_t start(connection_t* of, void* data, size_t bytes, void* memory, 
                                            : place(where, data);
   made->room = bytes;
   made->frame.bytes = of->sends ? bytes : 0;
-  of->queue[of->next++ % MOST_REQUESTS] = made;
+  of->queue[of->next++ % MAX_REQUESTS] = made;
   *request = made;
   return SUCCESS;
 }

@@ -9,7 +9,7 @@
 
 enum { SUCCESS, CUDA_ERROR, SYSTEM_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE };
 enum { PTR_HOST = 1, PTR_CUDA = 2, PTR_DMABUF = 4 };
-enum { HANDLE_BYTES = 128, MOST_REQUESTS = 32 };
+enum { HANDLE_BYTES = 128, MAX_REQUESTS = 32 };
 
 typedef int result_t;
 typedef void (*logger_t)(int, unsigned long, const char*, int, const char*, ...);

@@ -1,6 +1,5 @@
 // The collectives of nccl.h, plain and with per-call options.
 #include "api/call_builder.h"
-#include "api/call_selection.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "api/arguments.h"
+#include "api/config.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
 #include "api/grow_ticket.h"
 #include "api/making.h"
-#include "api/options.h"
-#include "api/tickets.h"
 
 using namespace rondo;
 using namespace rondo::api;

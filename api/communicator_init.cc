@@ -2,12 +2,12 @@
 #include <vector>
 
 #include "api/arguments.h"
+#include "api/config.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
+#include "api/grow_ticket.h"
 #include "api/making.h"
-#include "api/options.h"
-#include "api/tickets.h"
 #include "base/guard.h"
 #include "transport/cuda/device.h"
 

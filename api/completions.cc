@@ -8,7 +8,7 @@
 #include "api/arguments.h"
 #include "api/errors.h"
 #include "api/export.h"
-#include "api/requests.h"
+#include "api/streams.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "api/thread_words.h"
+#include "api/thread_record.h"
 
 namespace rondo::api {
 

@@ -11,7 +11,7 @@
 
 #include "api/execute.h"
 #include "api/nccl.h"
-#include "api/thread_words.h"
+#include "api/thread_record.h"
 #include "base/result.h"
 
 namespace rondo::api {

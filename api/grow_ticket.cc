@@ -3,7 +3,6 @@
 #include <cstring>
 #include <optional>
 
-#include "api/tickets.h"
 #include "base/bytes.h"
 
 namespace rondo::api {

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/thread_words.h"
+#include "api/thread_record.h"
 #include "base/asymmetric_fence.h"
 #include "base/process.h"
 

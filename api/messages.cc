@@ -6,7 +6,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
-#include "api/requests.h"
+#include "api/streams.h"
 #include "base/env.h"
 #include "base/guard.h"
 

@@ -1,7 +1,6 @@
 // ncclSend and ncclRecv. Outside a group they wait for their peer's call before they return; in a
 // group all of them progress together.
 #include "api/arguments.h"
-#include "api/buffer_check.h"
 #include "api/call_builder.h"
 #include "api/convert.h"
 #include "api/errors.h"

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "api/thread_words.h"
-
 namespace rondo::api {
 namespace {
 

@@ -10,11 +10,50 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-
-#include "api/entry_points.h"
+#include <iterator>
+#include <string_view>
 
 namespace rondo::api {
+
+// EntryPoint: a number and a name for each NCCL function that the library exports.
+
+// clang-format off
+#define RONDO_ENTRY_POINTS(X) \
+  X(AllGather) X(AllGatherConfig) X(AllReduce) X(AllReduceConfig) X(AlltoAll) X(AlltoAllConfig) \
+  X(Bcast) X(Broadcast) X(BroadcastConfig) X(CommAbort) X(CommCount) X(CommCuDevice) \
+  X(CommDeregister) X(CommDestroy) X(CommFinalize) X(CommGetAsyncError) X(CommGetUniqueId) \
+  X(CommGrow) X(CommInitAll) X(CommInitRank) X(CommInitRankConfig) X(CommInitRankScalable) \
+  X(CommMemStats) X(CommQueryProperties) X(CommRegister) X(CommResume) X(CommRevoke) \
+  X(CommShrink) X(CommSplit) X(CommSuspend) X(CommUserRank) X(CommWindowDeregister) \
+  X(CommWindowRegister) X(DevCommCreate) X(DevCommDestroy) X(Gather) X(GatherConfig) \
+  X(GetCftDeviceLeInfo) X(GetErrorString) X(GetLastError) X(GetLsaDevicePointer) \
+  X(GetLsaMultimemDevicePointer) X(GetMultimemDeviceLeInfo) X(GetMultimemDevicePointer) \
+  X(GetPeerDeviceLeInfo) X(GetPeerDevicePointer) X(GetUniqueId) X(GetVersion) \
+  X(GinBarrierCreateRequirement) X(GinInboxA2ACreateRequirement) X(GinOutboxCreateRequirement) \
+  X(GroupEnd) X(GroupSimulateEnd) X(GroupStart) X(LLA2ACalcSlots) X(LLA2ACreateRequirement) \
+  X(LsaBarrierCreateRequirement) X(MemAlloc) X(MemFree) X(ParamBind) X(ParamDumpAll) X(ParamGet) \
+  X(ParamGetAllParameterKeys) X(ParamGetI16) X(ParamGetI32) X(ParamGetI64) X(ParamGetI8) \
+  X(ParamGetParameter) X(ParamGetStr) X(ParamGetU16) X(ParamGetU32) X(ParamGetU64) X(ParamGetU8) \
+  X(PutSignal) X(Recv) X(RedOpCreatePreMulSum) X(RedOpDestroy) X(Reduce) X(ReduceConfig) \
+  X(ReduceScatter) X(ReduceScatterConfig) X(ResetDebugInit) X(Scatter) X(ScatterConfig) X(Send) \
+  X(SetEncryption) X(Signal) X(TeamCft) X(TeamCftMultimem) X(TeamLsa) X(TeamRail) \
+  X(TeamRankToLsa) X(TeamRankToWorld) X(TeamWorld) X(WaitSignal) X(WinGetUserPtr)
+// clang-format on
+
+enum class EntryPoint : unsigned char {
+#define RONDO_ENTRY_POINT(name) k##name,
+  RONDO_ENTRY_POINTS(RONDO_ENTRY_POINT)
+#undef RONDO_ENTRY_POINT
+};
+
+inline constexpr std::string_view kEntryPointNames[] = {
+#define RONDO_ENTRY_POINT(name) "nccl" #name,
+    RONDO_ENTRY_POINTS(RONDO_ENTRY_POINT)
+#undef RONDO_ENTRY_POINT
+};
+inline constexpr std::size_t kEntryPoints = std::size(kEntryPointNames);
 
 struct alignas(64) ThreadRecord {
   std::atomic<const void*> hazard{nullptr};
@@ -23,12 +62,31 @@ struct alignas(64) ThreadRecord {
   std::array<std::atomic<std::uint64_t>, kEntryPoints> calls{};  // written only by the owner
 };
 
-// Called once per thread by own_record() (thread_words.h).
+// Called once per thread by own_record().
 ThreadRecord* make_own_record();
 
 bool is_in_use(const void* slot);
 
 // Sum over all threads. Includes all calls that happened before this one.
 std::uint64_t count_of_calls(EntryPoint function);
+
+// The thread-local data that every API call reads, in one struct: one look-up per call.
+//
+// Not initial-exec: dlopen can fail for a library with static thread-local storage.
+struct ThreadWords {
+  int group_depth = 0;
+  ThreadRecord* record = nullptr;  // null before own_record()
+};
+extern constinit thread_local ThreadWords thread_words;
+
+inline ThreadRecord& own_record() {
+  ThreadRecord* const known = thread_words.record;
+  return known != nullptr ? *known : *make_own_record();
+}
+
+inline void count_call(EntryPoint function) {
+  auto& calls = own_record().calls[static_cast<std::size_t>(function)];
+  calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 }  // namespace rondo::api

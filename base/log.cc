@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/env.h"
-#include "base/output_file.h"
+#include "base/text_file.h"
 
 namespace rondo::log {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "api/cli/job.h"
 #include "api/launch_env.h"
-#include "bench/exit_codes.h"
 #include "bench/rondo_backend.h"
 #include "bench/sweep.h"
 

@@ -12,7 +12,7 @@
 
 #include "api/nccl.h"
 #include "api/rondo.h"
-#include "bench/cpu_binding.h"
+#include "bench/placement.h"
 
 namespace {
 

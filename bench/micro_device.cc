@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_main.h"
 #include "bench/command_line.h"
-#include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/kernels.h"

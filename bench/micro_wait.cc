@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/wait.h"
-#include "bench/cpu_binding.h"
+#include "bench/placement.h"
 
 namespace {
 

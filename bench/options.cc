@@ -10,8 +10,8 @@
 #include <map>
 #include <utility>
 
+#include "bench/bench_main.h"
 #include "bench/command_line.h"
-#include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
 
 namespace rondo::bench {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "bench/reference_double.h"
-#include "bench/reference_hash.h"
 #include "bench/small_floats.h"
 
 namespace rondo::bench {

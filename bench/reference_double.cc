@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "bench/reference_hash.h"
-
 namespace rondo::bench {
 namespace {
 

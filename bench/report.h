@@ -2,6 +2,7 @@
 // row per measurement), and the comparison with an earlier JSON.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -43,5 +44,13 @@ struct Comparison {
 // collective, ranks, kind of launch, size, type, operation, root and side.
 Result<Comparison> compare(const std::string& baseline_path, const Context& context,
                            const Options& options, const Run& run);
+
+// conclude(): ends a run. Prints the footer below the table, writes the files, and returns the exit
+// code.
+
+// `code` is the exit code of the run itself. If it is kOk, wrong data, NCCL_TESTS_MIN_BW, the
+// baseline and the files can change it.
+int conclude(std::FILE* out, const Options& options, const Context& context, const Run& run,
+             int code);
 
 }  // namespace rondo::bench

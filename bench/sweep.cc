@@ -6,10 +6,9 @@
 #include <map>
 #include <thread>
 
-#include "bench/conclude.h"
-#include "bench/cpu_binding.h"
 #include "bench/measure.h"
 #include "bench/placement.h"
+#include "bench/report.h"
 #include "bench/roofline.h"
 #include "bench/split.h"
 #include "bench/sweep_facts.h"

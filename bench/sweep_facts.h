@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "bench/exit_codes.h"
+#include "bench/bench_main.h"
 #include "bench/sweep.h"
 
 namespace rondo::bench {

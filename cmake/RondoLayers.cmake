@@ -7,7 +7,7 @@
 
 # Sources that run once per process or communicator, and not in its calls.
 set(RONDO_NOT_IN_CALLS
-    "^base/(env|fmt|json|output_file|printable)"
+    "^base/(env|fmt|json|printable|text_file)"
     ^topology/
     "^kernels/(check|sim)/"
     "^collectives/(communicator|model|watchdog)/"
@@ -18,7 +18,7 @@ set(RONDO_NOT_IN_CALLS
     ^transport/[^/]*.cc$
     "^transport/(auth|bootstrap|launch)/"
     "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
-    "^transport/shm/(fd_passing|host_group|memfd|unix_)"
+    "^transport/shm/(host_group|memfd|unix_)"
     ^transport/socket/interfaces
     ^transport/tcp/tcp_network
     "^transport/(ucx|verbs)/[^/]*.cc$")

@@ -9,11 +9,40 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-
-#include "topology/cpu_list.h"
+#include <string_view>
+#include <vector>
 
 namespace rondo::topology {
+
+// CpuList: the kernel's numbers of logical CPUs, ascending, without duplicates; and the text form
+// that /sys, taskset and cpusets use ("0-3,8").
+using CpuList = std::vector<int>;
+
+// Higher numbers are rejected as invalid.
+inline constexpr int kMaxCpu = (1 << 16) - 1;
+
+std::string to_text(const CpuList& cpus);  // "": empty list
+
+// nullopt if the text is not such a list; "" and "\n" are the empty list.
+std::optional<CpuList> parse_cpu_list(std::string_view text);
+
+bool contains(const CpuList& cpus, int cpu);
+bool contains_all(const CpuList& cpus, const CpuList& part);  // true for an empty part
+
+// The control groups (v1 and v2) of a process, as folders of the hierarchies that are mounted here.
+struct CgroupFolder {
+  std::string path;
+  bool v2;
+};
+
+// The folders of the process's group and of its parents, from the bottom up, in all hierarchies
+// that have the controller (v2's has all controllers). `process` is the process's folder in /proc.
+// `root` is put before /proc and /sys.
+std::vector<CgroupFolder> cgroup_folders(std::string_view controller,
+                                         const std::string& process = "self",
+                                         const std::string& root = "");
 
 struct CpuBudget {
   int affinity_cpus;  // logical CPUs in the affinity mask

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "topology/cpu_budget.h"
 #include "topology/cpu_features.h"
-#include "topology/discovery.h"
 #include "topology/host_identity.h"
 
 namespace rondo::topology {

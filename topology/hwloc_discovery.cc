@@ -1,4 +1,4 @@
-#include "topology/discovery.h"
+#include "topology/host_topology.h"
 #include "topology/hwloc_load.h"
 
 namespace rondo::topology {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "topology/cpu_list.h"
+#include "topology/cpu_budget.h"
 #include "topology/host_topology.h"
 
 namespace rondo::topology {

@@ -1,7 +1,7 @@
 // Replaces hwloc_discovery.cc and hwloc_graph.cc in builds that depend on glibc only
 // (RONDO_PORTABLE).
-#include "topology/discovery.h"
 #include "topology/graph/hwloc_graph.h"
+#include "topology/host_topology.h"
 
 namespace rondo::topology {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/cgroups.h"
+#include "topology/cpu_budget.h"
 #include "topology/small_file.h"
 
 namespace rondo::topology {

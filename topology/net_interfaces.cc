@@ -1,6 +1,9 @@
 #include "topology/net_interfaces.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <memory>
 
 #include "topology/small_file.h"
 
@@ -31,6 +34,19 @@ std::vector<NetInterface> read_net_interfaces(const std::string& root) {
     interfaces.push_back(std::move(one));
   }
   return interfaces;
+}
+
+std::string pci_path(std::string address, const std::string& root) {
+  std::transform(address.begin(), address.end(), address.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return real_path(root + "/sys/bus/pci/devices/" + address);
+}
+
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  if (real == nullptr) return "";
+  const std::string found = real.get();
+  return found.substr(std::min(found.find("/sys/devices/"), found.size()));
 }
 
 }  // namespace rondo::topology

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "base/env.h"
-#include "topology/discovery.h"
+#include "topology/host_topology.h"
 #include "topology/small_file.h"
 
 namespace rondo::topology {

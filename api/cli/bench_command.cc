@@ -6,7 +6,6 @@
 
 #include "api/cli/commands.h"
 #include "bench/bench_main.h"
-#include "bench/exit_codes.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {

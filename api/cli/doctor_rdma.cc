@@ -10,7 +10,7 @@
 #include "topology/describe.h"
 #include "transport/open_network.h"
 #include "transport/ucx/presence.h"
-#include "transport/verbs/choice.h"
+#include "transport/verbs/devices.h"
 #include "transport/verbs/presence.h"
 
 namespace rondo::cli {

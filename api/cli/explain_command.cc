@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "api/cli/asked_call.h"
-#include "api/cli/asked_facts.h"
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "base/env.h"
@@ -14,7 +13,7 @@
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/internode_plan.h"
-#include "collectives/model/explain_prediction.h"
+#include "collectives/model/predictions.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 

@@ -17,7 +17,7 @@
 #include <chrono>
 #include <optional>
 
-#include "api/cli/job_output.h"
+#include "api/cli/job.h"
 #include "api/cli/rank_process.h"
 
 namespace rondo::cli {

@@ -16,10 +16,56 @@
 //   return run_job({.argv = {"./trainer", "--epochs", "3"}, .ranks = 4});
 #pragma once
 
+#include <poll.h>
+
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
+
 namespace rondo::cli {
+
+// JobOutput: forwards the ranks' output, line by line, to our own stdout and stderr.
+//
+// Lines of different ranks never mix. A line without an end is forwarded when its writer closes the
+// pipe, or in pieces if it exceeds 64 KiB. Never blocks: if our reader is slow, up to 1 MiB per
+// stream waits in memory; beyond that the ranks wait in their own write().
+// Cost: one read and one write per burst of output.
+class JobOutput {
+ public:
+  explicit JobOutput(bool prefix) : prefix_(prefix) {}
+
+  // Adds the reading end of a rank's pipe; `target` is 1 (stdout) or 2 (stderr).
+  void add(int rank, int target, Fd pipe);
+
+  // ask() adds what to poll for; pass the same list to serve() after poll().
+  void ask(std::vector<pollfd>& polls) const;
+  void serve(const std::vector<pollfd>& polls);
+
+  bool sources_open() const;
+  bool pending() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
+  bool reader_gone() const { return reader_gone_; }
+  void close_sources();
+
+ private:
+  struct Source {
+    int rank;
+    int target;
+    Fd pipe;
+    std::string partial;
+  };
+
+  void read_from(Source& source);
+  void emit(const Source& source, std::string_view line);
+  void write_to(int target);
+  std::string& waiting(int target) { return waiting_[target - 1]; }
+  const std::string& waiting(int target) const { return waiting_[target - 1]; }
+
+  bool prefix_;
+  bool reader_gone_ = false;
+  std::vector<Source> sources_;
+  std::string waiting_[2];
+};
 
 struct JobOptions {
   std::vector<std::string> argv;

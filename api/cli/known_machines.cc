@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "topology/graph/graph_file.h"
+#include "topology/graph/host_graph.h"
 
 namespace rondo::cli {
 namespace {

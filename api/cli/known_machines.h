@@ -11,7 +11,7 @@ namespace rondo::cli {
 
 // "dgx-h100", "gb200-nvl72", ...
 std::vector<std::string> known_machines();
-// A known machine, else a file (topology/graph/graph_file.h). kInvalidArgument: neither; the
+// A known machine, else a file (topology/graph/host_graph.h). kInvalidArgument: neither; the
 // message lists the known ones.
 Result<topology::Graph> machine_by_name(const std::string& name);
 

@@ -5,11 +5,10 @@
 #include <cstdio>
 
 #include "api/cli/asked_call.h"
-#include "api/cli/asked_facts.h"
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "api/cli/simulated_lines.h"
-#include "base/output_file.h"
+#include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
 #include "collectives/model/host_predictions.h"

@@ -9,8 +9,8 @@
 #include "base/env.h"
 #include "base/printable.h"
 #include "topology/host_identity.h"
-#include "transport/bootstrap/id_contents.h"
-#include "transport/bootstrap/job_secret.h"
+#include "transport/bootstrap/secret.h"
+#include "transport/bootstrap/unique_id.h"
 #include "transport/connection.h"
 #include "transport/socket/interfaces.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/launch_env.h"
-#include "base/output_file.h"
+#include "base/text_file.h"
 #include "bench/buffers.h"
 #include "bench/kinds.h"
 #include "bench/rondo_backend.h"

@@ -2,7 +2,91 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "api/cli/asked_call.h"
+#include "collectives/planner/host_work.h"
+#include "topology/cpu_budget.h"
+
 namespace rondo::cli {
+namespace {
+
+// Algorithms for each kind of layout, each measured alone. Calls with a root over connections are
+// left out, because a root that runs ahead of its peers never waits.
+struct TuneRow {
+  const char* collective;
+  const char* algorithm;
+  bool one_host, several_hosts;
+};
+constexpr TuneRow kTuneRows[] = {
+    {"all_reduce", "oneshot", true, false},      {"all_reduce", "twoshot", true, false},
+    {"all_reduce", "recursive", true, true},     {"all_reduce", "tree", true, true},
+    {"all_reduce", "ring", true, true},          {"all_reduce", "hierarchical", false, true},
+    {"all_gather", "direct", true, false},       {"all_gather", "ring", true, true},
+    {"all_gather", "hierarchical", false, true}, {"reduce_scatter", "direct", true, false},
+    {"reduce_scatter", "ring", true, true},      {"broadcast", "direct", true, false},
+    {"reduce", "oneshot", true, false},          {"reduce", "direct", true, false},
+};
+
+struct TuneLayout {
+  int ranks, hosts;
+};
+// Two hosts of one rank and of two: first, because a peer waits for them. Then one host with one
+// rank per core, and with more ranks than cores.
+std::vector<TuneLayout> layouts() {
+  const int cores = std::clamp(topology::usable_cores(), 2, 8);
+  std::vector<TuneLayout> all{{2, 2}, {4, 2}, {2, 1}, {2 * cores, 1}};
+  if (cores > 2) all.push_back({cores, 1});
+  return all;
+}
+
+}  // namespace
+
+Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std::string_view only,
+                                                     TunePeer* peer) {
+  std::vector<MeasuredCall> calls;
+  for (const TuneLayout& layout : layouts())
+    for (const TuneRow& row : kTuneRows) {
+      const bool gains =
+          layout.ranks > layout.hosts || std::string_view(row.algorithm) != "hierarchical";
+      const bool wanted = gains && (layout.hosts == 1 ? row.one_host : row.several_hosts) &&
+                          (only.empty() || only == row.collective);
+      if (!wanted) continue;
+      TuneRun run{row.collective, row.algorithm};
+      run.ranks = layout.ranks;
+      run.hosts = layout.hosts;
+      const bool together = layout.hosts > 1 && peer != nullptr;
+      if (together) run.meeting = peer->variables(run.ranks);
+      Result<std::vector<MeasuredCall>> measured = measure_run(run, sizes);
+      if (together)
+        RONDO_CHECK_OK(peer->both(measured.ok() ? ok_status() : Status(measured.error())));
+      if (!measured.ok()) return measured.error();
+      calls.insert(calls.end(), measured->begin(), measured->end());
+    }
+  if (calls.empty())
+    return fail(StatusCode::kInvalidArgument,
+                "--only '{}' is not measured: choose all_reduce, all_gather, reduce_scatter, "
+                "broadcast or reduce",
+                only);
+  return calls;
+}
+
+Result<CostSample> sample_of(const MeasuredCall& call) {
+  AskedCall asked;
+  asked.collective = call.run.collective;
+  asked.size = std::to_string(call.bytes);
+  asked.ranks = call.run.ranks;
+  RONDO_TRY(const CallRecord record, record_of(asked));
+  AskedRanks where;
+  where.ranks = call.run.ranks;
+  where.hosts = call.run.hosts;
+  where.one_machine = call.run.meeting.empty();
+  RONDO_TRY(PlanFacts facts, facts_of_ranks(where));
+  RONDO_TRY(facts.algorithms, parse_algorithms(call.run.algorithm, "rondo tune"));
+  RONDO_TRY(const Plan plan, make_plan(facts, record));
+  return CostSample{host_work(facts, record, plan), call.us * 1000};
+}
+
 namespace {
 
 void print_head(const char* where) {

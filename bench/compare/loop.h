@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/cpu_binding.h"
+#include "bench/placement.h"
 
 namespace compare {
 

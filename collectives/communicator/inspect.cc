@@ -17,7 +17,7 @@
 #include "collectives/watchdog/rank_report.h"
 #include "collectives/watchdog/standstill.h"
 #include "topology/small_file.h"
-#include "transport/shm/segment_view.h"
+#include "transport/shm/host_segment.h"
 
 namespace rondo {
 namespace {

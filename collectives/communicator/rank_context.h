@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 
-#include "collectives/communicator/current_call.h"
 #include "collectives/communicator/membership.h"
 #include "collectives/host/connections.h"
 #include "collectives/host/remote_ranks.h"

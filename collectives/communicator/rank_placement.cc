@@ -7,13 +7,13 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/output_file.h"
 #include "base/printable.h"
+#include "base/text_file.h"
 #include "topology/graph/describe_graph.h"
 #include "topology/graph/graph_blob.h"
 #include "topology/graph/host_graph.h"
 #include "topology/graph/nccl_xml.h"
-#include "topology/graph/slow_links.h"
+#include "topology/graph/rates.h"
 
 namespace rondo {
 namespace {

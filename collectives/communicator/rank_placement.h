@@ -17,7 +17,6 @@
 #include "collectives/communicator/host_shape.h"
 #include "collectives/communicator/init_record.h"
 #include "topology/graph/nearness.h"
-#include "topology/graph/nic_filter.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {

@@ -4,7 +4,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/output_file.h"
+#include "base/text_file.h"
 #include "topology/channels/cluster.h"
 
 namespace rondo::gpu {

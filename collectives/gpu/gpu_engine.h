@@ -17,7 +17,7 @@
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/fault.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 

@@ -12,7 +12,7 @@
 
 #include "collectives/gpu/control_segment.h"
 #include "collectives/gpu/process_meeting.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

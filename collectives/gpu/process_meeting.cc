@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 namespace {

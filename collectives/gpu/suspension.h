@@ -19,7 +19,7 @@
 
 #include "base/result.h"
 #include "collectives/gpu/droppable_memory.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

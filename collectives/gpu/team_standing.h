@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/gpu/process_hooks.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

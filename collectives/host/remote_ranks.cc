@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "collectives/host/fiber_group.h"
-#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/fault_texts.h"
 
 namespace rondo {

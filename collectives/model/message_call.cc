@@ -7,7 +7,7 @@
 #include "collectives/gpu/launch/message_launches.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/message_work.h"
-#include "kernels/sim/extrapolate.h"
+#include "kernels/sim/simulate.h"
 
 namespace rondo::model {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/text_file.h"
-#include "topology/cache_sizes.h"
+#include "topology/cpu_features.h"
 #include "topology/graph/host_graph.h"
 #include "topology/small_file.h"
 

@@ -7,6 +7,8 @@
 // adopt_from_peers() one load per local rank.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -15,12 +17,27 @@
 #include <vector>
 
 #include "base/guard.h"
-#include "collectives/communicator/current_call.h"
+#include "base/types.h"
 #include "collectives/communicator/membership.h"
 #include "collectives/watchdog/fault.h"
+#include "collectives/watchdog/peer_words.h"
 #include "kernels/host/host_rank.h"
 
 namespace rondo {
+
+// CurrentCall: the call that a rank is executing, for fault messages and reports to peers.
+struct CurrentCall {
+  explicit CurrentCall(const host::HostRank& host) : host(host) {}
+
+  const host::HostRank& host;
+  CallRecord record;      // kNone: not in a call
+  int waiting_parts = 1;  // parts of the call that run concurrently and may each wait
+
+  std::string text() const {
+    if (is_message(record)) return to_string(record);
+    return fmt::format("call {}, {}", host.sequence, to_string(record));
+  }
+};
 
 class FaultState {
  public:

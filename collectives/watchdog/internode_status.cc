@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {

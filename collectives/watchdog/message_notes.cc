@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "collectives/watchdog/peer_words.h"
-#include "topology/cgroups.h"
+#include "topology/cpu_budget.h"
 #include "topology/small_file.h"
 
 namespace rondo {

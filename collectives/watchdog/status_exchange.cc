@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/peer_words.h"
 #include "collectives/watchdog/standstill.h"
 

@@ -11,7 +11,7 @@
 // connection. In place, zero-copy: safe.
 #pragma once
 
-#include "kernels/algorithms/host_map.h"
+#include "kernels/algorithms/hierarchical.h"
 #include "kernels/primitives.h"
 
 namespace rondo {

@@ -6,16 +6,8 @@
 // inlined; no indirect calls, also on GPUs.
 #pragma once
 
-#include "kernels/algorithms/direct_all_gather.h"
-#include "kernels/algorithms/direct_all_to_all.h"
-#include "kernels/algorithms/direct_barrier.h"
-#include "kernels/algorithms/direct_broadcast.h"
-#include "kernels/algorithms/direct_gather.h"
-#include "kernels/algorithms/direct_reduce.h"
-#include "kernels/algorithms/direct_reduce_scatter.h"
-#include "kernels/algorithms/direct_scatter.h"
+#include "kernels/algorithms/direct.h"
 #include "kernels/algorithms/hierarchical.h"
-#include "kernels/algorithms/hierarchical_reduce_scatter.h"
 #include "kernels/algorithms/hierarchical_rooted.h"
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/algorithms/recursive.h"

@@ -13,7 +13,6 @@
 
 #include "base/types.h"
 #include "kernels/check/expressions.h"
-#include "kernels/check/tracked_memory.h"
 
 namespace rondo::check {
 

@@ -19,7 +19,6 @@
 
 #include "kernels/check/channels.h"
 #include "kernels/check/job.h"
-#include "kernels/check/links_program.h"
 #include "kernels/check/schedule.h"
 
 namespace rondo::check {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/check/tracked_memory.h"
+#include "kernels/check/expressions.h"
 
 namespace rondo::check {
 

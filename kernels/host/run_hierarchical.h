@@ -3,7 +3,7 @@
 // between hosts.
 #pragma once
 
-#include "kernels/algorithms/host_map.h"
+#include "kernels/algorithms/hierarchical.h"
 #include "kernels/host/slot_primitives.h"
 
 namespace rondo::host {

@@ -1,8 +1,91 @@
 #include "kernels/sim/sim_links.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace rondo::sim {
+
+void SimConnection::wait_for_slot() {
+  while (claimed_ - released_ == static_cast<std::uint64_t>(slots_)) {
+    writer_ = time_.self();
+    time_.park();
+  }
+  const auto slots = static_cast<std::uint64_t>(slots_);
+  if (claimed_ >= slots) time_.advance_to(turned_[claimed_ % slots].emptied_ns);
+}
+
+double SimConnection::slot_ns() const {
+  const auto slots = static_cast<std::uint64_t>(slots_);
+  if (claimed_ - released_ == slots) return kNever;
+  return claimed_ >= slots ? turned_[claimed_ % slots].emptied_ns : 0;
+}
+
+double SimConnection::message_ns() const {
+  if (sent_ == released_) return kNever;
+  return turned_[released_ % static_cast<std::uint64_t>(slots_)].filled_ns;
+}
+
+double SimConnection::send(double wire_bytes, double begin_ns, double filled_ns) {
+  const std::uint64_t slot = claimed_++ % static_cast<std::uint64_t>(slots_);
+  if (route_.by_proxy) {
+    turned_[slot].wire_bytes = wire_bytes;
+    time_.call_at(filled_ns, leave_by_proxy, this, slot);
+    return filled_ns;
+  }
+  const double end = std::max(filled_ns, traffic_.send(route_.wires, wire_bytes, begin_ns));
+  turned_[slot].filled_ns = end + route_.latency_ns;
+  arrive(turned_[slot].filled_ns);
+  return end;
+}
+
+void SimConnection::leave_by_proxy(void* self, std::uint64_t slot) {
+  auto& connection = *static_cast<SimConnection*>(self);
+  Turned& turned = connection.turned_[slot];
+  // Runs in call_at() at this time, so reservations are made in time order.
+  turned.filled_ns = connection.traffic_.send(connection.route_.wires, turned.wire_bytes,
+                                              connection.time_.event_ns()) +
+                     connection.route_.latency_ns;
+  connection.arrive(turned.filled_ns);
+}
+
+void SimConnection::arrive(double at_ns) {
+  ++sent_;
+  if (reader_ == VirtualTime::kNone) return;
+  time_.wake(std::exchange(reader_, VirtualTime::kNone), at_ns);
+}
+
+void SimConnection::wait_for_message() {
+  while (sent_ == released_) {
+    reader_ = time_.self();
+    time_.park();
+  }
+  time_.advance_to(turned_[released_ % static_cast<std::uint64_t>(slots_)].filled_ns);
+}
+
+void SimConnection::release(double at_ns) {
+  const double seen_ns = at_ns + route_.latency_ns;
+  turned_[released_++ % static_cast<std::uint64_t>(slots_)].emptied_ns = seen_ns;
+  if (writer_ == VirtualTime::kNone) return;
+  time_.wake(std::exchange(writer_, VirtualTime::kNone), seen_ns);
+}
+
+void pass_slot(VirtualTime& time, double wire_bytes, double work_ns,
+               std::span<SimConnection* const> from, std::span<SimConnection* const> to) {
+  for (SimConnection* const one : from) one->wait_for_message();
+  for (SimConnection* const one : to) one->wait_for_slot();
+  time.settle();
+  const double begin = time.now_ns(), filled = begin + work_ns;
+  double end = filled;
+  for (SimConnection* const one : to) end = std::max(end, one->send(wire_bytes, begin, filled));
+  for (SimConnection* const one : from) one->release(end);
+  time.advance_to(end);
+}
+
+bool SimConnections::all_idle() const {
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](const SimConnection& connection) { return connection.is_idle(); });
+}
 
 SimConnection* SimLinks::connection(int from, int to, int lane) {
   return &run_.connections.between(from, to, lane, [&] {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/sim/connections.h"
+#include "kernels/sim/sim_links.h"
 
 namespace rondo::sim {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/primitives.h"
-#include "kernels/sim/extrapolate.h"
+#include "kernels/sim/simulate.h"
 #include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/primitives.h"
-#include "kernels/sim/traffic.h"
+#include "kernels/sim/machine.h"
 #include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {

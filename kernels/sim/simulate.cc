@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "kernels/algorithms/run_links.h"
-#include "kernels/sim/extrapolate.h"
 #include "kernels/sim/sim_links.h"
 #include "kernels/sim/sim_push.h"
 #include "kernels/sim/virtual_time.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/algorithms/run_algorithm.h"
-#include "kernels/sim/extrapolate.h"
 #include "kernels/sim/sim_host_memory.h"
+#include "kernels/sim/simulate.h"
 
 namespace rondo::sim {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_main.h"
 #include "bench/buffers.h"
-#include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
 #include "bench/rondo_backend.h"
 #include "tests/bench/shell.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/exit_codes.h"
+#include "bench/bench_main.h"
 #include "bench/kinds.h"
 #include "bench/table.h"
 

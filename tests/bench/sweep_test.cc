@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/exit_codes.h"
+#include "bench/bench_main.h"
 #include "tests/bench/fake_backend.h"
 
 namespace rondo::bench {

@@ -3,7 +3,7 @@
 
 #include "tests/support/engine_rank.h"
 #include "tests/support/tagged_messages_seam.h"
-#include "transport/tcp/message_header.h"
+#include "transport/tcp/sides.h"
 
 namespace rondo::test {
 namespace {

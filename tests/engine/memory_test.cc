@@ -8,7 +8,7 @@
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
-#include "topology/cache_sizes.h"
+#include "topology/cpu_features.h"
 #include "transport/connection.h"
 
 namespace rondo::test {

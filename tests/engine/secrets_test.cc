@@ -17,7 +17,7 @@
 #include "tests/support/ports.h"
 #include "tests/support/processes.h"
 #include "tests/support/sniffer.h"
-#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/unique_id.h"
 
 namespace rondo::test {
 namespace {

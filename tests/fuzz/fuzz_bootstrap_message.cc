@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/messages.h"
+#include "transport/bootstrap/unique_id.h"
 #include "transport/socket/frame.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "transport/plugin/greeting.h"
+#include "transport/plugin/connection.h"
 #include "transport/plugin/library.h"
 #include "transport/plugin/plugin.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "collectives/communicator/init_record.h"
-#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/rank_report.h"
 #include "transport/connection.h"
 #include "transport/network_agreement.h"

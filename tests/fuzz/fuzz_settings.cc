@@ -13,7 +13,7 @@
 #include "base/seconds.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/protocol_filter.h"
-#include "topology/cpu_list.h"
+#include "topology/cpu_budget.h"
 #include "transport/launch/launch.h"
 #include "transport/tcp/tcp_network.h"
 

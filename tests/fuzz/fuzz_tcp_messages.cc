@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "transport/streams/address_blob.h"
-#include "transport/streams/socket_of_link.h"
-#include "transport/tcp/receive_side.h"
+#include "transport/streams/connector.h"
+#include "transport/streams/stream_port.h"
+#include "transport/tcp/sides.h"
 
 namespace {
 

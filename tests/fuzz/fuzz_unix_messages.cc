@@ -14,9 +14,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "transport/shm/fd_passing.h"
 #include "transport/shm/host_segment.h"
 #include "transport/shm/neighbour.h"
+#include "transport/shm/unix_socket.h"
 
 namespace {
 

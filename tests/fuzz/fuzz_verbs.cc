@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "transport/verbs/choice.h"
+#include "transport/verbs/devices.h"
 #include "transport/verbs/endpoint.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

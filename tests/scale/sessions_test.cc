@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "transport/bootstrap/session.h"
-#include "transport/bootstrap/tree.h"
+#include "transport/bootstrap/session_state.h"
 
 namespace rondo::bootstrap {
 namespace {

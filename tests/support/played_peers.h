@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/communicator/communicator_state.h"
-#include "transport/shm/segment_layout.h"
+#include "transport/shm/host_segment.h"
 
 namespace rondo::test {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "topology/channels/bound.h"
 #include "topology/channels/packing.h"
 
 namespace rondo::topology {

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "topology/channels/ports.h"
 #include "topology/channels/wires.h"
 
 namespace rondo::topology {

@@ -19,4 +19,10 @@ std::string describe(const Graph& graph, const ChannelPlan& plan);
 // rates in GB/s, devices by their labels.
 Json json_of(const Graph& graph, const ChannelPlan& plan);
 
+// The picture of a machine with its channels below: one frame and colour per channel, with the ring
+// in its order (the first GPU is at both ends) and, if all ranks are on one host, its two trees.
+//
+// The trees are those of base/double_tree.h over the ring's order, as kernels use them.
+std::string describe_dot(const Graph& graph, const ChannelPlan& plan);
+
 }  // namespace rondo::topology

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "topology/cpu_list.h"
+#include "topology/cpu_budget.h"
 
 namespace rondo::topology {
 

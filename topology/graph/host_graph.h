@@ -1,5 +1,5 @@
 // The graph of this host: from /sys, CUDA and NVML, and from the file that NCCL_TOPO_FILE or
-// RONDO_TOPO_XML names (graph_file.h).
+// RONDO_TOPO_XML names.
 //
 // Guarantees: a wrong file, a hidden /sys or a failed NVML still give a graph of the known facts.
 // `wrong` describes the error of the file, `notes` the other errors and differences. Cost: some
@@ -11,8 +11,15 @@
 
 #include "base/result.h"
 #include "topology/graph/graph.h"
+#include "topology/graph/nccl_xml.h"
 
 namespace rondo::topology {
+
+// Reads a file that describes a machine: NCCL's topology file (nccl_xml.h) or hwloc's XML
+// (hwloc_graph.h). Its first element decides which.
+
+// kSystemError: the file cannot be read. kInvalidArgument: neither format, or damaged.
+Result<ParsedGraph> read_graph_file(const std::string& path);
 
 struct HostGraph {
   Graph graph;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/graph/pci_ways.h"
+#include "topology/graph/sysfs_graph.h"
 #include "topology/hwloc_load.h"
 
 // Must be included after hwloc's main header.

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "base/log.h"
-#include "transport/auth/handshake_io.h"
+#include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::auth {

@@ -14,17 +14,19 @@
 // bytes that the encoder would not write. Cost: eight hashes of about 200 bytes per side.
 //
 //   Handshake shake = Handshake::connector(secret, "bootstrap rank 3");
-//   while (shake.talking()) move(shake, fd);                     // handshake_io.h
+//   while (shake.talking()) move(shake, fd);
 //   if (shake.state() == Handshake::State::kTurn) shake.answer(payload);
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "base/bytes.h"
 #include "transport/auth/hmac.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::auth {
 
@@ -125,5 +127,15 @@ class Handshake {
   std::string why_;
   bool proof_failed_ = false;
 };
+
+// Moves the bytes of a handshake over a socket.
+
+// Sends and receives as far as possible now. kRemoteError: the connection ended or broke, or the
+// handshake was refused; the text contains the reason.
+Status move(Handshake& handshake, int socket);
+
+// The whole handshake of a connector. Calls `payload` once the other side is proven.
+Status complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
+                const net::Deadline& deadline, std::string_view what);
 
 }  // namespace rondo::auth

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "transport/auth/handshake_io.h"
+#include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {

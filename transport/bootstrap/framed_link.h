@@ -18,7 +18,6 @@
 #include <string_view>
 
 #include "transport/auth/records.h"
-#include "transport/socket/deadline.h"
 #include "transport/socket/frame.h"
 #include "transport/socket/socket.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/bootstrap/tree.h"
+#include "transport/bootstrap/session_state.h"
 
 namespace rondo::bootstrap {
 namespace {

@@ -16,7 +16,7 @@
 #include "transport/auth/acceptor.h"
 #include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/messages.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::bootstrap {
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/result.h"
 #include "transport/auth/hmac.h"
 
 namespace rondo::bootstrap {
@@ -32,5 +33,22 @@ class Secret {
  private:
   Digest bytes_{};
 };
+
+// The job's secret (RONDO_SECRET). It is mixed into the secret of every id, so that a process that
+// reads an id, or can compute one (NCCL_COMM_ID, a launcher's variables), still cannot join.
+//
+// RONDO_SECRET is the secret itself, at least 16 characters, or @FILE: a file of this user (or
+// root) that no other user can access. The file's text, without trailing white space, is the
+// secret. `rondo run` makes one for each job. The file is read again only if the variable has
+// changed, so a job continues after its file was removed.
+
+// The secret that the ranks of an id prove to each other: the id's secret; with RONDO_SECRET, a
+// secret derived from both. kInvalidArgument if RONDO_SECRET is too short or its file is not as
+// above.
+Result<Secret> session_secret(const Secret& of_id);
+
+bool has_job_secret();
+// Without RONDO_SECRET: logs one WARN per process, "`ranks` without RONDO_SECRET: `who` can join".
+void warn_without_job_secret(std::string_view ranks, std::string_view who);
 
 }  // namespace rondo::bootstrap

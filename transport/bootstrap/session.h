@@ -22,7 +22,6 @@
 
 #include "base/result.h"
 #include "transport/bootstrap/framed_link.h"
-#include "transport/bootstrap/listener.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
 

@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::launch {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "transport/bootstrap/id_contents.h"
-#include "transport/bootstrap/job_secret.h"
+#include "transport/bootstrap/secret.h"
+#include "transport/bootstrap/unique_id.h"
 #include "transport/launch/id_board.h"
 #include "transport/socket/address.h"
 

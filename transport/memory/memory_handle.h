@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/gpu.h"
 #include "base/process.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 

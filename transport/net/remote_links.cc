@@ -4,8 +4,8 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
-#include "transport/net/poll_turns.h"
 #include "transport/net/remote_peer.h"
+#include "transport/net/sleeper.h"
 
 namespace rondo {
 namespace {

@@ -15,9 +15,8 @@
 #include <optional>
 
 #include "transport/net/net.h"
-#include "transport/plugin/greeting.h"
-#include "transport/plugin/receive_side.h"
-#include "transport/plugin/send_side.h"
+#include "transport/plugin/connection.h"
+#include "transport/plugin/sides.h"
 #include "transport/streams/link_end.h"
 #include "transport/streams/side_channel.h"
 

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "topology/pci.h"
+#include "topology/net_interfaces.h"
 #include "transport/auth/hmac.h"
 
 namespace rondo::plugin {

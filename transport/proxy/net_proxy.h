@@ -28,7 +28,7 @@
 #include "base/result.h"
 #include "transport/connection.h"
 #include "transport/net/net.h"
-#include "transport/net/poll_turns.h"
+#include "transport/net/sleeper.h"
 #include "transport/net/slot_channel.h"
 #include "transport/proxy/direct_memory.h"
 

@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "transport/proxy/proxy.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

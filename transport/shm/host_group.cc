@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "base/shared_by_key.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434

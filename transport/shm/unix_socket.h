@@ -5,8 +5,11 @@
 // any process that can connect is on this host. No function here waits.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "transport/socket/socket.h"
 
@@ -33,5 +36,21 @@ bool is_shortage(int error);
 // OK if the process at the other end runs as this process's effective user or as one that
 // RONDO_UNIX_UIDS names.
 Status may_join(int socket);
+
+// Passing file descriptors between processes of one host, over sockets of a UnixMeeting.
+//
+// Guarantees: a message arrives whole or not at all. If the receiver reaches its descriptor limit,
+// it waits until it can open more. Every wait ends at the caller's deadline.
+using net::Deadline;
+
+// One message: an int and up to 32 descriptors.
+inline constexpr std::size_t kMaxDescriptors = 32;
+struct FdMessage {
+  int value = 0;
+  std::vector<Fd> fds;
+};
+Status send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline);
+// kRemoteError: the other process closed the socket or sent another kind of message.
+Result<FdMessage> receive_fds(int socket, const Deadline& deadline);
 
 }  // namespace rondo::shm

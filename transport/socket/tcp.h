@@ -11,7 +11,6 @@
 
 #include "base/result.h"
 #include "transport/socket/address.h"
-#include "transport/socket/deadline.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::net {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "transport/auth/acceptor.h"
-#include "transport/streams/socket_of_link.h"
+#include "transport/streams/connector.h"
 #include "transport/streams/stream.h"
 
 namespace rondo::net {

@@ -13,14 +13,23 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "transport/socket/address.h"
 #include "transport/streams/acceptor.h"
 #include "transport/streams/connector.h"
-#include "transport/streams/vigilance.h"
+#include "transport/streams/stream.h"
 
 namespace rondo::net {
+
+// Encodes the listening addresses of a rank for its peers: up to 16 addresses, the best first.
+inline constexpr std::size_t kMaxAddresses = 16;
+
+std::vector<std::byte> encode_addresses(std::span<const SocketAddress> addresses);
+// Nullopt for bytes that encode_addresses() cannot have written. Never an empty list.
+std::optional<std::vector<SocketAddress>> decode_addresses(std::span<const std::byte> bytes);
 
 struct PortOptions {
   auth::Digest secret{};

@@ -12,9 +12,8 @@
 
 #include "transport/net/net.h"
 #include "transport/streams/connector.h"
-#include "transport/streams/vigilance.h"
-#include "transport/tcp/receive_side.h"
-#include "transport/tcp/send_side.h"
+#include "transport/streams/stream.h"
+#include "transport/tcp/sides.h"
 
 namespace rondo::tcp {
 

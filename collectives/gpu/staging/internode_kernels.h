@@ -36,7 +36,7 @@
 #include "transport/proxy/net_proxy.h"
 #include "transport/proxy/proxy.h"
 #include "transport/socket/address.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

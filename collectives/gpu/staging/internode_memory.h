@@ -22,7 +22,7 @@
 #include "collectives/gpu/memory_exchange.h"
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/process_meeting.h"
-#include "transport/socket/deadline.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 

@@ -16,8 +16,8 @@
 #include "tests/support/environment.h"
 #include "tests/support/in_child.h"
 #include "tests/support/temporary_folder.h"
-#include "transport/shm/fd_passing.h"
 #include "transport/shm/memfd.h"
+#include "transport/shm/unix_socket.h"
 #include "transport/socket/socket.h"
 
 namespace rondo {

@@ -1,6 +1,6 @@
 // Files that the library writes for the user: it follows no link and truncates no file that has a
 // second name or another owner.
-#include "base/output_file.h"
+#include "base/text_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include "tests/support/environment.h"
 #include "tests/support/in_child.h"
 #include "tests/support/temporary_folder.h"
-#include "topology/graph/graph_file.h"
+#include "topology/graph/host_graph.h"
 #include "topology/host_topology.h"
 #include "topology/small_file.h"
 

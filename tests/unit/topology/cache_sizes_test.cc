@@ -1,5 +1,5 @@
 // Cache sizes from the files of simulated machines, and of this machine.
-#include "topology/cache_sizes.h"
+#include "topology/cpu_features.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 
 #include <array>
 
-#include "base/library_functions.h"
 #include "base/shared_library.h"
 
 namespace rondo::ucx {

@@ -2,7 +2,7 @@
 // its body is the data.
 //
 // UCX buffers unexpected messages without limit, so each end grants the other its slots, and a
-// message is sent only into a granted slot (receive_side.h). Guarantees: those of net::Link; a
+// message is sent only into a granted slot (sides.h). Guarantees: those of net::Link; a
 // message without the token of this end's greeting is dropped. Messages sent before a close still
 // arrive: the sender reports their number on the side channel, and its worker waits for their
 // confirmation (worker.h). After close() UCX uses no memory of the link: if it still does, close()
@@ -17,8 +17,7 @@
 
 #include "transport/net/memory_table.h"
 #include "transport/streams/link_end.h"
-#include "transport/ucx/ucp/receive_side.h"
-#include "transport/ucx/ucp/send_side.h"
+#include "transport/ucx/ucp/sides.h"
 
 namespace rondo::ucx {
 

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "transport/auth/hmac.h"
 #include "transport/ucx/ucp/message.h"
-#include "transport/ucx/ucp/receive_side.h"
-#include "transport/ucx/ucp/send_side.h"
+#include "transport/ucx/ucp/sides.h"
 
 namespace rondo::ucx {
 namespace {

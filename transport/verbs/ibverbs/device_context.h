@@ -16,7 +16,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "transport/verbs/choice.h"
+#include "transport/verbs/devices.h"
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/ibverbs/ibverbs.h"
 

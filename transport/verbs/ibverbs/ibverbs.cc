@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "base/library_functions.h"
 #include "base/shared_library.h"
 
 namespace rondo::verbs {

@@ -16,7 +16,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "transport/verbs/ibverbs/send_side.h"
+#include "transport/verbs/ibverbs/sides.h"
 
 namespace rondo::verbs {
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/verbs/ibverbs/adapter.h"
+#include "transport/verbs/ibverbs/adapters.h"
 #include "transport/verbs/ibverbs/message.h"
 #include "transport/verbs/ibverbs/queue_pair.h"
 

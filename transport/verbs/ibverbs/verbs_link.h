@@ -44,7 +44,7 @@
 #include "transport/net/net.h"
 #include "transport/streams/side_channel.h"
 #include "transport/verbs/ibverbs/put_side.h"
-#include "transport/verbs/ibverbs/receive_side.h"
+#include "transport/verbs/ibverbs/sides.h"
 
 namespace rondo::verbs {
 

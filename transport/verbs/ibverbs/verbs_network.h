@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "transport/streams/side_channel.h"
-#include "transport/verbs/choice.h"
+#include "transport/verbs/devices.h"
 #include "transport/verbs/ibverbs/adapters.h"
 
 namespace rondo::verbs {

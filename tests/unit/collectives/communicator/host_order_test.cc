@@ -7,7 +7,7 @@
 
 #include "collectives/communicator/host_shape.h"
 #include "kernels/algorithms/run_links.h"
-#include "kernels/check/links_program.h"
+#include "kernels/check/channels.h"
 
 namespace rondo {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault.h"
 #include "transport/bootstrap/messages.h"
 
 namespace rondo {

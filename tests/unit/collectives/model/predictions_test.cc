@@ -9,7 +9,7 @@
 #include <string>
 
 #include "collectives/planner/device_costs.h"
-#include "topology/channels/bound.h"
+#include "topology/channels/packing.h"
 #include "topology/graph/nccl_xml.h"
 
 namespace rondo::model {

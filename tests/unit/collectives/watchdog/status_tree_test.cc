@@ -8,8 +8,7 @@
 #include <random>
 #include <set>
 
-#include "collectives/watchdog/fault_message.h"
-#include "collectives/watchdog/status_items.h"
+#include "collectives/watchdog/fault.h"
 
 namespace rondo::gpu {
 namespace {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "kernels/check/expressions.h"
-#include "kernels/check/tracked_memory.h"
 
 namespace rondo::check {
 namespace {

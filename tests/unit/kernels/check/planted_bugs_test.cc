@@ -5,8 +5,7 @@
 #include <string>
 
 #include "base/double_tree.h"
-#include "kernels/algorithms/direct_broadcast.h"
-#include "kernels/algorithms/direct_reduce.h"
+#include "kernels/algorithms/direct.h"
 #include "kernels/algorithms/two_shot.h"
 #include "kernels/check/links_checker.h"
 #include "kernels/check/peer_memory_checker.h"

@@ -9,7 +9,7 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/unit/topology/channels/machines.h"
-#include "topology/channels/bound.h"
+#include "topology/channels/packing.h"
 
 namespace rondo::topology {
 namespace {

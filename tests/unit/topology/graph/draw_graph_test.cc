@@ -1,5 +1,5 @@
 // Graphviz output of graphs.
-#include "topology/graph/draw_graph.h"
+#include "topology/graph/describe_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

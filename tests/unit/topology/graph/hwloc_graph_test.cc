@@ -10,7 +10,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "topology/graph/describe_graph.h"
-#include "topology/graph/graph_file.h"
+#include "topology/graph/host_graph.h"
 #include "topology/graph/join.h"
 #include "topology/graph/paths.h"
 

@@ -1,5 +1,5 @@
 // NCCL_IB_HCA's grammar.
-#include "topology/graph/nic_filter.h"
+#include "topology/graph/nearness.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Detects GPUs with slower links than their peers, on the fixtures' machines with one link made
 // slower.
-#include "topology/graph/slow_links.h"
+#include "topology/graph/rates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "tests/unit/transport/auth/secret_of.h"
-#include "transport/auth/handshake_io.h"
+#include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::auth {

@@ -8,7 +8,6 @@
 #include <functional>
 
 #include "tests/unit/transport/auth/secret_of.h"
-#include "transport/auth/handshake_io.h"
 
 namespace rondo::auth {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/support/ports.h"
 #include "tests/unit/transport/bootstrap/ranks.h"
-#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/unique_id.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {

@@ -7,9 +7,9 @@
 
 #include "tests/unit/transport/bootstrap/ranks.h"
 #include "transport/auth/acceptor.h"
-#include "transport/auth/handshake_io.h"
+#include "transport/auth/handshake.h"
 #include "transport/bootstrap/connect.h"
-#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/unique_id.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {

@@ -1,5 +1,5 @@
 // RONDO_SECRET: its valid values, and which ranks can join with and without it.
-#include "transport/bootstrap/job_secret.h"
+#include "transport/bootstrap/secret.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -7,7 +7,7 @@
 #include "tests/support/ports.h"
 #include "tests/unit/transport/bootstrap/ranks.h"
 #include "transport/bootstrap/connect.h"
-#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/unique_id.h"
 
 namespace rondo::bootstrap {
 namespace {

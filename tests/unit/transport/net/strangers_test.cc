@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "tests/unit/transport/net/networks.h"
-#include "transport/auth/handshake_io.h"
+#include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
-#include "transport/streams/address_blob.h"
+#include "transport/streams/connector.h"
 #include "transport/streams/side_channel.h"
-#include "transport/streams/socket_of_link.h"
+#include "transport/streams/stream_port.h"
 
 namespace rondo::test {
 namespace {

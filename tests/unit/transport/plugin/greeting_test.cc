@@ -1,5 +1,5 @@
 // The greeting of a plugin link: decoding returns what was encoded, and refuses everything else.
-#include "transport/plugin/greeting.h"
+#include "transport/plugin/connection.h"
 
 #include "tests/unit/transport/net/turns.h"
 

@@ -9,7 +9,7 @@
 #include <future>
 #include <thread>
 
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::shm {
 namespace {

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "tests/unit/transport/auth/secret_of.h"
-#include "transport/auth/handshake_io.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/auth/handshake.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::shm {
 namespace {

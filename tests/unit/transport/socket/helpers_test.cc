@@ -14,9 +14,9 @@
 #include "tests/support/ports.h"
 #include "transport/auth/hmac.h"
 #include "transport/bootstrap/framed_link.h"
-#include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/messages.h"
-#include "transport/bootstrap/tree.h"
+#include "transport/bootstrap/session_state.h"
+#include "transport/bootstrap/unique_id.h"
 #include "transport/socket/interfaces.h"
 #include "transport/socket/tcp.h"
 

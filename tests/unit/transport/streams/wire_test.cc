@@ -1,8 +1,8 @@
 // The messages that open a stream: decoding returns what was encoded, and refuses everything else.
 #include <gtest/gtest.h>
 
-#include "transport/streams/address_blob.h"
-#include "transport/streams/socket_of_link.h"
+#include "transport/streams/connector.h"
+#include "transport/streams/stream_port.h"
 
 namespace rondo::net {
 namespace {

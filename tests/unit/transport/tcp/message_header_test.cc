@@ -1,9 +1,9 @@
 // Headers of TCP's messages, and the division of bodies over sockets.
-#include "transport/tcp/message_header.h"
+#include "transport/tcp/sides.h"
 
 #include <gtest/gtest.h>
 
-#include "transport/streams/socket_of_link.h"
+#include "transport/streams/connector.h"
 
 namespace rondo::tcp {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/unit/transport/net/turns.h"
-#include "transport/streams/address_blob.h"
+#include "transport/streams/stream_port.h"
 #include "transport/tcp/tcp_network.h"
 
 namespace rondo::test {

@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 
 #include "tests/unit/transport/tcp/pair.h"
-#include "transport/auth/handshake_io.h"
+#include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
-#include "transport/streams/socket_of_link.h"
-#include "transport/tcp/message_header.h"
+#include "transport/streams/connector.h"
+#include "transport/tcp/sides.h"
 
 namespace rondo::test {
 namespace {

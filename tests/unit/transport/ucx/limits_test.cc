@@ -9,8 +9,7 @@
 
 #include "tests/unit/transport/net/networks.h"
 #ifdef RONDO_UCX
-#include "transport/ucx/ucp/receive_side.h"
-#include "transport/ucx/ucp/send_side.h"
+#include "transport/ucx/ucp/sides.h"
 #include "transport/ucx/ucp/worker.h"
 
 namespace rondo::test {

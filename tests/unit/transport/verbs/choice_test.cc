@@ -1,5 +1,5 @@
 // The port and the GID that a rank uses.
-#include "transport/verbs/choice.h"
+#include "transport/verbs/devices.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

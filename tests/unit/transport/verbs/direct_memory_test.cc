@@ -6,7 +6,7 @@
 #ifdef RONDO_VERBS
 
 #include "tests/unit/transport/verbs/played_verbs.h"
-#include "transport/verbs/ibverbs/receive_side.h"
+#include "transport/verbs/ibverbs/sides.h"
 
 namespace rondo::verbs {
 namespace {

@@ -109,7 +109,7 @@ std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) 
 }  // namespace
 
 void expect_golden_faults(const FaultLayout& of) {
-  GoldenSets golden(fmt::format("faults_{}.txt", of.name));
+  GoldenSets golden("faults.txt", of.name);
   for (const FaultKind& kind : fault_kinds()) {
     if ((kind.kills_last || kind.last_leaves) && of.layout.processes.back().size() != 1) continue;
     if (golden.writes()) {

@@ -1,5 +1,5 @@
 // Jobs with a fault, and the error text of every rank: the same kinds of faults on every layout,
-// through nccl.h. tests/golden/files/faults_*.txt hold the texts.
+// through nccl.h. tests/golden/files/faults.txt holds the texts.
 //
 // Three ranks make one all-reduce together; then the last rank does something different from the
 // others. A rank's outcome is the error of its call, or for calls on a GPU the communicator's
@@ -19,7 +19,7 @@ struct FaultLayout {
 };
 
 // Compares the outcomes of every kind of fault on this layout with
-// tests/golden/files/faults_NAME.txt.
+// tests/golden/files/faults.txt.
 void expect_golden_faults(const FaultLayout& of);
 
 }  // namespace rondo::test

@@ -1,4 +1,4 @@
-// The error texts of ranks on host memory for every kind of fault: tests/golden/files/faults_*.txt.
+// The error texts of ranks on host memory for every kind of fault: tests/golden/files/faults.txt.
 #include <gtest/gtest.h>
 
 #include "tests/golden/fault_jobs.h"

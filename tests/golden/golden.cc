@@ -12,7 +12,9 @@
 namespace rondo::test {
 namespace {
 
-std::string path_of(const std::string& name) { return std::string(RONDO_GOLDEN_DIR "/") + name; }
+std::string path_of(const std::string& name) {
+  return name.starts_with('/') ? name : std::string(RONDO_GOLDEN_DIR "/") + name;
+}
 
 constexpr const char* kHowToAccept = "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
 
@@ -38,6 +40,17 @@ testing::AssertionResult read_file(const std::string& name, std::string* text) {
   kept << file.rdbuf();
   *text = kept.str();
   return testing::AssertionSuccess();
+}
+
+// Tests that write parts of a file (one layout each) must run one after another.
+std::vector<std::string> lines_of(const std::string& name) {
+  std::string text;
+  const auto read = read_file(name, &text);
+  EXPECT_TRUE(read || writes()) << read.message();
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
 // The first cells of a row.
@@ -119,24 +132,27 @@ void expect_golden_rows(const std::string& name, const std::string& header,
   for (const auto& [key, row] : kept) differ(row, "(no such row)");
 }
 
-// Sections begin with "== NAME", texts with "-- ".
-GoldenSets::GoldenSets(std::string name) : name_(std::move(name)) {
-  if (writes()) return;
-  std::ifstream file(path_of(name_));
-  EXPECT_TRUE(file.good()) << "there is no " << path_of(name_)
-                           << "; RONDO_GOLDEN=write makes it from what the program says now";
+// Sections begin with "== NAME", texts with "-- [LAYOUTS] ".
+GoldenSets::GoldenSets(std::string name, std::string layout)
+    : name_(std::move(name)), layout_(std::move(layout)) {
   std::string section, text;
+  std::set<std::string> layouts;
   const auto take = [&] {
-    if (!text.empty()) kept_[section].insert(text);
-    text.clear();
+    if (writes()) layouts.erase(layout_);
+    if (!layouts.empty()) kept_[section][text] = layouts;
+    layouts.clear();
   };
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : lines_of(name_)) {
     if (line.starts_with("== ")) {
       take();
       section = line.substr(3);
-    } else if (line.starts_with("-- ")) {
+      order_.push_back(section);
+    } else if (line.starts_with("-- [")) {
       take();
-      text = line.substr(3);
+      const std::size_t end = line.find("] ");
+      text = line.substr(end + 2);
+      std::istringstream words(line.substr(4, end - 4));
+      for (std::string word; words >> word;) layouts.insert(word);
     } else {
       text += "\n" + line;
     }
@@ -146,43 +162,52 @@ GoldenSets::GoldenSets(std::string name) : name_(std::move(name)) {
 
 GoldenSets::~GoldenSets() {
   if (!writes()) return;
-  std::ofstream file(path_of(name_), std::ios::trunc);
+  std::string file;
   for (const std::string& section : order_) {
-    file << "== " << section << "\n";
-    for (const std::string& text : kept_[section]) file << "-- " << text << "\n";
+    if (kept_[section].empty()) continue;
+    file += "== " + section + "\n";
+    for (const auto& [text, layouts] : kept_[section]) {
+      std::string names;
+      for (const std::string& layout : layouts) names += (names.empty() ? "" : " ") + layout;
+      file += "-- [" + names + "] " + text + "\n";
+    }
   }
-  file.close();
-  EXPECT_TRUE(file.good()) << "cannot write " << path_of(name_);
+  write_file(name_, file);
 }
 
-// Sections begin with "== NAME"; then one name and one number per line.
-GoldenCounts::GoldenCounts(std::string name) : name_(std::move(name)) {
-  if (writes()) return;
-  std::ifstream file(path_of(name_));
-  EXPECT_TRUE(file.good()) << "there is no " << path_of(name_)
-                           << "; RONDO_GOLDEN=write makes it from what the program does now";
-  std::string section;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("== ")) {
-      section = line.substr(3);
+// A line: "LAYOUT, SECTION: NAME COUNT, NAME COUNT".
+GoldenCounts::GoldenCounts(std::string name, std::string layout)
+    : name_(std::move(name)), layout_(std::move(layout)) {
+  for (const std::string& line : lines_of(name_)) {
+    if (!line.starts_with(layout_ + ", ")) {
+      others_.push_back(line);
       continue;
     }
-    std::istringstream words(line);
-    std::string what;
-    words >> what >> kept_[section][what];
-    EXPECT_FALSE(words.fail()) << path_of(name_) << ": " << line;
+    if (writes()) continue;
+    const std::size_t begin = layout_.size() + 2, end = line.find(':');
+    std::istringstream counts(line.substr(end + 1));
+    auto& kept = kept_[line.substr(begin, end - begin)];
+    for (std::string one; std::getline(counts, one, ',');) {
+      std::istringstream words(one);
+      std::string what;
+      words >> what >> kept[what];
+      EXPECT_FALSE(words.fail()) << path_of(name_) << ": " << line;
+    }
   }
 }
 
 GoldenCounts::~GoldenCounts() {
   if (!writes()) return;
-  std::ofstream file(path_of(name_), std::ios::trunc);
   for (const std::string& section : order_) {
-    file << "== " << section << "\n";
-    for (const auto& [what, count] : kept_[section]) file << what << " " << count << "\n";
+    std::string line = layout_ + ", " + section + ":";
+    for (const auto& [what, count] : kept_[section])
+      line += (line.back() == ':' ? " " : ", ") + what + " " + std::to_string(count);
+    others_.push_back(line);
   }
-  file.close();
-  EXPECT_TRUE(file.good()) << "cannot write " << path_of(name_);
+  std::sort(others_.begin(), others_.end());
+  std::string file;
+  for (const std::string& line : others_) file += line + "\n";
+  write_file(name_, file);
 }
 
 void GoldenCounts::expect(const std::string& section,
@@ -196,8 +221,8 @@ void GoldenCounts::expect(const std::string& section,
   for (const auto& [what, count] : counts) {
     const auto known = kept.find(what);
     const std::uint64_t most = known == kept.end() ? 0 : known->second;
-    EXPECT_LE(count, most) << "tests/golden/files/" << name_ << ", " << section << ": " << what
-                           << kHowToAccept;
+    EXPECT_LE(count, most) << "tests/golden/files/" << name_ << ", " << layout_ << ", " << section
+                           << ": " << what << kHowToAccept;
   }
 }
 
@@ -205,20 +230,22 @@ bool GoldenSets::writes() const { return test::writes(); }
 
 bool GoldenSets::knows(const std::string& section, const std::string& text) const {
   const auto known = kept_.find(section);
-  return known != kept_.end() && known->second.contains(text);
+  if (known == kept_.end()) return false;
+  const auto found = known->second.find(text);
+  return found != known->second.end() && found->second.contains(layout_);
 }
 
 void GoldenSets::expect(const std::string& section, const std::string& text) {
-  std::set<std::string>& known = kept_[section];
   if (writes()) {
-    if (known.empty()) order_.push_back(section);
-    known.insert(text);
+    if (std::find(order_.begin(), order_.end(), section) == order_.end()) order_.push_back(section);
+    kept_[section][text].insert(layout_);
     return;
   }
   if (knows(section, text)) return;
   std::string expected;
-  for (const std::string& one : known) expected += "\n-- " + one;
-  ADD_FAILURE() << "tests/golden/files/" << name_ << ", " << section << ": now\n"
+  for (const auto& [one, layouts] : kept_[section])
+    if (layouts.contains(layout_)) expected += "\n-- " + one;
+  ADD_FAILURE() << "tests/golden/files/" << name_ << ", " << section << ", " << layout_ << ": now\n"
                 << text << "\nis none of" << expected << kHowToAccept;
 }
 

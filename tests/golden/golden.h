@@ -29,11 +29,11 @@ void expect_golden_rows(const std::string& name, const std::string& header,
                         const std::vector<std::string>& rows, int keys);
 
 // A golden file of sections. Each lists all texts that can occur, in alphabetical order, for texts
-// that depend on timing.
+// that depend on timing; and for each text the layouts where it can occur.
 class GoldenSets {
  public:
-  explicit GoldenSets(std::string name);
-  ~GoldenSets();  // writes the file if RONDO_GOLDEN=write
+  GoldenSets(std::string name, std::string layout);
+  ~GoldenSets();  // if RONDO_GOLDEN=write, writes this layout's part of the file
   GoldenSets(const GoldenSets&) = delete;
   GoldenSets& operator=(const GoldenSets&) = delete;
 
@@ -44,15 +44,17 @@ class GoldenSets {
 
  private:
   const std::string name_;
-  std::map<std::string, std::set<std::string>> kept_;
-  std::vector<std::string> order_;  // of the sections
+  const std::string layout_;
+  std::map<std::string, std::map<std::string, std::set<std::string>>> kept_;  // text: its layouts
+  std::vector<std::string> order_;                                            // of the sections
 };
 
-// A golden file of counts that can fall and must not rise, by section and name.
+// A golden file of counts that can fall and must not rise, by layout, section and name. Each line
+// has the counts of one section.
 class GoldenCounts {
  public:
-  explicit GoldenCounts(std::string name);
-  ~GoldenCounts();  // writes the maximum of each count if RONDO_GOLDEN=write
+  GoldenCounts(std::string name, std::string layout);
+  ~GoldenCounts();  // if RONDO_GOLDEN=write, writes the maximum of each count of this layout
   GoldenCounts(const GoldenCounts&) = delete;
   GoldenCounts& operator=(const GoldenCounts&) = delete;
 
@@ -61,8 +63,10 @@ class GoldenCounts {
 
  private:
   const std::string name_;
-  std::map<std::string, std::map<std::string, std::uint64_t>> kept_;
-  std::vector<std::string> order_;  // of the sections
+  const std::string layout_;
+  std::map<std::string, std::map<std::string, std::uint64_t>> kept_;  // of this layout
+  std::vector<std::string> order_;                                    // of the sections
+  std::vector<std::string> others_;                                   // lines of other layouts
 };
 
 }  // namespace rondo::test

@@ -4,6 +4,9 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/environment.h"
+#include "tests/support/temporary_folder.h"
+
 namespace rondo::test {
 namespace {
 
@@ -38,24 +41,49 @@ TEST(GoldenRows, ShowEachRowThatIsAnotherNewOrGoneAndNoOther) {
 }
 
 TEST(GoldenSets, TakeEveryKnownTextOfASectionAndNoOther) {
-  GoldenSets sets("tool_sets.txt");
+  GoldenSets sets("tool_sets.txt", "hosts");
   sets.expect("two", "one line");
   sets.expect("two", "several\n\n  lines");
   sets.expect("another", "-- dashes inside");
   EXPECT_TRUE(sets.knows("two", "one line"));
   EXPECT_FALSE(sets.knows("another", "one line"));
+  EXPECT_FALSE(sets.knows("two", "of threads only"));
   EXPECT_NONFATAL_FAILURE(sets.expect("another", "one line"), "another");
   EXPECT_NONFATAL_FAILURE(sets.expect("two", "several"), "several\n\n  lines");
   EXPECT_NONFATAL_FAILURE(sets.expect("none", "one line"), "RONDO_GOLDEN=write");
+  GoldenSets("tool_sets.txt", "threads").expect("two", "of threads only");
 }
 
 TEST(GoldenCounts, MayFallAndMustNotRise) {
-  GoldenCounts counts("tool_counts.txt");
-  counts.expect("one", {{"copy", 3}, {"launch", 1}});
-  counts.expect("one", {{"copy", 2}});
-  EXPECT_NONFATAL_FAILURE(counts.expect("one", {{"copy", 4}}), "copy");
-  EXPECT_NONFATAL_FAILURE(counts.expect("one", {{"wait", 1}}), "wait");
-  EXPECT_NONFATAL_FAILURE(counts.expect("two", {{"copy", 1}}), "two");
+  GoldenCounts counts("tool_counts.txt", "one_rank");
+  counts.expect("making, process 0", {{"copy", 3}, {"launch", 1}});
+  counts.expect("making, process 0", {{"copy", 2}});
+  EXPECT_NONFATAL_FAILURE(counts.expect("making, process 0", {{"copy", 4}}), "copy");
+  EXPECT_NONFATAL_FAILURE(counts.expect("making, process 0", {{"wait", 1}}), "wait");
+  EXPECT_NONFATAL_FAILURE(counts.expect("ending", {{"copy", 1}}), "ending");
+  GoldenCounts("tool_counts.txt", "one_rank_more").expect("making, process 0", {{"copy", 7}});
+}
+
+// Writes one layout's part of a file and leaves the others.
+TEST(Golden, WritesOneLayoutsPart) {
+  const TemporaryFolder folder;
+  const std::string sets = folder.path() + "/sets", counts = folder.path() + "/counts";
+  const auto write = [&](const char* layout, const char* text, std::uint64_t launches) {
+    const WithEnvironment writes("RONDO_GOLDEN", "write");
+    GoldenSets(sets, layout).expect("two", text);
+    GoldenCounts(counts, layout).expect("making", {{"launch", launches}});
+  };
+  write("hosts", "both", 2);
+  write("threads", "of threads", 3);
+  write("threads", "both", 4);
+  for (const char* layout : {"hosts", "threads"}) {
+    GoldenSets written(sets, layout);
+    written.expect("two", "both");
+    EXPECT_FALSE(written.knows("two", "of threads"));
+  }
+  GoldenCounts(counts, "threads").expect("making", {{"launch", 4}});
+  EXPECT_NONFATAL_FAILURE(GoldenCounts(counts, "hosts").expect("making", {{"launch", 3}}),
+                          "launch");
 }
 
 }  // namespace

@@ -6,9 +6,7 @@ import pathlib
 import sys
 
 library = ctypes.CDLL(sys.argv[1])
-listing = pathlib.Path(__file__).with_name("nccl_exports.txt").read_text().split()
-names = [name for name in listing[1::2] if name.startswith("nccl")]
-names.remove("ncclResetDebugInitInternal")  # has no pncclX, and programs must not call it
+names = pathlib.Path(__file__).with_name("nccl_exports.txt").read_text().split()
 
 
 def count(name):

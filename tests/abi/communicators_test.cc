@@ -62,42 +62,6 @@ TEST(Communicators, ReduceBitsAndShorts) {
   });
 }
 
-TEST(VectorCollectives, MovePartsOfDifferentSizes) {
-  with_ranks(3, [](ncclComm_t comm, int rank) {
-    const auto me = static_cast<std::size_t>(rank);
-    // Rank r sends r + 1 elements to every rank; the displacements leave gaps.
-    const std::size_t counts[3] = {1, 2, 3}, places[3] = {0, 4, 8};
-    const std::size_t same[3] = {me + 1, me + 1, me + 1};
-    const std::size_t begins[3] = {0, 0, 0};
-    std::vector<int> in(3, 10 * rank), out(12, -1);
-    const std::vector<int> expected = {0, -1, -1, -1, 10, 10, -1, -1, 20, 20, 20, -1};
-    EXPECT_OK(rondoAllToAllv(in.data(), same, begins, out.data(), counts, places, ncclInt32, comm,
-                             nullptr));
-    EXPECT_EQ(out, expected);
-    out.assign(12, -1);
-    EXPECT_OK(
-        rondoAllGatherv(in.data(), me + 1, out.data(), counts, places, ncclInt32, comm, nullptr));
-    EXPECT_EQ(out, expected);
-    out.assign(12, -1);
-    EXPECT_OK(rondoGatherv(in.data(), me + 1, out.data(), rank == 1 ? counts : nullptr,
-                           rank == 1 ? places : nullptr, ncclInt32, 1, comm, nullptr));
-    EXPECT_EQ(out, rank == 1 ? expected : std::vector<int>(12, -1));
-    std::vector<int> back(3, -1);
-    EXPECT_OK(rondoScatterv(out.data(), rank == 1 ? counts : nullptr, rank == 1 ? places : nullptr,
-                            back.data(), me + 1, ncclInt32, 1, comm, nullptr));
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(back[i], i <= me ? 10 * rank : -1);
-    const std::vector<int> parts = {1, 2, 2, 3, 3, 3};
-    std::vector<int> sums(3, -1);
-    EXPECT_OK(
-        rondoReduceScatterv(parts.data(), sums.data(), counts, ncclInt32, ncclSum, comm, nullptr));
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(sums[i], i <= me ? 3 * (rank + 1) : -1);
-    EXPECT_OK(rondoBarrier(comm, nullptr));
-    EXPECT_EQ(
-        rondoAllGatherv(in.data(), me + 2, out.data(), counts, places, ncclInt32, comm, nullptr),
-        ncclInvalidArgument);
-  });
-}
-
 TEST(Communicators, AnOperationBelongsToOneAndOutlivesItsDestructionInCalls) {
   with_ranks(2, [](ncclComm_t comm, int) {
     ncclRedOp_t op;

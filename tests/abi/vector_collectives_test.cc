@@ -103,12 +103,15 @@ TEST_P(VectorCollectivesOf, GatherScatterAndReduceOfUnequalParts) {
                          ncclInt32, comm, nullptr));
       ASSERT_TRUE(all == expected) << "AllGatherv, rank " << rank;
       std::vector<int> gathered(all.size(), -1);
-      OK(rondoGatherv(own.data(), counts[me], gathered.data(), counts.data(), places.data(),
-                      ncclInt32, root, comm, nullptr));
+      // Only the root reads them.
+      const std::size_t* const at_root = rank == root ? counts.data() : nullptr;
+      const std::size_t* const places_at_root = rank == root ? places.data() : nullptr;
+      OK(rondoGatherv(own.data(), counts[me], gathered.data(), at_root, places_at_root, ncclInt32,
+                      root, comm, nullptr));
       ASSERT_TRUE(gathered == (rank == root ? expected : std::vector<int>(all.size(), -1)));
       std::vector<int> part(counts[me] + 1, -1);
-      OK(rondoScatterv(gathered.data(), counts.data(), places.data(), part.data(), counts[me],
-                       ncclInt32, root, comm, nullptr));
+      OK(rondoScatterv(gathered.data(), at_root, places_at_root, part.data(), counts[me], ncclInt32,
+                       root, comm, nullptr));
       for (std::size_t i = 0; i < counts[me]; ++i) ASSERT_EQ(part[i], own[i]);
       ASSERT_EQ(part.back(), -1);
       std::size_t total = 0, before = 0;
@@ -212,6 +215,9 @@ TEST(VectorMismatch, WithItselfIsRefusedBeforeAnythingMoves) {
     EXPECT_EQ(std::string(ncclGetLastError(nullptr)),
               "AllToAllv : rank " + std::to_string(rank) +
                   " sends itself 5 elements and receives 4 from itself");
+    EXPECT_EQ(rondoAllGatherv(in.data(), 4, out.data(), sends.data(), places.data(), ncclInt32,
+                              comm, nullptr),
+              ncclInvalidArgument);
     OK(rondoBarrier(comm, nullptr));
   });
 }

@@ -10,19 +10,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/fd.h"
+#include "tests/support/environment.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rondo {
 namespace {
 
+using test::WithEnvironment;
 using Words = std::vector<std::string>;
 
 // A rondo in the background. It never outlives the test.
@@ -275,49 +276,33 @@ TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {
   EXPECT_EQ(rondo({"explain", "all_reduce", "4M", "--ranks", "2", "--hosts", "3"}).status, 2);
 }
 
-// Sets a variable during the test.
-class With {
- public:
-  With(const char* name, const std::string& value) : name_(name) {
-    if (const char* now = std::getenv(name)) before_ = now;
-    setenv(name, value.c_str(), 1);
-  }
-  ~With() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 TEST(RondoEnvironment, ComesFromConfFilesBehindTheVariablesThemselves) {
-  char folder[] = "/tmp/rondo-conf-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string home = folder;
+  const test::TemporaryFolder folder;
+  const std::string home = folder.path();
   std::ofstream(home + "/.nccl.conf") << "# of this user\n  NCCL_ALGO=ring\nNCCL_BUFFSIZE=64K\n"
                                          "NCCL_PROFILER_PLUGIN=fast\nnot a line\n";
   std::ofstream(home + "/other") << "NCCL_BUFFSIZE=32K\r\n";
-  const With its_home("HOME", home);
+  const WithEnvironment its_home("HOME", home);
   const std::string own = rondo({"env"}).output;
   EXPECT_NE(own.find("NCCL_ALGO                string  = 'ring'"), std::string::npos) << own;
   EXPECT_NE(own.find("= '64K'"), std::string::npos) << own;
   EXPECT_NE(own.find("NCCL_PROFILER_PLUGIN='fast' is set and has no effect"), std::string::npos)
       << own;
   {
-    const With variable("NCCL_ALGO", "tree");
+    const WithEnvironment variable("NCCL_ALGO", "tree");
     const std::string both = rondo({"env"}).output;
     EXPECT_NE(both.find("NCCL_ALGO                string  = 'tree'"), std::string::npos) << both;
     EXPECT_NE(both.find("= '64K'"), std::string::npos) << both;
   }
-  const With file("NCCL_CONF_FILE", home + "/other");
+  const WithEnvironment file("NCCL_CONF_FILE", home + "/other");
   const std::string other = rondo({"env"}).output;
   EXPECT_EQ(other.find("= 'ring'"), std::string::npos) << other;
   EXPECT_NE(other.find("= '32K'"), std::string::npos) << other;
-  std::filesystem::remove_all(home);
 }
 
 TEST(RondoEnvironment, OfProtocolsAndAlgorithmsIsRefusedByName) {
   for (const char* name : {"NCCL_PROTO", "NCCL_ALGO"}) {
-    const With wrong(name, "simpel");
+    const WithEnvironment wrong(name, "simpel");
     for (const Words& words :
          {Words{"explain", "all_reduce", "4M"},
           Words{"bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "4"}}) {
@@ -328,7 +313,7 @@ TEST(RondoEnvironment, OfProtocolsAndAlgorithmsIsRefusedByName) {
           << ended.output;
     }
   }
-  const With simple("NCCL_PROTO", "Simple");
+  const WithEnvironment simple("NCCL_PROTO", "Simple");
   const Ended bench =
       rondo({"bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "4", "--extended", "-n", "2"});
   EXPECT_NE(bench.output.find("staged"), std::string::npos) << bench.output;
@@ -371,7 +356,7 @@ TEST(RondoBench, TakesPartWhereALauncherStartedIt) {
 }
 
 TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
-  const With split("NCCL_TESTS_SPLIT", "MOD 2");
+  const WithEnvironment split("NCCL_TESTS_SPLIT", "MOD 2");
   // The blocks of a small group are larger than those of all ranks.
   for (const char* collective : {"reduce", "all_gather", "reduce_scatter", "alltoall", "scatter"}) {
     const char* launch = collective[0] == 'r' ? "--processes" : "--threads";
@@ -382,16 +367,15 @@ TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
     EXPECT_NE(ended.output.find("# Out of bounds values : 0 OK"), std::string::npos);
   }
   EXPECT_EQ(rondo({"bench", "reduce", "--ranks", "5", "-r", "2"}).status, 6);
-  const With wrong("NCCL_TESTS_SPLIT", "HALF 2");
+  const WithEnvironment wrong("NCCL_TESTS_SPLIT", "HALF 2");
   EXPECT_EQ(rondo({"bench", "reduce", "--ranks", "4"}).status, 6);
 }
 
 TEST(RondoBench, ExitsWithNcclTestsCodes) {
   EXPECT_EQ(rondo({"bench", "all_reduce", "--nonsense"}).status, 255);
   EXPECT_EQ(rondo({"bench", "no_such_collective"}).status, 255);
-  setenv("RONDO_DEVICE", "host", 1);
+  const WithEnvironment host("RONDO_DEVICE", "host");
   EXPECT_EQ(rondo({"bench", "all_reduce", "-G", "1"}).status, 5);
-  unsetenv("RONDO_DEVICE");
   EXPECT_EQ(rondo({"bench", "hypercube", "--ranks", "3", "--threads"}).status, 6);
   EXPECT_EQ(rondo({"bench", "all_reduce", "--ranks", "3", "-t", "2"}).status, 6);
 }

@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "base/gpu.h"
 #include "tests/support/environment.h"
 #include "tests/support/in_child.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/tuner/tuners.h"
 
 namespace rondo::cli {
@@ -19,17 +18,11 @@ namespace {
 
 class Machine : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/rondo-doctor-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   void file(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
+    folder_.file(path.substr(1), text);
   }
-  std::string root_;
+  const test::TemporaryFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 const Finding* about(const std::vector<Finding>& findings, const std::string& subject) {

@@ -13,6 +13,7 @@
 
 #include "bench/bench_main.h"
 #include "tests/bench/fake_backend.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rondo::bench {
 namespace {
@@ -66,17 +67,8 @@ std::string file_text(const std::string& path) {
 
 class Scratch : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/rondo-bench-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    for (const char* file : {"a.json", "b.json", "a.csv"}) unlink(path(file).c_str());
-    rmdir(folder_.c_str());
-  }
-  std::string path(const std::string& file) const { return folder_ + "/" + file; }
-  std::string folder_;
+  std::string path(const std::string& file) const { return folder_.path() + "/" + file; }
+  const test::TemporaryFolder folder_;
 };
 
 TEST(BenchTable, HasNcclTestsThirteenFieldsWhereItIsPlain) {

@@ -44,15 +44,10 @@ bool limit(int resource, rlim_t most) {
   return setrlimit(static_cast<__rlimit_resource>(resource), &limits) == 0;
 }
 
-std::shared_ptr<Communicator> join(EngineRank& seat) {
-  CreateRequest request;
-  request.rank = seat.rank;
-  request.size = seat.size;
-  request.id = seat.board.id;
-  request.options = short_timeouts(120);
-  auto comm = Communicator::create(request);
-  seat.expect(comm.ok(), comm.ok() ? "" : comm.error().text);
-  return comm.ok() ? *comm : nullptr;
+bool joins(EngineRank& seat) {
+  const Status joined = seat.join(short_timeouts(120));
+  seat.expect(joined.ok(), joined.ok() ? "" : joined.error().text);
+  return joined.ok();
 }
 
 struct Limited {
@@ -67,8 +62,7 @@ TEST_P(LimitedAddressSpace, HoldsAllRanksAndTheirBuffersAreUsedInPlace) {
   options.create = false;
   RankProcesses ranks(GetParam().ranks, options, [](EngineRank& seat) {
     seat.expect(limit(RLIMIT_AS, rlim_t{1} * GetParam().gigabytes << 30), "setrlimit");
-    seat.comm = join(seat);
-    if (!seat.comm) return;
+    if (!joins(seat)) return;
     const Case c{Collective::kAllGather, DataType::kInt32, RedOp::kSum, seat.size, 0, 100'000, 7};
     const std::uint64_t before = seat.comm->memory().shared_bytes;
     for (int turn = 0; turn < 3; ++turn) {
@@ -176,8 +170,7 @@ TEST(Children, CostNoDescriptorsOnceThereAreMany) {
   options.create = false;
   RankProcesses ranks(2, options, [&](EngineRank& seat) {
     seat.expect(limit(RLIMIT_NOFILE, static_cast<rlim_t>(files)), "setrlimit");
-    seat.comm = join(seat);
-    if (!seat.comm) return;
+    if (!joins(seat)) return;
     std::vector<std::shared_ptr<Communicator>> made;
     int open = 0, mapped = 0;
     for (int i = 0; i < children; ++i) {

@@ -3,7 +3,6 @@
 
 #include "tests/support/engine_rank.h"
 #include "tests/support/tagged_messages_seam.h"
-#include "transport/tcp/sides.h"
 
 namespace rondo::test {
 namespace {
@@ -53,17 +52,6 @@ TEST(Counters, OfCallsStepsAndSlotsPassTheEndOf32Bits) {
   });
   for (const auto& box : boxes)
     EXPECT_GT(TaggedMessagesSeam::state(*box).host.sequence, kNearTheEnd + 2);
-}
-
-TEST(Counters, OfMessagesOnALinkPassTheEndOf32Bits) {
-  for (std::uint64_t number = kNearTheEnd; number < kNearTheEnd + 5; ++number) {
-    tcp::MessageHeader header;
-    header.number = static_cast<std::uint32_t>(number);
-    const auto bytes = std::as_bytes(std::span<tcp::MessageHeader, 1>(&header, 1));
-    EXPECT_TRUE(tcp::parse_header(bytes, number));
-    EXPECT_FALSE(tcp::parse_header(bytes, number + 1));
-    EXPECT_FALSE(tcp::parse_header(bytes, number - 1));
-  }
 }
 
 }  // namespace

@@ -97,6 +97,7 @@ TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
     Moment moment;
     moment.ranks = 2 + static_cast<int>(random() % 7);
     moment.victim = static_cast<int>(random() % moment.ranks);
+    if (collective == kCollectives[0]) moment.victim = 0;  // it made the id
     moment.delay = static_cast<double>(random() % 20'000) * 1e-6;
     SCOPED_TRACE(fmt::format("{} {} n={} victim={}", algorithm, name(collective), moment.ranks,
                              moment.victim));
@@ -231,28 +232,11 @@ TEST(KilledRankInCollective, IsSeenThoughItsForkedChildLivesOn) {
   kill(child, SIGKILL);
 }
 
-// Rank 0 made the id and served the rendezvous.
-TEST(KilledRankInCollective, MayBeRankZeroWhichMadeTheId) {
-  const Moment moment{4, 0, 0.004};
-  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](EngineRank& seat) {
-    SampleCall sample(Collective::kAllReduce, 500, seat.size);
-    work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
-    go_on_without(seat, moment.victim);
-  });
-  kill_and_check(ranks, moment);
-}
-
 // ---- while the communicator is being made ----
 
 void create_and_call(EngineRank& seat, double timeout) {
-  CreateRequest request;
-  request.rank = seat.rank;
-  request.size = seat.size;
-  request.id = seat.board.id;
-  request.options = short_timeouts(timeout);
-  auto comm = Communicator::create(request);
-  if (!comm.ok()) return seat.report(comm.error());
-  seat.comm = *comm;
+  if (const Status joined = seat.join(short_timeouts(timeout)); !joined.ok())
+    return seat.report(joined);
   SampleCall sample(Collective::kAllReduce, 5, seat.size);
   work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
 }

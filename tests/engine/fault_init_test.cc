@@ -18,13 +18,7 @@ void expect_failure_of(int culprit, int ranks, const std::function<void()>& prep
   options.create = false;
   RankProcesses processes(ranks, options, [&](EngineRank& seat) {
     if (seat.rank == culprit) prepare();
-    CreateRequest request;
-    request.rank = seat.rank;
-    request.size = seat.size;
-    request.id = seat.board.id;
-    request.options = short_timeouts(kInitDeadline);
-    const auto comm = Communicator::create(request);
-    seat.report(comm.ok() ? ok_status() : Status(comm.error()));
+    seat.report(seat.join(short_timeouts(kInitDeadline)));
   });
   ASSERT_TRUE(processes.wait_reports(kLimit));
   for (int rank = 0; rank < ranks; ++rank) {

@@ -72,14 +72,8 @@ TEST_P(SignalStorm, DisturbsNoInitAndNoCallOfProcesses) {
   if (*GetParam() != '\0') options.environment = {{"NCCL_ALGO", GetParam()}};
   RankProcesses ranks(4, options, [](EngineRank& seat) {
     start_signal_storm();
-    CreateRequest request;
-    request.rank = seat.rank;
-    request.size = seat.size;
-    request.id = seat.board.id;
-    request.options = short_timeouts(30);
-    auto comm = Communicator::create(request);
-    if (!comm.ok()) return seat.report(comm.error());
-    const Status done = work_through_the_storm(**comm);
+    Status done = seat.join(short_timeouts(30));
+    if (done.ok()) done = work_through_the_storm(*seat.comm);
     stop_signal_storm();
     seat.expect(signals_seen.load() > 10, "no storm");
     seat.report(done);

@@ -85,18 +85,6 @@ TEST(AbsentRank, IsSaidNotToHaveEntered) {
   EXPECT_EQ(comms[2]->fault()->culprit, 2);
 }
 
-TEST(AbsentRank, IsNamedToWhoWaitsForItsMessage) {
-  const Communicators comms = make_communicators(2, short_timeouts(20));
-  comms[0]->set_timeout(0.4);
-  int value = 0;
-  const Call receive = message(Collective::kRecv, 1, &value, 1);
-  const Status done = comms[0]->run({&receive, 1});
-  ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.code(), StatusCode::kTimeout);
-  EXPECT_NE(done.error().text.find("for rank 1 (pid"), std::string::npos) << done.error().text;
-  EXPECT_NE(done.error().text.find("Recv(count 1, int32"), std::string::npos) << done.error().text;
-}
-
 // Only time in which the waiter itself runs counts: stopping a job with Ctrl-Z or a debugger is no
 // fault.
 TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {

@@ -10,10 +10,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
-#include "base/log.h"
+#include "tests/gpu/rank_logs.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/joined_namespaces.h"
 #include "tests/support/processes.h"
@@ -55,48 +53,15 @@ bool refuse(const Refusal& what) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// One log file per rank, in a directory of the test.
-class Logs {
- public:
-  Logs() {
-    char pattern[] = "/tmp/rondo-fallback-XXXXXX";
-    directory_ = mkdtemp(pattern);
-  }
-  ~Logs() { std::filesystem::remove_all(directory_); }
-  void use(int rank) const {
-    setenv("NCCL_DEBUG", "INFO", 1);
-    setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);
-    setenv("NCCL_DEBUG_FILE", file(rank).c_str(), 1);
-    log::reset();
-  }
-  // Number of lines that contain `what`.
-  int count(int rank, const std::string& what) const {
-    std::ifstream in(file(rank));
-    int found = 0;
-    for (std::string line; std::getline(in, line);) found += line.find(what) != std::string::npos;
-    return found;
-  }
-
- private:
-  std::string file(int rank) const { return directory_ + "/" + std::to_string(rank); }
-  std::string directory_;
-};
-
 constexpr const char* kSays = "cannot share memory";
 
 // Makes the communicator, checks a sum and a message around the ring, records the number of hosts.
 void make_and_check(EngineRank& seat) {
-  CreateRequest request;
-  request.rank = seat.rank;
-  request.size = seat.size;
-  request.id = seat.board.id;
-  request.options = short_timeouts(60);
-  auto made = Communicator::create(request);
-  if (!made.ok()) return seat.report(made.error());
+  if (const Status joined = seat.join(short_timeouts(60)); !joined.ok()) return seat.report(joined);
   for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
     SampleCall sample(Collective::kAllReduce, count, seat.size);
     std::fill_n(sample.input(), count, seat.rank + 1);
-    const Status ran = (*made)->run({&sample.call, 1});
+    const Status ran = seat.comm->run({&sample.call, 1});
     if (!ran.ok()) return seat.report(ran);
     const auto wrong = std::count_if(sample.output(), sample.output() + count, [&](int sum) {
       return sum != seat.size * (seat.size + 1) / 2;
@@ -130,7 +95,7 @@ class RefusedCalls : public testing::TestWithParam<Refusal> {};
 
 // refused: ranks whose processes are refused the call.
 void check_refused(int ranks, const std::set<int>& refused, const Refusal& what) {
-  const Logs logs;
+  const RankLogs logs;
   RankProcesses processes(ranks, without_communicator(), [&](EngineRank& seat) {
     logs.use(seat.rank);
     if (refused.count(seat.rank) != 0 && !refuse(what)) return seat.mark(1);
@@ -162,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Sandbox, RefusedCalls, testing::ValuesIn(kRefusals), []
 
 // Ranks that are threads of one process share its memory without a memory file.
 TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
-  const Logs logs;
+  const RankLogs logs;
   RankProcesses processes(1, without_communicator(), [&](EngineRank& seat) {
     logs.use(0);
     if (!refuse(kRefusals[0])) return;
@@ -184,7 +149,7 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
 TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
   const JoinedNamespaces clones;
   if (!clones) GTEST_SKIP() << "no network namespaces here";
-  const Logs logs;
+  const RankLogs logs;
   Job options = without_communicator();
   options.environment = {{"NCCL_HOSTID", "one image"}, {"NCCL_SOCKET_IFNAME", "near,far"}};
   RankProcesses processes(4, options, [&](EngineRank& seat) {

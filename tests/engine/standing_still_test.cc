@@ -126,14 +126,8 @@ struct Variant {
 
 void run_rank(EngineRank& seat, const Variant& variant, bool apart) {
   if (apart) move_apart(seat);
-  CreateRequest request;
-  request.rank = seat.rank;
-  request.size = seat.size;
-  request.id = seat.board.id;
-  request.options = short_timeouts(30);
-  auto comm = Communicator::create(request);
-  if (!comm.ok()) return seat.expect(false, comm.error().text);
-  seat.comm = *comm;
+  if (const Status joined = seat.join(short_timeouts(30)); !joined.ok())
+    return seat.expect(false, joined.error().text);
   auto in = std::make_unique<Buffer>(), out = std::make_unique<Buffer>();
   in->fill(1);
   Call call;

@@ -1,4 +1,5 @@
-// A repeated call allocates nothing, and makes no system call unless its peer is late.
+// A repeated call allocates nothing, and makes no system call unless its peer is late. Messages and
+// groups: tests/abi/warm_path_test.cc.
 #include <gtest/gtest.h>
 
 #include "tests/support/allocations.h"
@@ -76,48 +77,6 @@ INSTANTIATE_TEST_SUITE_P(Calls, WarmPath,
                            return fmt::format("{}{}{}", info.param.algorithm,
                                               name(info.param.collective), info.param.count);
                          });
-
-// Messages reuse their list from call to call.
-TEST(WarmPathOfMessages, AllocatesNothing) {
-  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
-  CommOptions options;
-  options.timeout_seconds = 30;
-  RankProcesses ranks(2, options, [](EngineRank& seat) {
-    std::vector<int> out(5000), in(5000);
-    const Call calls[] = {message(Collective::kSend, 1 - seat.rank, out.data(), out.size()),
-                          message(Collective::kRecv, 1 - seat.rank, in.data(), in.size())};
-    for (int i = 0; i < 20; ++i) seat.expect(seat.comm->run(calls).ok(), "the first calls");
-    const AllocationCount allocations;
-    for (int i = 0; i < 100; ++i) (void)seat.comm->run(calls);
-    const std::size_t allocated = allocations.so_far();
-    seat.expect(allocated == 0, fmt::format("{} allocations in 100 calls", allocated));
-  });
-  ASSERT_TRUE(ranks.wait_exits(60));
-  ranks.check_expectations();
-}
-
-// A group of small calls also reuses its list.
-TEST(WarmPathOfGroups, AllocatesNothing) {
-  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
-  CommOptions options;
-  options.timeout_seconds = 30;
-  RankProcesses ranks(2, options, [](EngineRank& seat) {
-    std::vector<int> in(50 * 1000), out(50 * 1000);
-    std::vector<Call> calls(50);
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      calls[i].record = {1000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
-      calls[i].send = &in[i * 1000];
-      calls[i].receive = &out[i * 1000];
-    }
-    for (int i = 0; i < 20; ++i) seat.expect(seat.comm->run(calls).ok(), "the first groups");
-    const AllocationCount allocations;
-    for (int i = 0; i < 100; ++i) (void)seat.comm->run(calls);
-    const std::size_t allocated = allocations.so_far();
-    seat.expect(allocated == 0, fmt::format("{} allocations in 100 groups", allocated));
-  });
-  ASSERT_TRUE(ranks.wait_exits(60));
-  ranks.check_expectations();
-}
 
 }  // namespace
 }  // namespace rondo::test

@@ -27,11 +27,14 @@ class RankLogs {
     log::reset();
   }
   // Number of the rank's lines that contain `what`; *last is the last of them.
-  int count(int rank, const std::string& what, std::string* last) const {
+  int count(int rank, const std::string& what, std::string* last = nullptr) const {
     std::ifstream in(file(rank));
     int found = 0;
     for (std::string line; std::getline(in, line);)
-      if (line.find(what) != std::string::npos) ++found, *last = line;
+      if (line.find(what) != std::string::npos) {
+        ++found;
+        if (last != nullptr) *last = line;
+      }
     return found;
   }
 

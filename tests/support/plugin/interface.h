@@ -28,81 +28,62 @@ typedef struct {
   int devs[8];
 } virtual12_t;
 
-typedef struct {
-  char* name;
-  char* pciPath;
-  uint64_t guid;
-  int ptrSupport;
+/* The fields of a device, in the order of their versions. */
+#define IDENTITY  \
+  char* name;     \
+  char* pciPath;  \
+  uint64_t guid;  \
+  int ptrSupport; \
   int regIsGlobal;
-  int speed;
-  int port;
-  float latency;
-  int maxComms;
-  int maxRecvs;
-  int netDeviceType;
+#define RATES        \
+  int speed;         \
+  int port;          \
+  float latency;     \
+  int maxComms;      \
+  int maxRecvs;      \
+  int netDeviceType; \
   int netDeviceVersion;
+#define LIMITS        \
+  size_t maxP2pBytes; \
+  size_t maxCollBytes;
+typedef struct {
+  IDENTITY RATES
 } properties8_t;
-
 typedef struct {
-  char* name;
-  char* pciPath;
-  uint64_t guid;
-  int ptrSupport;
-  int regIsGlobal;
-  int forceFlush;
-  int speed;
-  int port;
-  float latency;
-  int maxComms;
-  int maxRecvs;
-  int netDeviceType;
-  int netDeviceVersion;
-  virtual9_t vProps;
-  size_t maxP2pBytes;
-  size_t maxCollBytes;
-} properties9_t; /* also version 10 */
-
+  IDENTITY int forceFlush;
+  RATES virtual9_t vProps;
+  LIMITS
+} properties9_t; /* 10 */
 typedef struct {
-  char* name;
-  char* pciPath;
-  uint64_t guid;
-  int ptrSupport;
-  int regIsGlobal;
-  int forceFlush;
-  int speed;
-  int port;
-  float latency;
-  int maxComms;
-  int maxRecvs;
-  int netDeviceType;
-  int netDeviceVersion;
-  virtual9_t vProps;
-  size_t maxP2pBytes;
-  size_t maxCollBytes;
-  int maxMultiRequestSize;
+  IDENTITY int forceFlush;
+  RATES virtual9_t vProps;
+  LIMITS int maxMultiRequestSize;
 } properties11_t;
-
 typedef struct {
-  char* name;
-  char* pciPath;
-  uint64_t guid;
-  int ptrSupport;
-  int regIsGlobal;
-  int forceFlush;
-  int speed;
-  int port;
-  float latency;
-  int maxComms;
-  int maxRecvs;
-  int netDeviceType;
-  int netDeviceVersion;
-  virtual12_t vProps;
-  size_t maxP2pBytes;
-  size_t maxCollBytes;
-  int maxMultiRequestSize;
+  IDENTITY int forceFlush;
+  RATES virtual12_t vProps;
+  LIMITS int maxMultiRequestSize;
   int16_t railId;
   int16_t planeId;
 } properties12_t;
+
+/* The functions that all versions have. */
+#define REGISTRATION                                                         \
+  result_t (*accept)(void*, void**, void**);                                 \
+  result_t (*regMr)(void*, void*, size_t, int, void**);                      \
+  result_t (*regMrDmaBuf)(void*, void*, size_t, int, uint64_t, int, void**); \
+  result_t (*deregMr)(void*, void*);
+#define COMPLETION                                              \
+  result_t (*iflush)(void*, int, void**, int*, void**, void**); \
+  result_t (*test)(void*, int*, int*);                          \
+  result_t (*closeSend)(void*);                                 \
+  result_t (*closeRecv)(void*);                                 \
+  result_t (*closeListen)(void*);                               \
+  result_t (*getDeviceMr)(void*, void*, void**);                \
+  result_t (*irecvConsumed)(void*, int, void*);
+#define MESSAGES_SINCE_10                                             \
+  result_t (*isend)(void*, void*, size_t, int, void*, void*, void**); \
+  result_t (*irecv)(void*, int, void**, size_t*, int*, void**, void**, void**);
 
 typedef struct {
   const char* name;
@@ -111,19 +92,10 @@ typedef struct {
   result_t (*getProperties)(int, properties8_t*);
   result_t (*listen)(int, void*, void**);
   result_t (*connect)(int, void*, void**, void**);
-  result_t (*accept)(void*, void**, void**);
-  result_t (*regMr)(void*, void*, size_t, int, void**);
-  result_t (*regMrDmaBuf)(void*, void*, size_t, int, uint64_t, int, void**);
-  result_t (*deregMr)(void*, void*);
+  REGISTRATION
   result_t (*isend)(void*, void*, int, int, void*, void**);
   result_t (*irecv)(void*, int, void**, int*, int*, void**, void**);
-  result_t (*iflush)(void*, int, void**, int*, void**, void**);
-  result_t (*test)(void*, int*, int*);
-  result_t (*closeSend)(void*);
-  result_t (*closeRecv)(void*);
-  result_t (*closeListen)(void*);
-  result_t (*getDeviceMr)(void*, void*, void**);
-  result_t (*irecvConsumed)(void*, int, void*);
+  COMPLETION
 } net8_t;
 
 typedef struct {
@@ -133,19 +105,10 @@ typedef struct {
   result_t (*getProperties)(int, properties9_t*);
   result_t (*listen)(int, void*, void**);
   result_t (*connect)(int, void*, void**, void**);
-  result_t (*accept)(void*, void**, void**);
-  result_t (*regMr)(void*, void*, size_t, int, void**);
-  result_t (*regMrDmaBuf)(void*, void*, size_t, int, uint64_t, int, void**);
-  result_t (*deregMr)(void*, void*);
+  REGISTRATION
   result_t (*isend)(void*, void*, size_t, int, void*, void**);
   result_t (*irecv)(void*, int, void**, size_t*, int*, void**, void**);
-  result_t (*iflush)(void*, int, void**, int*, void**, void**);
-  result_t (*test)(void*, int*, int*);
-  result_t (*closeSend)(void*);
-  result_t (*closeRecv)(void*);
-  result_t (*closeListen)(void*);
-  result_t (*getDeviceMr)(void*, void*, void**);
-  result_t (*irecvConsumed)(void*, int, void*);
+  COMPLETION
   result_t (*makeVDevice)(int*, virtual9_t*);
 } net9_t;
 
@@ -156,46 +119,26 @@ typedef struct {
   result_t (*getProperties)(int, properties9_t*);
   result_t (*listen)(int, void*, void**);
   result_t (*connect)(int, config_t*, void*, void**, void**);
-  result_t (*accept)(void*, void**, void**);
-  result_t (*regMr)(void*, void*, size_t, int, void**);
-  result_t (*regMrDmaBuf)(void*, void*, size_t, int, uint64_t, int, void**);
-  result_t (*deregMr)(void*, void*);
-  result_t (*isend)(void*, void*, size_t, int, void*, void*, void**);
-  result_t (*irecv)(void*, int, void**, size_t*, int*, void**, void**, void**);
-  result_t (*iflush)(void*, int, void**, int*, void**, void**);
-  result_t (*test)(void*, int*, int*);
-  result_t (*closeSend)(void*);
-  result_t (*closeRecv)(void*);
-  result_t (*closeListen)(void*);
-  result_t (*getDeviceMr)(void*, void*, void**);
-  result_t (*irecvConsumed)(void*, int, void*);
+  REGISTRATION
+  MESSAGES_SINCE_10
+  COMPLETION
   result_t (*makeVDevice)(int*, virtual9_t*);
 } net10_t;
 
-#define NET_SINCE_11(type, properties, virtual_device)                            \
-  typedef struct {                                                                \
-    const char* name;                                                             \
-    result_t (*init)(void**, uint64_t, config_t*, logger_t, profiler_t);          \
-    result_t (*devices)(int*);                                                    \
-    result_t (*getProperties)(int, properties*);                                  \
-    result_t (*listen)(void*, int, void*, void**);                                \
-    result_t (*connect)(void*, int, void*, void**, void**);                       \
-    result_t (*accept)(void*, void**, void**);                                    \
-    result_t (*regMr)(void*, void*, size_t, int, void**);                         \
-    result_t (*regMrDmaBuf)(void*, void*, size_t, int, uint64_t, int, void**);    \
-    result_t (*deregMr)(void*, void*);                                            \
-    result_t (*isend)(void*, void*, size_t, int, void*, void*, void**);           \
-    result_t (*irecv)(void*, int, void**, size_t*, int*, void**, void**, void**); \
-    result_t (*iflush)(void*, int, void**, int*, void**, void**);                 \
-    result_t (*test)(void*, int*, int*);                                          \
-    result_t (*closeSend)(void*);                                                 \
-    result_t (*closeRecv)(void*);                                                 \
-    result_t (*closeListen)(void*);                                               \
-    result_t (*getDeviceMr)(void*, void*, void**);                                \
-    result_t (*irecvConsumed)(void*, int, void*);                                 \
-    result_t (*makeVDevice)(int*, virtual_device*);                               \
-    result_t (*finalize)(void*);                                                  \
-    result_t (*setNetAttr)(void*, void*);                                         \
+#define NET_SINCE_11(type, properties, virtual_device)                   \
+  typedef struct {                                                       \
+    const char* name;                                                    \
+    result_t (*init)(void**, uint64_t, config_t*, logger_t, profiler_t); \
+    result_t (*devices)(int*);                                           \
+    result_t (*getProperties)(int, properties*);                         \
+    result_t (*listen)(void*, int, void*, void**);                       \
+    result_t (*connect)(void*, int, void*, void**, void**);              \
+    REGISTRATION                                                         \
+    MESSAGES_SINCE_10                                                    \
+    COMPLETION                                                           \
+    result_t (*makeVDevice)(int*, virtual_device*);                      \
+    result_t (*finalize)(void*);                                         \
+    result_t (*setNetAttr)(void*, void*);                                \
   } type
 NET_SINCE_11(net11_t, properties11_t, virtual9_t);
 NET_SINCE_11(net12_t, properties12_t, virtual12_t);

@@ -1,6 +1,6 @@
 """PyTorch's CUDA wheels against the library: what they import from NCCL, and that it is ours.
 
-  check.py --refresh [VERSION]   writes nccl_imports_VERSION.txt anew, of all versions or of one
+  check.py --refresh [VERSION]   writes nccl_imports.txt anew, for all versions or for one
   check.py --import 2.15.0 LIB   installs the whole wheel (5 GB) into build/torch-cuda-2.15.0 and
                                  imports it under LD_PRELOAD=LIB (a libnccl.so.2), with no GPU
 
@@ -16,6 +16,7 @@ import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+TABLE = HERE / "nccl_imports.txt"  # one name a line, then the versions that import it
 TOP = HERE.parents[2]
 VERSIONS = ("2.11.0", "2.12.1", "2.14.1", "2.15.0")
 NO_LIMITS = {**os.environ, "PIP_CONSTRAINT": os.devnull}  # a version is given explicitly
@@ -41,12 +42,9 @@ print(f"torch {torch.__version__}: {len(sys.argv) - 1} names and unique_id() are
 """
 
 
-def list_of(version: str) -> pathlib.Path:
-    return HERE / f"nccl_imports_{version}.txt"
-
-
 def names_of(version: str) -> list[str]:
-    return list_of(version).read_text().split()
+    rows = [line.split() for line in TABLE.read_text().splitlines()]
+    return [name for name, *versions in rows if version in versions]
 
 
 def refresh(version: str) -> None:
@@ -67,7 +65,12 @@ def refresh(version: str) -> None:
     names = sorted({word for word in listing.split() if word.startswith(("nccl", "pnccl"))})
     if not names:
         sys.exit(f"{LIBRARY} of torch {version} imports nothing from NCCL: has it changed?")
-    list_of(version).write_text("\n".join(names) + "\n")
+    lists = {each: names_of(each) for each in VERSIONS} | {version: names}
+    rows = [
+        " ".join([name, *(each for each in VERSIONS if name in lists[each])])
+        for name in sorted(set().union(*lists.values()))
+    ]
+    TABLE.write_text("\n".join(rows) + "\n")
     print(f"torch {version}: {len(names)} names")
 
 

@@ -71,8 +71,8 @@ TEST(HostOrder, ARingEntersEachHostOnce) {
                 static_cast<std::size_t>(hosts));
 }
 
-// Few edges of the two trees cross hosts, in both directions. In the order of rank numbers nearly
-// all edges would.
+// For docs/internals/networks.md. Few edges of the two trees cross hosts, in both directions. In
+// the order of rank numbers nearly all edges would.
 TEST(HostOrder, TreesOfTwoHostsCrossAtFewEdges) {
   const auto of = [](int n) {
     return crossing(dealt(n, 2), Algorithm::kTree, Collective::kAllReduce, -1);

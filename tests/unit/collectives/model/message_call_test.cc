@@ -9,15 +9,13 @@
 #include "collectives/model/predictions.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_work.h"
-#include "topology/graph/nccl_xml.h"
+#include "tests/support/fixtures.h"
 
 namespace rondo::model {
 namespace {
 
 GpuCluster message_cluster(const std::string& machine, int hosts) {
-  auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + machine + ".xml");
-  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
-  auto cluster = GpuCluster::make(std::move(parsed->graph), {.hosts = hosts});
+  auto cluster = GpuCluster::make(test::fixture(machine), {.hosts = hosts});
   EXPECT_TRUE(cluster.ok()) << cluster.error().text;
   return std::move(*cluster);
 }

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "collectives/planner/device_costs.h"
+#include "tests/support/fixtures.h"
 #include "topology/channels/packing.h"
-#include "topology/graph/nccl_xml.h"
 
 namespace rondo::model {
 namespace {
@@ -19,14 +19,8 @@ constexpr const char* kMachines[] = {
     "dgx-1v",     "dgx-a100",    "dgx-h100",           "dgx-b200",
     "hgx-a100-4", "gb200-nvl72", "pcie-8-two-sockets", "pcie-4-switches"};
 
-topology::Graph graph_of(const std::string& machine) {
-  auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + machine + ".xml");
-  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
-  return std::move(parsed->graph);
-}
-
 Result<GpuCluster> cluster_of(const std::string& machine, int hosts) {
-  return GpuCluster::make(graph_of(machine), {.hosts = hosts});
+  return GpuCluster::make(test::fixture(machine), {.hosts = hosts});
 }
 
 CallRecord all_reduce(std::uint64_t bytes) {
@@ -162,11 +156,11 @@ TEST(ClosedForm, IsWhatIsPlayedOnUniformMachines) {
 }
 
 TEST(GpuCluster, RefusesWhatIsNotThere) {
-  const auto too_many = GpuCluster::make(graph_of("dgx-h100"), {.hosts = 1, .gpus = 9});
+  const auto too_many = GpuCluster::make(test::fixture("dgx-h100"), {.hosts = 1, .gpus = 9});
   EXPECT_NE(too_many.error().text.find("9 GPUs a host: this machine has 8"), std::string::npos);
-  const auto alone = GpuCluster::make(graph_of("one-gpu"), {.hosts = 1});
+  const auto alone = GpuCluster::make(test::fixture("one-gpu"), {.hosts = 1});
   EXPECT_NE(alone.error().text.find("needs two ranks"), std::string::npos) << alone.error().text;
-  const auto none = GpuCluster::make(graph_of("cpu-box"), {.hosts = 4});
+  const auto none = GpuCluster::make(test::fixture("cpu-box"), {.hosts = 4});
   EXPECT_FALSE(none.ok());
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "topology/graph/nccl_xml.h"
+#include "tests/support/fixtures.h"
 
 namespace rondo::gpu {
 namespace {
@@ -15,24 +15,19 @@ namespace {
 // Share left for data by InfiniBand with packets of 4 KiB, and by PCI with packets of 256 bytes.
 constexpr double kOfPort = 0.96, kOfPci = 0.86;
 
-topology::Graph graph_of(const std::string& machine) {
-  auto parsed = topology::read_nccl_xml(RONDO_FIXTURES_DIR "/" + machine + ".xml");
-  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
-  return std::move(parsed->graph);
-}
 double gbs_of(const topology::Graph& graph) { return network_gbs(graph, graph.nics()); }
 
 TEST(NetworkGbs, IsTheSumOfThePorts) {
-  const topology::Graph dgx = graph_of("dgx-h100");  // 8 ports of 400 Gbit/s
+  const topology::Graph dgx = test::fixture("dgx-h100");  // 8 ports of 400 Gbit/s
   EXPECT_DOUBLE_EQ(gbs_of(dgx), 8 * 50 * kOfPort);
   const std::vector<int> three(dgx.nics().begin(), dgx.nics().begin() + 3);
   EXPECT_DOUBLE_EQ(network_gbs(dgx, three), 3 * 50 * kOfPort);
-  EXPECT_DOUBLE_EQ(gbs_of(graph_of("dgx-1v")), 4 * 12.5 * kOfPort);
+  EXPECT_DOUBLE_EQ(gbs_of(test::fixture("dgx-1v")), 4 * 12.5 * kOfPort);
 }
 
 TEST(NetworkGbs, IsNotKnownWhereAPortsRateIsNot) {
-  EXPECT_EQ(gbs_of(graph_of("cpu-box")), 0) << "its interface does not say how fast it is";
-  EXPECT_EQ(network_gbs(graph_of("dgx-h100"), {}), 0) << "no port";
+  EXPECT_EQ(gbs_of(test::fixture("cpu-box")), 0) << "its interface does not say how fast it is";
+  EXPECT_EQ(network_gbs(test::fixture("dgx-h100"), {}), 0) << "no port";
 }
 
 struct Port {

@@ -5,18 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "topology/graph/nccl_xml.h"
+#include "tests/support/fixtures.h"
 
 namespace rondo::topology {
 namespace {
 
 using testing::HasSubstr;
-
-Graph machine_of_file(const std::string& name) {
-  auto parsed = read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml");
-  EXPECT_TRUE(parsed.ok()) << name;
-  return std::move(parsed->graph);
-}
 
 std::vector<GpuLinks> links_of_all(const Graph& graph) {
   std::vector<GpuLinks> all;
@@ -27,11 +21,11 @@ std::vector<GpuLinks> links_of_all(const Graph& graph) {
 TEST(SlowLinks, MachinesOfEqualGpusHaveNone) {
   for (const char* name : {"dgx-1v", "dgx-a100", "dgx-h100", "dgx-b200", "gb200-nvl72",
                            "pcie-8-two-sockets", "one-gpu", "cpu-box"})
-    EXPECT_TRUE(slower_than_peers(links_of_all(machine_of_file(name))).empty()) << name;
+    EXPECT_TRUE(slower_than_peers(links_of_all(test::fixture(name))).empty()) << name;
 }
 
 TEST(SlowLinks, ADegradedNvLinkIsNamed) {
-  std::vector<GpuLinks> all = links_of_all(machine_of_file("dgx-h100"));
+  std::vector<GpuLinks> all = links_of_all(test::fixture("dgx-h100"));
   ASSERT_EQ(all.size(), 8u);
   const int links = all[5].nvlinks;
   all[5].nvlink_gbs *= (links - 1.0) / links;
@@ -44,7 +38,7 @@ TEST(SlowLinks, ADegradedNvLinkIsNamed) {
 }
 
 TEST(SlowLinks, ACardInHalfOfItsLanesIsNamed) {
-  std::vector<GpuLinks> all = links_of_all(machine_of_file("pcie-8-two-sockets"));
+  std::vector<GpuLinks> all = links_of_all(test::fixture("pcie-8-two-sockets"));
   ASSERT_EQ(all.size(), 8u);
   all[2].pci_gbs /= 2;
   all[2].pci_lanes = 8;

@@ -208,28 +208,6 @@ TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
   GTEST_SKIP() << "the machine is too busy";
 }
 
-// All connect from one address, as behind a NAT or on one host.
-TEST(Acceptor, LetsFourThousandInAmongSilentVisitors) {
-  constexpr std::size_t kAll = 4096;
-  Host host;
-  std::vector<net::Socket> crowd;
-  std::vector<std::unique_ptr<Visitor>> honest;
-  std::size_t begun = 0, in = 0;
-  const auto step = [&] {
-    while (begun < kAll && honest.size() < 200) {
-      if (++begun % 2 == 0) crowd.push_back(visit(host));
-      honest.push_back(std::make_unique<Visitor>(host));
-    }
-    for (const auto& one : honest) one->turn();
-    in += std::erase_if(honest, [](const auto& one) { return one->in(); });
-    if (crowd.size() > 300) crowd.erase(crowd.begin(), crowd.begin() + 100);
-    host.arrivals.clear();
-    return in == kAll;
-  };
-  EXPECT_TRUE(host.until(step)) << in;
-  EXPECT_LE(host.max_seen, Acceptor::max_unproven());
-}
-
 TEST(Acceptor, VisitorsWithAWrongSecretAreRefused) {
   Host host;
   host.may_come = false;

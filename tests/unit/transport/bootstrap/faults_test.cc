@@ -240,23 +240,6 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
   close(ends[1]);
 }
 
-// A visitor that knows the id's addresses and overheard its tag, but does not have its secret.
-TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
-  const auto id = make_unique_id().value();
-  const auto contents = decode_id(id).value();
-  auto socket = net::connect_tcp(contents.addresses, net::Deadline::of(5s));
-  ASSERT_TRUE(socket.ok()) << socket.error().text;
-  auto thief = auth::Handshake::connector({contents.secret, auth::random_digest()}, kRendezvous);
-  const auto said = [&] { return auth::move(thief, socket->get()); };
-  Status moved = said();
-  for (int i = 0; moved.ok() && i < 5000; ++i) {
-    std::this_thread::sleep_for(1ms);
-    moved = said();
-  }
-  EXPECT_TRUE(thief.proof_failed());  // it was challenged, and does not learn by which rank
-  expect_all_ok(as_threads(2, [&](int rank) { return join_and_gather(id, rank, 2); }));
-}
-
 // An endpoint that holds the secret but is the wrong one: here a rank in place of the rendezvous.
 TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
   const auth::Digest secret = auth::random_digest();

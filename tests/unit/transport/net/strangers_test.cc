@@ -1,14 +1,13 @@
-// Every network's listener drops a peer without the secret, and no other peer is affected.
+// Every network's listener drops a peer without the secret, and no other peer is affected. Crowds,
+// garbage and half handshakes: tests/unit/transport/auth.
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/unit/transport/net/networks.h"
 #include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
 #include "transport/streams/connector.h"
 #include "transport/streams/side_channel.h"
-#include "transport/streams/stream_port.h"
 
 namespace rondo::test {
 namespace {
@@ -54,16 +53,6 @@ bool still_admits_a_rank(Host& host) {
   return drive(step, [&] { return host.link && link->state() == net::LinkState::kOpen; });
 }
 
-TEST_P(NetworkStrangers, GarbageIsDroppedAtOnce) {
-  Host host{GetParam()};
-  const auto stranger = visit(host.address);
-  const Bytes garbage = pattern(5000, 1);
-  ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
-  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
-  EXPECT_EQ(host.link, nullptr);
-  EXPECT_TRUE(still_admits_a_rank(host));
-}
-
 TEST_P(NetworkStrangers, AHelloWithoutTheSecretLearnsNothing) {
   Host host{GetParam()};
   const auto stranger = visit(host.address);
@@ -90,18 +79,6 @@ TEST_P(NetworkStrangers, AnOverheardTagIsNoProof) {
   EXPECT_TRUE(still_admits_a_rank(host));
 }
 
-TEST_P(NetworkStrangers, SilentVisitorsMakeRoomForRanks) {
-  Host host{GetParam()};
-  std::vector<net::Socket> crowd;
-  for (int i = 0; i < 300; ++i) {
-    crowd.push_back(visit(host.address));
-    host.turn();
-  }
-  EXPECT_TRUE(still_admits_a_rank(host));
-  EXPECT_TRUE(closed(crowd.front()));
-  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(crowd.back()); }));
-}
-
 // A peer of the communicator whose side channel carries nothing that this network can decode.
 TEST_P(NetworkStrangers, GarbageOnTheSideChannelOpensNoLink) {
   if (GetParam().door == std::string("tcp")) GTEST_SKIP() << "opens by no side channel";
@@ -121,35 +98,6 @@ TEST_P(NetworkStrangers, GarbageOnTheSideChannelOpensNoLink) {
     EXPECT_EQ(host.link, nullptr);
   }
   EXPECT_TRUE(still_admits_a_rank(host));
-}
-
-// Memory of the loop network that a link could use.
-Bytes own_seat(const SharedFile& rings, const CompletionQueue& queue) {
-  return LoopSeat{::getpid(), rings.fd(), queue.file(), queue.address()}.encode();
-}
-
-TEST_P(NetworkStrangers, MoreOnTheSideChannelEndsTheLink) {
-  if (GetParam().door != std::string("Loop"))
-    GTEST_SKIP() << "the channel's own, by the loop's blob";
-  Host host{GetParam()};
-  net::PortOptions options;
-  options.secret = secret_of(1);
-  options.network = GetParam().door;
-  const SharedFile rings = SharedFile::make(1 << 16).value();
-  const CompletionQueue queue = CompletionQueue::make().value();
-  auto port = net::StreamPort::open(options, [](int) { return true; }).value();
-  Bytes greeting = net::SideChannel::frame(own_seat(rings, queue));
-  greeting.push_back(std::byte{1});
-  auto connector = port->connect({0, 1, 0}, 1, host.address, greeting).value();
-  const auto step = [&] {
-    connector->progress();
-    port->poll();
-    host.turn();
-    if (host.link) host.link->progress();
-  };
-  EXPECT_TRUE(drive(step, [&] { return host.link && net::is_over(host.link->state()); }));
-  EXPECT_NE(host.link->error().text.find("sent more"), std::string::npos)
-      << host.link->error().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, NetworkStrangers, testing::ValuesIn(network_kinds()), kNameOfKind);

@@ -22,6 +22,7 @@ TEST(TcpMessageHeader, IsReadBackForItsOwnNumberAlone) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->bytes, 77u);
   EXPECT_EQ(read->record, header.record);
+  EXPECT_TRUE(parse_header(bytes, (std::uint64_t{1} << 32) + 5));  // its low 32 bits
   EXPECT_FALSE(parse_header(bytes, 6));
   header.magic ^= 1;
   EXPECT_FALSE(parse_header(bytes, 5));

@@ -109,6 +109,10 @@ constexpr Variable kTable[] = {
      "tuner plugin with NCCL's interface, versions 2 to 6, for ranks on GPUs: X for "
      "libnccl-tuner-X.so, a library's name or path, or none; unset: libnccl-tuner.so, else the "
      "network plugin's library if it is a tuner too"},
+    {"RONDO_CMA", Type::kInt, "1",
+     "private buffers that other processes of the host read (process_vm_readv): 0: none; 1: where "
+     "the planner expects a gain; 2: in all calls that only copy. The smallest of all ranks "
+     "counts"},
     {"RONDO_DEVICE", Type::kString, "",
      "host: bind ranks to host memory even where CUDA is available"},
     {"RONDO_EAGER_BYTES", Type::kBytes, "4194304",

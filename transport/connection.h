@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 13;
+inline constexpr std::uint32_t kLayoutVersion = 14;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -28,7 +28,7 @@ inline constexpr int kStagingSlots = 4;           // parts of a rank's staging m
 struct alignas(kLineBytes) AnnounceLine {
   std::uint64_t sequence;
   CallRecord record;
-  std::uint32_t exposure;  // kExposesInput | kExposesOutput; not 0: the payload is an Exposure
+  std::uint32_t exposure;  // kExposes... flags; not 0: the payload is an Exposure
   std::uint32_t history;   // hash of all records so far; equal if all calls were equal
   std::byte payload[kPayloadBytes];
 };
@@ -42,6 +42,8 @@ struct alignas(kLineBytes) BesideLines {
 
 inline constexpr std::uint32_t kExposesInput = 1;
 inline constexpr std::uint32_t kExposesOutput = 2;
+// The input is private memory: other processes read it at input_pointer by ProcessMemory.
+inline constexpr std::uint32_t kExposesToReads = 4;
 
 // ncclMemAlloc allocates in the arena of the process, a memory file. Other processes of the host
 // map it extent by extent, at first use. A place identifies a byte of it: the low bits are the
@@ -62,7 +64,8 @@ struct OwnArena {
 };
 
 // The buffers of an announced call that peers may read (input) and write (output). Ranks of the
-// same process use the pointers; ranks of other processes use the places.
+// same process use the pointers; ranks of other processes use the places, or read the input at its
+// pointer (kExposesToReads).
 struct Exposure {
   std::uint64_t input_pointer;
   std::uint64_t output_pointer;

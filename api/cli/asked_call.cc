@@ -8,6 +8,7 @@
 #include "bench/element_types.h"
 #include "bench/gpu_lane.h"
 #include "collectives/communicator/host_shape.h"
+#include "collectives/communicator/read_check.h"
 #include "collectives/planner/tuning.h"
 #include "topology/cpu_budget.h"
 #include "topology/cpu_features.h"
@@ -46,6 +47,9 @@ Result<PlanFacts> facts_of_ranks(const AskedRanks& asked) {
 
 Result<PlanFacts> facts_of_environment(const AskedRanks& asked) {
   RONDO_TRY(PlanFacts facts, facts_of_ranks(asked));
+  if (!asked.threads) {
+    RONDO_TRY(facts.reads, reads_of_environment());
+  }
   facts.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));

@@ -17,15 +17,25 @@ struct TuneRow {
   const char* collective;
   const char* algorithm;
   bool one_host, several_hosts;
+  MemoryReads reads = MemoryReads::kNever;
 };
 constexpr TuneRow kTuneRows[] = {
-    {"all_reduce", "oneshot", true, false},      {"all_reduce", "twoshot", true, false},
-    {"all_reduce", "recursive", true, true},     {"all_reduce", "tree", true, true},
-    {"all_reduce", "ring", true, true},          {"all_reduce", "hierarchical", false, true},
-    {"all_gather", "direct", true, false},       {"all_gather", "ring", true, true},
-    {"all_gather", "hierarchical", false, true}, {"reduce_scatter", "direct", true, false},
-    {"reduce_scatter", "ring", true, true},      {"broadcast", "direct", true, false},
-    {"reduce", "oneshot", true, false},          {"reduce", "direct", true, false},
+    {"all_reduce", "oneshot", true, false},
+    {"all_reduce", "twoshot", true, false},
+    {"all_reduce", "recursive", true, true},
+    {"all_reduce", "tree", true, true},
+    {"all_reduce", "ring", true, true},
+    {"all_reduce", "hierarchical", false, true},
+    {"all_gather", "direct", true, false},
+    {"all_gather", "ring", true, true},
+    {"all_gather", "hierarchical", false, true},
+    {"reduce_scatter", "direct", true, false},
+    {"reduce_scatter", "ring", true, true},
+    {"broadcast", "direct", true, false},
+    {"reduce", "oneshot", true, false},
+    {"reduce", "direct", true, false},
+    {"broadcast", "direct", true, false, MemoryReads::kAlways},
+    {"all_gather", "direct", true, false, MemoryReads::kAlways},
 };
 
 struct TuneLayout {
@@ -53,6 +63,7 @@ Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std
                           (only.empty() || only == row.collective);
       if (!wanted) continue;
       TuneRun run{row.collective, row.algorithm};
+      run.cma = static_cast<int>(row.reads);
       run.ranks = layout.ranks;
       run.hosts = layout.hosts;
       const bool together = layout.hosts > 1 && peer != nullptr;
@@ -82,6 +93,7 @@ Result<CostSample> sample_of(const MeasuredCall& call) {
   where.hosts = call.run.hosts;
   where.one_machine = call.run.meeting.empty();
   RONDO_TRY(PlanFacts facts, facts_of_ranks(where));
+  facts.reads = static_cast<MemoryReads>(call.run.cma);
   RONDO_TRY(facts.algorithms, parse_algorithms(call.run.algorithm, "rondo tune"));
   RONDO_TRY(const Plan plan, make_plan(facts, record));
   return CostSample{host_work(facts, record, plan), call.us * 1000};
@@ -97,6 +109,7 @@ void print_head(const char* where) {
 void print_call(const MeasuredCall& call, int where, double ns, double prior_ns) {
   const TuneRun& run = call.run;
   std::string way = run.algorithm;
+  if (run.cma != 0) way += " by reads";
   if (!run.protocol.empty()) way += fmt::format(":{}", run.protocol);
   if (run.ctas > 0) way += fmt::format(":{}", run.ctas);
   const double us = ns / 1000;

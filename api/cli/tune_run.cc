@@ -53,6 +53,7 @@ void set_for(const TuneRun& run, InheritedVariables* variables) {
   variables->set("NCCL_ALGO", function + ":" + run.algorithm);
   variables->set("NCCL_PROTO", run.protocol);
   variables->set("RONDO_TUNE_FILE", "");
+  variables->set("RONDO_CMA", std::to_string(run.cma));
   variables->set("NCCL_DEBUG", "NONE");
   if (run.devices == 0) variables->set("RONDO_DEVICE", "host");
   if (run.meeting.empty()) variables->set("NCCL_NET", "Socket");

@@ -13,6 +13,7 @@ namespace rondo::cli {
 struct TuneRun {
   std::string collective, algorithm;
   std::string protocol{};  // "": all
+  int cma = 0;             // RONDO_CMA
   int ctas = 0;            // per rank on a GPU; 0: the planner's choice
   int ranks = 2, hosts = 1;
   int lanes = 1;    // ranks per process

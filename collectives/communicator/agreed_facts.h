@@ -12,7 +12,8 @@
 
 namespace rondo {
 
-// Sets all facts except connection_slot_bytes, which meet_on_hosts() sets (host_meeting.h).
+// Sets all facts except connection_slot_bytes and reads, which meet_on_hosts() sets
+// (host_meeting.h).
 void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape, PlanFacts* facts);
 
 // The smallest NCCL_BUFFSIZE of all ranks that set it; 0: no rank sets it.

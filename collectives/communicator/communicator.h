@@ -138,6 +138,8 @@ class Communicator {
     Algorithm algorithm = Algorithm::kDirect;
     Protocol protocol = Protocol::kStaged;
     std::uint64_t rounds = 0;
+    // Bytes that this rank wrote to its staging, and read from private memory of other processes.
+    std::uint64_t staged_bytes = 0, read_bytes = 0;
   };
   // How the last collective on host memory ran.
   Choice last_plan() const;

@@ -2,13 +2,19 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "base/asymmetric_fence.h"
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "base/process.h"
+#include "base/seconds.h"
 #include "collectives/gpu/gpu_rank.h"
 #include "collectives/host/fiber_group.h"
+#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
 #include "transport/cuda/deferred_free.h"
 
 namespace rondo {
@@ -56,6 +62,11 @@ void CommunicatorState::connect_host_view() {
   host.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
     return state_of(owner).reach_first(peer, place);
   };
+  host.on_failed_read = [](void* owner, int peer, int error) {
+    CommunicatorState& state = state_of(owner);
+    const auto raise = [&] { return state.raise_failed_read(peer, error), ok_status(); };
+    (void)state.faults.or_fault(raise).ok();
+  };
   host.on_commit = [](void* owner, void* at, std::size_t bytes) {
     return state_of(owner).commit(at, bytes);
   };
@@ -65,6 +76,23 @@ bool CommunicatorState::reach_first(int local, std::uint64_t place) {
   const Status mapped = members.process_of(local).neighbour->reach(place);
   if (!mapped.ok()) faults.raise(faults.make(mapped.code(), members.rank, mapped.error().text));
   return mapped.ok();
+}
+
+// The memory of a process ends shortly before its pidfd reports the end.
+void CommunicatorState::raise_failed_read(int local, int error) {
+  constexpr double kLongestEnd = 1;  // s
+  const int global = members.local_ranks[static_cast<std::size_t>(local)];
+  const auto ended = [&] { return has_ended(members.process_of(local)); };
+  const std::string name = members.name_of(global);
+  if (error == ESRCH ? poll_until(ended, seconds_from_now(kLongestEnd)) : ended())
+    return faults.raise(faults.make(
+        StatusCode::kRemoteError, global,
+        fault_texts::gone_before(name, fault_texts::Parting::kEnded, call.text(), members.rank)));
+  faults.raise(faults.make(
+      StatusCode::kRemoteError, global,
+      fmt::format("rank {} could not read the buffer of {} in {}: {}; RONDO_CMA=0 copies buffers "
+                  "through shared memory",
+                  members.rank, name, call.text(), strerror(error))));
 }
 
 bool CommunicatorState::commit(void* at, std::size_t bytes) {

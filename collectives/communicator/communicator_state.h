@@ -64,6 +64,7 @@ class CommunicatorState : public RankContext {
  private:
   bool reach_first(int local, std::uint64_t place);
   bool commit(void* at, std::size_t bytes);
+  void raise_failed_read(int local, int error);
 
   std::atomic<bool> inside_{false};
   std::atomic<pthread_t> inside_thread_{};

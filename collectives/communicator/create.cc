@@ -12,6 +12,7 @@
 #include "base/seconds.h"
 #include "collectives/communicator/agreed_facts.h"
 #include "collectives/communicator/host_meeting.h"
+#include "collectives/communicator/read_check.h"
 #include "collectives/gpu/binding.h"
 #include "collectives/gpu/gpu_rank.h"
 #include "collectives/gpu/tuning.h"
@@ -128,6 +129,8 @@ class Creation {
     mine.facts.process = this_process();
     mine.facts.host = topology::host_id();
     mine.facts.pid = getpid();
+    mine.facts.pid_namespace = pid_namespace();
+    mine.facts.id_at = reinterpret_cast<std::uintptr_t>(&this_process());
     char hostname[256] = "";
     gethostname(hostname, sizeof(hostname) - 1);
     mine.facts.hostname = hostname;
@@ -138,6 +141,7 @@ class Creation {
     RONDO_TRY(mine.algorithms, algorithms_of_environment());
     RONDO_TRY(mine.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
     mine.reproducible = request_.options.reproducible;
+    RONDO_TRY(mine.reads, reads_of_environment());
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
     mine.buffer_bytes =
@@ -182,6 +186,9 @@ class Creation {
       port.arena = neighbour ? neighbour->pieces() : nullptr;
       view.peers.push_back(port);
     }
+    if (state_->facts.reads != MemoryReads::kNever)
+      for (const int rank : state_->members.local_ranks)
+        view.memories.push_back(memory_of(state_->members.ranks[static_cast<std::size_t>(rank)]));
     view.slot_bytes = tuning::kStagingBytes / kStagingSlots;
     view.global = state_->members.local_ranks;
     view.known_step.assign(view.size, 0);

@@ -6,6 +6,8 @@
 #include "base/bytes.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/printable.h"
+#include "collectives/communicator/read_check.h"
 #include "collectives/planner/tuning.h"
 
 namespace rondo {
@@ -14,18 +16,20 @@ namespace {
 using Blob = std::vector<std::byte>;
 using shm::HostMeeting;
 
-// A rank's message to all others after an attempt. Empty: it has joined.
+// A rank's message to all others after an attempt. Empty: it has joined, and reads its peers.
 struct Report {
   HostMeeting::Outcome outcome = HostMeeting::kJoined;
   std::string socket;  // its new Unix socket
   std::string why;
+  std::string cannot_read;  // obstacle_to_reads()
 
   Blob encode() const {
-    if (outcome == HostMeeting::kJoined) return {};
+    if (outcome == HostMeeting::kJoined && cannot_read.empty()) return {};
     ByteWriter writer;
     writer.put(outcome);
     writer.put_string(socket);
     writer.put_string(why);
+    writer.put_string(cannot_read);
     return writer.take();
   }
   static Result<Report> decode(const Blob& blob, int rank) {
@@ -35,6 +39,7 @@ struct Report {
     report.outcome = reader.get<HostMeeting::Outcome>();
     report.socket = reader.get_string();
     report.why = reader.get_string();
+    report.cannot_read = printable(reader.get_string());
     if (!reader.ok() || reader.left() != 0 || report.outcome > HostMeeting::kRefused ||
         report.socket.size() > shm::kMaxSocketName)
       return fail(StatusCode::kRemoteError, "rank {} sent a report that cannot be read", rank);
@@ -53,7 +58,8 @@ class HostRounds {
     set_apart_who_cannot_share();
     for (std::uint32_t attempt = 0;; ++attempt) {
       find_members();
-      RONDO_TRY(const Report mine, try_to_meet(attempt));
+      RONDO_TRY(Report mine, try_to_meet(attempt));
+      mine.cannot_read = obstacle();
       RONDO_TRY(const std::vector<Blob> told, request_.session.all_gather(mine.encode()));
       std::vector<Report> reports;
       for (std::size_t r = 0; r < told.size(); ++r) {
@@ -63,9 +69,11 @@ class HostRounds {
       if (slot_ && slot_->group) state_.members.group = slot_->group;
       slot_.reset();
       RONDO_TRY(const bool agreed, reshape(reports));
-      if (agreed) break;
+      if (!agreed) continue;
+      adopt();
+      agree_on_reads(reports);
+      break;
     }
-    adopt();
     return ok_status();
   }
 
@@ -128,7 +136,7 @@ class HostRounds {
                  state_.members.rank, members_[0].rank, met.why);
     RONDO_TRY(request_.host_listener.listener,
               shm::open_unix_listener());  // no rank connects to the old one
-    return Report{met.outcome, request_.host_listener.listener.name, std::move(met.why)};
+    return Report{met.outcome, request_.host_listener.listener.name, std::move(met.why), ""};
   }
 
   // Changes groups that have not met: refused processes leave, the others try again. A refused
@@ -154,6 +162,32 @@ class HostRounds {
       set_apart(ranks, reports);
     }
     return agreed;
+  }
+
+  std::string obstacle() const {
+    const InitRecord& mine = request_.records[static_cast<std::size_t>(state_.members.rank)];
+    std::vector<const RankFacts*> others;  // in other processes of this host
+    for (const shm::Member& member : members_)
+      if (member.process != own_.process)
+        others.push_back(&request_.records[static_cast<std::size_t>(member.rank)].facts);
+    if (mine.device >= 0 || others.empty()) return "";
+    if (mine.reads == MemoryReads::kNever)
+      return fmt::format("rank {} has RONDO_CMA=0", mine.facts.rank);
+    return obstacle_to_reads(mine.facts, others);
+  }
+
+  // All pairs of processes can read each other, or none does. Memory of a CUDA driver cannot be
+  // read, so ranks on GPUs never do. Between hosts, no plan reads.
+  void agree_on_reads(const std::vector<Report>& reports) {
+    MemoryReads& reads = state_.facts.reads = MemoryReads::kAlways;
+    for (const InitRecord& record : request_.records)
+      reads = std::min(reads, record.device >= 0 ? MemoryReads::kNever : record.reads);
+    const auto found = std::find_if(reports.begin(), reports.end(),
+                                    [](const Report& told) { return !told.cannot_read.empty(); });
+    const bool one_host = state_.members.shape.hosts() == 1;
+    if (found != reports.end() || !one_host) reads = MemoryReads::kNever;
+    if (one_host && found - reports.begin() == state_.members.rank)
+      RONDO_INFO(kInit, "{}: private buffers are copied through shared memory", found->cannot_read);
   }
 
   void set_apart(const std::vector<std::size_t>& ranks, const std::vector<Report>& reports) {

@@ -33,12 +33,15 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(facts.process);
   writer.put(facts.host);
   writer.put(facts.pid);
+  writer.put(facts.pid_namespace);
+  writer.put(facts.id_at);
   writer.put_string(facts.hostname);
   writer.put_string(facts.socket);
   writer.put(facts.address);
   writer.put(algorithms.allowed);
   writer.put(protocols.allowed);
   writer.put(static_cast<std::uint8_t>(reproducible));
+  writer.put(reads);
   writer.put(cpu_set);
   writer.put(cores);
   writer.put(buffer_bytes);
@@ -69,6 +72,8 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   facts.process = reader.get<ProcessId>();
   facts.host = record.machine = reader.get<std::uint64_t>();
   facts.pid = reader.get<int>();
+  facts.pid_namespace = reader.get<std::uint32_t>();
+  facts.id_at = reader.get<std::uint64_t>();
   facts.hostname = printable(reader.get_string());
   facts.socket = reader.get_string();
   facts.address = reader.get<bootstrap::UniqueId>();
@@ -76,6 +81,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.protocols.allowed = reader.get<FunctionSets>();
   const auto reproducible = reader.get<std::uint8_t>();
   record.reproducible = reproducible != 0;
+  record.reads = reader.get<MemoryReads>();
   record.cpu_set = reader.get<std::uint64_t>();
   record.cores = reader.get<std::int32_t>();
   record.buffer_bytes = reader.get<std::uint64_t>();
@@ -91,9 +97,9 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      measured > 1 || !record.costs.plausible() || !record.device_costs.plausible() ||
-      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMaxSocketName ||
-      record.network.size() > kMaxNetworkName ||
+      record.reads > MemoryReads::kAlways || measured > 1 || !record.costs.plausible() ||
+      !record.device_costs.plausible() || record.cores < 1 || record.device < -1 ||
+      facts.socket.size() > shm::kMaxSocketName || record.network.size() > kMaxNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(StatusCode::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;

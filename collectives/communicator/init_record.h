@@ -14,6 +14,7 @@
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/device_rates.h"
 #include "collectives/planner/host_costs.h"
+#include "collectives/planner/planner.h"
 #include "collectives/planner/protocol_filter.h"
 #include "transport/bootstrap/unique_id.h"
 
@@ -24,6 +25,8 @@ struct RankFacts {
   ProcessId process{};
   std::uint64_t host = 0;  // ranks with equal values may share memory
   int pid = 0;
+  std::uint32_t pid_namespace = 0;  // of the pid; 0: unknown
+  std::uint64_t id_at = 0;          // address of `process` in its memory (ProcessMemory)
   std::string hostname;
   std::string socket;           // name of its UnixListener; "": it has none
   bootstrap::UniqueId address;  // its Listener, where children that it leads join
@@ -36,9 +39,10 @@ struct InitRecord {
   AlgorithmFilter algorithms;
   ProtocolFilter protocols;
   bool reproducible = false;
-  std::uint64_t cpu_set = 0;       // ranks with equal values may run on the same cores
-  std::int32_t cores = 1;          // usable cores of that set, limited by the CPU quota
-  std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
+  MemoryReads reads = MemoryReads::kNever;  // RONDO_CMA
+  std::uint64_t cpu_set = 0;                // ranks with equal values may run on the same cores
+  std::int32_t cores = 1;                   // usable cores of that set, limited by the CPU quota
+  std::uint64_t buffer_bytes = 0;           // NCCL_BUFFSIZE; 0: not set
   std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of L2 and L3; 0: unknown
   HostCosts costs;                                 // sent only if measured
   gpu::DeviceCosts device_costs;                   // each rate sent only if measured

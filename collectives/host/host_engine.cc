@@ -114,6 +114,7 @@ Status HostEngine::run_collective(const Call& call) {
   if (plan_.strategy == Strategy::kAlone) return run_alone(call), ok_status();
   if (plan_.strategy == Strategy::kMessages) return messages_.run_collective(call);
   last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
+  host_.staged_bytes = host_.read_bytes = 0;
   call_.record = call.record;
   host::HostCall host_call;
   host_call.record = call.record;
@@ -136,6 +137,7 @@ Status HostEngine::run_collective(const Call& call) {
                                (row.in_place_safe || !in_place(call, members_.rank));
   host_call.may_expose_output =
       plan_.expose && is_among(row.outputs, members_.rank, call.record.root);
+  host_call.may_expose_to_reads = plan_.protocol == Protocol::kRead && host_call.may_expose_input;
   host_call.stream_stores = plan_.stream_stores;
   Status result;
   if (plan_.strategy == Strategy::kConnected) {
@@ -146,6 +148,8 @@ Status HostEngine::run_collective(const Call& call) {
                                plan_.rounds)) {
     result = faults_.why_it_ended();
   }
+  last_plan_.staged_bytes = host_.staged_bytes;
+  last_plan_.read_bytes = host_.read_bytes;
   if (result.ok()) host_.finish_call();
   call_.record = CallRecord{};
   return result;

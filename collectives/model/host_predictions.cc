@@ -28,11 +28,11 @@ std::vector<HostWay> host_ways(const PlanFacts& facts, const CallRecord& record)
   PlanFacts open = facts;
   open.algorithms = {};
   for (const auto& made : candidates(host_strategies(), open, record)) {
-    const std::string_view own = name(made.plan.algorithm);
-    ways.push_back({std::string(made.row->name != nullptr ? made.row->name : own), made.plan,
+    ways.push_back({name_of(*made.row, made.plan), made.plan,
                     host_work(facts, record, made.plan).ns(facts.costs) / 1000,
                     usual.ok() && usual->strategy == made.plan.strategy &&
-                        usual->algorithm == made.plan.algorithm});
+                        usual->algorithm == made.plan.algorithm &&
+                        usual->protocol == made.plan.protocol});
   }
   return ways;
 }
@@ -66,7 +66,7 @@ sim::SimHostCall host_call(const PlanFacts& facts, int cores, const CallRecord& 
 Result<Prediction> predict_host(const PlanFacts& facts, int cores, const CallRecord& record,
                                 const HostWay& way) {
   Prediction prediction;
-  if (way.plan.strategy != Strategy::kDirect) {
+  if (way.plan.strategy != Strategy::kDirect || way.plan.protocol == Protocol::kRead) {
     prediction.us = way.planner_us;
     prediction.by = Prediction::By::kClosedForm;
     return prediction;

@@ -50,11 +50,9 @@ bool is_by_plugin(const gpu::DevicePlanFacts& facts, const CallRecord& record,
 }  // namespace
 
 std::string choice_text(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
-  const auto name_of = [](const HostStrategyRow& row, const Plan& one) {
-    return std::string(row.name != nullptr ? row.name : name(one.algorithm));
-  };
+  const auto words = [](const HostStrategyRow& row, const Plan& one) { return name_of(row, one); };
   const auto ns_of = [&](const Plan& one) { return host_work(facts, record, one).ns(facts.costs); };
-  return words_of(host_strategies(), facts, record, plan, name_of, ns_of) +
+  return words_of(host_strategies(), facts, record, plan, words, ns_of) +
          (facts.costs.measured ? "; on costs that rondo tune has measured" : "; on priors");
 }
 

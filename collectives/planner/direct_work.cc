@@ -1,5 +1,7 @@
 // The work of algorithms over peers' memory: one function for each direct algorithm in
 // kernels/algorithms.
+#include <algorithm>
+
 #include "collectives/planner/work_estimate.h"
 #include "transport/connection.h"
 
@@ -62,15 +64,29 @@ void direct_reduce_work(WorkEstimate& e) {
   e.sum(others);
 }
 
-// The root runs ahead of its readers: it fills a slot while they copy another.
+// The root runs ahead of its readers: it fills a slot while they copy another. Ranks that read the
+// same pages at the same time slow each other down.
 void broadcast_work(WorkEstimate& e) {
+  constexpr double kMoreOfReader = 0.25;  // of its time, for each other reader; measured with two
   follow_rounds(e, 1);
+  if (e.reads) {
+    const double readers = std::min(e.ranks - 1, e.ranks / e.share);
+    const double each = e.bytes * (1 + kMoreOfReader * (readers - 1));
+    return e.read_of_one(e.rounds, each, (e.ranks - 1) * each);
+  }
   e.copy_of_one(e.bytes, e.ranks * e.bytes);
+}
+
+// A block of each peer, and a copy of the own one.
+void read_blocks(WorkEstimate& e) {
+  e.read((e.ranks - 1) * e.rounds, (e.ranks - 1) * e.bytes);
+  e.copy(e.bytes);
 }
 
 void all_gather_work(WorkEstimate& e) {
   if (add_lines(e, e.ranks, false)) return;
   meet_rounds(e, 0);
+  if (e.reads) return read_blocks(e);
   e.copy((e.ranks + (e.exposed ? 0 : 1)) * e.bytes);
 }
 
@@ -84,11 +100,17 @@ void reduce_scatter_work(WorkEstimate& e) {
 void all_to_all_work(WorkEstimate& e) {
   if (add_lines(e, 2 * e.ranks, false)) return;
   meet_rounds(e, 0);
+  if (e.reads) return read_blocks(e);
   e.copy((2 * e.ranks - 1) * e.bytes);
 }
 
 void gather_work(WorkEstimate& e, bool gathers) {
   follow_rounds(e, gathers ? e.ranks - 1 : 1);
+  if (e.reads) {
+    const double all = (e.ranks - 1) * e.bytes;
+    e.copy_of_one(e.bytes, e.bytes);
+    return e.read_of_one(e.rounds * (gathers ? e.ranks - 1 : 1), gathers ? all : e.bytes, all);
+  }
   e.copy_of_one(e.ranks * e.bytes, 2 * e.ranks * e.bytes);
 }
 

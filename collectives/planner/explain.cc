@@ -23,19 +23,18 @@ namespace {
 
 using HostCandidate = Candidate<PlanFacts, Plan>;
 
-std::string_view name_of(const HostCandidate& candidate) {
-  return candidate.row->name != nullptr ? candidate.row->name : name(candidate.plan.algorithm);
+std::string name_of(const HostCandidate& candidate) {
+  return name_of(*candidate.row, candidate.plan);
 }
 
 // The next size, by factors of two, at which another algorithm runs.
-ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, Algorithm now) {
+ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, const HostCandidate& now) {
   constexpr std::uint64_t kMax = std::uint64_t{1} << 40;  // bytes
   CallRecord other = record;
   for (other.count *= 2; other.count * size_of(other.type) <= kMax; other.count *= 2) {
     const auto next = choose(host_strategies(), facts, other);
-    if (next.row != nullptr && next.plan.algorithm != now)
-      return {"changes at", bytes_text(other.count * size_of(other.type)),
-              std::string(name_of(next))};
+    if (next.row != nullptr && name_of(next) != name_of(now))
+      return {"changes at", bytes_text(other.count * size_of(other.type)), name_of(next)};
   }
   return {"changes at", "no larger size", ""};
 }
@@ -52,16 +51,15 @@ void add_predictions(const PlanFacts& facts, const CallRecord& record,
                    facts.costs.measured ? "on costs that rondo tune has measured"
                                         : "on priors: run rondo tune to measure this machine"});
   if (all.size() > 1)
-    rows->push_back({"next best", std::string(name_of(all[1])), "predicted " + time_of(all[1])});
+    rows->push_back({"next best", name_of(all[1]), "predicted " + time_of(all[1])});
   PlanFacts open = facts;
   open.algorithms = {};
   CallRecord unasked = record;
   unasked.flags = 0;
   if (const auto best = choose(host_strategies(), open, unasked); best.cost < all[0].cost)
-    rows->push_back({"forbidden", std::string(name_of(best)),
-                     "predicted " + time_of(best) + ": NCCL_ALGO leaves it out"});
-  if (all.size() > 1 && record.count > 0)
-    rows->push_back(change_of(facts, record, all[0].plan.algorithm));
+    rows->push_back(
+        {"forbidden", name_of(best), "predicted " + time_of(best) + ": NCCL_ALGO leaves it out"});
+  if (all.size() > 1 && record.count > 0) rows->push_back(change_of(facts, record, all[0]));
 }
 
 }  // namespace

@@ -29,9 +29,11 @@ enum class HostRate : std::uint8_t {
   kSlot,      // a chunk sent through a connection inside a host
   kLink,      // a chunk sent between hosts
   kLinkByte,  // a byte that leaves a host
-  kRelay      // a call in which ranks sleep until other ranks of their host have used the network
+  kRelay,     // a call in which ranks sleep until other ranks of their host have used the network
+  kRead,      // a read of a peer's private memory: the system call
+  kReadByte   // a byte of it, in the caches
 };
-inline constexpr std::size_t kHostRates = 11;
+inline constexpr std::size_t kHostRates = 13;
 
 struct HostRateInfo {
   HostRate rate;
@@ -39,12 +41,19 @@ struct HostRateInfo {
   double prior;           // ns
 };
 inline constexpr HostRateInfo kHostRateTable[kHostRates] = {
-    {HostRate::kCall, "call", 74},        {HostRate::kMeet, "meet", 40},
-    {HostRate::kPeer, "peer", 5.7},       {HostRate::kSwitch, "switch", 1750},
-    {HostRate::kCopy, "copy", 0.018},     {HostRate::kSum, "sum", 0.02},
-    {HostRate::kMemory, "memory", 0.047}, {HostRate::kSlot, "slot", 200},
-    {HostRate::kLink, "link", 6400},      {HostRate::kLinkByte, "link_byte", 0.11},
+    {HostRate::kCall, "call", 74},
+    {HostRate::kMeet, "meet", 40},
+    {HostRate::kPeer, "peer", 5.7},
+    {HostRate::kSwitch, "switch", 1750},
+    {HostRate::kCopy, "copy", 0.018},
+    {HostRate::kSum, "sum", 0.02},
+    {HostRate::kMemory, "memory", 0.047},
+    {HostRate::kSlot, "slot", 200},
+    {HostRate::kLink, "link", 6400},
+    {HostRate::kLinkByte, "link_byte", 0.11},
     {HostRate::kRelay, "relay", 1500},
+    {HostRate::kRead, "read", 1450},
+    {HostRate::kReadByte, "read_byte", 0.064},
 };
 
 constexpr std::array<double, kHostRates> host_priors() {

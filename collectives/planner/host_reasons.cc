@@ -51,6 +51,11 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
                             bytes_text(tuning::kStagingBytes / kStagingSlots),
                             plan.expose ? ", where buffers are not in place" : "");
       break;
+    case Protocol::kRead:
+      row.why = facts.reads == MemoryReads::kAlways
+                    ? "bytes move once, by process_vm_readv: RONDO_CMA=2"
+                    : "bytes move once, by process_vm_readv: costs less than two copies";
+      break;
     case Protocol::kMixed:
       row.why = fmt::format(
           "{} staging slots of {} per rank within a host, slots of {} between hosts", kStagingSlots,
@@ -77,6 +82,8 @@ std::string allowed_protocols_text(const PlanFacts& facts, const CallRecord& rec
 }
 
 ExplainRow buffers_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  if (plan.protocol == Protocol::kRead)
+    return {"buffers", "read by peers", "in place where peers can map them (ncclMemAlloc)"};
   if (plan.expose)
     return {"buffers", facts.one_process ? "in place" : "in place where peers can map them",
             fmt::format("{} or more: peers use the callers' own buffers (threads; ncclMemAlloc)",
@@ -148,7 +155,8 @@ void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
   if (const Order order = plan.row->order;
       order != Order::kNone && record.collective != Collective::kBarrier)
     rows->push_back({"order", "", order_text(order)});
-  if ((plan.protocol == Protocol::kStaged || plan.protocol == Protocol::kMixed) &&
+  if ((plan.protocol == Protocol::kStaged || plan.protocol == Protocol::kMixed ||
+       plan.protocol == Protocol::kRead) &&
       record.collective != Collective::kBarrier)
     rows->push_back(buffers_row(facts, record, plan));
   if (plan.stream_stores)

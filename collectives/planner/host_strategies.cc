@@ -70,13 +70,27 @@ Protocol with_announcement(const PlanFacts& facts, const CallRecord& record,
   return bytes <= kBesideBytes ? Protocol::kLines : Protocol::kStaged;
 }
 
+// Between processes, for data that is not reduced and not in the announcement.
+bool may_read(const PlanFacts& facts, const CallRecord& record) {
+  const AlgorithmRow* const row = find_row(Algorithm::kDirect, record.collective);
+  if (facts.reads == MemoryReads::kNever || facts.hosts > 1 || facts.one_process || facts.fused ||
+      row == nullptr || row->inputs == Who::kNobody || row->order != Order::kNone ||
+      !allowed(facts, record, Algorithm::kDirect))
+    return false;
+  const auto blocks = static_cast<std::uint64_t>(blocks_of(row->fill, facts.ranks));
+  return with_announcement(facts, record, *row, blocks) == Protocol::kStaged;
+}
+
 // All direct algorithms reduce in the tree's order and round once.
 template <Algorithm algorithm>
 bool may_go_direct(const PlanFacts& facts, const CallRecord& record) {
   const AlgorithmRow* const row = find_row(algorithm, record.collective);
   return facts.hosts == 1 && row != nullptr && row->verbs == Verbs::kPeerMemory &&
-         allowed(facts, record, algorithm);
+         allowed(facts, record, algorithm) &&
+         !(facts.reads == MemoryReads::kAlways && may_read(facts, record));
 }
+
+constexpr std::uint64_t kNoWindow = ~std::uint64_t{0} >> 8;
 
 template <Algorithm algorithm>
 Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
@@ -94,10 +108,20 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
   // Ranks of one process always reach each other's buffers: then no window limits a round.
   const bool always_exposed = facts.one_process && plan.expose && plan.row->in_place_safe;
   const std::uint64_t window =
-      always_exposed ? ~std::uint64_t{0} >> 8
+      always_exposed ? kNoWindow
                      : std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
   plan.rounds = rounds_of(record, blocks, window);
   plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes, facts.ranks);
+  return plan;
+}
+
+// No window limits a round, except where a rank may stage its input because it is in place.
+Plan read_plan(const PlanFacts& facts, const CallRecord& record) {
+  Plan plan = direct_plan<Algorithm::kDirect>(facts, record);
+  plan.protocol = Protocol::kRead;
+  plan.expose = true;
+  const auto blocks = static_cast<std::uint64_t>(blocks_of(plan.row->fill, facts.ranks));
+  plan.rounds = rounds_of(record, blocks, plan.row->in_place_safe ? kNoWindow : facts.slot_bytes);
   return plan;
 }
 
@@ -215,6 +239,8 @@ constexpr HostStrategyRow kStrategies[] = {
     direct_row<Algorithm::kOneShot>(),
     direct_row<Algorithm::kTwoShot>(),
     direct_row<Algorithm::kDirect>(),
+    {Strategy::kDirect, may_read, predicted, read_plan, nullptr, host_reasons::direct,
+     host_reasons::details},
     connected_row<Algorithm::kRecursive>(),
     connected_row<Algorithm::kTree>(),
     connected_row<Algorithm::kRing>(),
@@ -225,5 +251,11 @@ constexpr HostStrategyRow kStrategies[] = {
 }  // namespace
 
 std::span<const HostStrategyRow> host_strategies() { return kStrategies; }
+
+std::string name_of(const HostStrategyRow& row, const Plan& plan) {
+  if (row.name != nullptr) return row.name;
+  const bool reads = plan.protocol == Protocol::kRead;
+  return std::string(name(plan.algorithm)) + (reads ? " by reads" : "");
+}
 
 }  // namespace rondo

@@ -12,6 +12,7 @@ namespace rondo {
 
 using HostStrategyRow = StrategyRow<PlanFacts, Plan>;
 std::span<const HostStrategyRow> host_strategies();
+std::string name_of(const HostStrategyRow& row, const Plan& plan);  // in explanations
 
 // Explanations of a row's plans (host_reasons.cc).
 namespace host_reasons {

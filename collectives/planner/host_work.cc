@@ -52,7 +52,8 @@ WorkEstimate::WorkEstimate(const PlanFacts& with, const CallRecord& call, const 
       rounds(made.rounds.per_round > 0 ? at_least_one(made.rounds.size()) : 1),
       bytes(static_cast<double>(call.count * size_of(call.type))),
       chunk(bytes / rounds),
-      exposed(made.expose && with.one_process) {}
+      reads(made.protocol == Protocol::kRead),
+      exposed(reads || (made.expose && with.one_process)) {}
 
 void WorkEstimate::copy_of_one(double one, double all) {
   const double on_cores = all * share / ranks;
@@ -62,6 +63,12 @@ void WorkEstimate::copy_of_one(double one, double all) {
 void WorkEstimate::sum_of_one(double one, double all) {
   const double on_cores = all * share / ranks;
   work[HostRate::kSum] += std::max(one, on_cores);
+}
+
+void WorkEstimate::read_of_one(double pieces, double one, double all) {
+  const double on_cores = std::max(one, all * share / ranks);
+  work[HostRate::kRead] += pieces * on_cores / one;
+  work[HostRate::kReadByte] += on_cores;
 }
 
 void WorkEstimate::hand_on(double steps, double crossing) {

@@ -6,7 +6,7 @@
 namespace rondo {
 
 const char* name(Protocol protocol) {
-  constexpr const char* kNames[] = {"line", "lines", "staged", "simple", "mixed"};
+  constexpr const char* kNames[] = {"line", "lines", "staged", "simple", "mixed", "read"};
   return kNames[static_cast<int>(protocol)];
 }
 

@@ -19,6 +19,10 @@
 
 namespace rondo {
 
+// Whether ranks of a host read private memory of each other's processes (process_vm_readv, CMA).
+// The values of RONDO_CMA.
+enum class MemoryReads : std::uint8_t { kNever, kWhereCheaper, kAlways };
+
 // Agreed by all ranks when the communicator was created.
 struct PlanFacts {
   int ranks = 1;
@@ -28,6 +32,7 @@ struct PlanFacts {
   bool aligned_hosts = false;  // see HostShape
   bool one_process = false;    // all ranks are in one process
   double core_share = 1;       // ranks per core, maximum over the hosts; at least 1
+  MemoryReads reads = MemoryReads::kNever;
   bool reproducible = false;
   bool fused = false;            // this call is a group of calls; its count is their total
   std::uint64_t slot_bytes = 0;  // of a staging slot
@@ -47,7 +52,8 @@ enum class Protocol : std::uint8_t {
   kLines,   // data in cache lines next to the announcement
   kStaged,  // through staging memory, or in the callers' buffers
   kSimple,  // along connections
-  kMixed    // kStaged inside a host, kSimple between hosts
+  kMixed,   // kStaged inside a host, kSimple between hosts
+  kRead     // read from the callers' buffers, also if these are private memory
 };
 const char* name(Protocol protocol);
 

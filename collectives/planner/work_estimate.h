@@ -18,7 +18,8 @@ struct WorkEstimate {
   const double rounds;  // at least one
   const double bytes;   // of the call's count; of one block if there are blocks
   const double chunk;   // bytes of a round
-  const bool exposed;   // peers always use the callers' buffers in place
+  const bool reads;     // peers read private memory
+  const bool exposed;   // peers always use the callers' buffers in place, or read them
   HostWork work;
 
   // A rank waits `times` times for all others of its host.
@@ -43,6 +44,14 @@ struct WorkEstimate {
   // Bytes of one rank while the others wait or do less. The cores need the time of all bytes.
   void copy_of_one(double one, double all);
   void sum_of_one(double one, double all);
+
+  // Bytes that every rank reads from private memory of peers, in `pieces` reads.
+  void read(double pieces, double each) {
+    work[HostRate::kRead] += pieces * share;
+    work[HostRate::kReadByte] += each * share;
+  }
+  // The same where one rank reads or is read, while the others wait or do less.
+  void read_of_one(double pieces, double one, double all);
 
   // Consecutive chunks on the slowest path; the share `crossing` of them goes between hosts.
   void hand_on(double steps, double crossing);

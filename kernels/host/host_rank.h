@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/process_memory.h"
 #include "base/wait.h"
 #include "transport/connection.h"
 
@@ -42,6 +43,8 @@ struct BasicHostRank {
   bool (*still_whole)(void* owner, const HostCall& call) = nullptr;
   // Maps the extent of the peer's arena that contains `place`; false (and a fault) if that fails.
   bool (*on_first_reach)(void* owner, int peer, std::uint64_t place) = nullptr;
+  // Raises the fault of a failed read of the peer's memory (ProcessMemory::read).
+  void (*on_failed_read)(void* owner, int peer, int error) = nullptr;
   // Backs this rank's staging memory before it is written; false if there is no memory.
   bool (*on_commit)(void* owner, void* at, std::size_t bytes) = nullptr;
   bool commit(void* at, std::size_t bytes) { return on_commit(owner, at, bytes); }
@@ -57,7 +60,11 @@ struct BasicHostRank {
   std::vector<std::uint64_t> known_sequence;  // newest announcement of each peer that was compared
   std::vector<std::uint32_t> exposure;        // flags of that announcement
 
-  OwnArena arena;  // for zero-copy between processes
+  OwnArena arena;                       // for zero-copy between processes
+  std::vector<ProcessMemory> memories;  // by rank of the view; empty: ranks do not read them
+
+  // Bytes that this call wrote to this rank's staging, and read from private memory of processes.
+  std::uint64_t staged_bytes = 0, read_bytes = 0;
 
   const PeerPort& self() const { return peers[rank]; }
   // Tag in the slots of the newest announced call: the call's number and a short hash of the call
@@ -91,6 +98,7 @@ struct HostCall {
   const void* scalar = nullptr;  // PreMulSum: the factor, one element of the type
   bool may_expose_input = true;  // the algorithm allows peers to read the input directly
   bool may_expose_output = true;
+  bool may_expose_to_reads = false;    // the call only copies, and ranks may read peers' memory
   const Segments* segments = nullptr;  // a fused group: then input and output are null
   bool stream_stores = false;          // results leave the cache: use non-temporal stores
 };

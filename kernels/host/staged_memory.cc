@@ -1,5 +1,7 @@
 #include "kernels/host/staged_memory.h"
 
+#include <cassert>
+
 #include "kernels/host/pointers.h"
 #include "kernels/host/reach.h"
 #include "kernels/host/touch.h"
@@ -24,6 +26,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
   if (call.may_expose_output && reachable(call.output, places[1])) exposure_ |= kExposesOutput;
   if (((places[0] | places[1]) & kPlacePartly) && !rank_.all_same_process)
     exposure_ = rank_.exposable(rank_.owner, call, exposure_);
+  if (call.may_expose_to_reads && !(exposure_ & kExposesInput)) exposure_ |= kExposesToReads;
   if (exposure_ == 0) return;
   const Exposure exposed{reinterpret_cast<std::uintptr_t>(call.input),
                          reinterpret_cast<std::uintptr_t>(call.output), places[0] & ~kPlacePartly,
@@ -46,7 +49,8 @@ std::byte* StagedMemory::at_place(int r, std::uint64_t place) {
 }
 
 const std::byte* StagedMemory::exposed_input(int r) {
-  if (!(rank_.exposure[r] & kExposesInput)) return nullptr;
+  if (!(rank_.exposure[r] & (kExposesInput | kExposesToReads))) return nullptr;
+  assert(!must_read(r));
   const Exposure exposed = exposed_by(r);
   if (rank_.peers[r].same_process) return reinterpret_cast<const std::byte*>(exposed.input_pointer);
   return at_place(r, exposed.input_place);
@@ -59,10 +63,29 @@ std::byte* StagedMemory::exposed_output(int r) {
   return at_place(r, exposed.output_place);
 }
 
+// True if the peer's input is private memory of another process. Only copy() can take such data.
+bool StagedMemory::must_read(int r) const {
+  return (rank_.exposure[r] & kExposesToReads) && !rank_.peers[r].same_process;
+}
+
+// The fence orders the look at the peer's fault after the read; withdraw() has its counterpart.
+void StagedMemory::read(int r, const Piece& piece, std::uint64_t at) {
+  const std::size_t bytes = piece.count * element_;
+  const std::uint64_t from = exposed_by(r).input_pointer + piece.at * element_;
+  const int error = rank_.memories[r].read(output() + at * element_, from, bytes);
+  rank_.read_bytes += bytes;
+  HostAtomics::fence_seq_cst();
+  if (!may_touch(r) || error == 0) return;
+  rank_.on_failed_read(rank_.owner, r, error);
+  announcer_.fail();
+}
+
 void StagedMemory::open(int slot) { staging_.open(announcer_, slot); }
 
 void StagedMemory::expose(int slot, const Piece& piece) {
-  if (announcer_.failed() || piece.count == 0 || (exposure_ & kExposesInput)) return;
+  if (announcer_.failed() || piece.count == 0 ||
+      (exposure_ & (kExposesInput | kExposesToReads)) != 0)
+    return;
   std::byte* to = staging_.own_published(announcer_, slot, piece.window, piece.count);
   if (to == nullptr) return;
   const std::byte* from = input() + piece.at * element_;
@@ -175,6 +198,7 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
 void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
+  if (must_read(r)) return read(r, piece, at);
   const std::byte* in_place = exposed_input(r);
   const Touch touch(rank_, in_place != nullptr);
   if (in_place != nullptr && !may_touch(r)) return;
@@ -271,6 +295,7 @@ bool StagedMemory::may_touch_all() {
 void StagedMemory::withdraw() {
   if (exposure_ == 0) return;
   HostAtomics::store_seq_cst(*rank_.self().faulted, std::uint8_t{1});
+  HostAtomics::fence_seq_cst();  // before what the program stores in the buffers
   if (!outlast_touches(rank_)) rank_.cut_off(rank_.owner, call_, exposure_);
 }
 

@@ -2,12 +2,20 @@
 // the callers' own buffers.
 //
 // For each call, a rank decides whether peers may read its input and write its output directly.
-// That is possible in the same process, or if the buffer lies in the process's arena. The rank
-// publishes the decision in its announcement. The algorithm does not notice: expose() copies or
-// does nothing; reduce() writes to every reachable output and to staging for the others;
+// That is possible in the same process, or if the buffer lies in the process's arena. In calls that
+// only copy, other processes may also read a private input by process_vm_readv (kExposesToReads).
+// The rank publishes the decision in its announcement. The algorithm does not notice: expose()
+// copies or does nothing; reduce() writes to every reachable output and to staging for the others;
 // copy_result() copies or does nothing. A rank whose call fails withdraws what it has exposed:
 // withdraw() returns when no peer touches it and none will. If a peer is stuck in a touch, it
 // returns once the memory is unreachable for that peer.
+//
+// withdraw() waits for no process_vm_readv. A read changes nothing in the memory of its owner, so a
+// stopped reader that continues later does no harm there. It harms no result either: an owner that
+// leaves a failed call sets `faulted` before its caller can reuse the buffer, and a reader looks at
+// `faulted` after each read. If a read saw any byte that was stored after the owner had left, the
+// look sees the fault, and the reader's call fails. An owner that succeeds leaves only after its
+// readers have taken the step after their reads.
 // Cost: at most one copy in and one copy out per element; none where buffers are exposed.
 #pragma once
 
@@ -55,6 +63,8 @@ class StagedMemory {
   const std::byte* exposed_input(int r);
   std::byte* exposed_output(int r);
   std::byte* at_place(int r, std::uint64_t place);
+  bool must_read(int r) const;
+  void read(int r, const Piece& piece, std::uint64_t at);
   const std::byte* own_source(int slot, const Piece& piece);
   bool find_sources(int slot, const Piece& piece, const void** sources);
   // Peers' exposed buffers may be accessed only after a Touch was announced and may_touch() is

@@ -41,6 +41,7 @@ class Staging {
   std::byte* own_published(Announcer& announcer, int slot, std::uint64_t window,
                            std::uint64_t count) {
     rank_.slot_last[turned(slot)] = rank_.step + 1;
+    rank_.staged_bytes += count * element_;
     return own(announcer, slot, window, count);
   }
 

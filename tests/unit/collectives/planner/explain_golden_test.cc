@@ -73,6 +73,13 @@ const Layout kLayouts[] = {
      kOfHosts},
     {"8_processes", [](const CallRecord& call) { return Answer{explain(on_hosts(8, 1), call)}; },
      kOfHosts},
+    {"4_processes_that_read",
+     [](const CallRecord& call) {
+       PlanFacts facts = on_hosts(4, 1);
+       facts.reads = MemoryReads::kAlways;
+       return Answer{explain(facts, call)};
+     },
+     {4096, 1 << 20}},
     {"8_threads",
      [](const CallRecord& call) {
        PlanFacts facts = on_hosts(8, 1);

@@ -67,6 +67,32 @@ TEST(HostWork, IsMoreWhereRanksShareCores) {
   }
 }
 
+// Between processes, and only of calls that copy.
+TEST(HostWork, DecidesWhetherPeersReadPrivateBuffers) {
+  const auto protocol = [](const PlanFacts& facts, Collective collective, std::uint64_t bytes) {
+    return make_plan(facts, call_of_bytes(collective, bytes))->protocol;
+  };
+  for (const int ranks : {2, 4, 64})
+    for (const Collective collective : kWorkCollectives) {
+      const bool copies = collective != Collective::kBarrier && !reduces(collective);
+      PlanFacts facts = facts_on(ranks);
+      facts.costs.ns[static_cast<std::size_t>(HostRate::kRead)] = 1e-3;
+      facts.costs.ns[static_cast<std::size_t>(HostRate::kReadByte)] = 1e-6;
+      EXPECT_NE(protocol(facts, collective, kManyBytes), Protocol::kRead) << "forbidden";
+      facts.reads = MemoryReads::kWhereCheaper;
+      EXPECT_EQ(protocol(facts, collective, kManyBytes) == Protocol::kRead, copies)
+          << name(collective) << ' ' << ranks;
+      EXPECT_NE(protocol(facts, collective, 4), Protocol::kRead) << name(collective);
+      facts.costs.ns[static_cast<std::size_t>(HostRate::kReadByte)] = 10;
+      EXPECT_NE(protocol(facts, collective, kManyBytes), Protocol::kRead) << name(collective);
+      facts.reads = MemoryReads::kAlways;
+      EXPECT_EQ(protocol(facts, collective, kManyBytes) == Protocol::kRead, copies)
+          << name(collective);
+      facts.one_process = true;
+      EXPECT_NE(protocol(facts, collective, kManyBytes), Protocol::kRead) << name(collective);
+    }
+}
+
 // The choice is the minimum over all variants, and follows the costs.
 TEST(HostWork, DecidesWhatRuns) {
   PlanFacts facts = facts_on(8);

@@ -96,13 +96,13 @@ TEST(TuneFile, SaysWhichLineIsWrong) {
     EXPECT_TRUE(starts(refusal(replaced(text, "\ncall ", bad)), "here.tune: line 4")) << bad;
 
   const std::string gpus = format_tune_file(file_with_gpus());
-  EXPECT_TRUE(starts(refusal(replaced(gpus, "gpu Some GPU 80GB", "gpu ")), "here.tune: line 15"));
-  EXPECT_TRUE(starts(refusal(replaced(gpus, "gpu Some", "goo Some")), "here.tune: line 15"));
-  EXPECT_TRUE(starts(refusal(replaced(gpus, "tune 2", "tune 1")), "here.tune: line 15"));
-  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlunch ")), "here.tune: line 16"));
-  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlaunch -")), "here.tune: line 16"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "gpu Some GPU 80GB", "gpu ")), "here.tune: line 17"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "gpu Some", "goo Some")), "here.tune: line 17"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "tune 2", "tune 1")), "here.tune: line 17"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlunch ")), "here.tune: line 18"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlaunch -")), "here.tune: line 18"));
   EXPECT_TRUE(
-      starts(refusal(replaced(gpus, "\nmemory 0.33", "\nlaunch 0.33")), "here.tune: line 17"));
+      starts(refusal(replaced(gpus, "\nmemory 0.33", "\nlaunch 0.33")), "here.tune: line 19"));
 }
 
 HostCosts costs_by(const std::string& path) {

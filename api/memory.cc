@@ -41,6 +41,19 @@ using namespace rondo::api;
 
 namespace {
 
+Status allocate_in_arena(void** out, std::size_t bytes) {
+  RONDO_TRY(auto arena, shm::Arena::of_process());
+  RONDO_TRY(*out, arena->allocate(bytes));
+  return ok_status();
+}
+
+Status allocate_on_host(void** out, std::size_t bytes) {
+  RONDO_CHECK_OK(not_null(out, "MemAllocHost", "ptr"));
+  *out = nullptr;
+  if (bytes > 0) RONDO_CHECK_OK(bytes_in_range(bytes, "MemAllocHost", "size"));
+  return allocate_in_arena(out, bytes);
+}
+
 Status allocate(void** out, std::size_t bytes) {
   RONDO_CHECK_OK(not_null(out, "MemAlloc", "ptr"));
   *out = nullptr;
@@ -51,9 +64,7 @@ Status allocate(void** out, std::size_t bytes) {
     RONDO_TRY(*out, gpu::memory_registry().allocate(bytes, device));
     return ok_status();
   }
-  RONDO_TRY(auto arena, shm::Arena::of_process());
-  RONDO_TRY(*out, arena->allocate(bytes));
-  return ok_status();
+  return allocate_in_arena(out, bytes);
 }
 
 Status free_memory(void* pointer) {
@@ -98,6 +109,11 @@ Status deregister_buffer(ncclComm_t comm, void* handle) {
 RONDO_API_FUNCTION(ncclResult_t, MemAlloc, void** ptr, size_t size) {
   RONDO_ENTER(MemAlloc);
   return report(allocate(ptr, size));
+}
+RONDO_CATCH
+
+RONDO_FUNCTION(ncclResult_t, rondoMemAllocHost, void** ptr, size_t size) {
+  return report(allocate_on_host(ptr, size));
 }
 RONDO_CATCH
 

@@ -53,7 +53,7 @@ ncclResult_t run(const TaggedMessage& message, ncclComm_t comm, rondoRequest_t* 
               start(*messages, TaggedMessages::Envelope{message.peer, message.tag, type},
                     message.count * size_of(type)));
     auto made = guarded(message.function, [&] {
-      return new_request({completion, messages}, message.function);
+      return new_request({completion, messages, {}}, message.function);
     });
     if (!made.ok()) messages->cancel(completion.get(), 0);  // the caller has no request
     return made;

@@ -102,6 +102,10 @@ ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t* request);
 ncclResult_t rondoRequestTest(rondoRequest_t request);
 /* Waits for the result; ncclInProgress if there is none within `seconds`. */
 ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds);
+/* Like Wait, but first runs the stream's queued calls on the caller's thread, unless the stream has
+ * begun them: microseconds instead of a switch of threads. A call that runs here ends by its
+ * communicator's timeout, not after `seconds`. */
+ncclResult_t rondoRequestRun(rondoRequest_t request, double seconds);
 ncclResult_t rondoRequestFree(rondoRequest_t request);
 /* The sending rank of a finished receive; -1 for other requests. */
 ncclResult_t rondoRequestSource(rondoRequest_t request, int* rank);
@@ -244,6 +248,10 @@ ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls);
  * messages that arrived before their receives count too. Memory of ncclMemAlloc belongs to the
  * program and does not count. */
 ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
+
+/* Zeroed host memory that the processes of this host access in place, whatever device is current:
+ * ncclMemAlloc of a rank on the host. Free it by ncclMemFree. */
+ncclResult_t rondoMemAllocHost(void** ptr, size_t size);
 
 /* Upper bound, in bytes of data per second, of what this rank's host can send to the other hosts of
  * comm, and of what it can receive from them. It is the sum over its network ports: on IB those

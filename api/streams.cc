@@ -153,7 +153,7 @@ RONDO_FUNCTION(ncclResult_t, rondoStreamRecord, rondoStream_t stream, rondoReque
   auto pin = find_stream(stream, kFunction);
   if (!pin.ok()) return report(pin.error());
   auto completion = std::make_shared<Completion>();
-  auto made = new_request({completion, {}}, kFunction);
+  auto made = new_request({completion, {}, (*pin)->helper()}, kFunction);
   if (!made.ok()) return report(made.error());
   const Status recorded = guarded(kFunction, [&] { return (*pin)->record(std::move(completion)); });
   HandleState state;
@@ -179,6 +179,22 @@ RONDO_FUNCTION(ncclResult_t, rondoRequestWait, rondoRequest_t request, double se
     if (!pin.ok()) return report(pin.error());
     completion = (*pin)->completion;
   }
+  return completion->wait_until(*deadline) ? result_of(*completion) : ncclInProgress;
+}
+RONDO_CATCH
+
+RONDO_FUNCTION(ncclResult_t, rondoRequestRun, rondoRequest_t request, double seconds) {
+  const auto deadline = deadline_in(seconds, "RequestRun");
+  if (!deadline.ok()) return report(deadline.error());
+  std::shared_ptr<Completion> completion;
+  HostStream::Helper stream;
+  {
+    auto pin = find_request(request, "RequestRun");
+    if (!pin.ok()) return report(pin.error());
+    completion = (*pin)->completion;
+    stream = (*pin)->stream;
+  }
+  HostStream::run_until(*completion, stream);
   return completion->wait_until(*deadline) ? result_of(*completion) : ncclInProgress;
 }
 RONDO_CATCH

@@ -24,6 +24,7 @@ bool is_host_stream(const void* stream);
 struct Awaited {
   std::shared_ptr<Completion> completion;
   std::weak_ptr<TaggedMessages> messages;  // for messages only
+  HostStream::Helper stream;               // for records of streams only
 };
 using RequestPin = HandleTable<Awaited>::Pin;
 

@@ -110,6 +110,11 @@ const std::vector<CountedCall> kCountedCalls = {
        void* memory = nullptr;
        return ncclMemAlloc(&memory, count);
      }},
+    {"MemAllocHost",
+     [](void*, std::size_t count, ncclComm_t, int) {
+       void* memory = nullptr;
+       return rondoMemAllocHost(&memory, count);
+     }},
 };
 
 TEST(Limits, CountsThatNoBufferHoldsAreRefused) {
@@ -151,6 +156,7 @@ TEST(Limits, SecondsThatAreNoNumberAreRefusedInsteadOfWaitedFor) {
   OK(rondoStreamCreate(&stream));
   OK(rondoStreamRecord(stream, &request));
   expect_invalid(rondoRequestWait(request, kNan), "RequestWait : seconds is nan", "give a number");
+  expect_invalid(rondoRequestRun(request, kNan), "RequestRun : seconds is nan", "give a number");
   expect_invalid(rondoRequestCancel(request, kNan), "RequestCancel : waitedSeconds is nan",
                  "give a number");
   OK(rondoRequestWait(request, std::numeric_limits<double>::infinity()));

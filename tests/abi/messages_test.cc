@@ -185,4 +185,45 @@ TEST(Requests, ARecordIsDoneWithTheCallsBeforeItAndItsTokenArrivesOnce) {
   OK(rondoStreamDestroy(stream));
 }
 
+TEST(Requests, AThreadThatRunsThemGetsEveryResultInOrder) {
+  constexpr int kRounds = 500;
+  with_messages(2, [](ncclComm_t comm, int rank) {
+    rondoStream_t stream = nullptr;
+    OK(rondoStreamCreate(&stream));
+    for (int round = 0; round < kRounds; ++round) {
+      float first = static_cast<float>(rank), second = 0;
+      rondoRequest_t request = nullptr;
+      OK(ncclAllReduce(&first, &first, 1, ncclFloat, ncclSum, comm, rondoStreamHandle(stream)));
+      OK(ncclAllReduce(&first, &second, 1, ncclFloat, ncclSum, comm, rondoStreamHandle(stream)));
+      OK(rondoStreamRecord(stream, &request));
+      if (round % 3 == rank) usleep(200);  // sometimes the stream's own thread is first
+      OK(rondoRequestRun(request, kLong));
+      OK(rondoRequestTest(request));
+      OK(rondoRequestRun(request, 0));
+      OK(rondoRequestFree(request));
+      ASSERT_EQ(first, 1);
+      ASSERT_EQ(second, 2);
+    }
+    OK(rondoStreamDestroy(stream));
+  });
+}
+
+TEST(Requests, OfMessagesCanBeRunToo) {
+  with_messages(2, [](ncclComm_t comm, int rank) {
+    int value = rank;
+    rondoRequest_t request = nullptr;
+    if (rank == 0) {
+      OK(rondoIrecv(&value, 1, ncclInt32, 1, 3, comm, &request));
+      EXPECT_EQ(rondoRequestRun(request, 0), ncclInProgress);
+      OK(rondoBarrier(comm, nullptr));
+    } else {
+      OK(rondoBarrier(comm, nullptr));
+      OK(rondoIsend(&value, 1, ncclInt32, 0, 3, comm, &request));
+    }
+    OK(rondoRequestRun(request, kLong));
+    OK(rondoRequestFree(request));
+    EXPECT_EQ(value, 1);
+  });
+}
+
 }  // namespace

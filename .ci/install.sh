@@ -3,7 +3,7 @@
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
-#   .ci/install.sh --torch   and what a Python of Debian lacks to make virtual environments
+#   .ci/install.sh --torch   and what a Python of Debian lacks: virtual environments, its headers
 # Exits with 2, after one line, if packages are missing and cannot be installed.
 set -euo pipefail
 
@@ -21,7 +21,11 @@ packages=("${build[@]}")
 case "${1:-}" in
   --tests) packages+=("${tests[@]}") ;;
   --compare) packages+=("${compare[@]}") ;;
-  --torch) python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv) ;;
+  --torch)
+    python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+    headers=$(python3 -c 'import sysconfig; print(sysconfig.get_config_var("INCLUDEPY"))')
+    [ -e "$headers/Python.h" ] || packages+=(python3-dev)
+    ;;
 esac
 
 missing=()

@@ -81,6 +81,7 @@ RONDO_FUNCTION(ncclResult_t, rondoCompletionsWatch, rondoCompletions_t completio
   if (!pin.ok()) return report(pin.error());
   auto kept = std::make_shared<TokenQueue::Token>(1, token);
   (*pin)->completion->watch([queue = *queue, kept = std::move(kept)] { queue->post(*kept); });
+  HostStream::wake((*pin)->stream);
   return ncclSuccess;
 }
 RONDO_CATCH

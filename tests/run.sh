@@ -205,7 +205,7 @@ stage_torch() {
   fi
   $venv/bin/pip install -q ruff==0.17.6
   local sources="api/torch tests/torch tests/trust tests/soak tests/gpu bench/torch_compare.py"
-  sources+=" bench/beside"
+  sources+=" bench/torch_layers.py bench/beside"
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   build release hello_allreduce  # so that the wheel has little left to compile

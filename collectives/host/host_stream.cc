@@ -139,6 +139,17 @@ void HostStream::run_until(const Completion& completion, const Helper& helper) {
   if (queue->must_wake()) queue->work_arrived.notify_one();
 }
 
+void HostStream::wake(const Helper& helper) {
+  const std::shared_ptr<Queue> queue = helper.lock();
+  if (queue == nullptr || queue->made_in != fork_generation()) return;
+  bool idle;
+  {
+    std::lock_guard lock(queue->mutex);
+    idle = queue->running || queue->waiting.empty();
+  }
+  if (!idle) queue->work_arrived.notify_one();
+}
+
 Status HostStream::synchronize() {
   Queue::Lock lock(queue_->mutex);
   const std::uint64_t target = queue_->submitted;

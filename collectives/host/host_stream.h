@@ -41,6 +41,8 @@ class HostStream {
   using Helper = std::weak_ptr<Queue>;
   Helper helper() const { return queue_; }
   static void run_until(const Completion& completion, const Helper& helper);
+  // The stream's thread begins now, because no thread waits that could.
+  static void wake(const Helper& helper);
 
   // True if the caller is the thread of any stream: the program then computes at the same time.
   static bool serves_here();

@@ -1,6 +1,7 @@
-"""The wheel: one for every Python and every torch, with the library inside."""
+"""The wheel: one for every Python and every torch, with the library and a C module inside."""
 
 import importlib.metadata
+import importlib.util
 import pathlib
 import platform
 import re
@@ -10,6 +11,7 @@ import tomllib
 import pytest
 
 SOURCE = pathlib.Path(__file__).parents[2] / "api" / "torch"
+PRIVATE = {"_Py_NoneStruct", "_Py_TrueStruct", "_Py_FalseStruct", "_Py_Dealloc"}  # also stable
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0"}
 
 
@@ -27,14 +29,16 @@ def tag_of(package):
 
 
 def readelf(option, package):
-    library = package.locate_file("rondo/torch/librondo.so.1")
-    command = ["readelf", option, str(library)]
+    """Of the library and of the module."""
+    names = ("librondo.so.1", "usual_calls.abi3.so")
+    files = [str(package.locate_file(f"rondo/torch/{name}")) for name in names]
+    command = ["readelf", option, *files]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def test_one_wheel_serves_every_python(package):
     machine = platform.machine()
-    assert re.fullmatch(rf"py3-none-manylinux_2_\d+_{machine}", tag_of(package))
+    assert re.fullmatch(rf"cp310-abi3-manylinux_2_\d+_{machine}", tag_of(package))
 
 
 def test_torch_is_neither_fetched_nor_pinned(package):
@@ -43,6 +47,12 @@ def test_torch_is_neither_fetched_nor_pinned(package):
     assert project["build-system"]["requires"] == ["hatchling"]
     assert project["project"]["dependencies"] == []
     assert not (SOURCE / "__init__.py").exists()
+
+
+def test_the_module_uses_only_the_stable_interface_of_python(package):
+    assert importlib.util.find_spec("rondo.torch.usual_calls") is not None
+    symbols = set(re.findall(r" UND (_?Py\w+)", readelf("-sW", package)))
+    assert symbols and not {name for name in symbols if name.startswith("_Py")} - PRIVATE
 
 
 def test_the_library_needs_the_c_library_alone_and_none_newer_than_the_tag_says(package):

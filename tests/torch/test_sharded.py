@@ -50,6 +50,21 @@ def test_fully_shard_with_a_bf16_policy(rank, size):
     torch.testing.assert_close(sharded, ddp, rtol=2e-2, atol=2e-2)
 
 
+@ranks(2)
+def test_fully_shard_takes_its_buffers_from_the_group(rank, size):
+    from rondo.torch import memory
+
+    batches, losses = [share(sentences(), rank, size)] * STEPS, []
+    for from_group in (False, True):
+        model = Transformer()
+        for layer in [*model.layers, model]:
+            fully_shard(layer, mesh=init_device_mesh("cpu", (size,)))
+            layer.set_allocate_memory_from_process_group_for_comm(from_group)
+        losses.append(mean_over_ranks(train(model, batches, sentence_loss)))
+        assert (memory._pool._most_used > 0) == from_group
+    torch.testing.assert_close(losses[0], losses[1])
+
+
 @ranks(4)
 def test_mesh_of_two_dimensions(rank, size):
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("rows", "columns"))

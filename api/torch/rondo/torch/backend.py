@@ -54,6 +54,12 @@ class RondoBackend(Backend):
     def allreduce_sparse(self, tensors: list[torch.Tensor], *opts: Any) -> dist.Work:
         return self._done(self._rondo.allreduce(tensors, *opts))
 
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        return self._rondo.supports_tensor_alloc(device)
+
+    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: Any) -> torch.Tensor:
+        return self._rondo.allocate_tensor(size, dtype=dtype, device=device)
+
     def _done(self, work: Any) -> Any:
         return work
 

@@ -110,6 +110,7 @@ class Completion:
 
 class Hooks:
     has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: unknown
+    is_plain = False
     _completion_hook: Callable[[Any], None] | None = None
     _completions = 0
     _inside: Inside | None = None
@@ -126,6 +127,7 @@ class Hooks:
     def serves_torch(self) -> None:
         """torch's own ProcessGroup contains this one, and runs the hooks."""
         self.has_torch_hooks = False
+        self._see_if_plain()
 
     def passes_hooks(self) -> bool:
         """True if the call that begins must go through torch's C++."""
@@ -139,15 +141,18 @@ class Hooks:
                 self in world.pg_flight_recorder_hooks
                 or os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
             )
+            self._see_if_plain()
         return self.has_torch_hooks
 
     def register_pre_hook(self, hook_id: int, hook: Callable) -> None:
         dist.ProcessGroup.register_pre_hook(self, hook_id, hook)
         self.has_torch_hooks = True
+        self._see_if_plain()
 
     def register_post_hook(self, hook_id: int, hook: Callable) -> None:
         dist.ProcessGroup.register_post_hook(self, hook_id, hook)
         self.has_torch_hooks = True
+        self._see_if_plain()
 
     # ---- ends of calls ----
 
@@ -167,6 +172,7 @@ class Hooks:
 
     def _register_on_completion_hook(self, hook: Callable[[Any], None]) -> None:
         self._completion_hook = hook
+        self._see_if_plain()
 
     def _has_hooks(self) -> bool:
         return self._completion_hook is not None

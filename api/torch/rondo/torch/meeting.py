@@ -62,7 +62,7 @@ class Meeting:
         self._root = f"rondo/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         keep_store(store)
 
-    def meet(self) -> ctypes.c_void_p:
+    def meet(self) -> int:
         """Returns the communicator. All ranks of the group call this at the same time."""
         self._show()
         life = self._store.add(f"{self._root}/lives/{self._size}/{self._rank}", 1)
@@ -84,7 +84,7 @@ class Meeting:
         )
         if self._rank == 0:
             self._forget(f"{prefix}ticket")  # all ranks have joined with it
-        return comm
+        return comm.value
 
     def leave(self) -> None:
         """Removes this rank's entry, so that it can join again."""

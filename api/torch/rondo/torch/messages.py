@@ -70,6 +70,6 @@ class Messages:
         request = ctypes.c_void_p()
         count, kind = moved(dense)
         check(start(dense.data_ptr(), count, kind, peer, tag, self._comm, ctypes.byref(request)))
-        work = MessageWork(request.value, buffers, results, self._seconds)
-        work.others_need_it = start is lib.rondoIsend
+        work = MessageWork(request.value, results, self._seconds)
+        work.buffers, work.others_need_it = buffers, start is lib.rondoIsend
         return self._keep(work)

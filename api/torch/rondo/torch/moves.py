@@ -24,7 +24,7 @@ GATHER, ALLGATHER, SCATTER = c10d.GatherOptions(), c10d.AllgatherOptions(), c10d
 
 
 class Moves:
-    @profiled("broadcast", 0)
+    @profiled("broadcast", 0, usual="broadcast")
     def broadcast(self, tensors: list[torch.Tensor], opts=BROADCAST) -> dist.Work:
         comm, buffers, root = self._comm, Buffers(), opts.rootRank
         calls = []
@@ -71,7 +71,7 @@ class Moves:
         works = [self.allgather([list(o)], [i], opts) for o, i in zip(zip(*output_lists), inputs)]
         return self._join(works)
 
-    @profiled("all_gather", 1, nccl="_all_gather_base")
+    @profiled("all_gather", 1, nccl="_all_gather_base", usual="all_gather", sized=True)
     def all_gather_single(
         self, output: torch.Tensor, tensor: torch.Tensor, opts=ALLGATHER
     ) -> dist.Work:
@@ -186,7 +186,7 @@ class Moves:
         sizes = [t.numel() for t in inputs], [t.numel() for t in outputs]
         return self._all_to_all_v(source, target, *sizes, opts, buffers, outputs)
 
-    @profiled("all_to_all", 1)
+    @profiled("all_to_all", 1, usual="all_to_all", sized=True)
     def all_to_all_single(
         self, output, tensor, output_splits, input_splits, opts=ALLTOALL
     ) -> dist.Work:

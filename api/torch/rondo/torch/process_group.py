@@ -28,20 +28,15 @@ from rondo.torch.groups import pass_monitored_barrier
 from rondo.torch.hooks import HAS_HOOKS, Hooks
 from rondo.torch.library import SUCCESS, lib
 from rondo.torch.meeting import Meeting
+from rondo.torch.memory import shared_tensor
 from rondo.torch.messages import Messages
 from rondo.torch.moves import Moves
 from rondo.torch.reductions import Reductions
 from rondo.torch.untraced import untraced
-from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork
+from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork, seconds_of
 
-Issue = Callable[[ctypes.c_void_p | None], int]
+Issue = Callable[[int | None], int]
 DRAIN_SECONDS = 10.0  # seconds for the last calls of a process without destroy_process_group
-
-
-def seconds_of(options: object) -> float | None:
-    """The limit of this call, if it has its own."""
-    timeout = getattr(options, "timeout", None)
-    return timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
 
 
 @untraced
@@ -54,16 +49,16 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         rank: int,
         size: int,
         timeout: timedelta,
-        comm: ctypes.c_void_p | None = None,
+        comm: int | None = None,
     ) -> None:
         """comm: an existing communicator of the ranks; without it they meet in the store."""
         dist.ProcessGroup.__init__(self, rank, size)
         self._seconds = timeout.total_seconds()
         self._rank, self._size, self._store = rank, size, store
         self._meeting = Meeting(store, rank, size, timeout) if comm is None else None
-        self._comm: ctypes.c_void_p | None = comm or self._meeting.meet()
+        self._comm: int | None = comm or self._meeting.meet()
         check(lib.rondoCommOpenMessages(self._comm))
-        self._stream: ctypes.c_void_p | None = None
+        self._stream: int | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
         self._issuing = threading.RLock()  # a call on the stream and its record are one step
         self._unfinished: deque[QueuedWork] = deque()
@@ -71,17 +66,18 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self._made_in = os.getpid()
         self._weak = weakref.ref(self)
         self._open_to_hooks()
+        self._see_if_plain()
         live_groups.add(self)
         drain_in_children()
 
     # ---- how calls run ----
 
-    def _runs_now(self, options: object) -> bool:
-        """True for a blocking call with no earlier call to finish first."""
-        if self._unfinished:
-            self._forget_finished()
-        return not (self._unfinished or getattr(options, "asyncOp", True)) and (
-            self._coalesced is None
+    def _see_if_plain(self) -> None:
+        """is_plain: no hook, profiler's event or coalescing manager needs to see each call."""
+        self.is_plain = (
+            self.has_torch_hooks is False
+            and self._completion_hook is None
+            and self._coalesced is None
         )
 
     def _run(
@@ -89,8 +85,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     ) -> dist.Work:
         """issue(stream) makes the calls and returns the first code that is not success."""
         if self._unfinished:
-            self._forget_finished()
-            self._finish_chains()
+            self._finish_earlier()
         if self._coalesced is not None or getattr(options, "asyncOp", True):
             return self._queue(issue, buffers, results, seconds_of(options))
         self._check(issue(None))
@@ -113,14 +108,24 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             if self._stream is None:
                 stream = ctypes.c_void_p()
                 check(lib.rondoStreamCreate(ctypes.byref(stream)))
-                self._stream = stream
+                self._stream = stream.value
             check(issue(self._stream))
             check(lib.rondoStreamRecord(self._stream, ctypes.byref(request)))
-        work = CallWork(request.value, buffers, results, limit)
-        work.comm = self._comm
+        work = CallWork(request.value, results, limit)
+        work.buffers, work.comm = buffers, self._comm
         return self._keep(work)
 
-    def _finish_chains(self) -> None:
+    def _queued(self, request: int, given: tuple) -> QueuedWork:
+        """The Work of a usual call; its options are the last argument."""
+        results = given[0] if isinstance(given[0], list) else [given[0]]
+        work = CallWork(request, results, seconds_of(given[-1]))
+        work.given, work.comm, work.group = given, self._comm, self._weak
+        self._unfinished.append(work)
+        return work
+
+    def _finish_earlier(self) -> None:
+        """Callbacks of earlier calls run before a call is issued."""
+        self._forget_finished()
         for work in list(self._unfinished):
             if work.chained:
                 work.wait_for_chain()
@@ -163,9 +168,11 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 
     def _start_coalescing(self, device: torch.device) -> None:
         self._coalesced = []
+        self._see_if_plain()
 
     def _end_coalescing(self, device: torch.device) -> dist.Work:
         works, self._coalesced = self._coalesced, None
+        self._see_if_plain()
         return self._join(works or [FINISHED])
 
     # ---- properties that torch reads ----
@@ -201,6 +208,17 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     @property
     def _device_types(self) -> list[torch.device]:
         return [torch.device("cpu")]
+
+    def supports_tensor_alloc(self, device: torch.device | int) -> bool:
+        """C++ (DDP's Reducer, torch 2.14 or newer) asks with an index, but cannot pass the options
+        of a tensor to Python: it gets no memory from here."""
+        return isinstance(device, torch.device) and device.type == "cpu"
+
+    def allocate_tensor(
+        self, size: int, *, dtype: torch.dtype, device: torch.device
+    ) -> torch.Tensor:
+        """A tensor that other ranks of this host access without a copy; FSDP2 asks for it."""
+        return shared_tensor(size, dtype)
 
     @property
     def supports_splitting(self) -> bool:
@@ -285,7 +303,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             self._rank - before,
             self._size - len(excluded),
             timedelta(seconds=self._seconds),
-            child,
+            child.value,
         )
         rest.profiled_as = self.profiled_as
         return rest

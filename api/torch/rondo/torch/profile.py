@@ -2,7 +2,7 @@
 
 As with gloo and nccl, an event begins with the call and ends when the call is done, on another
 thread. Under rondo.torch.run it is named after the backend that the script asked for, with nccl's
-names if that is nccl. While no profiler is on, a call checks one flag.
+names if that is nccl. While no profiler is on, a usual call checks one flag (usual.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.autograd import profiler
 
 from rondo.torch import completer
 from rondo.torch.hooks import Completion, hooked
+from rondo.torch.usual import usually
 
 _here = threading.local()  # per thread: True inside a call that has its event
 
@@ -83,8 +84,15 @@ def recorded(spans: Spans, call: Callable) -> Any:
 Title = str | Callable[[Any, list], str]  # or a function of the group and the call's arguments
 
 
-def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Callable:
-    """inputs: which argument holds the input tensors."""
+def profiled(
+    title: Title,
+    inputs: int | None,
+    nccl: Title | None = None,
+    usual: str | None = None,
+    sized: bool = False,
+) -> Callable:
+    """inputs: which argument holds the input tensors. usual: the C function of a usual call, which
+    takes the number of ranks, too, if sized."""
 
     def decorate(method: Callable) -> Callable:
         def event_of(group, *given) -> tuple[str, list[torch.Tensor]]:
@@ -103,6 +111,7 @@ def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Cal
                 spans.append(Internode(*event_of(group, *given, *named.values())))
             return recorded(Spans(spans), lambda: method(group, *given, **named))
 
-        return hooked(method, with_event)
+        general = hooked(method, with_event)
+        return general if usual is None else usually(usual, general, sized)
 
     return decorate

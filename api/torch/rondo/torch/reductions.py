@@ -16,15 +16,9 @@ from rondo.torch.hooks import older
 from rondo.torch.library import lib
 from rondo.torch.profile import profiled
 from rondo.torch.sparse import all_reduce_sparse
-from rondo.torch.work import FINISHED
 
 ALLREDUCE, REDUCE = c10d.AllreduceOptions(), c10d.ReduceOptions()
 REDUCE_SCATTER = c10d.ReduceScatterOptions()
-
-
-def plain(tensor: torch.Tensor) -> bool:
-    """True if the library can use the tensor directly."""
-    return tensor.is_cpu and tensor.dtype in TYPES and tensor.is_contiguous()
 
 
 def sum_of(_, arguments) -> str:
@@ -44,20 +38,10 @@ class Reductions:
         finally:
             check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls have a copy
 
-    @profiled(sum_of, 0)
+    @profiled(sum_of, 0, usual="all_reduce")
     def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
-        first = tensors[0]
-        if first.is_sparse:
+        if tensors[0].is_sparse:
             return all_reduce_sparse(self, tensors, opts)
-        kind = kind_of(opts.reduceOp)
-        if len(tensors) == 1 and kind != Op.PREMUL_SUM and self._runs_now(opts) and plain(first):
-            place, op = first.data_ptr(), reduction(first.dtype, kind)
-            code = lib.ncclAllReduce(
-                place, place, first.numel(), TYPES[first.dtype], op, self._comm, None
-            )
-            if code:
-                self._check(code)
-            return FINISHED
         comm, buffers, calls = self._comm, Buffers(), []
         for tensor in tensors:
             dense = buffers.written(as_real(tensor))
@@ -116,7 +100,7 @@ class Reductions:
 
         return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
 
-    @profiled("reduce_scatter", 1, nccl="_reduce_scatter_base")
+    @profiled("reduce_scatter", 1, nccl="_reduce_scatter_base", usual="reduce_scatter", sized=True)
     def reduce_scatter_single(self, output, tensor, opts=REDUCE_SCATTER) -> dist.Work:
         expect(
             tensor.numel() == output.numel() * self._size and output.dtype == tensor.dtype,

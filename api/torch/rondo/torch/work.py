@@ -7,7 +7,6 @@ until it is done, even if no thread waits for it.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
 from collections.abc import Callable
@@ -28,13 +27,23 @@ if TYPE_CHECKING:
     from rondo.torch.profile import Spans
 
 SLICE_SECONDS = 0.5  # a wait checks Python's signals this often
+NO_LIMIT = timedelta(0)
 settling = threading.RLock()
-_running = threading.local()
 
 
-def callbacks_around() -> frozenset[QueuedWork]:
-    """The calls whose callbacks are running on this thread, and the calls around those."""
-    return getattr(_running, "works", frozenset())
+class Running(threading.local):
+    """Per thread: the calls whose callbacks are running, and the calls around those."""
+
+    works: frozenset[QueuedWork] = frozenset()
+
+
+_running = Running()
+
+
+def seconds_of(options: object) -> float | None:
+    """The limit of this call, if it has its own."""
+    timeout = getattr(options, "timeout", None)
+    return timeout.total_seconds() if timeout is not None and timeout > NO_LIMIT else None
 
 
 @untraced
@@ -89,6 +98,11 @@ class CallFuture(torch.futures.Future):
         super().__init__()
         self._work = work
 
+    def wait(self):  # type: ignore[no-untyped-def]
+        self._work.run_here()
+        self._work.complete_future()
+        return super().wait()
+
     def then(self, callback):  # type: ignore[no-untyped-def]
         self._work.chained = True
         return super().then(callback)
@@ -102,29 +116,29 @@ class QueuedWork(dist._Work):
     """The Work of a call that runs beside its caller."""
 
     others_need_it = True  # the process waits for it before it exits
+    runs_on_waiters = False  # a thread that waits for the call may run it
     group: Callable[[], RondoProcessGroup | None] = staticmethod(lambda: None)
+    buffers: Buffers | None = None  # None: nothing to copy back
+    given: tuple = ()  # kept alive
+    chained = False  # True if its Future has callbacks
+
+    _error: Exception | None = None
+    _future: torch.futures.Future | None = None
+    _span: Spans | None = None
+    _is_watched = _is_future_set = False
+    _chain_done: threading.Event  # since it has a Future
 
     def __init__(
-        self,
-        request: int,
-        buffers: Buffers,
-        results: list[torch.Tensor],
-        limit: float | None = None,
+        self, request: int, results: list[torch.Tensor], limit: float | None = None
     ) -> None:
         super().__init__()
         self._request: int | None = request
-        self._buffers, self._results, self._limit = buffers, results, limit
-        self._error: Exception | None = None
-        self._future: torch.futures.Future | None = None
-        self._span: Spans | None = None
-        self._is_watched = self._is_future_set = False
-        self.chained = False  # True if its Future has callbacks
-        self._chain_done = threading.Event()
-        self._around = callbacks_around()  # they wait for this Work, so it must not wait for them
+        self._results, self._limit = results, limit
+        self._around = _running.works  # they wait for this Work, so it must not wait for them
 
     def wait_for_chain(self) -> None:
         """Waits until its callbacks have run, but not for calls that they issue."""
-        if self not in callbacks_around():
+        if self not in _running.works:
             self._chain_done.wait()
 
     def is_over(self) -> bool:
@@ -139,12 +153,14 @@ class QueuedWork(dist._Work):
                 return
             self._error = error
             if error is None:
-                self._buffers.finish()
+                if self.buffers is not None:
+                    self.buffers.finish()
             elif (group := self.group()) is not None:
                 group.run_abort_hooks()
             self._at_end(request)
             if self._span is not None:
                 self._span.end(error is not None)
+            self.given = ()
             self._request = None  # tells other threads that all of the above is done
             lib.rondoRequestFree(request)
 
@@ -165,9 +181,11 @@ class QueuedWork(dist._Work):
         self.settle(code)
         return True
 
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        limit = timeout.total_seconds() if timeout > timedelta(0) else self._limit
-        if not self._settled_within(limit):
+    def wait(self, timeout: timedelta = NO_LIMIT) -> bool:
+        limit = timeout.total_seconds() if timeout > NO_LIMIT else self._limit
+        if limit is None:
+            self.run_here()
+        elif not self._settled_within(limit):
             self._expire(limit)
             self._settled_within(limit + 10)  # the call fails now; the error names its peer
         if self._request is not None:
@@ -176,16 +194,24 @@ class QueuedWork(dist._Work):
             raise self._error
         return True
 
-    def _settled_within(self, limit: float | None) -> bool:
-        end = None if limit is None else time.monotonic() + limit
+    def _settled_within(self, limit: float) -> bool:
+        end = time.monotonic() + limit
         while (request := self._request) is not None:
-            left = SLICE_SECONDS if end is None else min(SLICE_SECONDS, end - time.monotonic())
+            left = min(SLICE_SECONDS, end - time.monotonic())
             if left < 0:
                 return False
             code = lib.rondoRequestWait(request, left)
             if code != IN_PROGRESS:
                 self.settle(code)
         return True
+
+    def run_here(self) -> None:
+        """Waits without a limit of its own. A collective that has not begun runs on this thread."""
+        wait = lib.rondoRequestRun if self.runs_on_waiters else lib.rondoRequestWait
+        while (request := self._request) is not None:
+            code = wait(request, SLICE_SECONDS)
+            if code != IN_PROGRESS:
+                self.settle(code)
 
     def synchronize(self) -> None:
         self.wait()
@@ -208,6 +234,7 @@ class QueuedWork(dist._Work):
     def get_future(self) -> torch.futures.Future:
         with settling:
             if self._future is None:
+                self._chain_done = threading.Event()
                 self._future = CallFuture(self)
                 if self._request is None:
                     self.complete_future()
@@ -240,7 +267,7 @@ class QueuedWork(dist._Work):
             if self._is_future_set:
                 return
             self._is_future_set = True
-        before, _running.works = callbacks_around(), self._around | {self}
+        before, _running.works = _running.works, self._around | {self}
         try:
             if self._error is None:
                 self._future.set_result(self._results)
@@ -255,7 +282,8 @@ class QueuedWork(dist._Work):
 class CallWork(QueuedWork):
     """The Work of a collective on the group's stream."""
 
-    comm: ctypes.c_void_p | None = None
+    comm: int | None = None
+    runs_on_waiters = True
 
     def _expire(self, seconds: float) -> None:
         lib.rondoCommSetTimeout(self.comm, seconds)  # the error names missing ranks

@@ -15,7 +15,7 @@ tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-1
        ibverbs-providers qemu-system-x86 busybox-static kmod xz-utils cpio graphviz
        hwloc-nox)
 compare=(python3 python3-matplotlib binutils openmpi-bin libopenmpi-dev mpich libmpich-dev
-         iproute2 iperf3 ucx-utils perftest)
+         libfabric1 iproute2 iperf3 ucx-utils perftest)
 
 packages=("${build[@]}")
 case "${1:-}" in

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Compares Rondo with Open MPI, MPICH and loops without a library, in turns in one run.
-#   bash bench/compare.sh --quick                  few sizes and rounds, a minute or two
+# Compares Rondo with Open MPI, MPICH, Intel MPI, oneCCL, DeepSpeed's shared-memory all-reduce and
+# loops without a library, in turns in one run.
+#   bash bench/compare.sh --quick                  few sizes and rounds, a minute or two; of Intel's
+#                                                  and DeepSpeed's what an earlier run has installed
 #   bash bench/compare.sh [--ranks 2,4,8] [--operations all_reduce,...] [--sizes 4,1048576]
 #                         [--rounds 11] [--minutes 45] [--no-facts] [--append]
 # --minutes: all operations of all MPIs at 2, 4 and 8 ranks within that time. MPI on more ranks than
 # cores takes seconds per call; such measurements are cut first, then rounds, and the table lists
 # what was cut.
-# Installs what it needs (apt), builds, prints one table and a verdict for every target, and writes
-# results.txt, results.csv, results.json and all_reduce.png to build/compare (--out).
+# Installs what it needs (apt, and PyPI by bench/compare/rivals.sh), builds, prints one table and a
+# verdict for every target, and writes results.txt, results.csv, results.json and all_reduce.png to
+# build/compare (--out).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .ci/install.sh --compare
@@ -21,5 +24,9 @@ for mpi in openmpi mpich; do
     "mpicxx.$mpi" -std=c++20 -O2 -I. $source -o "$program"
   fi
 done
+case " $* " in
+  *" --quick "*) bench/compare/rivals.sh --installed ;;
+  *) bench/compare/rivals.sh ;;
+esac
 export PYTHONDONTWRITEBYTECODE=1
 exec /usr/bin/python3 bench/compare/compare.py "$@"

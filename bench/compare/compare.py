@@ -9,8 +9,8 @@ import time
 
 import facts
 import report
-from groups import (DIRECT_LOOPS, MPIS, OWN_LOOPS, PATIENCE, RONDO, ContestantFailed, Group,
-                    NoAnswer)
+from groups import (DIRECT_LOOPS, OPTIONAL, OWN_LOOPS, PATIENCE, RIVALS, RONDO, ContestantFailed,
+                    Group, NoAnswer, can_run)
 from pace import Pace
 
 FULL_SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
@@ -31,7 +31,7 @@ def parse():
     add("--rounds", type=int, default=11)
     add("--budget", type=float, default=0.03, help="seconds for one measurement")
     add("--minutes", type=float,
-        help="for everything: slow MPIs are cut, and rounds, until it fits; the table says what")
+        help="for everything: slow rivals are cut, and rounds, until it fits; the table says what")
     add("--contestants", help="only these (and what they are compared with)")
     add("--append", action="store_true",
         help="to the results that lie in --out: a long comparison in slices")
@@ -62,7 +62,7 @@ def sizes_of(options, operation):
 
 
 def contestants_of(options, operation):
-    names = RONDO + MPIS
+    names = RONDO + [name for name in RIVALS if can_run(name, operation, options.build)]
     if operation == "all_reduce":
         names = names + OWN_LOOPS + DIRECT_LOOPS
     if options.contestants:
@@ -71,7 +71,7 @@ def contestants_of(options, operation):
 
 
 def measure_one(groups, name, operation, size, budget, pace):
-    """Seconds per call; None if the time limit cut it, or if an MPI gave no answer."""
+    """Seconds per call; None if the time limit cut it, or if a rival gave no answer."""
     if not pace.wants(operation, size, name):
         return None
     group = groups[name]
@@ -80,7 +80,7 @@ def measure_one(groups, name, operation, size, budget, pace):
     try:
         seconds = group.measure(operation, size, budget)
     except NoAnswer as hangs:
-        if name not in MPIS:
+        if name not in RIVALS:
             raise
         print(f"compare: {operation} of {size} bytes: {hangs}", file=sys.stderr)
         pace.give_up(operation, size, name, time.monotonic() - began)
@@ -107,12 +107,17 @@ def measure_ranks(ranks, options, results, dropped, pace):
     everybody = {}
     try:
         for name in contestants_of(options, "all_reduce"):
-            everybody[name] = Group(name, ranks, options.build)
+            try:
+                everybody[name] = Group(name, ranks, options.build)
+            except ContestantFailed as failure:
+                if name not in OPTIONAL:
+                    raise
+                print(f"compare: goes on without {failure}", file=sys.stderr)
         going = True
         while going:
             turn = pace.turns
             for operation in options.operations:
-                names = contestants_of(options, operation)
+                names = [n for n in contestants_of(options, operation) if n in everybody]
                 for size in sizes_of(options, operation):
                     kept, times, exchange = measure_round(everybody, names, line, operation, size,
                                                           turn, options.budget, pace)
@@ -174,7 +179,7 @@ def main():
             if options.minutes:  # equal shares of the rest, and 0.3 of a share for the facts
                 rest = options.minutes * 60 - (time.monotonic() - began)
                 seconds = rest / (len(options.ranks) - place + (0.3 if not options.no_facts else 0))
-            pace = Pace(seconds, options.rounds, MPIS)
+            pace = Pace(seconds, options.rounds, RIVALS)
             measure_ranks(ranks, options, results, dropped, pace)
             cuts += [[ranks, *key, rounds] for key, rounds in sorted(pace.cuts.items())]
         if not options.no_facts:

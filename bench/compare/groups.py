@@ -15,7 +15,7 @@ PATIENCE = 120.0  # seconds to wait for any answer
 
 OWN_LOOPS = ["two_copy", "two_copy_nt", "one_copy", "one_copy_nt"]
 DIRECT_LOOPS = ["direct", "direct_nt"]
-MPIS = ["openmpi", "openmpi_ucx", "openmpi_sm", "mpich"]
+RIVALS = ["openmpi", "openmpi_ucx", "openmpi_sm", "mpich", "intel_mpi", "oneccl", "deepspeed"]
 RONDO = ["rondo", "rondo_threads", "rondo_alloc"]
 
 OPENMPI_SETTINGS = {
@@ -25,6 +25,21 @@ OPENMPI_SETTINGS = {
     "openmpi_sm": ["--mca", "coll_sm_priority", "100"],
 }
 
+# Those that may be absent (bench/compare/rivals.sh), the variables that each is started with, and
+# the operations that it lacks. oneCCL is at its fastest on its caller's thread, over libfabric's
+# shared memory.
+OPTIONAL = {
+    "intel_mpi": ["I_MPI_ROOT={build}/compare/venv", "I_MPI_FABRICS=shm", "I_MPI_PIN=0"],
+    "oneccl": ["CCL_ATL_TRANSPORT=ofi", "CCL_ATL_SHM=1", "FI_PROVIDER=shm",
+               "CCL_WORKER_OFFLOAD=0", "CCL_YIELD=sched_yield", "CCL_LOG_LEVEL=error"],
+    "deepspeed": ["OMP_NUM_THREADS=1"],
+}
+LACKS = {
+    "oneccl": {"gather", "scatter"},
+    "deepspeed": {"reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather",
+                  "scatter", "barrier"},
+}
+
 
 class ContestantFailed(Exception):
     """A group did not start, died, or gave a wrong result; the text says which and why."""
@@ -32,6 +47,12 @@ class ContestantFailed(Exception):
 
 class NoAnswer(ContestantFailed):
     """A group did not answer in time: it hangs, or its call takes longer than anyone would wait."""
+
+
+def can_run(name, operation, build):
+    """True if the contestant is installed and has the operation."""
+    there = name not in OPTIONAL or os.path.exists(f"{build}/compare/contestant.{name}")
+    return there and operation not in LACKS.get(name, ())
 
 
 def command_of(name, ranks, folder, build):
@@ -45,6 +66,12 @@ def command_of(name, ranks, folder, build):
                 f"{build}/compare/contestant.openmpi", folder]
     if name == "mpich":
         return ["mpirun.mpich", "-np", str(ranks), f"{build}/compare/contestant.mpich", folder]
+    if name in OPTIONAL:
+        variables = [text.format(build=os.path.abspath(build)) for text in OPTIONAL[name]]
+        launcher = ([f"{build}/compare/venv/bin/mpiexec.hydra", "-n", str(ranks)]
+                    if name == "intel_mpi" else
+                    [f"{release}/rondo", "run", "-n", str(ranks), "--no-prefix", "--"])
+        return ["env", *variables, *launcher, f"{build}/compare/contestant.{name}", folder]
     if name == "rondo_threads":
         return [f"{release}/rondo_contestant", folder, "--threads", str(ranks)]
     if name in ("rondo", "rondo_alloc"):

@@ -137,7 +137,9 @@ inline bool is_right(const Task& task, int rank, int ranks, std::size_t elements
   return true;
 }
 
-// Library: float* allocate(bytes), void release(float*), void calls(const Task&, int count).
+// Library: float* allocate(bytes), void release(float*), void calls(const Task&, int count). One
+// that only reduces in place also has void checked_call(const Task&): its timed calls sum what the
+// receive buffer holds, and this last one sums the inputs.
 template <class Library>
 std::string measure(Library& library, int rank, int ranks, const std::string& line) {
   char name[32];
@@ -163,6 +165,7 @@ std::string measure(Library& library, int rank, int ranks, const std::string& li
     library.calls(task, calls);
     each = std::chrono::duration<double>(Clock::now() - start).count() / calls;
   }
+  if constexpr (requires { library.checked_call(task); }) library.checked_call(task);
   const bool right = is_right(task, rank, ranks, shape.receive);
   library.release(task.send);
   library.release(task.receive);

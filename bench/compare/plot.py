@@ -8,14 +8,17 @@ import csv
 import sys
 
 from figures import fastest, median
-from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS
+from groups import DIRECT_LOOPS, OWN_LOOPS, RIVALS
 
 LINES = [("rondo", "Rondo (processes)", "#c0392b", "-", 2.4),
          ("rondo_alloc", "Rondo, ncclMemAlloc", "#e67e22", "-", 1.4),
          ("openmpi", "Open MPI", "#2c3e50", "-", 1.2),
          ("openmpi_ucx", "Open MPI, UCX", "#2980b9", "-", 1.2),
          ("openmpi_sm", "Open MPI, coll/sm", "#16a085", "-", 1.2),
-         ("mpich", "MPICH", "#8e44ad", "-", 1.2)]
+         ("mpich", "MPICH", "#8e44ad", "-", 1.2),
+         ("intel_mpi", "Intel MPI", "#2c82c9", "--", 1.2),
+         ("oneccl", "oneCCL", "#7f8c8d", "-", 1.2),
+         ("deepspeed", "DeepSpeed", "#d4ac0d", "-", 1.2)]
 PLANNED = "#c0392b"
 
 

@@ -5,7 +5,7 @@ import json
 import plot
 import targets
 from figures import fastest, interval, median, paired, size_text
-from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS
+from groups import DIRECT_LOOPS, OWN_LOOPS, RIVALS
 
 
 def microseconds(values):
@@ -24,21 +24,22 @@ def ratio(cell, first, second):
 
 
 def columns(cell):
-    best = fastest(cell, MPIS)
+    best = fastest(cell, RIVALS)
     loop, direct = fastest(cell, OWN_LOOPS), fastest(cell, DIRECT_LOOPS)
     spread = "-"
     if best and cell.get("rondo"):
         low, high = interval(paired(cell, "rondo", best))
         spread = f"{low:.2f}..{high:.2f}"
-    row = [microseconds(cell.get(name)) for name in ("rondo", *MPIS)]
-    row += [ratio(cell, "rondo", best), spread]
+    row = [microseconds(cell.get(name)) for name in ("rondo", *RIVALS)]
+    row += [ratio(cell, "rondo", best), spread, best or "-"]
     row += [microseconds(cell.get(loop)), ratio(cell, "rondo", loop)]
     row += [microseconds(cell.get(name)) for name in ("rondo_threads", "rondo_alloc", direct)]
     return row + [ratio(cell, "rondo_threads", direct), ratio(cell, "rondo_alloc", direct)]
 
 
-HEADS = ["bytes", "rondo", "ompi", "ompi-ucx", "ompi-sm", "mpich", "/mpi", "95%", "loop", "/loop",
-         "threads", "alloc", "direct", "thr/dir", "all/dir"]
+HEADS = ["bytes", "rondo", "ompi", "ompi-ucx", "ompi-sm", "mpich", "impi", "oneccl", "deepspeed",
+         "of best", "95%", "best", "loop", "/loop", "threads", "alloc", "direct", "thr/dir",
+         "all/dir"]
 
 
 def tables(results):
@@ -49,8 +50,8 @@ def tables(results):
         for (n, op, size), cell in sorted(results.items()):
             if (n, op) == (ranks, operation):
                 rows.append([size_text(size), *columns(cell)])
-        if operation != "all_reduce":  # the last columns have no reference
-            rows = [row[:8] + row[10:12] for row in rows]
+        measured = [i for i in range(len(HEADS)) if any(row[i] != "-" for row in rows[1:])]
+        rows = [[row[i] for i in measured] for row in rows]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths)) for row in rows]
     return lines

@@ -240,6 +240,9 @@ stage_torch_suite() {
   $venv/bin/python -m rondo.torch.run tests/torch/torch_suite.py ${ONLY:-}
 }
 stage_torch_all() { stage_torch --slow; }
+# Other libraries on CPUs, each in an environment of its own.
+stage_hugging_face() { . tests/torch/libraries.sh && with_hugging_face; }
+stage_vllm() { . tests/torch/libraries.sh && with_vllm; }
 
 # Runs beside two loops that keep two cores busy: no test may depend on its speed. The loops end
 # with this program, however it ends.

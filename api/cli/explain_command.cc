@@ -37,6 +37,10 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   return facts;
 }
 
+bool is_through_host(const Wanted& wanted) {
+  return wanted.hosts == 1 && gpu::is_through_host(wanted.ranks, wanted.gpus, wanted.processes);
+}
+
 // Hosts with blocks of consecutive ranks, spread over all GPUs.
 Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts on_hosts, facts_of(wanted));
@@ -65,19 +69,19 @@ std::vector<ExplainRow> rows_of_parts(const CallRecord& record) {
 // sendrecv: each rank sends to the next one; needs no plan.
 Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const CallRecord& record) {
   RONDO_TRY(const PlanFacts facts, facts_of(wanted));
+  const bool by_kernels = wanted.gpus > 0 && !is_through_host(wanted);
   const auto on_gpus = [&] {
     return wanted.hosts > 1
                ? gpu::usual_internode_facts(wanted.ranks, wanted.hosts, wanted.rings)
                : gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   };
-  const double ns =
-      wanted.gpus > 0 ? gpu::predicted_ns(on_gpus(), record) : predicted_ns(facts, record);
+  const double ns = by_kernels ? gpu::predicted_ns(on_gpus(), record) : predicted_ns(facts, record);
   return std::vector<ExplainRow>{
       {"call", to_string(record), "from each rank to the next one"},
       {"runs", "as messages", ""},
       {"planned for", fmt::format("{:.3g} us", ns / 1e3),
-       wanted.gpus == 0 && facts.costs.measured ? "on costs that rondo tune has measured"
-                                                : "on priors"}};
+       !by_kernels && facts.costs.measured ? "on costs that rondo tune has measured"
+                                           : "on priors"}};
 }
 
 Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& record) {
@@ -88,6 +92,10 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   }
   if (is_vector(record.collective)) return rows_of_parts(record);
   if (wanted.hosts > 1) return rows_across_hosts(wanted, record);
+  if (is_through_host(wanted)) {
+    RONDO_TRY(const PlanFacts on_host, facts_of(wanted));
+    return gpu::explain_through_host(wanted.ranks, wanted.gpus, record, explain(on_host, record));
+  }
   gpu::DevicePlanFacts facts =
       gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");

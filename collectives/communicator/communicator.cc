@@ -97,31 +97,12 @@ Communicator::MemoryUse Communicator::memory() const {
   use.pinned_bytes = on_gpu.pinned;
   use.device_bytes = on_gpu.on_device();
   use.droppable_bytes = on_gpu.dropped ? 0 : on_gpu.droppable;
-  for (const Communicator* part : state_->device->parts()) {
-    if (part == nullptr) continue;
-    const MemoryUse its = part->memory();
-    use.shared_bytes += its.shared_bytes;
-    use.private_bytes += its.private_bytes;
-    use.pinned_bytes += its.pinned_bytes;
-    use.device_bytes += its.device_bytes;
-    use.droppable_bytes += its.droppable_bytes;
-  }
   return use;
 }
 
-Status Communicator::suspend() {
-  if (!state_->device) return ok_status();
-  for (Communicator* part : state_->device->parts())
-    if (part != nullptr) RONDO_CHECK_OK(part->suspend());
-  return state_->device->suspend();
-}
+Status Communicator::suspend() { return state_->device ? state_->device->suspend() : ok_status(); }
 
-Status Communicator::resume() {
-  if (!state_->device) return ok_status();
-  for (Communicator* part : state_->device->parts())
-    if (part != nullptr) RONDO_CHECK_OK(part->resume());
-  return state_->device->resume();
-}
+Status Communicator::resume() { return state_->device ? state_->device->resume() : ok_status(); }
 
 std::string Communicator::describe_ranks() const {
   return state_->supervisor.graph().describe_ranks();

@@ -54,10 +54,6 @@ struct CreateRequest {
   CommOptions options;
   std::function<bool()> aborted;                 // polled while joining; may be empty
   std::shared_ptr<const topology::Graph> graph;  // this host's, for a child; null: read it
-  // For a communicator that only serves another one; may be empty. on_fault is called with its
-  // faults, on any thread. standing returns an error once the other one has failed.
-  std::function<void(const Fault&)> on_fault;
-  std::function<Status()> standing;
 };
 
 class CommunicatorState;  // collectives/communicator/communicator_state.h

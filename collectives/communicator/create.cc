@@ -92,7 +92,6 @@ class Creation {
       return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // a thread of the GPU binding watches it
-    if (request_.on_fault) state_->faults.listen(request_.on_fault);
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device(
         {*state_, request_, *session_, records_, host_listener_.listener, deadline_}));

@@ -7,10 +7,8 @@
 #include "base/log.h"
 #include "base/shared_by_key.h"
 #include "collectives/communicator/agreed_facts.h"
-#include "collectives/communicator/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/channel_search.h"
-#include "collectives/gpu/composition.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/shared_device.h"
@@ -34,7 +32,7 @@ class Binding {
     std::vector<int> devices;
     for (const InitRecord& record : records_) devices.push_back(record.device);
     if (devices.front() < 0) return ok_status();  // no rank is on a device
-    state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
+    state_.device = std::make_unique<DeviceRank>(state_);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
     TeamOptions options = team_options(std::move(devices));
     options.orders = [this] { return orders(-1); };
@@ -108,8 +106,7 @@ class Binding {
     RONDO_TRY(known.reach, session_.all_gather(row));
     RONDO_TRY(request.around, agree_on_reachability(known));
     if (!request.around.through_host.empty()) {
-      if (create_.rank == 0)
-        RONDO_INFO(kInit, "{}: all calls pass through the host", request.around.through_host);
+      if (create_.rank == 0) RONDO_WARN("{}", request.around.through_host);
       return bind_through_host(std::move(devices));
     }
     request.processes = known.processes;
@@ -129,49 +126,10 @@ class Binding {
     if (std::set(known.processes.begin(), known.processes.end()).size() < known.processes.size()) {
       RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     }
-    return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of))
-                                        : ok_status();
-  }
-
-  // The communicators of which composed calls consist.
-  Status make_parts(const GpuGroups& groups) {
-    const int gpu = groups.gpu_of[create_.rank];
-    RONDO_TRY(auto on_gpu, make_part(groups.members[gpu], "ranks of a GPU", 1));
-    RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
-    // A leader that others wait for may itself wait for ranks of its GPU; those must be blamed
-    // first.
-    constexpr double kLonger = 2;
-    std::shared_ptr<Communicator> of_leaders;
-    if (groups.leads(create_.rank)) {
-      RONDO_TRY(of_leaders, make_part(groups.leaders(), "leaders of GPUs", kLonger));
-    }
-    rank().set_parts(std::move(on_gpu), std::move(of_leaders));
     return ok_status();
   }
 
-  Result<std::shared_ptr<Communicator>> make_part(const std::vector<int>& members,
-                                                  std::string_view name, double longer) const {
-    RONDO_TRY(CreateRequest part, child_request(state_, members, name));
-    part.options = create_.options;
-    part.options.kernel_seconds *= longer;
-    part.aborted = create_.aborted;
-    part.standing = [to = &rank()] { return to->standing(); };
-    part.on_fault = [to = &state_, device = &rank(), members](const Fault& found) {
-      Fault raised = found;
-      raised.rank = to->members.rank;
-      if (found.culprit >= 0) raised.culprit = members[static_cast<std::size_t>(found.culprit)];
-      raised.text = renumbered(found.text, members);
-      const std::vector<int> missing = device->team()->processes()->announcements().not_come();
-      if (found.status == StatusCode::kTimeout && !missing.empty()) {
-        raised.culprit = missing.front();
-        raised.text += fmt::format("; rank {} did not make this call", missing.front());
-      }
-      to->faults.raise(std::move(raised));
-    };
-    return Communicator::create(part);
-  }
-
-  // Ranks on GPUs of several hosts, or ranks that share GPUs and cannot reach each other.
+  // Ranks on GPUs of several hosts, or of processes that share some of several GPUs.
   Status bind_through_host(std::vector<int> devices) {
     return bind_across_hosts({state_,
                               session_,

@@ -31,16 +31,6 @@ Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bo
   return compare(sequence, record, in_windows, mismatch);
 }
 
-std::vector<int> CallAnnouncements::not_come() const {
-  const std::uint64_t made = newest();
-  std::vector<int> found;
-  for (int r = 0; r < context_.ranks(); ++r)
-    if (HostAtomics::load_acquire(
-            context_.segment->process(context_.facts.around.process_of[r]).announced) < made)
-      found.push_back(r);
-  return found;
-}
-
 void CallAnnouncements::publish(std::uint64_t sequence) {
   sequence_.store(sequence, std::memory_order_release);
   HostAtomics::store_release(context_.segment->process(context_.facts.process).announced, sequence);

@@ -4,7 +4,7 @@
 // Every plain call has a number and a descriptor in a ring of the segment. Captured calls have
 // descriptors outside the ring; equal calls share one. Guarantees: if ranks make different calls at
 // one place of the order, the last rank detects it; a descriptor is not overwritten while the
-// leader's kernel or another process may need it. Not thread-safe, except newest() and not_come().
+// leader's kernel or another process may need it. Not thread-safe, except newest().
 // Cost: some stores and loads per rank; a wait if this process is a whole ring ahead.
 #pragma once
 
@@ -34,8 +34,6 @@ class CallAnnouncements {
                  Mismatch* mismatch) const;
 
   std::uint64_t newest() const { return sequence_.load(std::memory_order_acquire); }
-  // Ranks that have not made this process's newest call. Valid while nothing is captured.
-  std::vector<int> not_come() const;
 
  private:
   bool has_room(std::uint64_t sequence) const;

@@ -51,8 +51,7 @@ DeviceRank& DeviceRank::of(const CommunicatorState& state) {
   return static_cast<DeviceRank&>(*state.device);
 }
 
-DeviceRank::DeviceRank(CommunicatorState& state, std::function<Status()> standing)
-    : state_(state), served_standing_(std::move(standing)) {
+DeviceRank::DeviceRank(CommunicatorState& state) : state_(state) {
   state_.faults.listen([this](const Fault& fault) { stop(fault); });
 }
 
@@ -77,13 +76,6 @@ void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
 void DeviceRank::set_hosted(std::shared_ptr<HostProxy> hosted) {
   hosted_ = std::move(hosted);
   engine_ = hosted_;
-}
-
-void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
-                           std::shared_ptr<Communicator> of_leaders) {
-  on_gpu_ = std::move(on_gpu);
-  of_leaders_ = std::move(of_leaders);
-  team_->set_parts(state_.members.rank, {on_gpu_.get(), of_leaders_.get()});
 }
 
 void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
@@ -120,10 +112,7 @@ net::Deadline DeviceRank::deadline() {
       [this] { return !standing().ok(); });
 }
 
-Status DeviceRank::standing() {
-  RONDO_CHECK_OK(state_.faults.standing());
-  return served_standing_ ? served_standing_() : ok_status();
-}
+Status DeviceRank::standing() { return state_.faults.standing(); }
 
 bool DeviceRank::adopt_kernel_fault() {
   std::optional<Fault> found;
@@ -161,12 +150,6 @@ Status DeviceRank::fault_of_post(const Status& posted, const Mismatch& mismatch)
   return posted;
 }
 
-// The reason why the communicator, or the one that it is a part of, has ended, if it has.
-Status DeviceRank::may_go_on() {
-  if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
-  return served_standing_ ? served_standing_() : ok_status();
-}
-
 // Only ranks of this process. A rank that has left makes no more calls, so this is checked first.
 std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
   detector.tick(now_ns());
@@ -184,7 +167,8 @@ Status DeviceRank::wait_until_enqueued() {
   while (!engine_->is_enqueued(kLook)) {
     Status standing = state_.faults.standing();
     if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
-    if (Status ended = may_go_on(); !ended.ok()) {
+    if (state_.faults.ended() != FaultState::kRunning) {
+      const Status ended = state_.faults.why_it_ended();
       engine_->fail_all(ended);
       return ended;
     }

@@ -6,8 +6,6 @@
 // engine (gpu_engine.h).
 #pragma once
 
-#include <array>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -39,8 +37,7 @@ class DeviceRank : public GpuRank {
   // The rank of a state to which bind_to_device() has given one.
   static DeviceRank& of(const CommunicatorState& state);
 
-  // standing: see CreateRequest.
-  DeviceRank(CommunicatorState& state, std::function<Status()> standing);
+  explicit DeviceRank(CommunicatorState& state);
   ~DeviceRank() override;
   DeviceRank(const DeviceRank&) = delete;
   DeviceRank& operator=(const DeviceRank&) = delete;
@@ -48,9 +45,6 @@ class DeviceRank : public GpuRank {
   // Only while the communicator is created.
   void set_team(std::shared_ptr<DeviceTeam> team);
   void set_hosted(std::shared_ptr<HostProxy> hosted);
-  // For processes that share GPUs, if there are several GPUs: the ranks of this rank's GPU; the
-  // first ranks of all GPUs, null if this rank is not one of them.
-  void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
   // The tuner lives as long as the rank. ways: its preferences; null: none.
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
@@ -65,7 +59,6 @@ class DeviceRank : public GpuRank {
   GpuMemoryUse memory() const override;
   Status suspend() override;
   Status resume() override;
-  std::array<Communicator*, 2> parts() const override { return {on_gpu_.get(), of_leaders_.get()}; }
 
   EnqueueFlag& enqueue_flag() { return enqueues_; }
   Status post(std::span<const Call> calls);
@@ -97,17 +90,14 @@ class DeviceRank : public GpuRank {
   void stop(const Fault& fault);
   net::Deadline deadline();  // the communicator's timeout, while it has not ended
   Status fault_of_post(const Status& posted, const Mismatch& mismatch);
-  Status may_go_on();
   std::optional<Fault> look_at_missing(FailureDetector& detector);
 
   CommunicatorState& state_;
   EnqueueFlag enqueues_;
-  std::function<Status()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;
-  std::shared_ptr<GpuEngine> engine_;    // the team's, or hosted_
-  std::unique_ptr<tuner::Tuner> tuner_;  // null: no plugin, or nothing to tune
-  std::shared_ptr<Communicator> on_gpu_, of_leaders_;
+  std::shared_ptr<GpuEngine> engine_;       // the team's, or hosted_
+  std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   mutable std::mutex mutex_;
   // Executes puts and signals, once there is a window; may be hosted_. Guarded by mutex_.

@@ -240,11 +240,6 @@ void DeviceTeam::fail_all(const Status& why) {
   launched_.notify_all();
 }
 
-void DeviceTeam::set_parts(int rank, const RankParts& parts) {
-  std::lock_guard lock(mutex_);
-  launches_.set_parts(rank, parts);
-}
-
 std::vector<int> DeviceTeam::missing(int rank) {
   std::lock_guard lock(mutex_);
   return posted_.missing(rank);

@@ -76,9 +76,6 @@ class DeviceTeam {
   // Makes the streams of the rank's last post() wait for the launches.
   Status join_streams(int rank);
 
-  // Sets the communicators of which composed calls consist (composed_calls.h).
-  void set_parts(int rank, const RankParts& parts);
-
   // Ranks that have not made the call that this rank waits for.
   std::vector<int> missing(int rank);
 

@@ -42,6 +42,11 @@ ExplainRow costs_row(const DevicePlanFacts& facts, const CallRecord& record, con
   return {"costs", "measured in part", "by rondo tune; on priors: " + priors};
 }
 
+void append_by_hosts(const std::vector<ExplainRow>& by_hosts, std::vector<ExplainRow>* rows) {
+  for (const ExplainRow& row : by_hosts)
+    if (row.what != "call") rows->push_back(row);
+}
+
 }  // namespace
 
 DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool processes) {
@@ -57,12 +62,29 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   if (facts.processes) {
     facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
     facts.may_use_barriers = false;
-    facts.composes = facts.devices > 1 && facts.devices < ranks;
-    facts.messages = facts.devices > 1 && !facts.composes;
+    facts.messages = facts.devices > 1;
     if (facts.devices < ranks) facts.max_channels = 0;
   }
   facts.slot_bytes = kUsualSlotBytes;
   return facts;
+}
+
+bool is_through_host(int ranks, int devices, bool processes) {
+  return processes && devices > 1 && devices < ranks;
+}
+
+std::vector<ExplainRow> explain_through_host(int ranks, int devices, const CallRecord& record,
+                                             const std::vector<ExplainRow>& by_host) {
+  std::vector<ExplainRow> rows{
+      {"call", to_string(record),
+       fmt::format("{} ranks, each a process, on {} GPUs", ranks, devices)},
+      {"runs", "on the host",
+       "through pinned memory, since processes share some of several GPUs; each process with a GPU "
+       "of its own would run kernels"},
+      {"cost", "",
+       "every byte is copied to host memory and back, which no prediction here counts"}};
+  append_by_hosts(by_host, &rows);
+  return rows;
 }
 
 std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -94,8 +116,7 @@ std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
   if (!plan) {
     rows.push_back(
         {"runs", "on the hosts", "through pinned memory, since " + why_hosts(question, record)});
-    for (const ExplainRow& row : by_hosts)
-      if (row.what != "call") rows.push_back(row);
+    append_by_hosts(by_hosts, &rows);
     return rows;
   }
   rows.push_back({"runs", "as kernels", "each rank's proxy sends slots between hosts"});

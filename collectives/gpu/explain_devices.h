@@ -10,8 +10,13 @@
 namespace rondo::gpu {
 
 // The planner's facts under default settings: `ranks` dealt over `devices`. processes: each rank is
-// in a process of its own, else all are in one.
+// in a process of its own, else all are in one. Not for calls that pass through the host.
 DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool processes = false);
+// True if processes share some of several GPUs: then the host does all calls.
+bool is_through_host(int ranks, int devices, bool processes);
+// Rows for such a call. by_host: rows for the call as the host does it.
+std::vector<ExplainRow> explain_through_host(int ranks, int devices, const CallRecord& record,
+                                             const std::vector<ExplainRow>& by_host);
 // Rows for a call; one row "refused" if nothing can run it.
 std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record);
 

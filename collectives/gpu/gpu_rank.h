@@ -5,7 +5,6 @@
 // device_rank.h. Cost: one virtual call.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <span>
 
@@ -27,8 +26,6 @@ class GpuRank {
   virtual GpuMemoryUse memory() const = 0;
   virtual Status suspend() = 0;
   virtual Status resume() = 0;
-  // Communicators of which composed calls consist (DeviceRank::set_parts); null: none.
-  virtual std::array<Communicator*, 2> parts() const = 0;
   virtual bool adopt_kernel_fault() = 0;  // true if a kernel of this rank has given up
 
   // Collective; returns the window's number.

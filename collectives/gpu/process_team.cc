@@ -25,9 +25,7 @@ Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(ProcessFacts facts,
 }
 
 ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment)
-    : made_in_(fork_generation()),
-      context_(std::move(facts), std::move(segment)),
-      groups_(context_.facts.around.gpu_of) {}
+    : made_in_(fork_generation()), context_(std::move(facts), std::move(segment)) {}
 
 Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   const DeviceScope scope(device());

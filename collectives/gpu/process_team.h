@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "collectives/gpu/call_announcements.h"
-#include "collectives/gpu/composition.h"
 #include "collectives/gpu/in_place_calls.h"
 #include "collectives/gpu/leader_calls.h"
 #include "collectives/gpu/process_context.h"
@@ -39,7 +38,6 @@ class ProcessTeam {
   DeviceConnections* connections() const { return context_.shared.connections.get(); }
   const MulticastMemory* multicast() const { return context_.shared.multicast.get(); }
   int device() const { return context_.facts.device; }  // led calls are enqueued on its streams
-  const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
   // Host memory for messages to a rank of this process.
   std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
@@ -65,7 +63,6 @@ class ProcessTeam {
 
   const std::uint32_t made_in_;  // fork_generation()
   ProcessContext context_;
-  const GpuGroups groups_;
   CallAnnouncements announcements_{context_};
   LeaderCalls leader_calls_{context_, announcements_};
   ProcessMessages messages_{context_};

@@ -17,17 +17,18 @@ namespace {
 
 constexpr std::uint64_t kSmallestSlot = 128;
 
-// Why only the host joins the ranks: if processes share a GPU, all must reach rank 0's GPU.
-std::string find_ranks_apart(const Reachability& found) {
-  if (found.one_owner || found.leader_reaches) return "";
-  for (int a = 0; a < found.near.ranks(); ++a)
-    for (int b = 0; b < a; ++b)
-      if (!found.near(a, b) && (b == 0 || found.process_of[a] == found.process_of[b]))
+// Kernels of several processes of a GPU must not wait for each other, and one kernel that serves
+// all ranks needs all of them on its GPU. gpu_of: by rank.
+std::string why_through_host(const Reachability& found, const std::vector<int>& gpu_of) {
+  if (found.one_owner || found.gpus == 1) return "";
+  for (std::size_t a = 0; a < gpu_of.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (gpu_of[a] == gpu_of[b] && found.process_of[a] != found.process_of[b])
         return fmt::format(
-            "the GPUs of rank {} and rank {} cannot use each other's memory (no P2P, or "
-            "NCCL_P2P_DISABLE, or one process does not see the other's GPU: see "
-            "CUDA_VISIBLE_DEVICES), and several processes share a GPU",
-            b, a);
+            "ranks {} and {} are processes that share one of {} GPUs, so the host does all calls "
+            "of this communicator: it copies every byte to host memory and back, and its cores do "
+            "the sums; give each process a GPU of its own, or all of them the same one",
+            b, a, found.gpus);
   return "";
 }
 
@@ -159,18 +160,18 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   Reachability found;
   Numbers<ProcessId> processes;
   Numbers<GpuId> gpus;
+  std::vector<int> gpu_of;  // by rank
   for (std::size_t r = 0; r < n; ++r) {
     found.process_of.push_back(number_of(processes, records.processes[r]));
-    found.gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
+    gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
   }
   found.processes = static_cast<int>(processes.size());
   found.gpus = static_cast<int>(gpus.size());
   std::vector<std::set<int>> owners(gpus.size());
   std::vector<int> stations(n);
   for (std::size_t r = 0; r < n; ++r) {
-    owners[found.gpu_of[r]].insert(found.process_of[r]);
-    stations[r] =
-        static_cast<int>(std::count(found.gpu_of.begin(), found.gpu_of.end(), found.gpu_of[r]));
+    owners[gpu_of[r]].insert(found.process_of[r]);
+    stations[r] = static_cast<int>(std::count(gpu_of.begin(), gpu_of.end(), gpu_of[r]));
   }
   found.one_owner =
       std::all_of(owners.begin(), owners.end(), [](const auto& one) { return one.size() == 1; });
@@ -187,8 +188,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
     for (int b = 0; b < ranks; ++b)
       if (!found.near(a, b) && (a == 0 || found.process_of[a] == found.process_of[b]))
         found.leader_reaches = false;
-  found.plan.composes = !found.one_owner && found.gpus > 1 && !records.reproducible;
-  if (!found.plan.composes) found.through_host = find_ranks_apart(found);
+  found.through_host = why_through_host(found, gpu_of);
   if (!found.through_host.empty()) return found;
   for (const GpuFacts& one : records.facts)
     found.max_ctas = std::min(found.max_ctas, static_cast<int>(one.max_ctas));
@@ -198,7 +198,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.devices = found.gpus;
   plan.all_reach = found.leader_reaches;
   plan.processes = found.processes > 1;
-  plan.messages = plan.processes && (found.one_owner || !found.leader_reaches);
+  plan.messages = plan.processes && found.one_owner;
   plan.reproducible = records.reproducible;
   plan.algorithms = records.algorithms;
   plan.costs = records.costs;

@@ -45,12 +45,11 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
 
 struct Reachability {
   std::vector<int> process_of;  // by rank: its process, numbered in the order of first ranks
-  std::vector<int> gpu_of;      // by rank, numbered in the same way
   int processes = 1, gpus = 1;
   P2pReach near;               // by pair of ranks
   bool one_owner = false;      // no GPU is used by two processes
   bool leader_reaches = true;  // rank 0's GPU and all others use each other's memory
-  std::string through_host;    // why all calls pass through the host; empty: they do not
+  std::string through_host;    // why the host does all calls, as a warning; empty: it does not
   int max_ctas = kNoCtaLimit;  // per rank; allowed by all
   ConnectionShape shape;
   ChannelOrders orders;

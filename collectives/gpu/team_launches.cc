@@ -37,8 +37,6 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
       return processes_.led(call, mismatch);
     case Strategy::kMessages:
       return processes_.as_messages(call, mismatch);
-    case Strategy::kComposed:
-      return composed_.launch(call);
     default:
       run_.add(call, std::move(planned));
       return ok_status();

@@ -1,6 +1,6 @@
 // TeamLaunches: enqueues what the ranks of a process have posted, the way that the planner of
 // devices chose: one launch for all of them, one on each device, copies by engines, or what other
-// processes take part in (process_launches.h, composed_calls.h).
+// processes take part in (process_launches.h).
 //
 // Calls that one launch can take together wait for flush() (collectives/gpu/call_run.h). With the
 // team's mutex; on the thread of the rank that posted last. Guarantees:
@@ -12,7 +12,6 @@
 
 #include "base/result.h"
 #include "collectives/gpu/call_run.h"
-#include "collectives/gpu/composed_calls.h"
 #include "collectives/gpu/process_launches.h"
 #include "collectives/gpu/team_context.h"
 #include "collectives/planner/newest_device_plan.h"
@@ -23,7 +22,6 @@ class TeamLaunches {
  public:
   explicit TeamLaunches(TeamContext& team)
       : team_(team),
-        composed_(team),
         processes_(team),
         newest_(team.devices.here().front() == 0),
         run_(team.devices) {}
@@ -34,8 +32,6 @@ class TeamLaunches {
   Status flush(int rank);
   // All messages that a post of this rank has completed, in one launch. RankOrder follows.
   Status messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
-
-  void set_parts(int rank, const RankParts& parts) { composed_.set_parts(rank, parts); }
 
  private:
   Status direct(int rank, const CallRun& run);
@@ -50,7 +46,6 @@ class TeamLaunches {
   int direct_ctas(int rank, int most, std::size_t calls) const;
 
   TeamContext& team_;
-  ComposedCalls composed_;
   ProcessLaunches processes_;
   NewestDevicePlan newest_;
   CallRun run_;  // what flush() launches

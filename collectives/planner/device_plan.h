@@ -5,9 +5,8 @@
 // over connections. Several devices that reach each other push small calls into each other's memory
 // (LL push), or share a direct kernel's work between barriers (met), on staging if they belong to
 // several processes. Larger calls, and devices that do not reach each other, use rings and trees
-// for the five collectives that have them. If processes share devices, one rank of each device does
-// this for all its ranks (composed). On request, sums and all-gathers use multicast memory (NVLS).
-// Of the algorithms that may run a call, the one with the least predicted time is taken
+// for the five collectives that have them. On request, sums and all-gathers use multicast memory
+// (NVLS). Of the algorithms that may run a call, the one with the least predicted time is taken
 // (device_work.h), by rates that `rondo tune` measured or by priors, unless a tuner plugin prefers
 // another (tuned_ways.h).
 #pragma once
@@ -59,7 +58,6 @@ struct DevicePlanFacts {
   bool may_ll_push = false;       // each device has one rank, with staging for all others' lines
   bool processes = false;         // ranks belong to several processes
   bool messages = false;   // gather, scatter and all-to-all run as messages between the processes
-  bool composes = false;   // processes share some of several devices (composition.h)
   bool multicast = false;  // multicast memory is available for calls that may run as NVLS
   // Devices of several processes, each with one rank, can share a direct kernel's work on staging
   // of this many bytes for a rank's input and the same for its output; 0: they cannot.

@@ -34,10 +34,6 @@ namespace device_reasons {
 std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "requested by NCCL_ALGO or NCCL_NVLS_ENABLE: the switch adds and copies where it can";
 }
-std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "the ranks of each GPU pass their data to their first rank; the first ranks run a ring, "
-         "tree or LL push and distribute the result";
-}
 std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "every rank writes its data into the memory of all others: one trip over the link";
 }

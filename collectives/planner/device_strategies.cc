@@ -18,9 +18,6 @@ using cuda::Protocol;
 // long chunks.
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
-// If processes share devices: up to this size one kernel of rank 0's process does everything, if it
-// can. There is no prior for the time that streams wait for other processes.
-constexpr std::uint64_t kLedUpTo = 32 << 10;
 // Multicast runs only on request. One more CTA per kBytesPerMulticastCta bytes of a block. A CTA's
 // part is cut into kMulticastRounds rounds, so that they overlap, each of at least
 // kLeastMulticastRound bytes over all blocks.
@@ -249,11 +246,6 @@ bool is_direct(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.ranks == 1 || !has_ring(record.collective) || allows_direct(facts, record);
 }
 
-bool may_compose(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.composes && has_ring(record.collective) &&
-         (!facts.all_reach || bytes_of(record) > kLedUpTo);
-}
-
 bool may_go_direct(const DevicePlanFacts& facts, const CallRecord& record) {
   return !facts.processes && is_direct(facts, record);
 }
@@ -304,8 +296,6 @@ constexpr DeviceStrategyRow kStrategies[] = {
      device_reasons::engines, nullptr},
     {Strategy::kMulticast, may_multicast, nullptr, multicast_plan, nullptr,
      device_reasons::multicast, device_reasons::multicast_rounds},
-    {Strategy::kComposed, may_compose, nullptr, plain_plan, "composed", device_reasons::composed,
-     nullptr},
     {Strategy::kLLPush, may_ll_push, predicted, ll_push_plan, nullptr, device_reasons::ll_push,
      device_reasons::rounds},
     {Strategy::kBarrier, may_use_barriers, predicted, barrier_plan, nullptr,

@@ -24,7 +24,6 @@ inline constexpr Collective kMulticastCollectives[] = {
 namespace device_reasons {
 std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string barrier(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);

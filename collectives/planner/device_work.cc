@@ -184,8 +184,8 @@ double direct_ns(const DeviceCall& call, bool one_device) {
 
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
   const DeviceCall call(facts, record);
-  const double launch = facts.costs.of(DeviceRate::kLaunch);
-  const double launched = launch + plan.channels * facts.costs.of(DeviceRate::kCta);
+  const double launched =
+      facts.costs.of(DeviceRate::kLaunch) + plan.channels * facts.costs.of(DeviceRate::kCta);
   switch (plan.strategy) {
     case Strategy::kConnected:
       return launched + connected_ns(call, plan, record.count);
@@ -198,8 +198,6 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
       return launched + multicast_ns(call, plan);
     case Strategy::kShared:
       return launched + met_ns(call, true);
-    case Strategy::kComposed:  // on each device, between devices, and back
-      return 3 * launch + met_ns(call, false);
     case Strategy::kMessages:
       return launched + messages_ns(facts, record);
     default:

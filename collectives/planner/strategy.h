@@ -29,7 +29,6 @@ enum class Strategy : std::uint8_t {
   kShared,        // the same on staging, because the devices belong to several processes
   kWindows,       // the same in place, because all buffers are in symmetric windows
   kLLPush,        // LL push: every rank writes lines into all others' memory
-  kComposed,      // calls of each device's ranks, and of one rank per device
   kMulticast      // multicast memory (NVLS)
 };
 

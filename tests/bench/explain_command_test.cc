@@ -32,6 +32,12 @@ TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
   expect_says(rondo("", eight), "algorithm    twoshot");
 }
 
+TEST(ExplainCommand, SaysThatTheHostServesProcessesThatShareSomeOfSeveralGpus) {
+  const ShellResult said = rondo("", "explain all_reduce 4M --ranks 4 --gpus 2 --processes");
+  expect_says(said, "runs         on the host; through pinned memory");
+  expect_says(said, "algorithm");
+}
+
 TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
   const std::string on = " 4M --ranks 8 --gpus 8";
   for (const char* which : {"alltoallv", "all_gather_v", "gather_v", "scatter_v"})

@@ -232,17 +232,9 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
   EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20).strategy, Strategy::kConnected);
 }
 
-TEST(DevicePlan, SharedDevicesAreServedByLeadersUnlessCallsAreSmall) {
-  const auto composed = [](bool reach, std::uint64_t bytes) {
-    const DevicePlanFacts facts = usual_facts(8, 2, reach, true);
-    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().strategy ==
-           Strategy::kComposed;
-  };
-  EXPECT_FALSE(composed(true, 32 << 10));
-  EXPECT_TRUE(composed(true, (32 << 10) + 4));
-  EXPECT_TRUE(composed(false, 4));
-  const DevicePlanFacts one = usual_facts(8, 1, true, true);
-  EXPECT_EQ(make_device_plan(one, record_of(Collective::kAllReduce, kLarge)).value().strategy,
+TEST(DevicePlan, OneKernelOfTheLeaderServesProcessesOfOneDevice) {
+  const DevicePlanFacts facts = usual_facts(8, 1, true, true);
+  EXPECT_EQ(make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value().strategy,
             Strategy::kLeader);
 }
 
@@ -312,12 +304,24 @@ TEST(DevicePlan, IsExplainedInWords) {
   EXPECT_NE(in_processes(4, Collective::kAllReduce, 200'000).find("staging (1 MiB"),
             std::string::npos)
       << in_processes(4, Collective::kAllReduce, 200'000);
-  EXPECT_EQ(in_processes(2, Collective::kAllReduce, kLarge).find("composed"), 0u);
   EXPECT_EQ(in_processes(4, Collective::kAllToAll, kLarge).find("messages"), 0u);
   EXPECT_EQ(in_processes(1, Collective::kAllToAll, kLarge).find("direct"), 0u);
   facts = usual_facts(2, 2, false);
   facts.reproducible = true;
   EXPECT_NE(text_of(facts, large).find("refused"), std::string::npos);
+}
+
+TEST(DevicePlan, ProcessesThatShareSomeOfSeveralDevicesAreExplainedByTheHost) {
+  EXPECT_TRUE(is_through_host(4, 2, true));
+  EXPECT_FALSE(is_through_host(4, 2, false));
+  EXPECT_FALSE(is_through_host(4, 1, true));
+  EXPECT_FALSE(is_through_host(4, 4, true));
+  const auto rows = explain_through_host(4, 2, record_of(Collective::kAllReduce, kLarge),
+                                         {{"call", "", ""}, {"algorithm", "of the host", ""}});
+  EXPECT_EQ(rows.at(1).value, "on the host");
+  EXPECT_NE(rows.at(2).why.find("every byte is copied"), std::string::npos);
+  EXPECT_EQ(rows.at(3).value, "of the host");
+  EXPECT_EQ(rows.size(), 4u);
 }
 
 TEST(DevicePlan, ProtocolsAreListsOfNames) {

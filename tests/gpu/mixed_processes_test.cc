@@ -1,6 +1,6 @@
-// Ranks in several processes that share GPUs, in a communicator with several GPUs: every collective
-// and messages, with P2P between all of them, between some and between none.
+// Processes that share some of several GPUs: the host does every collective and message.
 #include "tests/gpu/process_bodies.h"
+#include "tests/gpu/rank_logs.h"
 
 namespace rondo::test {
 namespace {
@@ -10,26 +10,18 @@ const NamedLayout kMixedLayouts[] = {
     {"blocks", {{{0}, {0}, {1}, {1}}}},       {"in_turns", {{{0}, {1}, {0}, {1}}}},
     {"threads_in_turns", {{{0, 1}, {1, 0}}}}, {"threads_on_three", {{{0, 2}, {2}, {1, 2}}}},
 };
-struct MixedMachine {
+struct SumOrder {
   const char* name;
-  const char* simt;  // RONDO_SIMT
-  const char* reproducible = "0";
+  const char* reproducible;  // RONDO_REPRODUCIBLE
 };
-constexpr MixedMachine kMixedMachines[] = {{"p2p", "p2p=all"},
-                                           {"apart", "p2p=none"},
-                                           {"pairs", "p2p=pairs"},
-                                           {"p2p_reproducible", "p2p=all", "1"},
-                                           {"apart_reproducible", "p2p=none", "1"}};
+constexpr SumOrder kSumOrders[] = {{"sums", "0"}, {"sums_in_tree_order", "1"}};
 
-class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, MixedMachine>> {
+class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, SumOrder>> {
  protected:
-  // Small staging and slots, so that calls take several steps.
+  // Small staging, so that calls take several steps.
   static Layout layout() {
     return std::get<NamedLayout>(GetParam())
-        .layout.under({{"RONDO_SIMT", std::get<MixedMachine>(GetParam()).simt},
-                       {"RONDO_REPRODUCIBLE", std::get<MixedMachine>(GetParam()).reproducible},
-                       {"NCCL_BUFFSIZE", "4096"},
-                       {"NCCL_MAX_CTAS", "2"},
+        .layout.under({{"RONDO_REPRODUCIBLE", std::get<SumOrder>(GetParam()).reproducible},
                        {"RONDO_GPU_STAGING", "64K"}});
   }
   void SetUp() override {
@@ -38,10 +30,10 @@ class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, MixedMachine
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, Mixed,
                          testing::Combine(testing::ValuesIn(kMixedLayouts),
-                                          testing::ValuesIn(kMixedMachines)),
+                                          testing::ValuesIn(kSumOrders)),
                          [](const auto& info) {
                            return std::string(std::get<NamedLayout>(info.param).name) + "_" +
-                                  std::get<MixedMachine>(info.param).name;
+                                  std::get<SumOrder>(info.param).name;
                          });
 
 TEST_P(Mixed, EqualsTheReferenceForOddSizesAndAlignments) {
@@ -57,18 +49,16 @@ TEST_P(Mixed, PassesMessagesRoundARing) {
 }
 
 // Four processes on two GPUs, in turn.
-class MixedCalls : public testing::TestWithParam<MixedMachine> {
+class MixedCalls : public testing::TestWithParam<SumOrder> {
  protected:
   static Layout layout() {
-    return as_processes(
-        4, Gpus::kTwoInTurns,
-        {{"RONDO_SIMT", GetParam().simt}, {"RONDO_REPRODUCIBLE", GetParam().reproducible}});
+    return as_processes(4, Gpus::kTwoInTurns, {{"RONDO_REPRODUCIBLE", GetParam().reproducible}});
   }
   void SetUp() override {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Machines, MixedCalls, testing::ValuesIn(kMixedMachines),
+INSTANTIATE_TEST_SUITE_P(Orders, MixedCalls, testing::ValuesIn(kSumOrders),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(MixedCalls, TakeEveryTypeAndOperation) {
@@ -85,6 +75,18 @@ TEST_P(MixedCalls, KeepTheirOrderOnSeveralStreams) {
 
 TEST_P(MixedCalls, ScaleByAFactorOnTheDevice) {
   run_job(layout(), 240, scale_by_factors_on_the_device);
+}
+
+TEST(MixedLayouts, AreWarnedAboutOnce) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const RankLogs logs;
+  run_job(as_processes(4, Gpus::kTwoInTurns,
+                       {{"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", logs.file(0)}}),
+          [](NcclRank& seat) { pass_round_a_ring(seat, {1}); });
+  std::string line;
+  EXPECT_EQ(logs.count(0, "the host does all calls of this communicator", &line), 1);
+  EXPECT_NE(line.find("ranks 0 and 2 are processes that share one of 2 GPUs"), std::string::npos)
+      << line;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 // Where the ranks are: all on one GPU; or each on its own, where small calls use LL push or a ring,
 // share direct kernels, or use multicast memory, with and without P2P between them; or in turn on
-// two.
+// two, where the host does their calls.
 enum class Where {
   kOneGpu,
   kOwnGpus,
@@ -20,26 +20,25 @@ enum class Where {
   kOwnGpusSharing,
   kOwnGpusOfASwitch,
   kOwnGpusApart,
-  kTwoGpusApart
+  kTwoGpus
 };
 constexpr Where kFaultPlaces[] = {
     Where::kOneGpu,           Where::kOwnGpus,      Where::kOwnGpusInARing, Where::kOwnGpusSharing,
-    Where::kOwnGpusOfASwitch, Where::kOwnGpusApart, Where::kTwoGpusApart};
+    Where::kOwnGpusOfASwitch, Where::kOwnGpusApart, Where::kTwoGpus};
 
 template <class Parameter>
 class OnGpus : public testing::TestWithParam<Parameter> {
  protected:
   virtual Where where() const = 0;
   Gpus gpus() const {
-    if (where() == Where::kTwoGpusApart) return Gpus::kTwoInTurns;
+    if (where() == Where::kTwoGpus) return Gpus::kTwoInTurns;
     return where() == Where::kOneGpu ? Gpus::kOne : Gpus::kOneEach;
   }
   Environment environment(Environment more = {}) const {
     if (where() == Where::kOwnGpusInARing) more.emplace_back("NCCL_ALGO", "ring");
     if (where() == Where::kOwnGpusSharing) more.emplace_back("NCCL_ALGO", "twoshot");
     if (where() == Where::kOwnGpusOfASwitch) more.emplace_back("NCCL_NVLS_ENABLE", "1");
-    if (where() == Where::kOwnGpusApart || where() == Where::kTwoGpusApart)
-      more.emplace_back("NCCL_P2P_DISABLE", "1");
+    if (where() == Where::kOwnGpusApart) more.emplace_back("NCCL_P2P_DISABLE", "1");
     return more;
   }
   Job job(int ranks, const Environment& more = {}) const {

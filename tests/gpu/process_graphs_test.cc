@@ -61,7 +61,7 @@ const GraphCase kPlaces[] = {{"staged", false, Gpus::kOne, "p2p=all"},
                              {"spread", false, Gpus::kOneEach, "p2p=all"},
                              {"spread_sharing", false, Gpus::kOneEach, "p2p=all", "twoshot"},
                              {"spread_apart", false, Gpus::kOneEach, "p2p=none"},
-                             {"two_gpus_apart", false, Gpus::kTwoInTurns, "p2p=none"}};
+                             {"two_gpus", false, Gpus::kTwoInTurns, "p2p=all"}};
 
 class ProcessGraphs : public testing::TestWithParam<GraphCase> {
  protected:

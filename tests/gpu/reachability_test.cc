@@ -59,7 +59,7 @@ TEST(Reachability, RanksOfOneGpuShareItsRoom) {
 }
 
 TEST(Reachability, NoKernelWaitsForAnotherProcessOfItsGpu) {
-  const auto found = agree_on_reachability(records({0, 1, 2}, {0, 0, 1}));
+  const auto found = agree_on_reachability(records({0, 1, 2}, {4, 4, 4}));
   ASSERT_TRUE(found.ok());
   EXPECT_FALSE(found->one_owner);
   EXPECT_EQ(found->plan.max_channels, 0);
@@ -121,23 +121,17 @@ TEST(Reachability, OneDirectionOfReachIsNone) {
   EXPECT_FALSE(agree_on_reachability(all)->leader_reaches);
 }
 
-// If the order of sums is fixed; otherwise calls are composed, which needs no peer access.
-TEST(Reachability, SharedGpusOutOfReachAreJoinedByTheHost) {
-  auto all = records({0, 1, 2}, {0, 0, 1});
-  separate(all, 0, 2);
-  EXPECT_TRUE(agree_on_reachability(all)->plan.composes);
-  EXPECT_EQ(agree_on_reachability(all)->through_host, "");
-  all = records({0, 1, 2}, {0, 0, 1});
-  all.reproducible = true;
-  EXPECT_FALSE(agree_on_reachability(all)->plan.composes);
-  EXPECT_EQ(agree_on_reachability(all)->through_host, "");
-  separate(all, 0, 2);
-  const std::string why = agree_on_reachability(all)->through_host;
-  EXPECT_NE(why.find("rank 0 and rank 2"), std::string::npos) << why;
-  // Kernels connect ranks whose processes have their own GPUs.
-  all = records({0, 1, 2}, {0, 1, 2});
-  separate(all, 0, 2);
-  EXPECT_EQ(agree_on_reachability(all)->through_host, "");
+TEST(Reachability, TheHostServesProcessesThatShareSomeOfSeveralGpus) {
+  const auto why = [](const ReachabilityRecords& all) {
+    return agree_on_reachability(all)->through_host;
+  };
+  const std::string shared = why(records({0, 1, 2, 3}, {7, 5, 6, 5}));
+  EXPECT_EQ(shared.find("ranks 1 and 3 are processes that share one of 3 GPUs"), 0u) << shared;
+  EXPECT_EQ(why(records({0, 1, 2}, {0, 0, 0})), "") << "one kernel serves all";
+  EXPECT_EQ(why(records({0, 0, 1}, {0, 0, 1})), "") << "each GPU has one process";
+  auto apart = records({0, 1, 2}, {0, 1, 2});
+  separate(apart, 0, 2);
+  EXPECT_EQ(why(apart), "") << "kernels connect them through pinned memory";
 }
 
 TEST(PeerAccess, LevelsAreNamesOrNumbers) {

@@ -31,7 +31,7 @@ const Place kSuspensionPlaces[] = {
      true},
     {"mixed", {{{0, 1}, {2}}, {}, kSuspendedStaging}},
     {"one_gpu", as_processes(3, Gpus::kOne, kSuspendedStaging)},
-    {"two_gpus", as_processes(4, Gpus::kTwoInTurns, kSuspendedStaging)},
+    {"two_gpus", as_processes(4, Gpus::kTwoInTurns, kSuspendedStaging), true},
 };
 
 class SuspensionOf : public testing::TestWithParam<Place> {

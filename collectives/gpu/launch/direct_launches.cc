@@ -56,9 +56,8 @@ Status DirectLaunches::launch(int kernel, const Shape& shape, const void* argume
   launch.kernel = kernel;
   launch.block = shape.block;
   launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(shape.ctas, 1, max_ctas()));
-  // Messages and composed calls also copy to other devices; fences of the program's kernels do not
-  // have to wait for that. Not cooperative: CTAs wait for CTAs of other devices, never for each
-  // other.
+  // Messages also copy to other devices; fences of the program's kernels do not have to wait for
+  // that. Not cooperative: CTAs wait for CTAs of other devices, never for each other.
   launch.remote_domain = true;
   launch.shared_bytes = barrier_.devices > 1 ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
@@ -174,18 +173,6 @@ Status DirectLaunches::flush_reductions() {
   reductions_.calls = 0;
   reductions_.late_scalars = longest_ = 0;
   return launched;
-}
-
-Status DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
-  if (record.count == 0) return ok_status();
-  cuda::ReduceArgs args{};
-  args.calls = args.sources = args.targets = args.segments = 1;
-  args.ranks = ranks;
-  args.input[0] = args.output[0] = at;
-  args.count[0] = record.count;
-  return launch(cuda::direct_kernel(record.type, RedOp::kAvg),
-                shape_of(threads_of(record), record.count * size_of(record.type), 1), &args,
-                sizeof(args));
 }
 
 Status DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {

@@ -90,8 +90,6 @@ class DirectLaunches {
   Status collective(const CallRecord& record, std::span<const Buffers> buffers);
   Status copy(const void* from, void* to, std::uint64_t bytes);
   Status flush();
-  // Divides record.count elements at `at` by the number of ranks, as averages do. Launches at once.
-  Status divide(const CallRecord& record, void* at, int ranks);
 
   // Kernels whose arguments are in device memory, written by an earlier kernel: ReduceArgs, or
   // CopyArgs of up to `kinds` items of `bytes`.

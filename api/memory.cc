@@ -88,7 +88,6 @@ Status register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** 
   if (handle == nullptr)
     return fail(StatusCode::kInvalidUsage, "{} : too many registrations are alive", kFunction);
   pin->add_registration(handle);
-  if (pin->engine() != nullptr) pin->engine()->register_memory(buffer, bytes);
   *out = handle;
   return ok_status();
 }

@@ -287,10 +287,6 @@ void Communicator::deregister_window(int window, const std::function<void()>& wa
   state_->one_sided.withdraw(window);
 }
 
-void Communicator::register_memory(const void* memory, std::size_t bytes) {
-  if (state_->device && !state_->forked()) state_->device->register_memory(memory, bytes);
-}
-
 std::size_t Communicator::window_bytes(int window, int peer) const {
   if (state_->device) return state_->device->window_bytes(window, peer);
   return state_->one_sided.window_bytes(window, peer);

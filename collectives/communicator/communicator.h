@@ -127,9 +127,6 @@ class Communicator {
   void deregister_window(int window, const std::function<void()>& wait_turn = {});
   std::size_t window_bytes(int window, int peer) const;
 
-  // Local: memory that is in the registry, which calls may access in place.
-  void register_memory(const void* memory, std::size_t bytes);
-
   struct Choice {
     Algorithm algorithm = Algorithm::kDirect;
     Protocol protocol = Protocol::kStaged;

@@ -11,7 +11,6 @@ namespace rondo::gpu {
 
 bool CallRun::takes(const JointCall& call, const PlannedCall& planned) const {
   if (calls_.empty()) return true;
-  if (planned.plan.in_place || calls_.front().plan.in_place) return false;
   return planned.plan.strategy == calls_.front().plan.strategy && calls_.size() < kMaxCalls &&
          on_the_same_streams(call) && fits(call, planned);
 }

@@ -9,7 +9,6 @@
 // no deadlock: a channel runs calls in order, and a launch begins once earlier launches have
 // finished, so the earliest unfinished call is running, or about to run, on all channels of all
 // ranks.
-// A call that is first tried in place (in_place_calls.h) is launched alone.
 // Within a launch, nothing orders the calls of one CTA after those of another. So a run takes a
 // call only if it touches no memory that another call of the run writes on the same rank, and the
 // reverse. An overlapping call is launched after the run.

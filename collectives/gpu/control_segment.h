@@ -39,9 +39,6 @@ struct ProcessLines {
   alignas(64) std::uint32_t left;                // 1: the process has left the team
   alignas(64) std::uint64_t announced;           // newest call that its host has announced
   alignas(64) std::uint64_t suspended, resumed;  // number of times its memory was dropped, restored
-  // registered: 1: it has registered memory. agreed: 1 + its number of calls when it saw that all
-  // processes have (in_place_calls.h).
-  alignas(64) std::uint64_t registered, agreed;
 };
 
 // Messages from one rank to another: slots, and the piece (from 1) that each side waits to move.

@@ -232,11 +232,6 @@ void DeviceRank::close_window(int window) {
   if (windows_) windows_->close(window);
 }
 
-void DeviceRank::register_memory(const void* memory, std::size_t bytes) {
-  if (team_ && team_->processes() != nullptr)
-    team_->processes()->in_place().register_memory(memory, bytes);
-}
-
 Status DeviceRank::find_window_of(Call* call) const {
   RONDO_TRY(const DeviceWindows::Target place, windows_->place(call->window, call->peer));
   if (place.at != nullptr) call->receive = place.at + call->offset;

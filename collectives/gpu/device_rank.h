@@ -80,7 +80,6 @@ class DeviceRank : public GpuRank {
   // Address by which a put over the network names the call's bytes; null: the network needs copies.
   const void* name_to_network(const Call& call) const;
   std::size_t window_bytes(int window, int peer) const override;
-  void register_memory(const void* memory, std::size_t bytes) override;
 
   void report(int peer, std::span<const std::byte> message) override;
   int gone() const override;

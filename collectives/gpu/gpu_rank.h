@@ -33,8 +33,6 @@ class GpuRank {
                                   bool symmetric) = 0;
   virtual void close_window(int window) = 0;
   virtual std::size_t window_bytes(int window, int peer) const = 0;
-  // Registers memory that peers may map (in_place_calls.h).
-  virtual void register_memory(const void* memory, std::size_t bytes) = 0;
 
   // report(): handles a control message from a rank on another host. gone(): one of the remote
   // ranks that are known to be gone, or -1.

@@ -24,8 +24,7 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   suspension = std::make_unique<Suspension>(
       local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
   DroppableMemory& droppable = suspension->memory();
-  blocks =
-      std::make_unique<SharedBlocks>(*exchange, devices, facts.process, facts.around.process_of);
+  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process);
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
                                           facts.process);
   const bool by_kernel = messages_are_kernels();

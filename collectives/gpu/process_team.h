@@ -4,7 +4,6 @@
 // the DeviceTeam of each process launches kernels for its own ranks. This team announces calls
 // (call_announcements.h), owns the connections and watches the kernels (process_watch.h). Gather,
 // scatter and all-to-all are messages (process_messages.h).
-// Large collectives on registered buffers are first tried in place (in_place_calls.h).
 // All other calls, and all calls of processes that share a GPU, are led by the process of rank 0;
 // then every GPU must reach that process's by P2P (leader_calls.h). Guarantees and cost: see these
 // headers.
@@ -14,7 +13,6 @@
 #include <vector>
 
 #include "collectives/gpu/call_announcements.h"
-#include "collectives/gpu/in_place_calls.h"
 #include "collectives/gpu/leader_calls.h"
 #include "collectives/gpu/process_context.h"
 #include "collectives/gpu/process_messages.h"
@@ -49,7 +47,6 @@ class ProcessTeam {
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }
   LeaderCalls& leader_calls() { return leader_calls_; }
-  InPlaceCalls& in_place() { return in_place_; }
   ProcessMessages& messages() { return messages_; }
   void look_soon() { watch_.look_soon(); }  // call after something has ended
 
@@ -66,8 +63,7 @@ class ProcessTeam {
   CallAnnouncements announcements_{context_};
   LeaderCalls leader_calls_{context_, announcements_};
   ProcessMessages messages_{context_};
-  InPlaceCalls in_place_{context_};
-  ProcessWatch watch_{context_, announcements_, in_place_};
+  ProcessWatch watch_{context_, announcements_};
 };
 
 }  // namespace rondo::gpu

@@ -29,11 +29,9 @@ std::uint32_t word(const std::uint32_t& from) { return HostAtomics::load_acquire
 
 }  // namespace
 
-ProcessWatch::ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements,
-                           InPlaceCalls& in_place)
+ProcessWatch::ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements)
     : context_(context),
       announcements_(announcements),
-      in_place_(in_place),
       detector_({context.local[0], context.ranks(),
                  [&standing = context.standing](int rank) { return standing.name_of(rank); },
                  kQuietWithinHostNs, 0, kOnTheWayWithinHostNs}) {}
@@ -106,7 +104,6 @@ void ProcessWatch::look() {
     return blame(StatusCode::kInvalidUsage, rank,
                  fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
   }
-  in_place_.look();
   detector_.tick(now_ns());
   if (detector_.is_stalled()) tell_who_is_gone();
   tell_progress();

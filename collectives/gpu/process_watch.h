@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/thread.h"
 #include "collectives/gpu/call_announcements.h"
-#include "collectives/gpu/in_place_calls.h"
 #include "collectives/gpu/process_context.h"
 #include "collectives/watchdog/failure_detector.h"
 
@@ -26,8 +25,7 @@ namespace rondo::gpu {
 
 class ProcessWatch {
  public:
-  ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements,
-               InPlaceCalls& in_place);
+  ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements);
 
   Status start();
   void look_soon();  // call after something has ended
@@ -55,7 +53,6 @@ class ProcessWatch {
 
   ProcessContext& context_;
   const CallAnnouncements& announcements_;
-  InPlaceCalls& in_place_;
   FailureDetector detector_;
   std::atomic<bool> stop_{false};
   Fd wake_;

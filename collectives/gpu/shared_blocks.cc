@@ -25,12 +25,8 @@ bool is_no_answer(StatusCode status) {
 
 }  // namespace
 
-SharedBlocks::SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process,
-                           std::vector<int> process_of)
-    : exchange_(exchange),
-      devices_(std::move(devices)),
-      process_(process),
-      process_of_(std::move(process_of)) {}
+SharedBlocks::SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process)
+    : exchange_(exchange), devices_(std::move(devices)), process_(process) {}
 
 SharedBlocks::~SharedBlocks() = default;
 
@@ -42,7 +38,7 @@ std::optional<std::uint64_t> SharedBlocks::known_in(int process, const void* poi
   std::lock_guard lock(mutex_);
   const auto known = seen_.find({block->number, block->base, process});
   if (known == seen_.end()) return std::nullopt;
-  return place(known->second.at, block->base, pointer);
+  return place(known->second, block->base, pointer);
 }
 
 Result<std::uint64_t> SharedBlocks::address_in(int process, const void* pointer, std::size_t bytes,
@@ -50,47 +46,29 @@ Result<std::uint64_t> SharedBlocks::address_in(int process, const void* pointer,
   if (const auto known = known_in(process, pointer, bytes)) return *known;
   const auto block = memory_registry().find(pointer, bytes);
   if (!block) return std::uint64_t{0};
-  RONDO_TRY(const Seen seen, ask(process, *block, deadline));
-  return place(seen.at, block->base, pointer);
+  RONDO_TRY(const std::uint64_t at, ask(process, *block, deadline));
+  return place(at, block->base, pointer);
 }
 
-Status SharedBlocks::addresses_in_all(const void* pointer, std::size_t bytes,
-                                      const net::Deadline& deadline,
-                                      std::span<std::uint64_t> by_process) {
-  std::fill(by_process.begin(), by_process.end(), 0);
-  const auto block = memory_registry().find(pointer, bytes);
-  if (!block) return ok_status();
-  for (std::size_t p = 0; p < by_process.size(); ++p) {
-    if (static_cast<int>(p) == process_) {
-      by_process[p] = reinterpret_cast<std::uint64_t>(pointer);
-      continue;
-    }
-    RONDO_TRY(const Seen seen, ask(static_cast<int>(p), *block, deadline));
-    const bool several = std::count(process_of_.begin(), process_of_.end(), p) > 1;
-    if (!several || !seen.by_first_gpu) by_process[p] = place(seen.at, block->base, pointer);
-  }
-  return ok_status();
-}
-
-Result<SharedBlocks::Seen> SharedBlocks::ask(int process, const MemoryBlock& block,
-                                             const net::Deadline& deadline) {
+Result<std::uint64_t> SharedBlocks::ask(int process, const MemoryBlock& block,
+                                        const net::Deadline& deadline) {
   std::lock_guard lock(mutex_);
   const Key key{block.number, block.base, process};
   if (const auto known = seen_.find(key); known != seen_.end()) return known->second;
   const RelaxedCapture relaxed;
-  Seen seen;
+  std::uint64_t at = 0;
   if (const auto handle = memory_registry().export_block(block); handle.ok()) {
     const auto answered = exchange_.ask(process, {MemoryNote::kMap}, *handle, deadline);
     if (answered.ok()) {
-      seen = {answered->address, handle->plain.kind == PlainHandle::kIpc};
+      at = answered->address;
     } else if (is_no_answer(answered.code())) {
       return answered.error();
     } else {
       RONDO_INFO(kInit, "memory at {} is staged: {}", fmt::ptr(block.base), answered.error().text);
     }
   }
-  seen_[key] = seen;
-  return seen;
+  seen_[key] = at;
+  return at;
 }
 
 void SharedBlocks::block_ends(std::uint64_t number) {
@@ -98,8 +76,8 @@ void SharedBlocks::block_ends(std::uint64_t number) {
   const RelaxedCapture relaxed;
   std::erase_if(seen_, [&](const auto& block) {
     if (std::get<0>(block.first) != number) return false;
-    if (block.second.at != 0)  // a process that has ended has unmapped it
-      (void)exchange_.ask(std::get<2>(block.first), {MemoryNote::kUnmap, 0, block.second.at}, {},
+    if (block.second != 0)  // a process that has ended has unmapped it
+      (void)exchange_.ask(std::get<2>(block.first), {MemoryNote::kUnmap, 0, block.second}, {},
                           net::Deadline::of(kBriefly));
     return true;
   });

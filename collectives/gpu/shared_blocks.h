@@ -24,9 +24,8 @@ namespace rondo::gpu {
 
 class SharedBlocks final : public MemoryRegistry::Listener {
  public:
-  // devices: those of this process, which must reach others' blocks. process_of: by rank.
-  SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process,
-               std::vector<int> process_of);
+  // devices: those of this process, which must reach others' blocks.
+  SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process);
   ~SharedBlocks() override;
 
   // Address of this process's memory for the first GPU of `process`; 0 if it has no access or no
@@ -35,9 +34,6 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   // The same, but asks.
   Result<std::uint64_t> address_in(int process, const void* pointer, std::size_t bytes,
                                    const net::Deadline& deadline);
-  // The same for every process, and for all of its GPUs.
-  Status addresses_in_all(const void* pointer, std::size_t bytes, const net::Deadline& deadline,
-                          std::span<std::uint64_t> by_process);
   void block_ends(std::uint64_t number) override;
 
   // The answer to kMap and kUnmap.
@@ -45,19 +41,15 @@ class SharedBlocks final : public MemoryRegistry::Listener {
 
  private:
   using Key = std::tuple<std::uint64_t, std::byte*, int>;  // number, base, process
-  struct Seen {
-    std::uint64_t at = 0;       // start of the block there; 0: no access
-    bool by_first_gpu = false;  // and for no other: CUDA IPC opens it for one
-  };
-  Result<Seen> ask(int process, const MemoryBlock& block, const net::Deadline& deadline);
+  // Start of the block there; 0: no access.
+  Result<std::uint64_t> ask(int process, const MemoryBlock& block, const net::Deadline& deadline);
 
   MemoryExchange& exchange_;
   const std::vector<int> devices_;
   const int process_;
-  const std::vector<int> process_of_;
   mutable std::mutex mutex_;
-  std::map<Key, Seen> seen_;
-  std::mutex imported_mutex_;  // never held while another process is asked
+  std::map<Key, std::uint64_t> seen_;  // start of the block there
+  std::mutex imported_mutex_;          // never held while another process is asked
   std::multimap<std::uint64_t, ImportedMemory> imported_;  // of others, by address
 };
 

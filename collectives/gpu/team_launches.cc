@@ -13,10 +13,7 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
   const DevicePlanFacts facts = facts_of(call);
-  RONDO_TRY(DevicePlan plan, newest_.of(facts, record));
-  if (team_.processes != nullptr) {
-    RONDO_TRY(plan.in_place, team_.processes->in_place().tries(plan.in_place, call));
-  }
+  RONDO_TRY(const DevicePlan plan, newest_.of(facts, record));
   PlannedCall planned{plan, record, call.buffers(run_.spare_buffers()), !facts.all_reach};
   planned.in_multicast_windows =
       plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
@@ -157,26 +154,11 @@ Status TeamLaunches::copies(const JointCall& call) {
   return launch.end();
 }
 
-// Of every device, for a call that is tried in place: before anything of it is launched, since the
-// others' watch threads may have to map its buffers.
-std::vector<InPlaceCalls::Answers> TeamLaunches::says_of(const CallRun& run) const {
-  std::vector<InPlaceCalls::Answers> says;
-  if (!run.calls().front().plan.in_place) return says;
-  const JointCall& call = run.first();
-  std::vector<PostedCall> here;
-  for (const int rank : team_.devices.here()) here.push_back(call.posted[rank]);
-  const bool reach = team_.kernels_reach(here);
-  for (const int rank : team_.devices.first_ranks())
-    says.push_back(team_.processes->in_place().says(rank, call.posted[rank].call, reach));
-  return says;
-}
-
 Status TeamLaunches::on_every_device(const CallRun& run) {
   const std::vector<int> firsts = team_.devices.first_ranks();
   int max_ctas = std::min(team_.options.max_ctas, run.max_ctas());
   for (const TeamDevices::Device& device : team_.devices)
     max_ctas = std::min(max_ctas, device.max_ctas);
-  const std::vector<InPlaceCalls::Answers> says = says_of(run);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(run.first(), MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
@@ -186,7 +168,6 @@ Status TeamLaunches::on_every_device(const CallRun& run) {
                       team_.devices[site.place].ranks};
     part.stream = site.stream;
     part.told = team_.processes != nullptr;
-    if (!says.empty()) part.says = says[static_cast<std::size_t>(site.place)].data();
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
     part.place = site.place;

@@ -38,7 +38,6 @@ class TeamLaunches {
   void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
   Status copies(const JointCall& call);
   Status on_every_device(const CallRun& run);
-  std::vector<InPlaceCalls::Answers> says_of(const CallRun& run) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;

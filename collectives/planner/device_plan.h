@@ -93,7 +93,6 @@ struct DevicePlan {
   std::uint64_t slice = 0;      // over connections: elements of it in one slot
   std::uint32_t grain = 1;      // elements
   unsigned threads = 0;         // of a CTA
-  bool in_place = false;        // processes may first try it in place (in_place_calls.h)
 };
 
 // True if any call may run over connections: then they must be created.

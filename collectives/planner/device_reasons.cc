@@ -88,10 +88,6 @@ void rounds(const DevicePlanFacts& facts, const CallRecord& record, const Device
   rows->push_back(protocol_row(plan, facts.slot_bytes));
   add_ctas_and_rounds(plan.strategy == Strategy::kConnected ? "channels" : "CTAs", "channel",
                       record, plan, rows);
-  if (plan.in_place)
-    rows->push_back({"before", "in place",
-                     "once all ranks have registered memory, each call first checks whether all "
-                     "its buffers are registered; if so, direct kernels share the work on them"});
 }
 
 }  // namespace device_reasons

@@ -123,12 +123,10 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
          allows_barriers(facts, record);
 }
 
-// The same without staging, for any size.
-bool may_share_buffers(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum && allows_barriers(facts, record);
-}
+// The same in symmetric windows, for any size.
 bool may_share_windows(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.in_windows && may_share_buffers(facts, record);
+  return facts.in_windows && facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
+         allows_barriers(facts, record);
 }
 
 DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
@@ -234,12 +232,9 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
 
 template <Algorithm algorithm, Protocol protocol>
 DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  DevicePlan plan = with_channels(
-      facts, record, facts.min_channels, facts.max_channels,
-      [&](int channels) { return connected_on(channels, algorithm, protocol, facts, record); });
-  // In place is worth its barrier if staging has no room.
-  plan.in_place = may_share_buffers(facts, record) && !may_share(facts, record);
-  return plan;
+  return with_channels(facts, record, facts.min_channels, facts.max_channels, [&](int channels) {
+    return connected_on(channels, algorithm, protocol, facts, record);
+  });
 }
 
 bool is_direct(const DevicePlanFacts& facts, const CallRecord& record) {

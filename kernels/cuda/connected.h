@@ -28,7 +28,6 @@ struct Connected {
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {
-    if (args.done != nullptr && device::load(args.done) != 0) return;
     if (device::thread_index() == 0) begin_waits();
     JobRing::begin(group_of_thread(args).workers());
     // Each kind of warp has its own loop over the list: registers that a common loop keeps for one

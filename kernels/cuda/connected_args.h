@@ -126,7 +126,6 @@ struct ConnectedArgs {
   std::uint8_t groups;         // concurrent roles: two if the algorithm uses roles()
   std::uint64_t late_scalars;  // bit place_of_buffers(): `scalar` is a device address, read when
                                // the kernel runs
-  const std::uint64_t* done;   // *done is 1: nothing is left to do (agree.h); null: run all
   // Stations, then calls, then the Buffers of every station for each call. There may be many
   // stations or many calls, not both.
   alignas(8) std::byte lists[3632];
@@ -160,7 +159,7 @@ struct ConnectedArgs {
                sizeof(lists);
   }
 };
-static_assert(sizeof(ConnectedArgs) == 3656 && ConnectedArgs::has_room(kMaxStations, 1));
+static_assert(sizeof(ConnectedArgs) == 3648 && ConnectedArgs::has_room(kMaxStations, 1));
 
 // A group of threads: one warp runs the algorithm, one signals the peers, the others move data.
 inline constexpr unsigned kServiceWarps = 2;

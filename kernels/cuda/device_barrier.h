@@ -53,14 +53,6 @@ RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetin
   if (well) say_over(barrier.control, static_cast<int>(cta), number);
 }
 
-// For a launch with one barrier, at its begin or at its end.
-RONDO_FN inline bool barrier_once(const DeviceBarrier& barrier) {
-  if (barrier.devices == 1) return true;
-  const bool met = meet(barrier, barrier.call, 1);
-  leave_barrier(barrier, 1, met);
-  return met;
-}
-
 RONDO_FN inline bool barrier_at_begin(const DeviceBarrier& barrier, const CallRecord& call) {
   if (barrier.devices == 1) return true;
   return meet(barrier, call, 1);

@@ -58,8 +58,8 @@ constexpr int max_vectors(DataType type, RedOp op, bool stored) {
   return op == RedOp::kPreMulSum && (narrow || (stored && type == DataType::kFloat16)) ? 4 : 8;
 }
 
-// stored: the arguments are read from device memory (stored_entry_of). The devices that share the
-// work have had a barrier before, in the kernel that wrote the arguments (agree.h).
+// stored: the arguments are read from device memory (stored_entry_of). One device does all the
+// work.
 template <DataType type, RedOp op, bool stored = false>
 struct DirectReduce {
   using Args = ReduceArgs;
@@ -82,7 +82,6 @@ struct DirectReduce {
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
       run_dealt(args, 0, 1, whole_crew());
-      if constexpr (op != RedOp::kPreMulSum) barrier_once(args.barrier);
     } else {
       meet_for_each(args.barrier, args.listed, args.one_by_one ? args.calls : 0, Calls{{}, args});
     }
@@ -120,7 +119,8 @@ struct DirectReduce {
     const int kinds = stored ? args.segments : calls * args.segments;
     const bool staged = is_staged(args);
     const Deal deal = staged ? deal_part(kinds, crew, args.barrier)
-                             : deal_ctas(kinds, crew, args.barrier.devices, args.barrier.place);
+                             : deal_ctas(kinds, crew, stored ? 1 : args.barrier.devices,
+                                         stored ? 0 : args.barrier.place);
     for (int k = deal.group; k < kinds; k += deal.groups) {
       const int call = stored ? 0 : first + k / args.segments;
       const int segment = stored ? k : k % args.segments;
@@ -310,7 +310,6 @@ struct DirectCopy {
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
       run_dealt(args, 0, args.items, whole_crew());
-      barrier_once(args.barrier);
     } else {
       const auto calls = static_cast<int>(args.calls);
       meet_for_each(args.barrier, args.listed, calls, Calls{{}, args});
@@ -324,7 +323,8 @@ struct DirectCopy {
     }
   };
   static RONDO_FN void run_dealt(const Args& args, int first, int end, Crew crew) {
-    const Deal deal = deal_ctas(end - first, crew, args.barrier.devices, args.barrier.place);
+    const Deal deal = deal_ctas(end - first, crew, stored ? 1 : args.barrier.devices,
+                                stored ? 0 : args.barrier.place);
     for (int i = first + deal.group; i < end; i += deal.groups) {
       const Args::Item& item = args.item[i];
       copy_bytes(item.from, item.bytes, item.targets,

@@ -27,7 +27,6 @@ const KernelEntry& row_of_copy();
 const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_staged_copy();
 const KernelEntry& row_of_resolve();
-const KernelEntry& row_of_agree();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_ll_push_copy();

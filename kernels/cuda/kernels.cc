@@ -22,7 +22,6 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kStoredCopyKernel) return row_of_stored_copy();
   if (kernel == kResolveKernel) return row_of_resolve();
   if (kernel == kStagedCopyKernel) return row_of_staged_copy();
-  if (kernel == kAgreeKernel) return row_of_agree();
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
   if (kernel == kConnectedBulkKernel) return row_of_connected_bulk();
   if (kernel == kMessagesKernel) return row_of_messages();

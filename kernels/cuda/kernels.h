@@ -52,10 +52,8 @@ inline constexpr int kConnectedBulkKernel = kFirstLLPushKernel + kDataTypes * kM
 inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
 inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
-// Checks whether processes can work in place (agree.h).
-inline constexpr int kAgreeKernel = kMessagesKernel + 1;
 // Copies between processes through staging (staged_copy.h).
-inline constexpr int kStagedCopyKernel = kAgreeKernel + 1;
+inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
 inline constexpr int kKernels = kStagedCopyKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {

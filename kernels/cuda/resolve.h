@@ -99,32 +99,13 @@ struct Resolve {
     CallStep step = args.step;
     if (all_mapped) step = {-1, 0, args.record.count};
     nothing = nothing || (all_mapped && args.number > 0);
-    write_arguments(nothing, step, device::load_shared<std::uint64_t>(kWordsAt + kStaging),
-                    nullptr);
+    const auto staging = device::load_shared<std::uint64_t>(kWordsAt + kStaging);
+    if (args.reduces)
+      write_reduce(nothing, step, staging);
+    else
+      write_copies(nothing, step, staging);
     device::store_relaxed<device::Scope::kSystem>(
         &words->heartbeat, device::load_shared<std::uint64_t>(kWordsAt + kHeartbeat) + 1);
-  }
-
-  // barrier: of the devices that share the work; null: one device works alone.
-  RONDO_FN void write_arguments(bool nothing, const CallStep& step, std::uint64_t staging,
-                                const DeviceBarrier* barrier) const {
-    if (args.reduces) {
-      write_reduce(nothing, step, staging);
-      write_barrier(&static_cast<ReduceArgs*>(args.arguments)->barrier, barrier);
-    } else {
-      write_copies(nothing, step, staging);
-      write_barrier(&static_cast<CopyArgs*>(args.arguments)->barrier, barrier);
-    }
-  }
-  static RONDO_FN void write_barrier(DeviceBarrier* to, const DeviceBarrier* from) {
-    device::store(&to->devices, from == nullptr ? 1 : from->devices);
-    device::store(&to->place, from == nullptr ? 0 : from->place);
-    if (from == nullptr) return;
-    constexpr unsigned kWords = sizeof(DeviceBarrier) / sizeof(std::uint64_t);
-    const auto* const words = reinterpret_cast<const std::uint64_t*>(from);
-    RONDO_NO_UNROLL
-    for (unsigned w = 1; w < kWords; ++w)
-      device::store(reinterpret_cast<std::uint64_t*>(to) + w, words[w]);
   }
 
   // Address of segment `segment` of the step on a rank's side.

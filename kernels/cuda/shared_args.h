@@ -68,8 +68,8 @@ constexpr bool output_is_shared(Collective which) {
          which == Collective::kBroadcast;
 }
 
-// Shared memory of the resolve kernel and of agree.h's kernel: the words of waits, 32 bytes per
-// rank, and 32 bytes for words of the device.
+// Shared memory of the resolve kernel: the words of waits, 32 bytes per rank, and 32 bytes for
+// words of the device.
 inline constexpr unsigned kResolveShared = kWaitShared + (kMaxDirectRanks + 1) * 32;
 
 struct ResolveArgs {
@@ -86,27 +86,6 @@ struct ResolveArgs {
   std::int32_t first_source, end_source;  // copies: ranks whose data this launch moves
   bool reduces;
   bool last;  // launch of the call
-};
-
-// What ranks publish to each other for a launch that tries to work in place (agree.h). It is in
-// each rank's memory, by parity of its barriers and by rank. Addresses are those of the receiving
-// rank.
-struct InPlaceWords {
-  struct Answer {
-    std::uint64_t send, receive;
-    std::uint64_t mapped;  // 1: all others have mapped the sender's buffers
-    std::uint64_t unused;
-  };
-  Answer said[2][kMaxBarrierDevices];
-  std::uint64_t done;  // 1: nothing is left to do for the newest call that was tried
-  alignas(64) std::byte arguments[4096];  // ReduceArgs or CopyArgs of the kernel that follows
-};
-
-struct AgreeArgs {
-  ResolveArgs call;       // without the fields for descriptors
-  DeviceBarrier barrier;  // for one CTA
-  InPlaceWords* words[kMaxBarrierDevices];
-  InPlaceWords::Answer says[kMaxBarrierDevices];  // what this rank sends to each
 };
 
 // Argument of a kernel whose arguments are in device memory.

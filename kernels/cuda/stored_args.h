@@ -13,22 +13,6 @@ inline void load_field(T* to, const T* from) {
   *to = device::load(from);
 }
 
-inline void load_stored(DeviceBarrier* to, const DeviceBarrier* from) {
-  load_field(&to->devices, &from->devices);
-  load_field(&to->place, &from->place);
-  if (to->devices == 1) return;
-  load_field(&to->barriers, &from->barriers);
-  for (int d = 0; d < to->devices; ++d) {
-    load_field(&to->told[d], &from->told[d]);
-    load_field(&to->rank[d], &from->rank[d]);
-  }
-  load_field(&to->control, &from->control);
-  load_field(&to->launches, &from->launches);
-  for (unsigned w = 0; w < sizeof(to->call) / sizeof(std::uint64_t); ++w)
-    load_field(reinterpret_cast<std::uint64_t*>(&to->call) + w,
-               reinterpret_cast<const std::uint64_t*>(&from->call) + w);
-}
-
 inline void load_stored(ReduceArgs* to, const ReduceArgs* from) {
   load_field(&to->count[0], &from->count[0]);
   load_field(&to->sources, &from->sources);
@@ -42,7 +26,6 @@ inline void load_stored(ReduceArgs* to, const ReduceArgs* from) {
     load_field(&to->scalar[s], &from->scalar[s]);
   }
   for (int t = 0; t < to->targets; ++t) load_field(&to->output[t], &from->output[t]);
-  load_stored(&to->barrier, &from->barrier);
 }
 
 inline void load_stored(CopyArgs* to, const CopyArgs* from) {
@@ -55,7 +38,6 @@ inline void load_stored(CopyArgs* to, const CopyArgs* from) {
     load_field(&to->item[i].targets, &from->item[i].targets);
   }
   for (int t = 0; t < to->all_targets; ++t) load_field(&to->target[t], &from->target[t]);
-  load_stored(&to->barrier, &from->barrier);
 }
 
 }  // namespace rondo::cuda

@@ -5,9 +5,9 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {{"of_their_own", {{{0, 1}, {2, 3}}}},
-                                {"shared", {{{0, 0}, {0, 0}}}},
-                                {"in_turns", {{{0, 1}, {0, 1}}}}};
+const NamedLayout kBlockingLayouts[] = {{"of_their_own", {{{0, 1}, {2, 3}}}},
+                                        {"shared", {{{0, 0}, {0, 0}}}},
+                                        {"in_turns", {{{0, 1}, {0, 1}}}}};
 
 class BlockingMessages : public testing::TestWithParam<NamedLayout> {
  protected:
@@ -18,7 +18,7 @@ class BlockingMessages : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Layouts, BlockingMessages, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Layouts, BlockingMessages, testing::ValuesIn(kBlockingLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 constexpr std::size_t kBytes = 30'000;  // more than the slots of a pair hold

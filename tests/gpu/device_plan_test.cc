@@ -57,34 +57,6 @@ TEST(DevicePlan, NamesOfAlgorithmsAndProtocolsAreObeyed) {
   }
 }
 
-TEST(DevicePlan, ProcessesTryInPlaceWhatStagingHasNoRoomFor) {
-  const DevicePlanFacts facts = usual_facts(4, 4, true, true);
-  const auto is_tried = [](const DevicePlanFacts& where, const CallRecord& record) {
-    return make_device_plan(where, record).value().in_place;
-  };
-  for (const Collective which :
-       {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce, Collective::kAllGather,
-        Collective::kReduceScatter}) {
-    EXPECT_TRUE(is_tried(facts, record_of(which, kLarge)));
-    EXPECT_FALSE(is_tried(facts, record_of(which, 100)));
-  }
-  const std::uint64_t fits = facts.shared_bytes / sizeof(float);
-  EXPECT_FALSE(is_tried(facts, record_of(Collective::kAllReduce, fits)));
-  EXPECT_TRUE(is_tried(facts, record_of(Collective::kAllReduce, fits + 1)));
-  DevicePlanFacts simple = facts;
-  simple.protocols = parse_gpu_protocols("simple").value();
-  EXPECT_TRUE(is_tried(simple, record_of(Collective::kAllGather, fits / 4 + 1)));
-  EXPECT_FALSE(is_tried(simple, record_of(Collective::kAllGather, fits / 4)));
-  CallRecord scaled = record_of(Collective::kAllReduce, kLarge);
-  scaled.op = RedOp::kPreMulSum;
-  EXPECT_FALSE(is_tried(facts, scaled));
-  DevicePlanFacts ring = facts;
-  ring.algorithms = only("ring");
-  EXPECT_FALSE(is_tried(ring, record_of(Collective::kAllReduce, kLarge)));
-  EXPECT_FALSE(is_tried(usual_facts(4, 4, false, true), record_of(Collective::kAllReduce, kLarge)));
-  EXPECT_FALSE(is_tried(usual_facts(4, 4, true, false), record_of(Collective::kAllReduce, kLarge)));
-}
-
 TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
   const DevicePlanFacts facts = facts_of(4, 4);
   const auto small = make_device_plan(facts, record_of(Collective::kBroadcast, 100)).value();

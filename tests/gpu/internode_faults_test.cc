@@ -9,10 +9,11 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
+constexpr double kInternodeSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
 
-const NamedLayout kLayouts[] = {{"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
-                                {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}}};
+const NamedLayout kInternodeFaultLayouts[] = {
+    {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
+    {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}}};
 
 class InternodeFaults : public testing::TestWithParam<NamedLayout> {
  protected:
@@ -27,7 +28,7 @@ class InternodeFaults : public testing::TestWithParam<NamedLayout> {
     if (gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Hosts, InternodeFaults, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Hosts, InternodeFaults, testing::ValuesIn(kInternodeFaultLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 constexpr std::size_t kFaultCount = 20'000;
@@ -38,7 +39,7 @@ TEST_P(InternodeFaults, DeathOfAnyRankIsReportedByName) {
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
-    ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+    ASSERT_TRUE(processes.wait_reports(kInternodeSoon, {victim}));
     expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
@@ -72,7 +73,7 @@ TEST_P(InternodeFaults, DeathOfAnyRankInMessagesIsReportedByName) {
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
-    ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+    ASSERT_TRUE(processes.wait_reports(kInternodeSoon, {victim}));
     expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});
@@ -101,7 +102,7 @@ TEST_P(InternodeFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
   ASSERT_TRUE(processes.wait_stage(1, 60));
   nap(0.1);
   processes.send(victim, SIGKILL);
-  ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon, {victim}));
   expect_reports(processes, ranks(), StatusCode::kRemoteError, "rank " + std::to_string(victim),
                  victim);
   processes.wait_exits(60, {victim});
@@ -128,7 +129,7 @@ TEST_P(InternodeFaults, MessagesOfDifferentSizesAreNamed) {
     report_and_abort(seat, result);
   };
   RankProcesses processes(job(), body);
-  ASSERT_TRUE(processes.wait_reports(kSoon));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon));
   for (int r = 0; r <= last; ++r) {
     EXPECT_EQ(processes.status(r), StatusCode::kInvalidUsage) << processes.text(r);
     EXPECT_NE(processes.text(r).find("called Send(count 5000"), std::string::npos)
@@ -140,7 +141,7 @@ TEST_P(InternodeFaults, MessagesOfDifferentSizesAreNamed) {
 TEST_P(InternodeFaults, MismatchedCallsAreNamed) {
   RankProcesses processes(
       job(), [](NcclRank& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); });
-  ASSERT_TRUE(processes.wait_reports(kSoon));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon));
   expect_reports(processes, ranks(), StatusCode::kInvalidUsage, "count 4000");
   processes.wait_exits(60);
 }
@@ -150,7 +151,7 @@ TEST_P(InternodeFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
   RankProcesses processes(job({{"RONDO_GPU_RELAY", "20000"}}), [](NcclRank& seat) {
     sum_until_error(seat, seat.rank == 1 ? 100 : 8000);
   });
-  ASSERT_TRUE(processes.wait_reports(kSoon));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon));
   expect_reports(processes, ranks(), StatusCode::kInvalidUsage, "count 100");
   processes.wait_exits(60);
 }
@@ -176,7 +177,7 @@ TEST_P(InternodeFaults, ReplaysOfOtherGraphsAreNamed) {
     for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
   };
   RankProcesses processes(job({{"RONDO_TIMEOUT", "3"}}), body);
-  ASSERT_TRUE(processes.wait_reports(kSoon));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon));
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(processes.status(r), StatusCode::kInvalidUsage) << processes.text(r);
     EXPECT_NE(processes.text(r).find("count 19000"), std::string::npos) << processes.text(r);
@@ -213,7 +214,7 @@ TEST_P(InternodeFaults, AbortEndsTheKernelsOfAll) {
   };
   const int late = ranks() - 1;
   RankProcesses processes(job(), body);
-  ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon, {late}));
   for (int r = 1; r < late; ++r) {
     EXPECT_EQ(processes.status(r), StatusCode::kRemoteError) << processes.text(r);
     EXPECT_NE(processes.text(r).find("rank 0 aborted"), std::string::npos) << processes.text(r);
@@ -234,7 +235,7 @@ TEST_P(InternodeFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
     seat.comm = nullptr;
   };
   RankProcesses processes(job({{"RONDO_TIMEOUT", "2"}}), body);
-  ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon, {late}));
   for (int r = 0; r < late; ++r) {
     EXPECT_EQ(processes.status(r), StatusCode::kTimeout) << processes.text(r);
     EXPECT_NE(processes.text(r).find("in the kernel of AllReduce"), std::string::npos)
@@ -262,7 +263,7 @@ TEST_P(InternodeFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
   ASSERT_TRUE(processes.wait_stage(1, 60));
   processes.send(victim, SIGSTOP);
   processes.board().flag = 1;
-  ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+  ASSERT_TRUE(processes.wait_reports(kInternodeSoon, {victim}));
   for (int r = 0; r < ranks(); ++r) {
     if (r == victim) continue;
     EXPECT_EQ(processes.status(r), StatusCode::kTimeout) << processes.text(r);

@@ -8,7 +8,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kBlockBytes = 1 << 20;
 
 // Plain data goes through one socket pair, files through another; both exist before the fork.
 struct Channel {
@@ -43,7 +43,7 @@ TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
   const Channel channel;
   run_job(as_processes(2, Gpus::kOne), [&](NcclRank& seat) {
     if (seat.rank == 0) {
-      DeviceBuffer first(kBytes, 0, true), second(kBytes, 0, true), plain(kBytes, 0);
+      DeviceBuffer first(kBlockBytes, 0, true), second(kBlockBytes, 0, true), plain(kBlockBytes, 0);
       for (int i = 0; i < 3; ++i) channel.give(first.data());
       channel.give(second.data());
       for (int i = 0; i < 2; ++i) channel.give(plain.data());
@@ -83,30 +83,30 @@ TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
       return known && gpu_api()->pointer_info(&info, at) == kGpuSuccess &&
              known->device == info.device && known->own_access == info.own_access;
     };
-    DeviceBuffer plain(kBytes, 0);
+    DeviceBuffer plain(kBlockBytes, 0);
     EXPECT_FALSE(all.known_at(plain.data()));
-    const std::uint64_t whole = all.add(plain.data(), kBytes);
-    const std::uint64_t half = all.add(plain.data(), kBytes / 2);
+    const std::uint64_t whole = all.add(plain.data(), kBlockBytes);
+    const std::uint64_t half = all.add(plain.data(), kBlockBytes / 2);
     EXPECT_TRUE(as_the_driver_says(plain.data()));
-    EXPECT_TRUE(as_the_driver_says(plain.data() + kBytes - 1));
-    EXPECT_FALSE(all.known_at(plain.data() + kBytes));
+    EXPECT_TRUE(as_the_driver_says(plain.data() + kBlockBytes - 1));
+    EXPECT_FALSE(all.known_at(plain.data() + kBlockBytes));
     EXPECT_FALSE(all.known_at(plain.data() - 1));
     all.remove(half);
     EXPECT_TRUE(as_the_driver_says(plain.data()));
     all.remove(whole);
     EXPECT_FALSE(all.known_at(plain.data()));
 
-    const std::uint64_t beyond = all.add(plain.data(), 64 * kBytes);  // ends elsewhere
+    const std::uint64_t beyond = all.add(plain.data(), 64 * kBlockBytes);  // ends elsewhere
     EXPECT_FALSE(all.known_at(plain.data()));
     all.remove(beyond);
-    Bytes host(kBytes);
-    const std::uint64_t of_host = all.add(host.data(), kBytes);
+    Bytes host(kBlockBytes);
+    const std::uint64_t of_host = all.add(host.data(), kBlockBytes);
     EXPECT_FALSE(all.known_at(host.data()));
     all.remove(of_host);
 
     const std::byte* freed = nullptr;
     {
-      const DeviceBuffer ours(kBytes, 0, true);
+      const DeviceBuffer ours(kBlockBytes, 0, true);
       EXPECT_TRUE(as_the_driver_says(ours.data()));
       freed = ours.data();
     }

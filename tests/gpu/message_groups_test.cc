@@ -15,7 +15,7 @@ namespace {
 
 using simt::Random;
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kMessageGroupLayouts[] = {
     {"two", {{{0}, {1}}}},
     {"three", {{{0}, {1}, {2}}}},
     {"five", {{{4}, {2}, {1}, {0}, {3}}}},
@@ -23,7 +23,7 @@ const NamedLayout kLayouts[] = {
     {"two_of_two_threads", {{{0, 1}, {2, 3}}}},
     {"threads_that_share_a_gpu", {{{0, 0}, {1}}}},
 };
-const NamedLayout kHosts[] = {
+const NamedLayout kMessageHosts[] = {
     {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
     {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
     {"two_of_three", {{{0}, {1}, {2}, {3}, {4}, {5}}, {"a", "a", "a", "b", "b", "b"}}},
@@ -144,11 +144,11 @@ std::string name_of(const testing::TestParamInfo<std::tuple<NamedLayout, const c
   return text;
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, MessageGroups,
-                         testing::Combine(testing::ValuesIn(kLayouts),
+                         testing::Combine(testing::ValuesIn(kMessageGroupLayouts),
                                           testing::ValuesIn(kMessageMachines)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Hosts, MessageGroups,
-                         testing::Combine(testing::ValuesIn(kHosts),
+                         testing::Combine(testing::ValuesIn(kMessageHosts),
                                           testing::Values("p2p=all", "p2p=none,mode=weak")),
                          name_of);
 

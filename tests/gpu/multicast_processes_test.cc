@@ -45,7 +45,7 @@ Case sum_of(const NcclRank& seat, std::size_t count, unsigned seed) {
   return {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, count, seed};
 }
 
-const NamedLayout kPlaces[] = {
+const NamedLayout kMulticastPlaces[] = {
     {"two", as_processes(2, Gpus::kOneEach, kAsked)},
     {"three", as_processes(3, Gpus::kOneEach, kAsked)},
     {"mixed", {{{0, 1}, {2}}, {}, kAsked}},
@@ -59,7 +59,7 @@ class MulticastOf : public testing::TestWithParam<NamedLayout> {
     if (!has_switch()) GTEST_SKIP() << "no multicast memory";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Places, MulticastOf, testing::ValuesIn(kPlaces),
+INSTANTIATE_TEST_SUITE_P(Places, MulticastOf, testing::ValuesIn(kMulticastPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {

@@ -49,7 +49,7 @@ class OnGpus : public testing::TestWithParam<Parameter> {
   }
 };
 
-constexpr double kSoon = 10;  // 2 s are promised; the rest is slack for a busy machine
+constexpr double kProcessFaultsSoon = 10;  // 2 s are promised; the rest is slack for a busy machine
 
 // A rank's series of all-reduces on some memory.
 class Sums {
@@ -126,7 +126,7 @@ TEST_P(ProcessDeath, IsReportedByNameAndOthersGoOn) {
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   nap(0.05);
   ranks.send(victim, SIGKILL);
-  ASSERT_TRUE(ranks.wait_reports(kSoon, {victim}));
+  ASSERT_TRUE(ranks.wait_reports(kProcessFaultsSoon, {victim}));
   for (int r = 0; r < 3; ++r) {
     if (r == victim) continue;
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
@@ -165,7 +165,7 @@ TEST_P(ProcessFaults, DeathOfASenderIsReported) {
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   nap(0.1);
   ranks.send(0, SIGKILL);
-  ASSERT_TRUE(ranks.wait_reports(kSoon, {0}));
+  ASSERT_TRUE(ranks.wait_reports(kProcessFaultsSoon, {0}));
   EXPECT_EQ(ranks.status(1), StatusCode::kRemoteError) << ranks.text(1);
   ranks.wait_exits(60, {0});
   ranks.check_expectations();
@@ -195,7 +195,7 @@ TEST_P(ProcessFaults, WhoeverIsGoneFromASplitIsNamed) {
       NCCL_OK(ncclCommAbort(seat.comm));
       seat.comm = nullptr;
     });
-    ASSERT_TRUE(ranks.wait_reports(kSoon, {2}));
+    ASSERT_TRUE(ranks.wait_reports(kProcessFaultsSoon, {2}));
     for (int r = 0; r < 2; ++r) {
       EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
       EXPECT_NE(ranks.text(r).find("rank 2"), std::string::npos) << ranks.text(r);
@@ -322,7 +322,7 @@ TEST_P(ProcessAbort, EndsStreamsThatWait) {
     seat.comm = nullptr;
     seat.report(ok_status());
   });
-  ASSERT_TRUE(ranks.wait_reports(kSoon));
+  ASSERT_TRUE(ranks.wait_reports(kProcessFaultsSoon));
   for (int r = 0; r < 3; ++r) {
     if (r == caller) continue;
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError);

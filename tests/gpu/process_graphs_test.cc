@@ -56,12 +56,12 @@ struct GraphCase {
   const char* algorithm = "";
 };
 
-const GraphCase kPlaces[] = {{"staged", false, Gpus::kOne, "p2p=all"},
-                             {"mapped", true, Gpus::kOne, "p2p=all"},
-                             {"spread", false, Gpus::kOneEach, "p2p=all"},
-                             {"spread_sharing", false, Gpus::kOneEach, "p2p=all", "twoshot"},
-                             {"spread_apart", false, Gpus::kOneEach, "p2p=none"},
-                             {"two_gpus", false, Gpus::kTwoInTurns, "p2p=all"}};
+const GraphCase kGraphPlaces[] = {{"staged", false, Gpus::kOne, "p2p=all"},
+                                  {"mapped", true, Gpus::kOne, "p2p=all"},
+                                  {"spread", false, Gpus::kOneEach, "p2p=all"},
+                                  {"spread_sharing", false, Gpus::kOneEach, "p2p=all", "twoshot"},
+                                  {"spread_apart", false, Gpus::kOneEach, "p2p=none"},
+                                  {"two_gpus", false, Gpus::kTwoInTurns, "p2p=all"}};
 
 class ProcessGraphs : public testing::TestWithParam<GraphCase> {
  protected:
@@ -93,7 +93,7 @@ TEST_P(ProcessGraphs, ReplayAndMixWithPlainCalls) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphs, testing::ValuesIn(kPlaces),
+INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphs, testing::ValuesIn(kGraphPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(ProcessGraphs, HoldMessages) {
@@ -146,7 +146,7 @@ TEST_P(ProcessGraphsOnTwoStreams, KeepTheOrderOfCalls) {
 TEST_P(ProcessGraphsOnTwoStreams, KeepTheOrderOfMessages) {
   run_job(as_processes(2, GetParam().gpus, environment()), replay_messages_of_two_streams);
 }
-INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphsOnTwoStreams, testing::ValuesIn(kPlaces),
+INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphsOnTwoStreams, testing::ValuesIn(kGraphPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace rondo::test {
 namespace {
 
-const NamedLayout kLayouts[] = {
+const NamedLayout kTunerLayouts[] = {
     {"processes", as_processes(3, Gpus::kOneEach)},
     {"two_of_two_hosts", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
 };
@@ -43,7 +43,7 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
     processes.wait_exits(60);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Of, TunedProcesses, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Of, TunedProcesses, testing::ValuesIn(kTunerLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(TunedProcesses, RunWhatThePluginChooses) {

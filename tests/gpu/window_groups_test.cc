@@ -153,7 +153,7 @@ TEST(WindowGroupsOf, FourSumsAreOneLaunchUnlessTheyOverlap) {
 
 // ---- what goes wrong ----
 
-constexpr double kSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
+constexpr double kWindowGroupsSoon = 15;  // 2 s are promised; the rest is slack for a busy machine
 
 // Groups of four sums until an error occurs, which is reported. odd: the rank whose third call of
 // the second group has another count.
@@ -262,7 +262,7 @@ TEST_P(GroupsBy, AnotherCallWithinAGroupIsNamed) {
   const bool in_window = GetParam().in_window;
   for (const int odd : {0, kRanks - 1}) {
     RankProcesses processes(job(), [=](NcclRank& seat) { sum_until_error(seat, in_window, odd); });
-    ASSERT_TRUE(processes.wait_reports(kSoon));
+    ASSERT_TRUE(processes.wait_reports(kWindowGroupsSoon));
     expect_reports(processes, kRanks, StatusCode::kInvalidUsage,
                    "rank " + std::to_string(odd) + " called AllReduce(count 77");
     expect_reports(processes, kRanks, StatusCode::kInvalidUsage, "in call 7");
@@ -277,7 +277,7 @@ TEST_P(GroupsBy, ADeathWithinAGroupIsNamed) {
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.05);
     processes.send(victim, SIGKILL);
-    ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+    ASSERT_TRUE(processes.wait_reports(kWindowGroupsSoon, {victim}));
     expect_reports(processes, kRanks, StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits(60, {victim});

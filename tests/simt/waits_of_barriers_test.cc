@@ -53,19 +53,5 @@ TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
   }
 }
 
-// A kernel with its arguments in memory has one barrier, at its end.
-TEST(WaitsOfBarriers, OfALaunchThatMeetsOnceAreNeverOverEither) {
-  TestMachine machine({.seed = 3, .devices = kMaxPeers});
-  Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
-  cuda::ReduceArgs call = two_calls(peers);
-  call.calls = 1;
-  call.one_by_one = false;
-  peers.launch_alone<cuda::DirectReduce<DataType::kInt32, RedOp::kSum, true>>(0, call);
-  constexpr int kMaxRuns = 1000;
-  for (int i = 0; i < kMaxRuns && !machine.run();) ++i;
-  EXPECT_EQ(peers.control(0).gave_up, 1u);
-  EXPECT_EQ(peers.control(0).progress[0].done, 0u);
-}
-
 }  // namespace
 }  // namespace rondo::simt

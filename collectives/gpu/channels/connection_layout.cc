@@ -124,11 +124,8 @@ std::uint64_t ConnectionLayout::staging_at() const {
 std::uint64_t ConnectionLayout::told_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
 }
-std::uint64_t ConnectionLayout::in_place_at() const {
-  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
-}
 std::uint64_t ConnectionLayout::shared_at() const {
-  return in_place_at() + rounded(sizeof(cuda::InPlaceWords));
+  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
 }
 
 std::uint64_t ConnectionLayout::shared_slice() const {

@@ -99,9 +99,9 @@ class ConnectionLayout {
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
-  // For shared direct kernels: the words of a barrier, those of calls that are tried in place, and
-  // staging, [input, output], each for calls of kSharedStaging bytes. Each CTA has a slice of it,
-  // with extra room because its part of each block is rounded to whole lines.
+  // For shared direct kernels: the words of a barrier, and staging, [input, output], each for calls
+  // of kSharedStaging bytes. Each CTA has a slice of it, with extra room because its part of each
+  // block is rounded to whole lines.
   static constexpr std::uint64_t kSharedStaging = 1 << 20;
   int shared_ctas() const { return std::clamp(shape_.channels, 1, cuda::kBarrierCtas); }
   std::uint64_t shared_slice() const;
@@ -111,7 +111,6 @@ class ConnectionLayout {
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t told_at() const;
-  std::uint64_t in_place_at() const;
   std::uint64_t shared_at() const;
   // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
   // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots

@@ -260,9 +260,6 @@ std::uint64_t* DeviceConnections::barriers(int rank) const {
 std::uint64_t* DeviceConnections::told(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.told_at());
 }
-cuda::InPlaceWords* DeviceConnections::in_place(int rank) const {
-  return reinterpret_cast<cuda::InPlaceWords*>(memory_.of_rank[rank] + layout_.in_place_at());
-}
 DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
   std::byte* const input = memory_.of_rank[rank] + layout_.shared_at();
   return {input, input + layout_.shared_bytes()};

@@ -60,7 +60,6 @@ class DeviceConnections {
   // others, and staging for its input and output.
   std::uint64_t* barriers(int rank) const;
   std::uint64_t* told(int rank) const;
-  cuda::InPlaceWords* in_place(int rank) const;
   struct SharedStaging {
     std::byte *input, *output;
   };

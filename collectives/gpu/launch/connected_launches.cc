@@ -54,7 +54,6 @@ Status launch_connected(const DeviceLaunch& launch) {
   args.stations = static_cast<std::uint8_t>(launch.here.size());
   args.calls = static_cast<std::uint8_t>(launch.calls.size());
   args.groups = static_cast<std::uint8_t>(launch.first().plan.groups);
-  if (launch.says != nullptr) args.done = &connections.in_place(launch.rank())->done;
   for (int s = 0; s < args.stations; ++s) {
     const int rank = launch.here[static_cast<std::size_t>(s)];
     args.station(s) = {connections.ends(rank), connections.control(rank),

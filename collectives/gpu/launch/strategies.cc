@@ -78,7 +78,6 @@ Status DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t 
 }
 
 Status launch_strategy(const DeviceLaunch& call) {
-  if (call.says != nullptr) RONDO_CHECK_OK(launch_in_place(call));
   for (const Row& row : kRows)
     if (row.strategy == call.first().plan.strategy) return row.launch(call);
   return fail(StatusCode::kInternalError, "no launch on every device is planned for {}",

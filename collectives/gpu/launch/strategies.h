@@ -2,11 +2,11 @@
 // strategies.cc, next to the planner's row (collectives/planner/device_strategies.cc).
 //
 // They do not handle stream order or the ranks' threads: device_team.cc does. Direct launches of
-// one device are in direct_launches.h, composed calls in composed_calls.cc. CTAs of launches here
-// wait for CTAs of other devices. If a device has several ranks, they also wait for each other, and
-// the launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected,
-// LL push and multicast: one launch per device for a list; barrier, windows and shared: one for
-// copies, or for reductions of one kind (direct_launches.h); two more if a call is tried in place.
+// one device are in direct_launches.h. CTAs of launches here wait for CTAs of other devices. If a
+// device has several ranks, they also wait for each other, and the launch is cooperative. All take
+// lists of calls (collectives/gpu/call_run.h). Cost: connected, LL push and multicast: one launch
+// per device for a list; barrier, windows and shared: one for copies, or for reductions of one kind
+// (direct_launches.h).
 #pragma once
 
 #include <span>
@@ -44,8 +44,6 @@ struct DeviceLaunch {
   std::span<const int> here;           // ranks on the device
   GpuStream stream = nullptr;
   bool told = false;  // other processes' hosts read its progress
-  // This rank's answers about its buffers, by rank, if the one call is first tried in place.
-  const cuda::InPlaceWords::Answer* says = nullptr;
 
   const MulticastMemory* multicast = nullptr;  // null: none
 
@@ -76,8 +74,6 @@ struct DeviceLaunch {
 };
 
 Status launch_strategy(const DeviceLaunch& call);
-// Launches what precedes a call that is tried in place.
-Status launch_in_place(const DeviceLaunch& call);
 
 // Address in the window of `rank`, where this rank's address is `own`.
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);

@@ -114,8 +114,6 @@ constexpr Variable kTable[] = {
      "host: bind ranks to host memory even where CUDA is available"},
     {"RONDO_EAGER_BYTES", Type::kBytes, "4194304",
      "messages with tags up to this size are sent without waiting for their receiver"},
-    {"RONDO_GPU_BULK", Type::kBool, "0",
-     "copies over connections between GPUs go in bulk, by the device (sm_90; unmeasured)"},
     {"RONDO_GPU_RELAY", Type::kBytes, "0",
      "GPUs of several hosts: calls that move fewer bytes run on the hosts, not as kernels; the "
      "largest value of all ranks applies"},

@@ -2,28 +2,11 @@
 
 #include <vector>
 
-#include "base/env.h"
 #include "collectives/gpu/reachability.h"
 #include "collectives/gpu/team_context.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
-namespace {
-
-// Only with one rank per device: then there is enough shared memory beside other work.
-Result<bool> may_copy_in_bulk(const TeamDevices& devices) {
-  if (!env::get_bool("RONDO_GPU_BULK") || devices.size() != devices.ranks()) return false;
-  for (const TeamDevices::Device& device : devices) {
-    int major = 0;
-    RONDO_CHECK_OK(check(gpu_api()->attribute(&major, GpuAttribute::kMajor, device.device),
-                         "cuDeviceGetAttribute"));
-    if (major < 9) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 Status TeamConnections::open(const TeamOptions& options, const TeamDevices& devices,
                              ProcessTeam* processes) {
   if (processes != nullptr) {
@@ -66,7 +49,6 @@ Status TeamConnections::make(const TeamOptions& options, const TeamDevices& devi
   RONDO_TRY(own_,
             DeviceConnections::make(devices.by_rank(), found.near, found.shape, found.orders));
   connections_ = own_.get();
-  RONDO_TRY(facts_.bulk, may_copy_in_bulk(devices));
   return make_barriers(devices);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 Status load_all_kernels() {
   std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
-                             cuda::kConnectedBulkKernel, cuda::kStagedCopyKernel};
+                             cuda::kStagedCopyKernel};
   for (int row = 0; row < cuda::kMulticastKernels; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
   return load_kernels(*gpu_api(), copies,

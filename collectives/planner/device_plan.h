@@ -53,7 +53,6 @@ inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
-  bool bulk = false;              // bulk copies for Simple: RONDO_GPU_BULK, if the devices can
   bool may_use_barriers = false;  // devices that reach each other can share a direct kernel's work
   bool may_ll_push = false;       // each device has one rank, with staging for all others' lines
   bool processes = false;         // ranks belong to several processes
@@ -86,7 +85,6 @@ struct DevicePlan {
   Strategy strategy = Strategy::kDirect;
   Algorithm algorithm = Algorithm::kDirect;
   cuda::Protocol protocol = cuda::Protocol::kSimple;
-  bool bulk = false;  // for copies over connections
   int channels = 1;
   int groups = 1;
   std::uint64_t per_round = 0;  // elements of a channel

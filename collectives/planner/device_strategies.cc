@@ -206,7 +206,6 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   plan.strategy = Strategy::kConnected;
   plan.algorithm = algorithm;
   plan.protocol = protocol;
-  plan.bulk = facts.bulk && protocol == Protocol::kSimple && !reduces(record.collective);
   plan.channels = channels;
   plan.groups = algorithm == Algorithm::kTree && all_reduces ? 2 : 1;
 

@@ -165,10 +165,6 @@ static_assert(sizeof(ConnectedArgs) == 3648 && ConnectedArgs::has_room(kMaxStati
 inline constexpr unsigned kServiceWarps = 2;
 // Shared memory of every launch.
 inline constexpr unsigned kConnectedShared = 4096;
-// Additional shared memory of bulk copies (bulk_mover.h): pieces, then barriers.
-inline constexpr unsigned kBulkStages = 4;
-inline constexpr unsigned kBulkPiece = 8 << 10;
-inline constexpr unsigned kBulkShared = kBulkStages * kBulkPiece + 128;
 // Maximum threads per CTA: 96 registers each, or 128 if conversions and scalars need them.
 inline constexpr int kConnectedThreads = 640;
 inline constexpr int kConnectedHeavyThreads = 512;

@@ -1,5 +1,4 @@
 // Sums of floats, and copies, over connections and by LL push.
-#include "kernels/cuda/bulk_mover.h"
 #include "kernels/cuda/connected_rows.h"
 
 namespace rondo::cuda {
@@ -13,11 +12,6 @@ const ConnectedRows& rows_of_sums(DataType type) {
 
 const KernelEntry& row_of_connected_copy() {
   static const KernelEntry row = entry_of<Connected<CopyMath>>("connected copy");
-  return row;
-}
-
-const KernelEntry& row_of_connected_bulk() {
-  static const KernelEntry row = entry_of<Connected<BulkMath>>("connected bulk copy");
   return row;
 }
 

@@ -28,7 +28,6 @@ const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_staged_copy();
 const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
-const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_ll_push_copy();
 const KernelEntry& row_of_messages();
 const KernelEntry& row_of_multicast(int row);  // row: kernel number - kFirstMulticastKernel

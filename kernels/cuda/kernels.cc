@@ -23,7 +23,6 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kResolveKernel) return row_of_resolve();
   if (kernel == kStagedCopyKernel) return row_of_staged_copy();
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
-  if (kernel == kConnectedBulkKernel) return row_of_connected_bulk();
   if (kernel == kMessagesKernel) return row_of_messages();
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);
   if (kernel == kLLPushCopyKernel) return row_of_ll_push_copy();

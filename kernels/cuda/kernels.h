@@ -45,11 +45,9 @@ inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
 inline constexpr int kMaths = 2;  // per type: sums, any
 inline constexpr int kLLPushCopyKernel = kFirstConnectedKernel + kDataTypes * kMaths;
 inline constexpr int kFirstLLPushKernel = kLLPushCopyKernel + 1;
-// Copies over connections in bulk (bulk_mover.h), for sm_90 and later.
-inline constexpr int kConnectedBulkKernel = kFirstLLPushKernel + kDataTypes * kMaths;
 // Over multicast memory (multicast.h), for sm_90 and later: copies; sums of float32, float16,
 // bfloat16.
-inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
+inline constexpr int kFirstMulticastKernel = kFirstLLPushKernel + kDataTypes * kMaths;
 inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
 // Copies between processes through staging (staged_copy.h).

@@ -53,7 +53,6 @@ void barrier();
 void mbarrier_init(std::uint32_t at, unsigned arrivals);
 void mbarrier_end(std::uint32_t at);
 void mbarrier_arrive(std::uint32_t at);
-void mbarrier_expect(std::uint32_t at, unsigned bytes);  // arrives; expects this many copied bytes
 bool mbarrier_test(std::uint32_t at, unsigned parity);
 void mbarrier_wait(std::uint32_t at, unsigned parity);
 

@@ -220,20 +220,6 @@ TEST_P(Connected, ComeAfterWhatTheLastRanksStreamHolds) {
   GPU_OK(gpu_api()->free_host(word));
 }
 
-TEST(ConnectedInBulk, EqualTheReference) {
-  const WithEnvironment bulk("RONDO_GPU_BULK", "1"), algorithm("NCCL_ALGO", "ring"),
-      protocol("NCCL_PROTO", "simple");
-  DeviceRanks ranks(places(3, kAllDevices));
-  unsigned seed = 900;
-  for (const Collective collective : {Collective::kAllGather, Collective::kBroadcast})
-    for (const std::size_t count : {1, 4096, 50001})
-      for (const std::size_t shift : {0, 4}) {
-        run_grouped(ranks, {collective, DataType::kInt32, RedOp::kSum, 3, 1, count, ++seed},
-                    seed % 2 == 0, shift);
-        if (testing::Test::HasFatalFailure()) return;
-      }
-}
-
 // Two ranks on two devices; a word in host memory blocks rank 1's stream.
 class ConnectedFaults : public testing::Test {
  protected:

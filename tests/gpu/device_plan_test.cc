@@ -134,15 +134,6 @@ TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
   EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 3), Algorithm::kRing) << "three neighbours";
 }
 
-TEST(DevicePlan, CopiesGoInBulkWhereTheyMay) {
-  DevicePlanFacts facts = facts_of(4, 4);
-  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllGather, kLarge)).value().bulk);
-  facts.bulk = true;
-  EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllGather, kLarge)).value().bulk);
-  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllGather, 10)).value().bulk);
-  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value().bulk);
-}
-
 TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   EXPECT_FALSE(lines_stay_whole(90, LinePath::kBetweenDevices)) << "nobody has measured it";
   DevicePlanFacts facts = facts_of(4, 4);

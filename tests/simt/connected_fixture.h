@@ -15,7 +15,6 @@ struct ConnectedShape {
   std::uint64_t slot_bytes = 256;
   bool one_device = false;  // else each rank has its own device
   unsigned workers = 32;    // threads of a group that move data
-  unsigned more_shared = 0;
 };
 
 struct ConnectedCall {
@@ -104,7 +103,7 @@ class ConnectedRanks {
     MachineShape launch;
     launch.ctas = static_cast<unsigned>(args.channels * args.stations);
     launch.threads = args.groups * (shape_.workers + cuda::kServiceWarps * device::kWarp);
-    launch.shared_bytes = cuda::kConnectedShared + shape_.more_shared;
+    launch.shared_bytes = cuda::kConnectedShared;
     launch.device = device_of(first);
     launch.cooperative = true;
     const auto body = [args] { cuda::Connected<Math>::run(args); };

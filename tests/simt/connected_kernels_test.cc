@@ -2,7 +2,6 @@
 // few slots and many chunks, in seed mode and in weak memory.
 #include <string>
 
-#include "kernels/cuda/bulk_mover.h"
 #include "tests/simt/connected_fixture.h"
 #include "tests/simt/rounds.h"
 
@@ -144,7 +143,6 @@ std::uint8_t byte_of(int rank, std::uint64_t i) {
 
 // Copies bytes from every rank to every rank, or from one rank to all. shift: of the inputs of odd
 // ranks.
-template <class Math = CopyMath>
 bool copies(const MachineOptions& options, const ConnectedShape& shape, const ConnectedCall& call,
             int shift = 1) {
   TestMachine machine(options);
@@ -162,7 +160,7 @@ bool copies(const MachineOptions& options, const ConnectedShape& shape, const Co
     out.push_back(output);
     results.push_back(machine.on_host(output));
   }
-  ranks.launch<Math>(call, in, out);
+  ranks.launch<CopyMath>(call, in, out);
   if (!machine.run()) return false;
   for (int r = 0; r < shape.ranks; ++r)
     for (std::uint64_t i = 0; i < all; ++i) {
@@ -205,22 +203,6 @@ TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
       EXPECT_TRUE(copies({.seed = 3, .weak = root % 3 == 0, .devices = 8}, shape, call))
           << n << " ranks, root " << root;
     }
-}
-
-TEST(ConnectedKernels, CopyInBulk) {
-  // Slots of several bulk pieces.
-  const ConnectedShape pieces{
-      .ranks = 2, .slot_bytes = 7 * cuda::kBulkPiece, .more_shared = cuda::kBulkShared};
-  const ConnectedCall many{.collective = Collective::kAllGather,
-                           .count = 9 * cuda::kBulkPiece + 16};
-  for (std::uint64_t seed = 1; seed <= 4; ++seed)
-    ASSERT_TRUE(copies<cuda::BulkMath>({.seed = seed, .devices = 8}, pieces, many, 0)) << seed;
-  const ConnectedShape shape{.ranks = 3, .slot_bytes = 1024, .more_shared = cuda::kBulkShared};
-  const ConnectedCall call{.collective = Collective::kBroadcast, .count = 5001, .root = 1};
-  for (const int shift : {0, 1})
-    EXPECT_TRUE(
-        copies<cuda::BulkMath>({.seed = 2, .weak = shift == 0, .devices = 8}, shape, call, shift))
-        << "shifted by " << shift;
 }
 
 TEST(ConnectedKernels, AreSoundForEverySeed) {

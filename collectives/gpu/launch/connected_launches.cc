@@ -71,10 +71,8 @@ Status launch_connected(const DeviceLaunch& launch) {
       args.put_buffers(k, s, {own.send, own.receive, own.scalar}, own.late_scalar);
     }
   }
-  const std::size_t shared =
-      cuda::kConnectedShared + (launch.first().plan.bulk ? cuda::kBulkShared : 0);
   return launch.launch(launch.first().kernel(), args.channels * args.stations,
-                       threads_of(launch.calls), shared, args);
+                       threads_of(launch.calls), cuda::kConnectedShared, args);
 }
 
 }  // namespace rondo::gpu

@@ -23,7 +23,6 @@ constexpr Row kRows[] = {
 int PlannedCall::kernel() const {
   switch (plan.strategy) {
     case Strategy::kConnected:
-      if (plan.bulk) return cuda::kConnectedBulkKernel;
       return copies() ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
     case Strategy::kLLPush:
       return copies() ? cuda::kLLPushCopyKernel : cuda::ll_push_kernel(record.type, record.op);

@@ -3,7 +3,6 @@
 
 #include "asks.h"
 #include "bounded.h"
-#include "kernels/cuda/device_bulk.h"
 
 namespace probe {
 namespace {
@@ -22,38 +21,6 @@ __global__ void __launch_bounds__(512) copy(Vector* to, const Vector* from, std:
 #pragma unroll
     for (int f = 0; f < flight; ++f) gpu::store_once(to + i + f * step, v[f]);
   }
-}
-
-// One thread of a CTA moves pieces through `stages` buffers in shared memory, as bulk_mover.h does.
-template <unsigned piece, unsigned stages>
-__global__ void copy_bulk(char* to, const char* from, std::size_t pieces) {
-  if (!gpu::kHasBulkCopies || threadIdx.x != 0) return;
-  const auto place = [](std::size_t turn) {
-    return static_cast<std::uint32_t>(turn % stages) * piece;
-  };
-  const auto barrier = [](std::size_t turn) {
-    return stages * piece + 8 * static_cast<std::uint32_t>(turn % stages);
-  };
-  const std::uint64_t end = gpu::timer_ns() + 500 * kMillisecond;
-  // Pieces of this CTA, round-robin.
-  const std::size_t turns =
-      blockIdx.x < pieces ? (pieces - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
-  const auto offset = [&](std::size_t turn) { return (blockIdx.x + turn * gridDim.x) * piece; };
-  for (unsigned s = 0; s < stages; ++s) gpu::mbarrier_init(barrier(s), 1);
-  gpu::fence_bulk();
-  for (std::size_t t = 0; t < turns && t < stages; ++t)
-    gpu::bulk_load(place(t), from + offset(t), piece, barrier(t));
-  for (std::size_t t = 0; t < turns; ++t) {
-    const bool come =
-        wait_until([&] { return gpu::mbarrier_over(barrier(t), t / stages % 2); }, end);
-    if (!come) __trap();
-    gpu::bulk_store(to + offset(t), place(t), piece);
-    gpu::bulk_commit();
-    if (t == 0 || t - 1 + stages >= turns) continue;
-    gpu::bulk_wait<1, true>();  // the store before has read its buffer
-    gpu::bulk_load(place(t - 1), from + offset(t - 1 + stages), piece, barrier(t - 1));
-  }
-  gpu::bulk_wait<0, false>();
 }
 
 struct Timer {
@@ -98,16 +65,6 @@ struct Copying {
     });
     tell_rate(print("%s_%d_loads_%u_ctas", name.c_str(), flight, ctas), bytes, seconds, ctas);
   }
-  template <unsigned piece, unsigned stages>
-  void bulk(std::size_t bytes, unsigned ctas) const {
-    constexpr std::size_t kShared = stages * piece + 8 * stages;
-    const auto kernel = copy_bulk<piece, stages>;
-    PROBE(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kShared)));
-    const double seconds = timer.best(
-        4, [&] { kernel<<<ctas, 32, kShared, timer.stream>>>(to, from, bytes / piece); });
-    tell_rate(print("bulk_%ux%uKiB_%u_ctas", stages, piece >> 10, ctas), bytes, seconds, ctas);
-  }
 };
 
 // Bytes for `ctas` CTAs, in whole pieces and steps of every kernel; the time hardly depends on it.
@@ -129,18 +86,12 @@ void ask_copies() {
   });
   tell_rate("memcpy", kBytes, seconds, 1);
   const unsigned sms = multiprocessors();
-  int major = 0;
-  PROBE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
   for (const unsigned ctas : {1u, 4u, 8u, 16u, 32u, 64u, sms, 2 * sms}) {
     const std::size_t bytes = bytes_for(ctas, kBytes);
     copying.plain<1>("copy", bytes, ctas);
     copying.plain<2>("copy", bytes, ctas);
     copying.plain<4>("copy", bytes, ctas);
     copying.plain<8>("copy", bytes, ctas);
-    if (major < 9) continue;
-    copying.bulk<16384, 2>(bytes, ctas);
-    copying.bulk<16384, 4>(bytes, ctas);
-    copying.bulk<8192, 16>(bytes, ctas);
   }
   say(print("cudaMemcpyAsync within the device: %.0f GB/s read and written",
             2.0 * static_cast<double>(kBytes) / seconds * 1e-9));

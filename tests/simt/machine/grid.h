@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/simt/machine/bulk.h"
 #include "tests/simt/machine/fiber.h"
 #include "tests/simt/machine/mbarrier.h"
 #include "tests/simt/machine/weak_memory.h"
@@ -91,7 +90,6 @@ struct Cta {
   Barrier barrier;
   std::vector<Warp> warps;
   Mbarriers mbarriers;
-  BulkState bulk;
   std::vector<std::unique_ptr<Thread>> threads;
   unsigned threads_left;       // threads that have not ended
   unsigned threads_ready = 0;  // threads that can run

@@ -20,7 +20,7 @@ void see(const BarrierViews& views, Thread& thread) {
 }  // namespace
 
 void Mbarrier::settle() {
-  if (missing > 0 || bytes > 0) return;
+  if (missing > 0) return;
   missing = arrivals;
   ++phase;
   coming.close();
@@ -47,7 +47,7 @@ void mbarrier_init(std::uint32_t at, unsigned arrivals) {
     refuse(Violation::kBadAccess, fmt::format("makes a barrier at {} of shared memory", at));
   if (arrivals == 0)
     refuse(Violation::kBarrier, fmt::format("makes a barrier at {} for nobody", at));
-  if (!all_of_cta().emplace(at, Mbarrier{arrivals, arrivals, 0, 0, {}, {}, {}}).second)
+  if (!all_of_cta().emplace(at, Mbarrier{arrivals, arrivals, 0, {}, {}, {}}).second)
     refuse(Violation::kBarrier, fmt::format("makes the barrier at {} a second time", at));
 }
 void mbarrier_end(std::uint32_t at) {
@@ -56,8 +56,7 @@ void mbarrier_end(std::uint32_t at) {
     refuse(Violation::kBarrier, fmt::format("ends the barrier at {} beside waits", at));
   all_of_cta().erase(at);
 }
-void mbarrier_arrive(std::uint32_t at) { mbarrier_expect(at, 0); }
-void mbarrier_expect(std::uint32_t at, unsigned bytes) {
+void mbarrier_arrive(std::uint32_t at) {
   its_worker().give_way();
   Mbarrier& barrier = mbarrier_at(at);
   if (barrier.missing == 0)
@@ -66,9 +65,15 @@ void mbarrier_expect(std::uint32_t at, unsigned bytes) {
     weak->release(arriving().memory, Scope::kCta);
     barrier.coming.add(arriving().memory.view);
   }
-  barrier.bytes += bytes;
   --barrier.missing;
   barrier.settle();
+}
+bool mbarrier_test(std::uint32_t at, unsigned parity) {
+  its_worker().looks();
+  const Mbarrier& barrier = mbarrier_at(at);
+  if (!barrier.is_over(parity)) return false;
+  see(barrier.over, arriving());
+  return true;
 }
 void mbarrier_wait(std::uint32_t at, unsigned parity) {
   its_worker().give_way();

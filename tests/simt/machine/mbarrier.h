@@ -1,4 +1,4 @@
-// Mbarrier: a barrier in shared memory at which threads and bulk copies arrive, phase after phase.
+// Mbarrier: a barrier in shared memory at which threads arrive, phase after phase.
 //
 // A thread that observes the end of a phase sees everything done before the arrivals in it.
 #pragma once
@@ -16,7 +16,6 @@ struct Thread;
 struct Mbarrier {
   unsigned arrivals = 1;  // expected in a phase
   unsigned missing = 1;
-  std::uint64_t bytes = 0;  // of bulk copies, not yet arrived
   unsigned phase = 0;
   BarrierViews coming, over;     // of arrivals in this phase and in the previous one
   std::vector<Thread*> waiting;  // waiting for this phase

@@ -5,7 +5,7 @@
 namespace rondo::simt {
 
 const char* name(Proxy proxy) {
-  constexpr const char* kNames[] = {"ordinary stores", "bulk copies", "multimem instructions"};
+  constexpr const char* kNames[] = {"ordinary stores", "multimem instructions"};
   return kNames[static_cast<int>(proxy)];
 }
 
@@ -24,9 +24,8 @@ Proxies::Unit* Proxies::unit_at(const std::byte* at, bool make) {
   return &(*newest_)[address % kPage / kUnit];
 }
 
-std::uint32_t Proxies::begin(int cta) {
-  ++now_;
-  fences_.push_back({now_, now_, cta});
+std::uint32_t Proxies::begin() {
+  fences_.push_back(++now_);
   return static_cast<std::uint32_t>(fences_.size() - 1);
 }
 
@@ -35,13 +34,9 @@ bool Proxies::may_touch(std::uint32_t thread, const std::byte* at, Proxy way, Pr
   if (way == Proxy::kGeneric && !multimem_) return true;
   const Unit* const unit = unit_at(at, false);
   if (unit == nullptr || unit->at == 0) return true;
-  const Fences& own = fences_[thread];
-  const Fences& writers = fences_[unit->writer];
-  if (unit->way == way && (way != Proxy::kAsync || own.cta == writers.cta)) return true;
+  if (unit->way == way) return true;
   *by = unit->way;
-  if (way == Proxy::kMultimem || unit->way == Proxy::kMultimem)
-    return std::max(own.alias, writers.alias) > unit->at;
-  return way == Proxy::kGeneric || std::max(own.async, writers.async) > unit->at;
+  return std::max(fences_[thread], fences_[unit->writer]) > unit->at;
 }
 
 void Proxies::wrote(std::uint32_t thread, const std::byte* at, Proxy way) {

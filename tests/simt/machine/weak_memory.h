@@ -134,7 +134,7 @@ class WeakMemory {
   // A thread starts, ordered after everything before its launch; other kernels may still run.
   void begin(ThreadMemory& thread) {
     thread.view.device = thread.view.system = now_;
-    thread.number = proxies_.begin(thread.stores.next->owner);
+    thread.number = proxies_.begin();
   }
   void forget_past() {  // called when no thread is left that could read old values
     past_.clear();

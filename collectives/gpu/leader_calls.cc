@@ -196,6 +196,7 @@ Status LeaderCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     resolve.first_source = kernel.first_source;
     resolve.end_source = kernel.end_source;
     resolve.reduces = reduction;
+    resolve.is_signed = cuda::as_unsigned(record.type) != record.type;
     resolve.last = kernel.last;
     GpuLaunch launch;
     launch.kernel = cuda::kResolveKernel;

@@ -6,24 +6,10 @@
 // operation; threads and registers of a heavy kernel. Sums of floats have their own kernels.
 #pragma once
 
+#include "kernels/cuda/by_operation.h"
 #include "kernels/cuda/job_math.h"
 
 namespace rondo::cuda {
-
-constexpr DataType as_signed(DataType type) {
-  switch (type) {
-    case DataType::kUint8:
-      return DataType::kInt8;
-    case DataType::kUint16:
-      return DataType::kInt16;
-    case DataType::kUint32:
-      return DataType::kInt32;
-    case DataType::kUint64:
-      return DataType::kInt64;
-    default:
-      return type;
-  }
-}
 
 template <DataType type>
 struct AnyMath {
@@ -75,7 +61,7 @@ struct AnyMath {
 
   template <int most>
   RONDO_FN std::uint64_t combine_ranks(int n, const std::uint64_t (&operand)[most]) const {
-    return by_operation(task, [&]<DataType t, RedOp op>() {
+    return by_task(task, [&]<DataType t, RedOp op>() {
       using E = DeviceElement<t>;
       using Acc = typename E::Acc;
       std::uint64_t result = 0;
@@ -95,45 +81,16 @@ struct AnyMath {
   }
 
  private:
-  // Calls body<type, op>() for the requested operation.
   template <class Body>
-  static RONDO_FN std::uint64_t by_operation(std::uint32_t how, Body&& body) {
-    constexpr DataType other = as_signed(type);
-    const bool is_signed = other != type && (how & kSigned) != 0;
-    switch (static_cast<RedOp>(how & kOperation)) {
-      case RedOp::kProd:
-        return body.template operator()<type, RedOp::kProd>();
-      case RedOp::kMax:
-        if (is_signed) return body.template operator()<other, RedOp::kMax>();
-        return body.template operator()<type, RedOp::kMax>();
-      case RedOp::kMin:
-        if (is_signed) return body.template operator()<other, RedOp::kMin>();
-        return body.template operator()<type, RedOp::kMin>();
-      case RedOp::kAvg:
-        if (is_signed) return body.template operator()<other, RedOp::kAvg>();
-        return body.template operator()<type, RedOp::kAvg>();
-      case RedOp::kBitAnd:
-        if constexpr (!is_float(type)) return body.template operator()<type, RedOp::kBitAnd>();
-        break;
-      case RedOp::kBitOr:
-        if constexpr (!is_float(type)) return body.template operator()<type, RedOp::kBitOr>();
-        break;
-      case RedOp::kBitXor:
-        if constexpr (!is_float(type)) return body.template operator()<type, RedOp::kBitXor>();
-        break;
-      case RedOp::kPreMulSum:
-        return body.template operator()<type, RedOp::kPreMulSum>();
-      case RedOp::kSum:
-        break;
-    }
-    return body.template operator()<type, RedOp::kSum>();
+  static RONDO_FN std::uint64_t by_task(std::uint32_t how, Body&& body) {
+    return by_operation<type>(static_cast<RedOp>(how & kOperation), (how & kSigned) != 0, body);
   }
 
   static RONDO_FN RONDO_NO_INLINE std::uint64_t combine(std::uint32_t how, std::int32_t ranks,
                                                         std::uint64_t factor, std::uint64_t first,
                                                         std::uint64_t second, std::uint64_t third) {
     const auto sources = static_cast<int>(how >> kSources);
-    return by_operation(how, [&]<DataType t, RedOp op>() {
+    return by_task(how, [&]<DataType t, RedOp op>() {
       using E = DeviceElement<t>;
       using S = typename E::Storage;
       using Acc = typename E::Acc;

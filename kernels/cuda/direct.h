@@ -51,11 +51,9 @@ RONDO_FN inline Deal deal_part(int kinds, Crew crew, const DeviceBarrier& barrie
 }
 
 // Maximum number of sources that are read as vectors; more are read element by element. 8-bit
-// floats with factors would need too many registers for 8 sources, and so would float16 if the
-// arguments are in memory.
-constexpr int max_vectors(DataType type, RedOp op, bool stored) {
-  const bool narrow = is_float(type) && size_of(type) == 1;
-  return op == RedOp::kPreMulSum && (narrow || (stored && type == DataType::kFloat16)) ? 4 : 8;
+// floats with factors would need too many registers for 8 sources.
+constexpr int max_vectors(DataType type, RedOp op) {
+  return op == RedOp::kPreMulSum && is_float(type) && size_of(type) == 1 ? 4 : 8;
 }
 
 // stored: the arguments are read from device memory (stored_entry_of). One device does all the
@@ -72,7 +70,7 @@ struct DirectReduce {
   static constexpr int kCtas = kDirectCtas;
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
-  static constexpr int kMaxVectors = max_vectors(type, op, stored);
+  static constexpr int kMaxVectors = max_vectors(type, op);
   // True if the arithmetic of 8 inputs at once does not stay in registers beside a barrier.
   static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
   // Sums of floats have their own code for 2 inputs, and for several rows of 2 and of 4.

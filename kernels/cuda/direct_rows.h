@@ -1,11 +1,13 @@
 // Makes the table rows of the direct kernels. Included by .cu files only.
 //
 // Integers of one width share the kernels whose results do not depend on the sign: the unsigned
-// type has all operations, the signed one only min, max and avg.
+// type has all operations, the signed one only min, max and avg. With arguments in device memory
+// they share all.
 #pragma once
 
 #include <array>
 
+#include "kernels/cuda/any_reduce.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/kernel_rows.h"
 #include "kernels/cuda/stored_args.h"
@@ -17,12 +19,14 @@ DirectRows make_direct_rows() {
   constexpr bool is_signed = as_unsigned(type) != type;
   DirectRows rows;
   for_each_op([&]<RedOp op>() {
-    if constexpr (supported(type, op) && (!is_signed || depends_on_sign(op))) {
+    if constexpr (supported(type, op) && (!is_signed || depends_on_sign(op)))
       rows.row[static_cast<int>(op)] = entry_of<DirectReduce<type, op>>("direct reduce");
-      rows.stored[static_cast<int>(op)] =
+    if constexpr (has_sum_kernel(type, op))
+      rows.stored[op == RedOp::kSum ? kStoredSum : kStoredAvg] =
           stored_entry_of<DirectReduce<type, op, true>>("stored reduce");
-    }
   });
+  if constexpr (!is_signed)
+    rows.stored[kStoredAny] = stored_entry_of<AnyReduce<type>>("stored reduce");
   return rows;
 }
 

@@ -8,8 +8,8 @@ namespace rondo::cuda {
 
 // The rows of one type; rows without a name do not exist.
 struct DirectRows {
-  KernelEntry row[kRedOps];     // direct
-  KernelEntry stored[kRedOps];  // the same with arguments in device memory
+  KernelEntry row[kRedOps];         // direct
+  KernelEntry stored[kStoredRows];  // with arguments in device memory
 };
 struct ConnectedRows {
   KernelEntry connected;  // over connections

@@ -30,10 +30,12 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel >= kFirstLLPushKernel) return connected_rows(kernel - kFirstLLPushKernel).ll_push;
   if (kernel >= kFirstConnectedKernel)
     return connected_rows(kernel - kFirstConnectedKernel).connected;
-  const bool stored = kernel >= kFirstStoredKernel;
-  const int row = kernel - (stored ? kFirstStoredKernel : kFirstDirectKernel);
-  const DirectRows& rows = direct_rows(static_cast<DataType>(row / kRedOps));
-  return (stored ? rows.stored : rows.row)[row % kRedOps];
+  if (kernel >= kFirstStoredKernel) {
+    const int row = kernel - kFirstStoredKernel;
+    return direct_rows(static_cast<DataType>(row / kStoredRows)).stored[row % kStoredRows];
+  }
+  const int row = kernel - kFirstDirectKernel;
+  return direct_rows(static_cast<DataType>(row / kRedOps)).row[row % kRedOps];
 }
 
 }  // namespace rondo::cuda

@@ -36,9 +36,12 @@ const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 // for signed and unsigned: sums and averages of floats, and all other operations (any_math.h).
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
-// The same with arguments in device memory (shared_args.h), and the kernel that writes them.
+// The same with arguments in device memory (shared_args.h), and the kernel that writes them. Per
+// type: sums and averages of floats, and all other operations (any_reduce.h).
 inline constexpr int kFirstStoredKernel = kFirstDirectKernel + kDataTypes * kRedOps;
-inline constexpr int kStoredCopyKernel = kFirstStoredKernel + kDataTypes * kRedOps;
+inline constexpr int kStoredRows = 3;
+inline constexpr int kStoredSum = 0, kStoredAvg = 1, kStoredAny = 2;
+inline constexpr int kStoredCopyKernel = kFirstStoredKernel + kDataTypes * kStoredRows;
 inline constexpr int kResolveKernel = kStoredCopyKernel + 1;
 inline constexpr int kConnectedCopyKernel = kResolveKernel + 1;
 inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
@@ -77,7 +80,13 @@ constexpr int direct_kernel(DataType type, RedOp op) {
 }
 
 constexpr int stored_kernel(DataType type, RedOp op) {
-  return direct_kernel(type, op) - kFirstDirectKernel + kFirstStoredKernel;
+  const int row = !has_sum_kernel(type, op) ? kStoredAny
+                  : op == RedOp::kSum       ? kStoredSum
+                                            : kStoredAvg;
+  return kFirstStoredKernel + static_cast<int>(as_unsigned(type)) * kStoredRows + row;
+}
+constexpr int stored_threads(DataType type, RedOp op) {
+  return has_sum_kernel(type, op) ? kDirectThreads : kDirectHeavyThreads;
 }
 constexpr int row_of_math(DataType type, RedOp op) {
   return static_cast<int>(as_unsigned(type)) * kMaths + (has_sum_kernel(type, op) ? 0 : 1);

@@ -140,6 +140,10 @@ struct Resolve {
     device::store(&out->segments, scattered ? args.ranks : 1);
     device::store(reinterpret_cast<std::uint8_t*>(&out->scattered),
                   static_cast<std::uint8_t>(scattered ? 1 : 0));
+    device::store(reinterpret_cast<std::uint8_t*>(&out->op),
+                  static_cast<std::uint8_t>(args.record.op));
+    device::store(reinterpret_cast<std::uint8_t*>(&out->is_signed),
+                  static_cast<std::uint8_t>(args.is_signed ? 1 : 0));
     std::uint64_t late = 0;
     int targets = 0;
     bool shared = false;

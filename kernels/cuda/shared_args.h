@@ -85,7 +85,8 @@ struct ResolveArgs {
   std::int32_t ranks, width;
   std::int32_t first_source, end_source;  // copies: ranks whose data this launch moves
   bool reduces;
-  bool last;  // launch of the call
+  bool is_signed;  // the type of a reduction
+  bool last;       // launch of the call
 };
 
 // Argument of a kernel whose arguments are in device memory.

@@ -20,6 +20,8 @@ inline void load_stored(ReduceArgs* to, const ReduceArgs* from) {
   load_field(&to->segments, &from->segments);
   load_field(&to->ranks, &from->ranks);
   load_field(&to->scattered, &from->scattered);
+  load_field(&to->op, &from->op);
+  load_field(&to->is_signed, &from->is_signed);
   load_field(&to->late_scalars, &from->late_scalars);
   for (int s = 0; s < to->sources; ++s) {
     load_field(&to->input[s], &from->input[s]);

@@ -177,8 +177,9 @@ Status DirectLaunches::flush_reductions() {
 
 Status DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
   const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
+  const auto threads = static_cast<unsigned>(cuda::stored_threads(record.type, record.op));
   return launch(cuda::stored_kernel(record.type, record.op),
-                shape_of(threads_of(record), record.count * size_of(record.type), kinds), &stored,
+                shape_of(threads, record.count * size_of(record.type), kinds), &stored,
                 sizeof(stored));
 }
 

@@ -17,7 +17,8 @@ bool is_between_graphs(const MatchedMessage& message) {
 bool GraphMessages::can(const Pair& pair, std::span<const PostedCall> calls) const {
   const auto is_alone = [this](int rank) { return team_.devices.of(rank).ranks.size() == 1; };
   const bool own_streams = std::none_of(calls.begin(), calls.end(), [](const PostedCall& one) {
-    return is_default_stream(one.call.stream);  // of the launching thread
+    return is_default_stream(
+        one.call.stream);  // its handle names the stream of the launching thread
   });
   return is_alone(pair.first) && is_alone(pair.second) && own_streams &&
          team_.connections.connections() != nullptr && !by_engines(calls) &&

@@ -1,14 +1,13 @@
 // GraphMessages: messages between two ranks of one process that are captured into different graphs.
 //
-// No graph may wait for what another one does, but kernels may: each graph holds one, and the two
-// meet on their devices, share the copies and meet again (kernels/cuda/direct.h). Where that cannot
-// be, it is an error: ranks that share their GPU with others (streams may share a hardware queue,
-// where a kernel that waits keeps back what it waits for), buffers that the other GPU may not
-// touch, copy engines.
-// Guarantees: replays may be mixed with plain messages, and the two graphs be launched in any
-// order, if each is launched as often as the other; waits end as all waits of kernels do. With the
-// team's mutex. Cost: a launch on either side for all messages of a pair that one post completes;
-// 5 KiB a pair on either device, made with its first such message.
+// A graph cannot wait for another graph, but its kernels can. Each graph gets a kernel; the two
+// synchronize on their devices, share the copies and synchronize again (kernels/cuda/direct.h). It
+// is an error if kernels cannot do that: ranks that share their GPU with others (a kernel that
+// waits could block its peer in a shared hardware queue), buffers that the other GPU cannot access,
+// copy engines. Guarantees: replays may be mixed with plain messages, and the two graphs may be
+// launched in any order, if each is launched as often as the other; waits end as all waits of
+// kernels do. Call with the team's mutex. Cost: a launch on each side for all messages of a pair
+// that one post completes; 5 KiB a pair on each device, made with its first such message.
 #pragma once
 
 #include <map>
@@ -23,14 +22,14 @@
 
 namespace rondo::gpu {
 
-// Whether its two sides are in different graphs.
+// True if the two sides are captured into different graphs.
 bool is_between_graphs(const MatchedMessage& message);
 
 class GraphMessages {
  public:
   explicit GraphMessages(TeamContext& team) : team_(team) {}
-  // Messages of one pair of ranks, either way, in their order, on each rank's stream of the first.
-  // RankOrder follows, on both.
+  // Messages of one pair of ranks, in both directions and in order, on the streams of the first
+  // message. Call RankOrder::end() for both ranks afterwards.
   Status launch(std::span<const MatchedMessage> messages);
 
  private:

@@ -17,7 +17,7 @@ struct Launches {
   std::map<int, Newest> of_device;
 };
 Launches& launches_of_process() {
-  static auto& all = *new Launches;  // never destroyed: the driver may be gone by then
+  static auto& all = *new Launches;  // never destroyed: the driver may have been unloaded by then
   return all;
 }
 

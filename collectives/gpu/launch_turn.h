@@ -1,13 +1,13 @@
-// LaunchTurn: with NCCL_LAUNCH_ORDER_IMPLICIT=1 all devices of a process run kernels that wait for
-// each other in the order in which their calls were made, whichever communicators these are of.
+// LaunchTurn: with NCCL_LAUNCH_ORDER_IMPLICIT=1, kernels that wait for other devices run in the
+// order of their calls on all devices of a process, across all communicators.
 //
-// Else two threads that use two communicators of the same devices may launch them in different
-// orders on two of these; where a device has no room for both kernels, this would be a
-// deadlock. A turn is held while one call's kernels are enqueued on all devices; each waits on its
-// stream for the newest one of another communicator there. Calls of one communicator are in order
-// anyway (stream_order.h). Guarantees: as said, outside of captures; a graph is ordered by what the
-// program replays before it. Cost: nothing where it is not asked for; else a mutex a call, and an
-// event recorded and awaited a device: such kernels of two communicators never overlap.
+// Otherwise two threads with two communicators of the same devices may launch in different orders
+// on two devices. If a device has no room for both kernels, that is a deadlock. A thread holds a
+// turn while it enqueues one call's kernels on all devices; each kernel's stream waits for the
+// newest kernel of another communicator on that device. Calls of one communicator are in order
+// anyway (stream_order.h). Guarantees: this order outside of captures; a graph runs after what the
+// program launches before its replay. Cost: nothing if not requested; else a mutex a call, an event
+// record and a wait a device, and such kernels of two communicators never overlap.
 #pragma once
 
 #include <mutex>
@@ -21,13 +21,13 @@ class LaunchTurn {
  public:
   static bool is_wanted();  // by the environment
 
-  // owner: the communicator's; taken: false, where this is to do nothing.
+  // owner: identifies the communicator. taken: false: the turn does nothing.
   LaunchTurn(const void* owner, bool taken);
   LaunchTurn(const LaunchTurn&) = delete;
   LaunchTurn& operator=(const LaunchTurn&) = delete;
 
   bool is_taken() const { return lock_.owns_lock(); }
-  // Around the launch on one device, which is current.
+  // Call before and after the launch on one device, which must be current.
   Status begin(int device, GpuStream stream);
   Status end(int device, GpuStream stream);
 

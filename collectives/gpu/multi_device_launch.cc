@@ -9,11 +9,11 @@ Status MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
         device.ranks.front(), {first.call.stream, first.ready, first.capture});
     site.on_every_device = touches == Touches::kItsRanks;
     sites_.push_back(site);
-    // Each device may have a graph of its own, but no kernel waits for what no graph has launched.
+    // Each device may have its own graph, but a captured kernel cannot wait for one that is not.
     if (capturing(site.capture) != capturing(sites_[0].capture)) return unlike_captures();
   }
   const bool all = touches == Touches::kAllRanks;
-  // Before any of the streams waits for anything on account of this launch.
+  // Record these events before any stream waits for this launch's sake.
   for (const LaunchPosition& site : sites_)
     for (const int rank : team_.devices[site.place].ranks)
       if ((all && sites_.size() > 1) || call.posted[rank].ready != site.ready)

@@ -1,8 +1,8 @@
-// MultiDeviceLaunch: one launch or more of a call on every device of a team, each on a stream of
-// one of the device's ranks.
+// MultiDeviceLaunch: launches one call on every device of a team, on a stream of one rank of each
+// device.
 //
-// Every device waits for what was launched before, before anything is launched: none waits for
-// another one's part. Guarantees and cost: StreamOrder's, on each device.
+// Before the first launch every device's stream waits for earlier work, so no device waits for
+// another one's part. Guarantees and cost: those of StreamOrder, on each device.
 #pragma once
 
 #include <span>
@@ -17,15 +17,15 @@ namespace rondo::gpu {
 
 class MultiDeviceLaunch {
  public:
-  // Of whose memory a launch touches anything.
+  // The ranks whose memory a launch on a device touches: those of the device, or all.
   enum class Touches { kItsRanks, kAllRanks };
 
   explicit MultiDeviceLaunch(TeamContext& team) : team_(team) {}
   Status begin(const JointCall& call, Touches touches);
-  // On every device, around the launches (launch_turn.h).
+  // Call before and after the launches (launch_turn.h).
   Status take(LaunchTurn& turn) const;
   Status pass_on(LaunchTurn& turn) const;
-  // Each of the streams waits for the parts of all others so far: what follows one follows all.
+  // Makes each of the streams wait for the parts of all others.
   Status join() const;
   Status end();
 
@@ -38,8 +38,8 @@ class MultiDeviceLaunch {
     for (const LaunchPosition& site : sites_) RONDO_CHECK_OK(on_device(launch, site));
     return ok_status();
   }
-  // The same for what records events and waits for them: CUDA wants the device to be current for
-  // streams that have the same handle on all of them, and for no other.
+  // The same for event records and waits. These need the current device only for default streams,
+  // whose handle is the same on all devices.
   template <class Note>
   Status note_on_each(const Note& note) const {
     const DeviceScope any;
@@ -48,7 +48,7 @@ class MultiDeviceLaunch {
       RONDO_CHECK_OK(is_default_stream(site.stream) ? on_device(note, site) : note(site));
     return ok_status();
   }
-  // As for_each(), for launches that wait for each other: by a thread each where launches block.
+  // As for_each(), for kernels that wait for each other. If launches block, each has a thread.
   template <class Launch>
   Status for_all(const Launch& launch) const {
     if (sites_.size() == 1 || !blocking_launches() || capturing(sites_[0].capture))

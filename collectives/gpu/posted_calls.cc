@@ -60,7 +60,7 @@ void PostedCalls::launched() {
 }
 
 bool PostedCalls::completes(int rank, std::span<const Call> calls) const {
-  std::uint64_t next = ranks_[rank].collectives - launched_;  // place among those not launched
+  std::uint64_t next = ranks_[rank].collectives - launched_;  // index among those not launched
   return std::all_of(calls.begin(), calls.end(), [&](const Call& call) {
     const int arrived = next < collectives_.size() ? collectives_[next].arrived : 0;
     ++next;

@@ -1,10 +1,9 @@
-// PostedCalls: what the ranks of one process have posted and nobody has launched yet: collectives,
-// by their number, until all ranks of the process have come, and messages between these ranks, by
-// sender and receiver, in order.
+// PostedCalls: calls that ranks of one process have posted and that are not launched yet.
+// Collectives wait, by number, until all ranks of the process have posted them; messages between
+// these ranks wait, by sender and receiver and in order, for their other side.
 //
-// Only keeps and compares; the caller synchronizes threads. Guarantees: a rank whose call is
-// another one than those of the ranks before it learns of it here. Cost: a record and some words a
-// rank and call.
+// Stores and compares only; the caller synchronizes threads. Guarantees: if a rank's call differs
+// from that of the ranks before it, its post fails. Cost: a record and some words a rank and call.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +20,25 @@
 
 namespace rondo::gpu {
 
-// With addresses that its device can use, and the rank's limits.
+// Its addresses are those of the rank's device; it has the rank's limits.
 struct PostedCall {
   Call call;
-  GpuEvent ready = nullptr;  // in its stream, before the call: TeamContext::note() sees to that
+  GpuEvent ready = nullptr;  // recorded on its stream before the call (TeamContext::note())
   GpuCaptureInfo capture;
 };
 
-// A collective as all ranks posted it; ranks of other processes have no part here.
+// A collective as the ranks of this process posted it.
 struct JointCall {
   std::vector<PostedCall> posted;  // by rank
   std::vector<bool> here;
   int arrived = 0;
 
-  std::vector<Buffers> buffers(std::vector<Buffers> all = {}) const;  // in memory of `all`
-  int max_ctas() const;                                               // that all of its ranks allow
+  std::vector<Buffers> buffers(std::vector<Buffers> all = {}) const;  // reuses the memory of `all`
+  int max_ctas() const;                                               // minimum of all its ranks
 };
-int max_ctas_of(const Call& call);  // kNoCtaLimit where nothing is said
-// Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
-// takes a multiprocessor from the program), as soon as one of its ranks asks for it.
+int max_ctas_of(const Call& call);  // kNoCtaLimit if the call has no limit
+// True if one of the ranks requests copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the
+// data, and no kernel uses a multiprocessor).
 bool by_engines(std::span<const PostedCall> posted);
 
 struct MatchedMessage {
@@ -52,8 +51,8 @@ class PostedCalls {
   // here: the ranks of this process.
   PostedCalls(int ranks, std::span<const int> here);
 
-  // The call when this rank is the last to post it, until launched(); else null. An error where
-  // other ranks posted another one.
+  // The call if this rank is the last to post it, valid until launched(); else null. An error if
+  // another rank posted a different call.
   Result<const JointCall*> post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void launched();  // all collectives that are complete
   // Whether the rank is the last to post each of these calls, all of them collectives.
@@ -63,8 +62,8 @@ class PostedCalls {
                       std::vector<MatchedMessage>* matched);
   void launched(std::span<const MatchedMessage> messages);
 
-  // Whether all that the rank has posted is launched; and who of this process has not made the call
-  // that it waits for.
+  // is_launched(): whether all calls that the rank has posted are launched. missing(): ranks of
+  // this process that have not made the call that the rank waits for.
   bool is_launched(int rank) const;
   std::vector<int> missing(int rank) const;
 
@@ -76,7 +75,7 @@ class PostedCalls {
 
   const std::vector<int> here_;
   std::vector<RankState> ranks_;
-  std::deque<JointCall> collectives_;                     // the first: of number launched_
+  std::deque<JointCall> collectives_;                     // the first has number launched_
   std::uint64_t launched_ = 0;                            // collectives
   std::vector<std::deque<PostedCall>> sends_, receives_;  // [sender * ranks + receiver]
 };

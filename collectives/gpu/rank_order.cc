@@ -35,7 +35,7 @@ Status RankOrder::begin(const RankStreams::Use& use) {
   has_graphs_ |= in_capture;
   for (Point* const point : newest_) {
     if (!in_capture && same_stream(on_, use.stream)) break;
-    if (in_capture) ++point->users;  // never undone: a graph waits for it
+    if (in_capture) ++point->users;  // never reduced again: the graph waits for it in each replay
     RONDO_CHECK_OK(
         point->event.hold(use.stream, in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain));
   }
@@ -70,8 +70,8 @@ Result<RankOrder::Point*> RankOrder::unused_point() {
   return &point;
 }
 
-// The stream is after these points, and they are after all that was newest. A graph needs an event
-// that stands for whatever will be newest when it is replayed.
+// The stream has waited for these points, which are after all earlier messages. If there are
+// graphs, order_ also gets an event: a replay waits for the newest record of it.
 Status RankOrder::end_with(const RankStreams::Use& use, std::vector<Point*> points) {
   is_ahead_ = true;
   forget_newest();

@@ -1,12 +1,13 @@
-// RankOrder: the order of one rank's messages, on whatever streams they are and in graphs' replays,
-// and what its streams have still to come after.
+// RankOrder: keeps the messages of one rank in order, on all its streams and in replays, and makes
+// its streams wait for them.
 //
-// A rank's messages come after its own calls and after no other rank's, but for those that share a
-// launch with it: ranks are ahead of each other in messages and graphs, and a wait for what another
-// rank did later may be one for what needs this rank. So a launch for several ranks is followed by
-// a point that nothing records again while one of them has still to come after it.
-// With the team's mutex; for default streams, the rank's device current. Cost: an event record a
-// launch; once the rank has graphs, one more for each rank of it, and a wait a group.
+// A rank's messages wait for the rank's own calls, and for other ranks' only if they share a
+// launch: ranks may be ahead of each other, and a wait for another rank's later work could
+// deadlock. A launch that serves several ranks records a point, an event that is not recorded again
+// while one of these ranks still has to wait for it.
+// Call with the team's mutex; for default streams the rank's device must be current. Cost: an event
+// record a launch; once the rank has graphs, one more for each rank of the launch, and a wait a
+// group.
 #pragma once
 
 #include <list>
@@ -34,22 +35,22 @@ class RankOrder {
   Status open(int device, GpuStream stream);
   bool is_over() const { return order_.is_over() && points_->are_over(); }  // all messages
 
-  // The stream comes after the rank's messages so far.
+  // Makes the stream wait for the rank's messages so far.
   Status begin(const RankStreams::Use& use);
-  // After messages of this rank alone.
+  // Call after messages that only this rank takes part in.
   Status end(const RankStreams::Use& use);
-  // After messages of this rank and others on one of this rank's streams.
+  // Call after messages of this rank and others, on one of this rank's streams.
   Status end_for(const RankStreams::Use& use, std::span<RankOrder* const> others);
-  // All streams of the rank's group come after its messages, the first of them first.
+  // Makes all streams of the rank's group wait for its messages, the first stream first.
   Status join(std::span<const RankStreams::Use> uses);
 
  private:
   struct Point {
     StreamEvent event;
-    int users = 0;  // ranks that have still to wait for it, or may have to
+    int users = 0;  // ranks that may still have to wait for it
   };
   struct Points {
-    std::mutex growing;  // against threads that ask whether all is over
+    std::mutex growing;  // are_over() runs on other threads
     std::list<Point> all;
     bool are_over();
   };
@@ -62,12 +63,12 @@ class RankOrder {
 
   int device_ = -1;
   StreamOrder order_;
-  std::vector<Point*> newest_;  // after the newest messages, where order_ has nothing of them
-  GpuStream on_ = nullptr;      // is after these
+  std::vector<Point*> newest_;  // points after the newest messages, if order_ does not know them
+  GpuStream on_ = nullptr;      // the stream that has waited for these
   bool has_graphs_ = false;
-  bool is_ahead_ = false;       // of the group's streams but one
-  std::vector<Point*> missed_;  // of launches of others for this rank
-  std::unique_ptr<Points> points_ = std::make_unique<Points>();  // of launches of this rank
+  bool is_ahead_ = false;  // only one of the group's streams has waited for the newest messages
+  std::vector<Point*> missed_;  // of other ranks' launches that served this rank
+  std::unique_ptr<Points> points_ = std::make_unique<Points>();  // of this rank's launches
   UnfinishedWork work_;
 };
 

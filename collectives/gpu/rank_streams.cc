@@ -29,7 +29,7 @@ Result<const RankStreams::Use*> RankStreams::add(GpuStream stream) {
 
 Status RankStreams::note() const {
   const std::size_t index = uses_.size() - 1;
-  // A rank that is alone and uses one stream waits for nobody.
+  // No other rank or stream waits for the event.
   if (alone_ && index == 0) return ok_status();
   for (std::size_t i = alone_ && index == 1 ? 0 : index; i <= index; ++i)
     RONDO_CHECK_OK(events_[i].record(uses_[i].stream));

@@ -1,7 +1,8 @@
-// RankStreams: the streams that a rank's calls of one group use, and where they stood before them.
+// RankStreams: the streams that a rank's calls of one group use, each with an event recorded before
+// these calls.
 //
-// Costs an event record a stream and group, and none for a rank that is alone in its process and
-// uses one stream, or that posts last (TeamContext::note()).
+// Cost: an event record a stream and group; none for a rank that is alone in its process and uses
+// one stream, or that posts last (TeamContext::note()).
 #pragma once
 
 #include <span>
@@ -21,11 +22,12 @@ class RankStreams {
     GpuCaptureInfo capture;
   };
 
-  // The rank's device must be current, and in add() for default streams. alone: in its process.
+  // The rank's device must be current; in add() only for default streams. alone: no other rank is
+  // in the process.
   Status open(int device, bool alone);
   void begin_group() { uses_.clear(); }
-  // Null: the group uses the stream already. Else note() follows, once the stream waits for
-  // whatever the rank's calls come after.
+  // Null: the group uses the stream already. Else call note() once the stream waits for the rank's
+  // earlier calls.
   Result<const Use*> add(GpuStream stream);
   Status note() const;
 
@@ -36,7 +38,7 @@ class RankStreams {
   int device_ = -1;
   bool alone_ = false;
   std::vector<Use> uses_;
-  std::vector<StreamEvent> events_;  // as many as streams were ever used in one group
+  std::vector<StreamEvent> events_;  // the maximum number of streams of one group
 };
 
 }  // namespace rondo::gpu

@@ -33,14 +33,13 @@ StreamOrder::~StreamOrder() {
   });
 }
 
-// Before the first capture: what was launched until then counts as wide, and the event after it is
-// kept. One that would be recorded now, on a stream of our own, would come after whatever shares
-// its hardware queue.
+// Call before the first capture. Earlier launches count as wide, and their event is kept: an event
+// recorded now on the order's own stream could wait for unrelated work in its hardware queue.
 void StreamOrder::begin_to_capture() { tells_wide_ |= devices_.size() > 1; }
 
-// What a launch on every device must come after: its own device's launches, and others' that
-// touched its ranks. Another device's part of an earlier call is none of these; a graph of one
-// device that waited for it would wait for what its own kernel waits for.
+// A launch on every device waits for its own device's launches, and for others that touched its
+// ranks. It does not wait for other devices' parts of an earlier call: a kernel in this graph may
+// have to serve those parts, so that wait would deadlock.
 Status StreamOrder::begin_captured(const LaunchPosition& site) {
   begin_to_capture();
   const Device& here = devices_[static_cast<std::size_t>(site.place)];
@@ -53,7 +52,7 @@ Status StreamOrder::begin_captured(const LaunchPosition& site) {
     RONDO_CHECK_OK(device.captured.hold(site.stream));
   }
   if (goes_on) return ok_status();
-  // A graph waits whatever came before its capture: it may be replayed after anything.
+  // The first launch of a capture waits for all earlier ones, whatever they are at replay time.
   for (const Device& device : devices_) {
     const bool touched = !site.on_every_device || &device == &here;
     RONDO_CHECK_OK(hold(device, touched, site.stream, GpuEventUse::kExternal));
@@ -64,9 +63,9 @@ Status StreamOrder::begin_captured(const LaunchPosition& site) {
 Status StreamOrder::begin(const LaunchPosition& site) {
   if (capturing(site.capture)) return begin_captured(site);
   if (!any_plain_ && !any_capture_) return ok_status();
-  // What runs on this very stream is in order already, unless a graph may have been launched on
-  // another one since. A launch on every device touches nothing but its own device's ranks; another
-  // one touches the ranks of all devices.
+  // On the stream of the newest launch no wait is needed, unless a graph may have been launched on
+  // another stream since. A launch on every device touches only its own device's ranks; any other
+  // launch touches the ranks of all devices.
   const Device& here = devices_[static_cast<std::size_t>(site.place)];
   const auto newest = std::count_if(devices_.begin(), devices_.end(),
                                     [](const Device& device) { return device.newest; });
@@ -77,7 +76,7 @@ Status StreamOrder::begin(const LaunchPosition& site) {
   return ok_status();
 }
 
-// Of a device whose ranks a launch does not touch, only what touched the launch's own ranks.
+// For a device whose ranks the launch does not touch, only wide launches count.
 Status StreamOrder::hold(const Device& device, bool touched, GpuStream stream,
                          GpuEventUse use) const {
   if (touched || !tells_wide_) RONDO_CHECK_OK(order_of(device).hold(stream, use));
@@ -118,8 +117,8 @@ Status StreamOrder::end(const LaunchPosition& site) {
   if (device.newest_is_wide && tells_wide_)
     RONDO_CHECK_OK(wide_of(device).record(site.stream, use));
   RONDO_CHECK_OK(order_of(device).record(site.stream, use));
-  // What follows in the capture follows this record, too: else the records of several streams would
-  // have no order, and a stream of our own would not be joined again.
+  // Later work of the capture depends on this record. Otherwise records on several streams would
+  // have no order, and the order's own stream would not be joined into the capture.
   if (!in_capture) return ok_status();
   if (device.captured.get() == nullptr) {
     const DeviceScope scope(device.number);
@@ -150,11 +149,11 @@ Status StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& ca
       if (device.newest) served = &device;
   const bool in_capture = capturing(capture);
   if (!in_capture && same_stream(stream, served->stream)) return ok_status();
-  // Another rank has captured since, into a graph of its own: what this one captured before is on
-  // its own stream, as ranks of several graphs have no call in common.
+  // Another rank has captured into another graph since. This rank's own captured calls are on this
+  // stream, because ranks of different graphs share no launch.
   if (in_capture && served->capture != capture.id) return ok_status();
   if (in_capture) return served->captured.hold(stream);
-  // That device's ranks may have launched graphs since, whose kernels wait for this one's.
+  // Ranks of that device may have launched graphs since, whose kernels wait for this device's.
   return hold(*served, served == own, stream);
 }
 

@@ -1,19 +1,20 @@
-// StreamOrder: keeps launches in the order in which they were made, whatever streams, graphs and
-// devices of one process they go to: on each device an event after the newest of them, one after
-// the newest that touched other devices' ranks, and one for captures.
+// StreamOrder: keeps the launches of one process in the order in which they were made, on all
+// streams, devices and graphs.
 //
-// A launch comes after those of the ranks that it touches, and after no other: a rank may be ahead
-// of another one, and waiting for the later launches of that one could deadlock. So
-// either all ranks of the order take part in a launch, or it is none of the order's, and comes
-// after what those ranks did (come_after()); and a rank follows the launch that it took part in.
+// Each device has an event after its newest launch, one after the newest launch that touched ranks
+// of other devices (a wide launch), and one for captures. A launch waits for earlier launches of
+// the ranks that it touches, and for nothing else: another rank may be ahead, and a wait for its
+// later launches could deadlock. So either all ranks of the order take part in a launch, and
+// begin() and end() enclose it; or the launch is outside of the order, and come_after() lets it
+// wait for its ranks' launches. A rank's streams follow() the launch that served the rank.
 //
-// begin() before something is enqueued, end() after it; both for the stream that it is on, with its
-// device current if that is a default one. Guarantees: everything launched before is before the
-// newest launch, graphs' replays included; inside a capture the order is a capture dependency; no
-// memory of Rondo's own is freed under these launches, also after the end of this
-// (deferred_free.h). Devices may be captured into a graph each, whose replays wait for no other
-// device's part of the same call. Cost: an event record a launch; once there are graphs, two of one
-// that touches other devices' ranks; nothing more where one stream is used outside of captures.
+// If the stream is a default one, its device must be current. Guarantees: the newest launch runs
+// after all earlier ones, also in replays; within a capture the order is a capture dependency.
+// Rondo's own memory is not freed while such a launch is unfinished, not even after the end of the
+// order (deferred_free.h). Devices may be captured into separate graphs; the replay of one graph
+// does not wait for other devices' parts of the same call. Cost: one event record a launch; a
+// second one for a wide launch once there are graphs; none while all calls use one stream outside
+// of captures.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +30,11 @@ namespace rondo::gpu {
 
 // Where a launch goes.
 struct LaunchPosition {
-  int place = 0;  // of the device among those of the order
+  int place = 0;  // index of the device in the order
   GpuStream stream = nullptr;
   GpuCaptureInfo capture;
-  GpuEvent ready = nullptr;  // where the stream stands, if somebody noted it
-  // One of several launches, one on each device, that touch no other device's ranks.
+  GpuEvent ready = nullptr;  // recorded on the stream before the call; null: not recorded
+  // One of several launches, one on each device, each of which touches only its device's ranks.
   bool on_every_device = false;
 };
 
@@ -44,40 +45,41 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // RankPlacement are indexes of the devices. Records all events once, so that a graph may wait for
-  // them before any launch: on `stream` of the only device, or on streams of its own.
+  // Records each event once, so that a graph may wait for it before the first launch: on `stream`
+  // if there is one device, else on streams of its own.
   Status open(std::span<const int> devices, GpuStream stream = nullptr);
 
-  // A stream of the device for work of ranks whose stream other threads cannot name.
+  // The order's own stream of a device. For ranks on default streams, whose handle names another
+  // stream on another thread.
   GpuStream own_stream(int place) const { return devices_[static_cast<std::size_t>(place)].own; }
 
   Status begin(const LaunchPosition& site);
   Status end(const LaunchPosition& site);
-  // After end() of launches on every device: together they are the newest.
+  // Call after end() of launches on every device. Together they are the newest launch.
   void end_of_all(const LaunchPosition& any);
 
-  // Of something on the stream that touches ranks of these devices alone (bits: places), and
-  // that others need not come after.
+  // Makes the stream wait for earlier launches of ranks of these devices (bits: places), before
+  // work that is outside of the order.
   Status come_after(const LaunchPosition& site, std::uint64_t places);
 
-  // The stream waits for the newest launch; place: of its device.
+  // Makes the stream, of device `place`, wait for the newest launch.
   Status follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;
   bool is_over() const;  // whether all launches have ended
 
  private:
   struct Device {
     int number = -1;        // CUDA's
-    StreamEvent events[2];  // see order_of(), wide_of()
-    StreamEvent captured;   // after its last captured launch
+    StreamEvent events[2];  // order_of(), wide_of()
+    StreamEvent captured;   // after its newest captured launch
     GpuStream own = nullptr;
-    GpuStream stream = nullptr;  // of its last launch outside of captures
-    bool newest = false;         // it took part in the newest launch
+    GpuStream stream = nullptr;  // of its newest launch outside of captures
+    bool newest = false;         // it took part in the newest launch of the order
     bool newest_is_wide = false;
-    bool is_renewed = false;    // order_of(), since wide ones are told
-    std::uint64_t capture = 0;  // of its newest launch; 0: it was none
+    bool is_renewed = false;    // order_of() was recorded since tells_wide_
+    std::uint64_t capture = 0;  // of its newest launch; 0: outside of captures
   };
-  // After its last launch; and after the last that touched ranks of other devices, once that is
-  // told. Before, all may have.
+  // Events after its newest launch, and after its newest wide launch. Before tells_wide_ one event
+  // serves both, and every launch counts as wide.
   const StreamEvent& order_of(const Device& device) const {
     return device.events[tells_wide_ ? 1 : 0];
   }
@@ -92,7 +94,7 @@ class StreamOrder {
 
   std::vector<Device> devices_;
   bool any_plain_ = false, any_capture_ = false;
-  bool tells_wide_ = false;  // there are several devices, and captures
+  bool tells_wide_ = false;  // separate events for wide launches: several devices, and captures
   UnfinishedWork work_;
 };
 

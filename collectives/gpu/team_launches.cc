@@ -18,13 +18,14 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
   planned.in_multicast_windows =
       plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
   if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(rank));
-  // Led calls are announced with what they need more. What is announced before it is launched is
-  // less than a rank may run ahead: nobody waits for that launch before it announces its own.
+  // Led calls are announced by LeaderCalls. A call of the list is announced before its launch: the
+  // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
+  // launch before it announces its own call.
   if (team_.processes != nullptr && plan.strategy != Strategy::kLeader) {
     const bool in_windows = plan.strategy == Strategy::kWindows || planned.in_multicast_windows;
     const Status announced = team_.processes->announcements().announce(
         record, in_windows, capturing(last.capture), mismatch);
-    if (!announced.ok()) (void)flush(rank).ok();  // as they would have been, one by one
+    if (!announced.ok()) (void)flush(rank).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
   switch (plan.strategy) {
@@ -48,7 +49,7 @@ Status TeamLaunches::flush(int rank) {
   return launched;
 }
 
-// By the contract of symmetric windows that is so on all ranks, or on none.
+// The contract of symmetric windows makes the answer equal on all ranks.
 bool TeamLaunches::is_in_windows(const JointCall& call) const {
   const std::vector<int>& here = team_.devices.here();
   return std::all_of(here.begin(), here.end(), [&](int rank) {
@@ -64,10 +65,10 @@ bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
   });
 }
 
-// Within the CTAs that all ranks of the call allow.
+// With the CTA limits of all ranks of the call.
 DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.connections.facts();
-  if (team_.processes != nullptr) {  // which all processes must see alike
+  if (team_.processes != nullptr) {  // only facts that are equal in all processes
     facts.in_windows = is_in_windows(call);
     return facts;
   }
@@ -93,7 +94,7 @@ void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& l
   launches.presume_current(team_.devices[site.place].device, presumed);
 }
 
-// Copies of all calls go together.
+// All copies share launches.
 Status TeamLaunches::direct(int rank, const CallRun& run) {
   const std::vector<PostedCall>& posted = run.first().posted;
   const PostedCall& last = posted[rank];
@@ -135,9 +136,8 @@ Status TeamLaunches::messages(int rank, const RankStreams::Use& on,
   return launches.flush();
 }
 
-// Every device pushes what its ranks send, on a stream of one of them, after all ranks have come;
-// then each of these streams waits for the others' copies, so that what follows one stream follows
-// all.
+// Each device copies what its ranks send, on a stream of one of them, after all ranks have posted.
+// Then each of these streams waits for all others.
 Status TeamLaunches::copies(const JointCall& call) {
   const std::vector<Buffers> buffers = call.buffers();
   MultiDeviceLaunch launch(team_);

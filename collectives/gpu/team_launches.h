@@ -1,10 +1,10 @@
-// TeamLaunches: enqueues what the ranks of a process have posted, the way that the planner of
-// devices chose: one launch for all of them, one on each device, copies by engines, or what other
-// processes take part in (process_launches.h).
+// TeamLaunches: enqueues the calls that ranks of a process have posted, as the device planner
+// chose: one launch for all ranks, one on each device, copies by copy engines, or with other
+// processes (process_launches.h).
 //
-// Calls that one launch can take together wait for flush() (collectives/gpu/call_run.h). With the
-// team's mutex; on the thread of the rank that posted last. Guarantees:
-// the order of StreamOrder. Cost: on top of the launch, the waits of its streams.
+// Calls that can share a launch wait for flush() (call_run.h). Call with the team's mutex, on the
+// thread of the rank that posted last. Guarantees: the order of StreamOrder. Cost: the waits of its
+// streams, in addition to the launch.
 #pragma once
 
 #include <span>
@@ -26,11 +26,12 @@ class TeamLaunches {
         newest_(team.devices.here().front() == 0),
         run_(team.devices) {}
 
-  // rank: the last to post the call. The call may be launched by flush() only, and must live until
-  // then; all calls until then are of one group of the rank.
+  // rank: the last to post the call. The call must live until flush(), which may launch it. All
+  // calls before flush() belong to one group of the rank.
   Status collective(int rank, const JointCall& call, Mismatch* mismatch);
   Status flush(int rank);
-  // All messages that a post of this rank has completed, in one launch. RankOrder follows.
+  // All messages that a post of this rank has completed, in one launch. Call RankOrder::end()
+  // afterwards.
   Status messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
 
  private:
@@ -41,7 +42,7 @@ class TeamLaunches {
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
-  // most: that the ranks of `calls` calls allow.
+  // most: limit of the ranks of these calls.
   int direct_ctas(int rank, int most, std::size_t calls) const;
 
   TeamContext& team_;

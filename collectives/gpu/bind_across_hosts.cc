@@ -10,9 +10,9 @@
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/internode/internode_engine.h"
 #include "collectives/gpu/internode_plan.h"
 #include "collectives/gpu/process_meeting.h"
-#include "collectives/gpu/staging/host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 
@@ -47,7 +47,7 @@ class AcrossHosts {
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
     if (!span_.why_not.empty())
       RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
-    return DeviceRank::of(state_).hosted()->start();
+    return engine_ ? engine_->start() : DeviceRank::of(state_).hosted()->start();
   }
 
  private:
@@ -114,7 +114,9 @@ class AcrossHosts {
     mine = kernels->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return ok_status();
-    DeviceRank::of(state_).hosted()->add_kernels(std::move(kernels));
+    DeviceRank& own = DeviceRank::of(state_);
+    engine_ = std::make_shared<InternodeEngine>(state_, own.shared_hosted(), std::move(kernels));
+    own.set_engine(engine_);
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                span_.from_bytes, span_.shape.channels);
     return ok_status();
@@ -240,6 +242,7 @@ class AcrossHosts {
   // Minimum of the ranks' requests, for steps of the hosts and for message slots.
   std::uint64_t staging_bytes_ = ~std::uint64_t{0}, message_bytes_ = staging_bytes_;
   Internode span_;
+  std::shared_ptr<InternodeEngine> engine_;  // null: the rank has no kernels
 };
 
 }  // namespace

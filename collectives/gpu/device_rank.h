@@ -45,13 +45,15 @@ class DeviceRank : public GpuRank {
   // Only while the communicator is created.
   void set_team(std::shared_ptr<DeviceTeam> team);
   void set_hosted(std::shared_ptr<HostProxy> hosted);
+  void set_engine(std::shared_ptr<GpuEngine> engine) { engine_ = std::move(engine); }
   // The tuner lives as long as the rank. ways: its preferences; null: none.
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
   const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
   void join_team();  // joins the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
-  HostProxy* hosted() const { return hosted_.get(); }  // null: the host does not do its calls
+  HostProxy* hosted() const { return hosted_.get(); }  // null: the host does none of its calls
+  const std::shared_ptr<HostProxy>& shared_hosted() const { return hosted_; }
   double predicted_ns(const CallRecord& record) const override {
     return engine_->predicted_ns(record);
   }
@@ -95,7 +97,7 @@ class DeviceRank : public GpuRank {
   EnqueueFlag enqueues_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;
-  std::shared_ptr<GpuEngine> engine_;       // the team's, or hosted_
+  std::shared_ptr<GpuEngine> engine_;       // the team's, hosted_, or an InternodeEngine
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   mutable std::mutex mutex_;

@@ -8,11 +8,10 @@
 #include "base/poll_until.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/staging/group_streams.h"
 #include "collectives/gpu/staging/one_sided_rounds.h"
-#include "collectives/planner/device_work.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
-#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 namespace {
@@ -22,16 +21,6 @@ constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
 constexpr double kJoinSeconds = 10;  // afterwards calls run anyway, and deaths may be reported late
 constexpr double kToldSeconds = 2;   // for streams that are told to end: work of others may precede
-
-Result<GpuCaptureInfo> capture_of(GpuStream stream) {
-  GpuCaptureInfo capture;
-  RONDO_CHECK_OK(check(gpu_api()->capture_info(stream, &capture), "cudaStreamGetCaptureInfo"));
-  return capture;
-}
-
-LaunchPosition site_of(GpuStream stream, const GpuCaptureInfo& capture) {
-  return {0, stream, capture, nullptr, false};
-}
 
 }  // namespace
 
@@ -54,8 +43,6 @@ HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
       device_(state.options.device),
       staging_(bytes),
       slots_(rank_, state.options.kernel_seconds),
-      own_device_({device_}, nullptr),  // alone: it reaches no other device
-      run_(own_device_, size_),
       service_({state, slots_, staging_, proxy_}) {}
 
 Status HostProxy::open() {
@@ -69,30 +56,28 @@ Status HostProxy::open() {
 }
 
 GpuMemoryUse HostProxy::memory() const {
-  GpuMemoryUse use = kernels_ ? kernels_->memory() : GpuMemoryUse{};
-  use.pinned += staging_.shape().rank_bytes;
+  GpuMemoryUse use;
+  use.pinned = staging_.shape().rank_bytes;
   return use;
 }
 
 // Tasks finish in this order: pending reports are sent before the rank reports that it leaves.
-Status HostProxy::start() {
+Status HostProxy::start(const KernelsBeside& kernels) {
   proxy_.add(errands_);
   proxy_.add(service_);
-  if (kernels_) proxy_.add(*kernels_);
+  if (kernels.task != nullptr) proxy_.add(*kernels.task);
   if (RemoteLinks* const links = state_.remote.links()) {
     const auto raise = [this](Fault found) {
       const bool all_see = rank_ != 0 && found.culprit == 0;  // rank 0 is gone
       state_.faults.raise(std::move(found), !all_see);
     };
-    const auto progress = [this] { return kernels_ ? kernels_->kernel_progress() : Progress{}; };
-    const auto wait = [this] { return kernels_ ? kernels_->message_wait() : std::nullopt; };
-    const auto lost = [this](int* peer) { return kernels_ ? kernels_->first_end(peer) : nullptr; };
-    status_ = std::make_unique<InternodeStatus>(InternodeStatus::Options{
-        rank_, size_, state_.members.shape, *links,
-        [this](int rank) { return state_.members.name_of(rank); }, raise, progress, wait, lost});
+    status_ = std::make_unique<InternodeStatus>(
+        InternodeStatus::Options{rank_, size_, state_.members.shape, *links,
+                                 [this](int rank) { return state_.members.name_of(rank); }, raise,
+                                 kernels.progress, kernels.wait, kernels.lost});
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
-    state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels_.get());
+    state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels.task);
     service_.tell_faults([status = status_.get()](const Fault& fault) { status->tell(fault); });
   }
   RONDO_CHECK_OK(proxy_.start());
@@ -112,7 +97,6 @@ HostProxy::~HostProxy() {
     return;
   }
   proxy_.forget();
-  (void)kernels_.release();  // its connections also belong to the parent
 }
 
 void HostProxy::close() {
@@ -140,7 +124,6 @@ Status HostProxy::lend_staging() {
 }
 
 void HostProxy::end(const Fault&) {
-  if (kernels_) kernels_->end();
   if (status_) status_->end();
   slots_.end();
   proxy_.ring();
@@ -151,7 +134,7 @@ Status HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& cop
   const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
   RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
-  RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
+  RONDO_CHECK_OK(order_.begin(launch_position(stream, capture)));
   struct Enqueuer {
     const PinnedStaging& staging;
     const GpuStream stream;
@@ -165,120 +148,31 @@ Status HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& cop
   };
   RONDO_CHECK_OK(
       enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
-  RONDO_CHECK_OK(order_.end(site_of(stream, capture)));
+  RONDO_CHECK_OK(order_.end(launch_position(stream, capture)));
   proxy_.ring();
   return ok_status();
 }
 
 Status HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
                                 const CopyStep& copy) {
-  return on_one_of(streams, [&] { return enqueue(streams.front(), std::move(call), copy); });
-}
-
-template <class Enqueue>
-Status HostProxy::on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue) {
-  const GpuStream on = streams.front();
-  for (GpuStream other : streams) {
-    if (same_stream(other, on)) continue;
-    StreamEvent here;
-    RONDO_CHECK_OK(here.open());
-    RONDO_CHECK_OK(here.record(other));
-    RONDO_CHECK_OK(here.hold(on));
-  }
-  RONDO_CHECK_OK(enqueue());
-  for (GpuStream other : streams) {
-    if (same_stream(other, on)) continue;
-    RONDO_TRY(const GpuCaptureInfo capture, capture_of(other));
-    RONDO_CHECK_OK(order_.begin(site_of(other, capture)));
-  }
-  return ok_status();
-}
-
-template <class Launch>
-Status HostProxy::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture,
-                                  Launch&& launch) {
-  RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
-  LaunchTurn turn(this, implicit_order_ && !capturing(capture));
-  RONDO_CHECK_OK(turn.begin(device_, stream));
-  RONDO_CHECK_OK(launch());
-  RONDO_CHECK_OK(turn.end(device_, stream));
-  return order_.end(site_of(stream, capture));
+  return on_one_of(order_, streams,
+                   [&] { return enqueue(streams.front(), std::move(call), copy); });
 }
 
 double HostProxy::predicted_ns(const CallRecord& record) const {
-  if (kernels_)
-    if (const auto plan = kernels_->plan(record))
-      return device_ns(kernels_->plan_facts(), record, *plan);
   return rondo::predicted_ns(state_.facts, record);
 }
 
-Status HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
+Status HostProxy::post(std::span<const Call> calls, Mismatch* /*mismatch*/) {
   bool messages = false;
-  Status collectives;
   for (const Call& call : calls) {
     messages |= is_point_to_point(call);
-    if (collectives.ok() && !is_point_to_point(call)) collectives = post_collective(call);
+    if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(call));
   }
-  // Also after an error of a later call: other ranks may have begun these.
-  const Status flushed = flush();
-  RONDO_CHECK_OK(collectives);
-  RONDO_CHECK_OK(flushed);
-  if (!messages) return ok_status();
-  return kernels_ ? launch_messages(calls, mismatch) : post_messages(calls);
+  return messages ? post_messages(calls) : ok_status();
 }
 
 Status HostProxy::post_collective(const Call& call) {
-  if (!kernels_) return post_by_host(call);
-  const auto plan = kernels_->plan(call.record, &newest_);
-  if (plan && plan->strategy == Strategy::kConnected) return post_by_kernels(call, *plan);
-  RONDO_CHECK_OK(flush());
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
-  RONDO_CHECK_OK(announce(call, capture));
-  if (!plan) return post_by_host(call);
-  return launch_in_order(call.stream, capture, [&] { return kernels_->launch_messages_of(call); });
-}
-
-Status HostProxy::announce(const Call& call, const GpuCaptureInfo& capture) {
-  return capturing(capture) ? ok_status() : status_->announce(call.record);
-}
-
-// Announced before it is launched: no other rank waits for the launch before its own announcement.
-Status HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
-  PlannedCall planned = kernels_->planned(plan, call, run_.spare_buffers());
-  if (!run_.takes(next_joint(call), planned)) RONDO_CHECK_OK(flush());
-  JointCall& joint = next_joint(call);
-  GpuCaptureInfo& capture = joint.posted[0].capture;
-  if (run_.empty()) {
-    RONDO_TRY(capture, capture_of(call.stream));
-  } else {
-    capture = run_.first().posted[0].capture;
-  }
-  RONDO_CHECK_OK(announce(call, capture));
-  run_.add(joint, std::move(planned));
-  ++joined_;
-  return ok_status();
-}
-
-// The run's next call, in memory of a finished one if there is any.
-JointCall& HostProxy::next_joint(const Call& call) {
-  if (joined_ == joint_.size()) joint_.push_back({std::vector<PostedCall>(1), {true}, 1});
-  JointCall& next = joint_[joined_];
-  next.posted[0] = {call, nullptr, {}};
-  return next;
-}
-
-Status HostProxy::flush() {
-  if (run_.empty()) return ok_status();
-  const PostedCall& first = run_.first().posted[0];
-  Status launched = launch_in_order(first.call.stream, first.capture, [&] {
-    return kernels_->launch(run_.calls(), first.call.stream);
-  });
-  run_.clear();
-  joined_ = 0;
-  return launched;
-}
-
-Status HostProxy::post_by_host(const Call& call) {
   const CallRecord& record = call.record;
   const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
@@ -299,21 +193,6 @@ Status HostProxy::post_by_host(const Call& call) {
     return copies.flush();
   };
   return enqueue(call.stream, std::move(hosted), copy);
-}
-
-Status HostProxy::launch_messages(std::span<const Call> calls, Mismatch* mismatch) {
-  std::vector<GpuStream> streams;
-  for (const Call& call : calls)
-    if (is_point_to_point(call)) streams.push_back(call.stream);
-  RONDO_TRY(const std::vector<ProcessMessage> messages, messages_of_group(rank_, calls, mismatch));
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(streams.front()));
-  const auto launch = [&]() -> Status {
-    for (const ProcessMessage& message : messages)
-      if (!message.is_within())
-        status_->notes().announce(message.from, message.to, message.record, capturing(capture));
-    return kernels_->launch(messages, streams.front(), &mismatch->peer);
-  };
-  return on_one_of(streams, [&] { return launch_in_order(streams.front(), capture, launch); });
 }
 
 Status HostProxy::post_messages(std::span<const Call> calls) {

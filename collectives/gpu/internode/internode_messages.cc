@@ -1,4 +1,4 @@
-#include "collectives/gpu/staging/internode_messages.h"
+#include "collectives/gpu/internode/internode_messages.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "collectives/gpu/staging/internode_kernels.h"
+#include "collectives/gpu/internode/internode_kernels.h"
 
 #include <algorithm>
 #include <utility>

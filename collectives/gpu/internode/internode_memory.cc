@@ -1,4 +1,4 @@
-#include "collectives/gpu/staging/internode_memory.h"
+#include "collectives/gpu/internode/internode_memory.h"
 
 #include "base/seconds.h"
 

@@ -17,8 +17,8 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/internode/internode_memory.h"
 #include "collectives/gpu/messages_by_kernel.h"
-#include "collectives/gpu/staging/internode_memory.h"
 #include "collectives/watchdog/progress.h"
 #include "transport/proxy/net_proxy.h"
 

@@ -3,6 +3,8 @@
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
+#   .ci/install.sh --wheel   and GCC 11, for .ci/wheel.sh --release
+#   .ci/install.sh --deb     and what .ci/deb.sh needs
 #   .ci/install.sh --torch   and what a Python of Debian lacks: virtual environments, its headers
 # Exits with 2, after one line, if packages are missing and cannot be installed.
 set -euo pipefail
@@ -21,6 +23,8 @@ packages=("${build[@]}")
 case "${1:-}" in
   --tests) packages+=("${tests[@]}") ;;
   --compare) packages+=("${compare[@]}") ;;
+  --wheel) packages+=(g++-11) ;;
+  --deb) packages+=(ccache dpkg-dev debootstrap file) ;;
   --torch)
     python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
     headers=$(python3 -c 'import sysconfig; print(sysconfig.get_config_var("INCLUDEPY"))')

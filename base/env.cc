@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -152,33 +153,40 @@ std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view tex
   return values;
 }
 
+namespace {
+
+// Of a suffix such as "K", "kb" or " MiB": the power of two that it stands for.
+std::optional<int> shift_of(std::string_view suffix) {
+  while (suffix.starts_with(' ')) suffix.remove_prefix(1);
+  if (suffix.empty()) return 0;
+  const std::size_t letter = std::string_view("KMGT").find(
+      static_cast<char>(std::toupper(static_cast<unsigned char>(suffix.front()))));
+  if (letter == std::string_view::npos) return suffix == "B" ? std::optional(0) : std::nullopt;
+  suffix.remove_prefix(1);
+  for (const std::string_view ending : {"", "B", "b", "iB", "ib"})
+    if (suffix == ending) return 10 * (static_cast<int>(letter) + 1);
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
   const std::string copy(text);
   char* end = nullptr;
   errno = 0;
   const long long number = std::strtoll(copy.c_str(), &end, 10);
   if (end == copy.c_str() || errno == ERANGE) return std::nullopt;
-  int shift = 0;
-  switch (*end) {
-    case 'k':
-    case 'K':
-      shift = 10, ++end;
-      break;
-    case 'm':
-    case 'M':
-      shift = 20, ++end;
-      break;
-    case 'g':
-    case 'G':
-      shift = 30, ++end;
-      break;
-    default:
-      break;
+  if (*end == '.') {
+    const double fraction = std::strtod(copy.c_str(), &end);
+    const auto shift = shift_of(end);
+    if (!shift) return std::nullopt;
+    const double bytes = std::ldexp(fraction, *shift);
+    if (std::abs(bytes) > 9e15 || bytes != std::floor(bytes)) return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
   }
-  if (shift != 0 && (*end == 'b' || *end == 'B')) ++end;
-  if (*end != '\0') return std::nullopt;
+  const auto shift = shift_of(end);
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(number, 1LL << shift, &bytes)) return std::nullopt;
+  if (!shift || __builtin_mul_overflow(number, 1LL << *shift, &bytes)) return std::nullopt;
   return bytes;
 }
 

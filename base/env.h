@@ -55,7 +55,8 @@ std::span<const std::string> conf_complaints();
 // The NAME=VALUE lines of a conf file, in order. Lines that begin with '#' and others are ignored.
 std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text);
 
-// "4M" -> 4194304; nullopt if the text is not a number with an optional suffix K, M or G.
+// "4M", "4MiB", "4 mb" -> 4194304, "1.5k" -> 1536. Suffixes K, M, G and T are powers of 1024, as
+// nccl-tests reads them. nullopt if the text is no such size or no whole number of bytes.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 
 }  // namespace rondo::env

@@ -145,16 +145,21 @@ const Unused* find_unused(std::string_view name) {
   return row == std::end(kUnused) ? nullptr : row;
 }
 
-std::string_view nearest(std::string_view name, std::size_t edits) {
+std::string_view nearest_of(std::string_view name, std::span<const std::string_view> words,
+                            std::size_t edits) {
   std::string_view best;
   std::size_t closest = edits + 1;
-  const auto consider = [&](std::string_view other) {
-    if (const std::size_t d = distance(name, other); d < closest) best = other, closest = d;
-  };
-  for (const Variable& variable : all()) consider(variable.name);
-  for (const Unused& row : unused())
-    if (!row.name.ends_with('*')) consider(row.name);
+  for (const std::string_view word : words)
+    if (const std::size_t d = distance(name, word); d < closest) best = word, closest = d;
   return best;
+}
+
+std::string_view nearest(std::string_view name, std::size_t edits) {
+  std::vector<std::string_view> words;
+  for (const Variable& variable : all()) words.push_back(variable.name);
+  for (const Unused& row : unused())
+    if (!row.name.ends_with('*')) words.push_back(row.name);
+  return nearest_of(name, words, edits);
 }
 
 void tell_unused() {

@@ -6,6 +6,7 @@
 //   env::tell_unused();  // when a communicator is made
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -23,6 +24,9 @@ const Unused* find_unused(std::string_view name);
 // The known variable (in the registry or in unused()) with the smallest distance, at most `edits`
 // single-character edits; empty if there is none.
 std::string_view nearest(std::string_view name, std::size_t edits);
+// The same among any words.
+std::string_view nearest_of(std::string_view name, std::span<const std::string_view> words,
+                            std::size_t edits);
 
 // Logs, once per process: conf files that could not be read, every NCCL_* variable that is set
 // (environment or conf files) and has no effect, and names that look like a typing error. Does

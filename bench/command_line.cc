@@ -1,8 +1,67 @@
 #include "bench/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include "base/env.h"
 
 namespace rondo {
+namespace {
+
+constexpr std::size_t kColumns = 100;
+constexpr std::size_t kWidestNames = 40;  // help texts begin at most this far to the right
+
+// Where the text beside an option's names begins.
+std::size_t text_begin(const std::string& line) {
+  const std::size_t gap = line.rfind("  ", kWidestNames);
+  return gap == std::string::npos ? 2 : gap + 2;
+}
+
+// A help text with lines of at most 100 columns. What is cut goes on below where its text begins.
+std::string wrapped(const std::string& help) {
+  std::istringstream lines(help);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.starts_with(' ') ? text_begin(line) : 0;
+    while (line.size() > kColumns) {
+      const std::size_t cut = line.rfind(' ', kColumns);
+      if (cut == std::string::npos || cut <= begin) break;
+      out += line.substr(0, cut) + '\n';
+      line = std::string(begin, ' ') + line.substr(cut + 1);
+    }
+    out += line + '\n';
+  }
+  return out;
+}
+
+// troff reads a line that begins with a dot or a quote as a request, and a backslash as an escape.
+std::string for_troff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool begins_line = out.empty() || out.back() == '\n';
+    if (begins_line && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '-') out += '\\';
+    out += c;
+    if (c == '\\') out += 'e';
+  }
+  return out;
+}
+
+bool is_shown(const CLI::Option* option) { return !option->get_group().empty(); }
+
+std::string size_validator(std::string& text) {
+  const auto bytes = env::parse_bytes(text);
+  if (!bytes || *bytes < 0)
+    return fmt::format("'{}' is not a size such as 4096, 64K or 1.5M", text);
+  text = std::to_string(*bytes);
+  return {};
+}
+
+}  // namespace
 
 CommandOption& CommandOption::required() {
   option_->required();
@@ -45,7 +104,7 @@ CommandOption& CommandOption::one_of(std::vector<std::string> values) {
 }
 
 CommandOption& CommandOption::sizes() {
-  option_->transform(CLI::AsSizeValue(false));
+  option_->transform(CLI::Validator(size_validator, "SIZE"));
   return *this;
 }
 
@@ -67,7 +126,8 @@ CommandOption& CommandOption::excludes(const CommandOption& other) {
 bool CommandOption::given() const { return option_->count() > 0; }
 
 CommandLine::CommandLine(const std::string& description, int argc, char** argv, int bad_status)
-    : argc_(argc),
+    : description_(description),
+      argc_(argc),
       argv_(argv),
       bad_status_(bad_status),
       app_(std::make_unique<CLI::App>(description, argv[0])) {}
@@ -94,9 +154,47 @@ CommandOption CommandLine::flag(const std::string& name, bool& value, const std:
 
 void CommandLine::end_options_at_positionals() { app_->positionals_at_end(true); }
 
+void CommandLine::print_options() const {
+  for (const CLI::Option* option : app_->get_options(is_shown)) {
+    const std::string help = option->get_description();
+    for (const std::string& name : option->get_lnames())
+      fmt::print("--{}\t{}\n", name, help.substr(0, help.find('\n')));
+  }
+}
+
+// The page of section 1, in troff: name, synopsis, description, options.
+void CommandLine::print_manual() const {
+  const std::string name = app_->get_name();
+  std::string dashed = name, capital = name;
+  std::replace(dashed.begin(), dashed.end(), ' ', '-');
+  for (char& c : capital) c = c == ' ' ? '-' : static_cast<char>(std::toupper(c));
+  const std::string first = description_.substr(0, description_.find_first_of(".:;"));
+  std::string flat = first;
+  std::replace(flat.begin(), flat.end(), '\n', ' ');
+  fmt::print(".TH {} 1\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n", capital, for_troff(dashed),
+             for_troff(flat), name);
+  const auto shown = app_->get_options(is_shown);
+  fmt::print("[OPTIONS]");
+  for (const CLI::Option* option : shown)
+    if (option->get_positional())
+      fmt::print(option->get_required() ? " {}" : " [{}]", for_troff(option->get_name(true)));
+  fmt::print("\n.SH DESCRIPTION\n{}\n.SH OPTIONS\n", for_troff(description_));
+  for (const CLI::Option* option : shown)
+    fmt::print(".TP\n.B {}\n{}\n",
+               for_troff(option->get_positional() ? option->get_name(true)
+                                                  : option->get_name(false, true)),
+               for_troff(option->get_description()));
+  fmt::print(".SH SEE ALSO\n.BR rondo (1)\n");
+}
+
 std::optional<int> CommandLine::parse() {
+  const std::string_view only = argc_ == 2 ? argv_[1] : "";
+  if (only == "--man") return print_manual(), 0;
+  if (only == "--list-options") return print_options(), 0;
   try {
     app_->parse(argc_, argv_);
+  } catch (const CLI::CallForHelp&) {
+    return fmt::print("{}", wrapped(app_->help())), 0;
   } catch (const CLI::ParseError& error) {
     return app_->exit(error) == 0 ? 0 : bad_status_;
   }

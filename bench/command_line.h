@@ -65,12 +65,17 @@ class CommandLine {
   void end_options_at_positionals();
 
   // Fills the values. Returns an exit status if the program should end: 0 after printing the help,
-  // bad_status after printing an error.
+  // bad_status after printing an error. Two more options, alone on the command line, serve
+  // packages: --man prints a manual page, --list-options one option and its help a line.
   std::optional<int> parse();
   // Prints an error that the program itself found to stderr, as parse() does. Returns bad_status.
   int refuse(const std::string& text) const;
 
  private:
+  void print_manual() const;
+  void print_options() const;
+
+  std::string description_;
   int argc_;
   char** argv_;
   int bad_status_;

@@ -1,8 +1,6 @@
 #include "bench/element_types.h"
 
-#include <cmath>
-#include <cstdlib>
-#include <string>
+#include "base/env.h"
 
 namespace rondo::bench {
 namespace {
@@ -87,24 +85,9 @@ ncclRedOp_t handle(Op op) {
 }
 
 std::optional<std::size_t> parse_size(std::string_view text) {
-  const std::string copy(text);
-  char* end = nullptr;
-  const double number = std::strtod(copy.c_str(), &end);
-  if (end == copy.c_str() || !(number >= 0)) return std::nullopt;
-  const std::string_view suffix(end);
-  double unit = 1;
-  if (suffix == "k" || suffix == "K" || suffix == "KiB") {
-    unit = 1024;
-  } else if (suffix == "m" || suffix == "M" || suffix == "MiB") {
-    unit = 1024.0 * 1024;
-  } else if (suffix == "g" || suffix == "G" || suffix == "GiB") {
-    unit = 1024.0 * 1024 * 1024;
-  } else if (!suffix.empty()) {
-    return std::nullopt;
-  }
-  const double bytes = number * unit;
-  if (bytes > 9e15 || bytes != std::floor(bytes)) return std::nullopt;
-  return static_cast<std::size_t>(bytes);
+  const auto bytes = env::parse_bytes(text);
+  if (!bytes || *bytes < 0) return std::nullopt;
+  return static_cast<std::size_t>(*bytes);
 }
 
 }  // namespace rondo::bench

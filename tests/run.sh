@@ -204,20 +204,19 @@ stage_torch() {
     $venv/bin/pip install -q torch==2.13.0 numpy pytest
   fi
   $venv/bin/pip install -q ruff==0.17.6
-  local sources="api/torch tests/torch tests/trust tests/soak tests/gpu bench/torch_compare.py"
-  sources+=" bench/torch_layers.py bench/beside"
+  local sources="api/torch api/cu13 tests/torch tests/trust tests/soak tests/gpu"
+  sources+=" bench/torch_compare.py bench/torch_layers.py bench/beside"
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   build release hello_allreduce  # so that the wheel has little left to compile
-  rm -rf build/wheels
-  CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip wheel -q --no-deps -w build/wheels ./api/torch
-  $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo_torch-*.whl
+  .ci/wheel.sh
+  $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
   run_pytest $venv --durations=5 tests/torch "$@"
   # A C program whose ranks torchrun starts itself, with torchrun's store on the port that they get.
   $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
   if [ -n "$fetching" ]; then
     wait $fetching || { cat build/newest_torch.log; exit 1; }
-    $newest/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo_torch-*.whl
+    $newest/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
     run_pytest $newest tests/torch/test_hooks.py \
       tests/torch/test_first_steps.py::test_sum_broadcast_barrier tests/torch/test_cuda_wheels.py
   fi
@@ -293,6 +292,9 @@ stage_site() {
   $venv/bin/python -m mkdocs build --strict -q -f .mkdocs.yml
   echo "the site is in build/site: $(find build/site -name '*.html' | wc -l) pages"
 }
+
+stage_deb() { bash tests/abi/packages.sh deb; }
+stage_wheel() { bash tests/abi/packages.sh wheel; }
 
 stage_tidy() { python3 .ci/tidy.py; }
 

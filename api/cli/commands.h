@@ -23,6 +23,7 @@ int bench_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
 int env_command(int argc, char** argv);
 int explain_command(int argc, char** argv);
+int preload_command(int argc, char** argv);
 int ps_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);

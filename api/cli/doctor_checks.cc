@@ -14,11 +14,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/env.h"
 #include "base/env_unused.h"
 #include "base/fd.h"
+#include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/protocol_filter.h"
+#include "collectives/planner/tuning.h"
 #include "topology/cpu_budget.h"
 #include "topology/describe.h"
 #include "topology/net_interfaces.h"
@@ -84,6 +89,34 @@ bool parses(const env::Variable& variable, const std::string& value) {
   return true;
 }
 
+// Of a variable whose text is a number or a word of its type: what else is wrong with its value.
+std::optional<Finding> judge_value(const std::string& name, const std::string& value) {
+  const auto refused = [&](const Error& error) {
+    return problem("environment", error.text, "every ncclCommInitRank fails with it; correct it");
+  };
+  if (name == "NCCL_ALGO") {
+    if (const auto list = parse_algorithms(value, name); !list.ok()) return refused(list.error());
+  } else if (name == "NCCL_PROTO") {
+    if (const auto list = parse_protocols(value, name); !list.ok()) return refused(list.error());
+  } else if (name == "NCCL_BUFFSIZE") {
+    const auto asked = static_cast<std::uint64_t>(env::parse_bytes(value).value_or(0));
+    const std::uint64_t used = tuning::asked_slot_bytes(asked) * tuning::kConnectionSlots;
+    if (asked != used)
+      return warning("environment",
+                     fmt::format("NCCL_BUFFSIZE='{}': {} bytes are used", value, used),
+                     fmt::format("a multiple of {} from {} to {} is used as it is",
+                                 tuning::kConnectionSlots * tuning::kMinSlotBytes,
+                                 tuning::kConnectionSlots * tuning::kMinSlotBytes,
+                                 tuning::kConnectionSlots * tuning::kMaxSlotBytes));
+  }
+  return std::nullopt;
+}
+
+// Variables of the Python package, which the library itself does not read.
+bool is_of_python(std::string_view name) {
+  return name == "RONDO_LIBRARY" || name.starts_with("RONDO_TORCH_");
+}
+
 }  // namespace
 
 Findings check_environment(const std::vector<std::string>& environment) {
@@ -101,6 +134,8 @@ Findings check_environment(const std::vector<std::string>& environment) {
       findings.push_back(warning("environment", text,
                                  unused->asks ? "unset it; Rondo cannot do what it asks for"
                                               : "unset it, or keep it for other programs"));
+    } else if (is_of_python(name)) {
+      ++known;
     } else if (variable == nullptr) {
       const std::string_view near = env::nearest(name, 3);  // more than three edits: another word
       findings.push_back(warning(
@@ -111,6 +146,8 @@ Findings check_environment(const std::vector<std::string>& environment) {
       findings.push_back(
           warning("environment", fmt::format("{}='{}' is not understood", name, value),
                   fmt::format("the default '{}' applies; {}", variable->fallback, variable->help)));
+    } else if (auto wrong = judge_value(name, value)) {
+      findings.push_back(*std::move(wrong));
     } else {
       ++known;
     }

@@ -242,7 +242,7 @@ class Guardian {
   int exit_status() const {
     if (caller_died_) return 128 + SIGKILL;
     if (options_.keep_going && !ending_) {
-      if (exited_nonzero_) return *exited_nonzero_;
+      if (exited_nonzero_) return *failure_;
       return any_success_ ? 0 : killed_.value_or(0);
     }
     return failure_.value_or(0);

@@ -9,6 +9,7 @@
 
 #include "api/cli/commands.h"
 #include "api/rondo.h"
+#include "base/env_unused.h"
 
 namespace rondo::cli {
 namespace {
@@ -22,6 +23,7 @@ constexpr Command kCommands[] = {
     {"explain", "which algorithm would run a call, and why", explain_command},
     {"simulate", "predict the time of a collective on GPUs that are not here", simulate_command},
     {"tune", "measure the costs of calls on this machine, for RONDO_TUNE_FILE", tune_command},
+    {"preload", "the LD_PRELOAD=... that runs an NCCL program on Rondo", preload_command},
     {"env", "every environment variable: type, default, current value", env_command},
 };
 
@@ -42,6 +44,37 @@ void print_help(FILE* to) {
     fmt::print(to, "  {:<8} {}\n", command.name, command.summary);
   fmt::print(to,
              "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n");
+}
+
+// For completions: a command and its summary a line.
+void print_commands() {
+  for (const Command& command : commands()) fmt::print("{}\t{}\n", command.name, command.summary);
+}
+
+void print_manual() {
+  fmt::print(".TH RONDO 1\n.SH NAME\nrondo \\- collectives on CPUs and GPUs\n");
+  fmt::print(".SH SYNOPSIS\n.B rondo\nCOMMAND [arguments]\n.SH COMMANDS\n");
+  for (const Command& command : commands())
+    fmt::print(".TP\n.BR rondo\\-{} (1)\n{}\n", command.name, command.summary);
+}
+
+const Command* find(std::string_view name) {
+  for (const Command& command : commands())
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+int refuse(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  const std::string_view near = rondo::env::nearest_of(name, names, 2);
+  if (near.empty()) {
+    fmt::print(stderr, "rondo: there is no command '{}'\n", name);
+    print_help(stderr);
+  } else {
+    fmt::print(stderr, "rondo: there is no command '{}': did you mean {}?\n", name, near);
+  }
+  return rondo::cli::kUsageError;
 }
 
 std::string_view base_name(std::string_view path) {
@@ -70,12 +103,18 @@ int main(int argc, char** argv) {
   if (self.ends_with("_perf")) return rondo::cli::bench_command(argc, argv);
   if (argc < 2) return print_help(stderr), rondo::cli::kUsageError;
   const std::string_view wanted = argv[1];
+  if (wanted == "help" && argc == 3) {
+    char help[] = "--help";
+    char* only[] = {help};
+    if (const Command* command = find(argv[2]))
+      return call(command->run, fmt::format("rondo {}", command->name), 1, only);
+    return refuse(argv[2]);
+  }
   if (wanted == "--help" || wanted == "-h" || wanted == "help") return print_help(stdout), 0;
   if (wanted == "--version" || wanted == "version") return print_version();
-  for (const Command& command : commands())
-    if (command.name == wanted)
-      return call(command.run, fmt::format("rondo {}", wanted), argc - 2, argv + 2);
-  fmt::print(stderr, "rondo: there is no command '{}'\n", wanted);
-  print_help(stderr);
-  return rondo::cli::kUsageError;
+  if (wanted == "--list-options") return print_commands(), 0;
+  if (wanted == "--man") return print_manual(), 0;
+  if (const Command* command = find(wanted))
+    return call(command->run, fmt::format("rondo {}", wanted), argc - 2, argv + 2);
+  return refuse(wanted);
 }

@@ -1,8 +1,11 @@
 // rondo run -n N -- program arguments
 #include <cstdlib>
+#include <string>
+#include <string_view>
 
 #include "api/cli/commands.h"
 #include "api/cli/job.h"
+#include "api/cli/preload.h"
 #include "api/cli/thread_ranks.h"
 #include "base/env.h"
 #include "bench/command_line.h"
@@ -10,10 +13,34 @@
 
 namespace rondo::cli {
 
+namespace {
+
+// mpirun's -np is -n. Stops at the program, whose arguments are its own.
+void accept_np(int argc, char** argv) {
+  static char n[] = "-n";
+  for (int i = 1; i < argc && argv[i][0] == '-' && std::string_view(argv[i]) != "--"; ++i) {
+    if (std::string_view(argv[i]) != "-np") continue;
+    argv[i++] = n;
+    return;
+  }
+}
+
+// In front of what is preloaded already.
+Status preload() {
+  RONDO_TRY(const std::string library, preload_library());
+  const char* before = std::getenv("LD_PRELOAD");
+  const std::string all = before == nullptr ? library : library + ":" + before;
+  setenv("LD_PRELOAD", all.c_str(), 1);
+  return ok_status();
+}
+
+}  // namespace
+
 int run_command(int argc, char** argv) {
   JobOptions job;
   job.ranks = topology::usable_cores();
-  bool no_prefix = false, threads = false;
+  bool no_prefix = false, threads = false, preloaded = false;
+  accept_np(argc, argv);
   CommandLine line(
       "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
       "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, RONDO_JOB and RONDO_SECRET (a random one, "
@@ -28,6 +55,8 @@ int run_command(int argc, char** argv) {
   line.flag("--threads", threads,
             "ranks are threads of one process; the program is a shared object (cc -shared "
             "-fPIC) whose main() is one rank");
+  line.flag("--preload", preloaded,
+            "the program runs on Rondo in NCCL's place (LD_PRELOAD, see rondo preload)");
   line.flag("--no-prefix", no_prefix, "do not put [rank] before every line");
   line.flag("--keep-going", job.keep_going,
             "a rank that fails does not end the others (programs that survive failures)");
@@ -40,6 +69,9 @@ int run_command(int argc, char** argv) {
   line.end_options_at_positionals();
   if (const auto ended = line.parse()) return *ended;
   if (!env::raw("NCCL_DEBUG")) setenv("NCCL_DEBUG", "VERSION", 1);
+  if (preloaded) {
+    if (const Status found = preload(); !found.ok()) return line.refuse(found.error().text);
+  }
   if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
   return run_job(job);

@@ -194,6 +194,22 @@ TEST(DoctorTuner, SaysWhichPluginIsAskedAndWhatIsWrongWithIt) {
       << findings[0].text;
 }
 
+TEST(DoctorEnvironment, ValuesThatInitRefusesOrChangesAreReported) {
+  for (const char* set : {"NCCL_ALGO=foo", "NCCL_PROTO=LL999"}) {
+    const auto findings = check_environment({set});
+    ASSERT_EQ(findings.size(), 1u) << set;
+    EXPECT_EQ(findings[0].verdict, Verdict::kProblem);
+    EXPECT_NE(findings[0].text.find("is not a"), std::string::npos) << findings[0].text;
+  }
+  const auto findings = check_environment({"NCCL_BUFFSIZE=3"});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(findings[0].text, "NCCL_BUFFSIZE='3': 16384 bytes are used");
+  EXPECT_EQ(
+      check_environment({"NCCL_ALGO=ring", "NCCL_BUFFSIZE=4M", "RONDO_LIBRARY=/x"})[0].verdict,
+      Verdict::kOk);
+}
+
 TEST(DoctorEnvironment, IsFineWithWhatIsKnown) {
   const auto findings = check_environment({"NCCL_DEBUG=INFO", "RONDO_TIMEOUT=5"});
   ASSERT_EQ(findings.size(), 1u);

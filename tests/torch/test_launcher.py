@@ -83,6 +83,21 @@ def test_habits_of_gpu_programs_on_the_cpu():
     assert text.count("all habits work") == 2
 
 
+@pytest.mark.parametrize("line", ["torch.cuda.set_device(0)", "torch.ones(1).cuda()"])
+def test_a_gpu_program_without_a_gpu_learns_what_to_add(line):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    code = f"import torch; {line}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        env={**os.environ, "RONDO_TORCH_RUN": "1"},
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "add --device cpu to rondo.torch.run" in done.stderr, done.stderr
+
+
 ONE_GPU = """
 import torch
 asked = []

@@ -2,10 +2,12 @@
 
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import platform
 import re
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -18,7 +20,7 @@ GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0"
 @pytest.fixture
 def package():
     try:
-        return importlib.metadata.distribution("rondo-torch")
+        return importlib.metadata.distribution("rondo")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("the package is not installed")
 
@@ -30,8 +32,8 @@ def tag_of(package):
 
 def readelf(option, package):
     """Of the library and of the module."""
-    names = ("librondo.so.1", "usual_calls.abi3.so")
-    files = [str(package.locate_file(f"rondo/torch/{name}")) for name in names]
+    names = ("lib/librondo.so.1", "torch/usual_calls.abi3.so")
+    files = [str(package.locate_file(f"rondo/{name}")) for name in names]
     command = ["readelf", option, *files]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -65,3 +67,32 @@ def test_the_library_needs_the_c_library_alone_and_none_newer_than_the_tag_says(
 def test_torch_finds_the_backend_by_its_entry_point(package):
     (entry,) = [e for e in package.entry_points if e.group == "torch.backends"]
     assert entry.value == "rondo.autoload:autoload"
+
+
+def run_rondo(*arguments, **options):
+    command = [sys.executable, "-m", "rondo", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+def test_the_command_is_of_the_same_version(package):
+    assert run_rondo("--version").startswith(f"rondo {package.version} ")
+
+
+def test_the_command_measures(package):
+    table = run_rondo("bench", "all_reduce", "--ranks", "2", "-b", "1K", "-e", "1K", "-n", "5")
+    assert "# Out of bounds values : 0 OK" in table
+
+
+def test_a_program_is_built_against_the_wheel_and_runs_preloaded(package, tmp_path):
+    root = run_rondo("prefix").strip()
+    example = pathlib.Path(root, "share", "rondo", "examples", "hello_allreduce.c")
+    environment = {**os.environ, "PKG_CONFIG_PATH": f"{root}/lib/pkgconfig"}
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "rondo"],
+        check=True, stdout=subprocess.PIPE, text=True, env=environment,
+    ).stdout.split()  # fmt: skip
+    hello = tmp_path / "hello"
+    subprocess.run(["cc", example, *flags, f"-Wl,-rpath,{root}/lib", "-o", hello], check=True)
+    assert run_rondo("run", "-n", "2", "--", hello).count("\n") >= 2
+    library = run_rondo("preload").strip().removeprefix("LD_PRELOAD=")
+    assert pathlib.Path(library) == pathlib.Path(root, "lib", "libnccl.so.2").resolve()

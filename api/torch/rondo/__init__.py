@@ -1,3 +1,9 @@
 """Rondo: collective communication. `rondo.torch` is its backend for torch.distributed."""
 
-__version__ = "0.1.0"
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module 'rondo' has no attribute '{name}'")
+    import importlib.metadata
+
+    return importlib.metadata.version("rondo")

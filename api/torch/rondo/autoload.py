@@ -45,6 +45,8 @@ def map_names() -> None:
     renaming.rename(cuda_stays=bool(device) and device != "cpu")
     if device:
         devices.pretend(device)
+    else:
+        devices.explain_missing()
 
 
 def autoload() -> None:

@@ -206,3 +206,25 @@ def ddp_on(init: Any, target: torch.device) -> Any:
         init(self, module, device_ids, output_device, *rest, **named)
 
     return ddp_init
+
+
+def explain_missing() -> None:
+    """Without --device: what a program for GPUs gets where torch finds none says what to do."""
+
+    def with_remedy(function):
+        @functools.wraps(function)
+        def call(*arguments, **named):
+            try:
+                return function(*arguments, **named)
+            except (AttributeError, AssertionError, RuntimeError) as error:
+                if torch.cuda.is_available():
+                    raise
+                raise RuntimeError(
+                    f"torch finds no GPU here ({error}); to run the program on the CPU, add "
+                    "--device cpu to rondo.torch.run"
+                ) from error
+
+        return call
+
+    torch.cuda.set_device = with_remedy(torch.cuda.set_device)
+    torch.cuda._lazy_init = with_remedy(torch.cuda._lazy_init)

@@ -91,7 +91,7 @@ SIGNATURES = {
 
 def path() -> str:
     """RONDO_LIBRARY, else the library of this package."""
-    inside = pathlib.Path(__file__).with_name("librondo.so.1")
+    inside = pathlib.Path(__file__).parents[1] / "lib" / "librondo.so.1"
     return os.environ.get("RONDO_LIBRARY") or str(inside)
 
 

@@ -13,7 +13,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
+
+
+def preload() -> None:
+    """In front of what is preloaded already."""
+    command = [sys.executable, "-m", "rondo", "preload"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    library = done.stdout.strip().removeprefix("LD_PRELOAD=")
+    before = os.environ.get("LD_PRELOAD")
+    os.environ["LD_PRELOAD"] = f"{library}:{before}" if before else library
 
 
 def main() -> None:
@@ -25,6 +37,9 @@ def main() -> None:
     parser.add_argument(
         "--devices", type=int, metavar="N", help="number of GPUs for the script (with --device)"
     )
+    parser.add_argument(
+        "--preload", action="store_true", help="also put Rondo in the place of NCCL (LD_PRELOAD)"
+    )
     parser.add_argument("-m", action="store_true", dest="module", help="script is a module's name")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -33,6 +48,8 @@ def main() -> None:
         parser.error(f"--device {options.device}: cpu, or one GPU such as cuda:0")
     os.environ["RONDO_TORCH_RUN"] = "1"
     os.environ.setdefault("NCCL_DEBUG", "VERSION")
+    if options.preload:
+        preload()
     if options.device:
         os.environ["RONDO_TORCH_DEVICE"] = options.device
     if options.devices:

@@ -1,0 +1,1 @@
+"""Rondo's libnccl.so.2 for CUDA 13, in lib/ beside this file. `rondo preload` names it."""

@@ -1,0 +1,91 @@
+// What people and packages learn from the rondo command itself: suggestions, help, manual pages,
+// options for completions, sizes, and the library to preload.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/bench/shell.h"
+
+namespace rondo {
+namespace {
+
+ShellResult ask(const std::string& arguments) {
+  return shell(std::string(RONDO_PROGRAM) + " " + arguments);
+}
+
+std::vector<std::string> lines_in(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const std::string& line : lines_in(ask("--list-options").text))
+    names.push_back(line.substr(0, line.find('\t')));
+  return names;
+}
+
+TEST(RondoHelp, SuggestsTheNearestCommand) {
+  EXPECT_EQ(ask("bnech").text, "rondo: there is no command 'bnech': did you mean bench?\n");
+  EXPECT_EQ(ask("bnech").status, 2);
+  EXPECT_NE(ask("no-such-command").text.find("usage: rondo COMMAND"), std::string::npos);
+}
+
+TEST(RondoHelp, OfEveryCommandFitsAHundredColumns) {
+  const auto names = command_names();
+  ASSERT_GE(names.size(), 9u);
+  for (const std::string& name : names) {
+    const ShellResult help = ask(name + " --help");
+    EXPECT_EQ(help.status, 0) << name;
+    EXPECT_EQ(ask("help " + name).text, help.text);
+    for (const std::string& line : lines_in(help.text)) EXPECT_LE(line.size(), 100u) << line;
+  }
+}
+
+TEST(RondoHelp, EveryOptionOfACommandIsInItsManualPage) {
+  for (const std::string& name : command_names()) {
+    const std::string page = ask(name + " --man").text;
+    EXPECT_EQ(page.find(".TH RONDO-"), 0u) << name;
+    EXPECT_NE(ask("--man").text.find("rondo\\-" + name), std::string::npos);
+    for (const std::string& line : lines_in(ask(name + " --list-options").text)) {
+      std::string escaped;
+      for (const char c : line.substr(0, line.find('\t')))
+        escaped += c == '-' ? std::string("\\-") : std::string(1, c);
+      EXPECT_NE(page.find(escaped), std::string::npos) << name << ": " << line;
+    }
+  }
+}
+
+TEST(RondoHelp, SizesAreReadAsNcclTestsAndPeopleWriteThem) {
+  const std::string same = ask("explain all_reduce 4M --ranks 2").text;
+  for (const char* size : {"4194304", "4MB", "4MiB", "'4 M'", "4096kb", "0.00390625G"})
+    EXPECT_EQ(ask(std::string("explain all_reduce ") + size + " --ranks 2").text, same) << size;
+  EXPECT_EQ(ask("explain all_reduce 4Q").status, 2);
+}
+
+TEST(RondoRunOptions, AcceptsNpAndReportsTheFirstFailure) {
+  EXPECT_EQ(ask("run -np 2 -- sh -c 'echo hello'").text, "[0] hello\n[1] hello\n");
+  const std::string script = "'test $RANK != 1 || kill -ABRT $$; sleep 0.5; exit 3'";
+  EXPECT_EQ(ask("run -n 2 --keep-going -- sh -c " + script).status, 128 + 6);
+}
+
+TEST(RondoPreload, NamesTheLibraryOfThisInstallation) {
+  const auto built = std::filesystem::path(RONDO_PROGRAM).parent_path() / "../lib/libnccl.so.2";
+  const ShellResult ended = ask("preload");
+  if (!std::filesystem::exists(built)) {
+    EXPECT_EQ(ended.status, 1);
+    EXPECT_NE(ended.text.find("install the package that has it"), std::string::npos);
+    return;
+  }
+  const std::string library = std::filesystem::canonical(built.parent_path()) / "libnccl.so.2";
+  EXPECT_EQ(ended.text.find("LD_PRELOAD=" + library), 0u) << ended.text;
+  EXPECT_EQ(ask("run --preload -n 1 --no-prefix -- sh -c 'echo $LD_PRELOAD'").text, library + "\n");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -10,7 +10,8 @@ MemoryExchange::MemoryExchange(ControlSegment& segment, int process, std::vector
     : segment_(segment),
       process_(process),
       process_of_(std::move(process_of)),
-      sockets_(std::move(sockets)) {}
+      sockets_(std::move(sockets)),
+      open_(sockets_.size()) {}
 
 Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& question,
                                                   const MemoryHandle& with,
@@ -49,12 +50,18 @@ void MemoryExchange::serve(int process, const Answer& answer) {
   const net::Deadline deadline = net::Deadline::of(kBriefly);
   net::Socket& socket = sockets_[process].theirs;
   MemoryNote& note = segment_.question(process, process_);
-  const auto question = receive_handles(socket.get(), {&note.handle}, deadline);
-  if (!question.ok()) return socket.reset();  // its process left, perhaps without notice
-  const auto result = answer(note, question->front());
-  note.put(result);
+  std::optional<MemoryHandle>& with = open_[process];
+  if (!with) {
+    auto question = receive_handles(socket.get(), {&note.handle}, deadline);
+    if (!question.ok()) return socket.reset();  // its process left, perhaps without notice
+    with = std::move(question->front());
+  }
+  const auto result = answer(note, *with);
+  if (!result) return;
+  with.reset();
+  note.put(*result);
   const MemoryHandle none;
-  const MemoryHandle& given = result.ok() ? *result : none;
+  const MemoryHandle& given = result->ok() ? **result : none;
   note.handle = given.plain;
   if (!send_files(socket.get(), {&given}, deadline).ok()) socket.reset();
 }

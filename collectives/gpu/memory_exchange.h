@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "collectives/gpu/control_segment.h"
@@ -36,9 +37,12 @@ class MemoryExchange {
                     const net::Deadline& deadline);
 
   // For the watch thread. fd(): where requests of a process arrive (-1: nowhere). serve(): answers
-  // one; `answer` may set the note's address.
-  using Answer = std::function<Result<MemoryHandle>(MemoryNote& asked, const MemoryHandle& with)>;
+  // one; `answer` may set the note's address. nullopt: not yet; while has_open_request(), call
+  // serve() again now and then.
+  using Answer = std::function<std::optional<Result<MemoryHandle>>(MemoryNote& asked,
+                                                                   const MemoryHandle& with)>;
   int fd(int process) const { return sockets_[process].theirs.get(); }
+  bool has_open_request(int process) const { return open_[process].has_value(); }
   void serve(int process, const Answer& answer);
 
  private:
@@ -47,6 +51,7 @@ class MemoryExchange {
   const std::vector<int> process_of_;
   std::mutex mutex_;  // one question at a time
   std::vector<ProcessSockets> sockets_;
+  std::vector<std::optional<MemoryHandle>> open_;  // by process: came with the request
 };
 
 }  // namespace rondo::gpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/atomics.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
@@ -24,7 +25,8 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   suspension = std::make_unique<Suspension>(
       local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
   DroppableMemory& droppable = suspension->memory();
-  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process);
+  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process,
+                                          [this] { return running_calls(); });
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
                                           facts.process);
   const bool by_kernel = messages_are_kernels();
@@ -56,7 +58,8 @@ void ProcessContext::answer(int process) {
   });
 }
 
-Result<MemoryHandle> ProcessContext::memory_for(MemoryNote& asked, const MemoryHandle& with) {
+std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked,
+                                                               const MemoryHandle& with) {
   if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
   if (asked.kind == MemoryNote::kStaging) return memory->answer();
   if (asked.kind != MemoryNote::kConnections) return blocks->answer(asked, with);
@@ -81,6 +84,32 @@ Status ProcessContext::finish(int rank, GpuStream stream, bool capturing) const 
   const auto index = std::find(local.begin(), local.end(), rank) - local.begin();
   return finished[static_cast<std::size_t>(index)].record(
       stream, capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain);
+}
+
+SharedBlocks::Calls ProcessContext::running_calls() {
+  struct Channel {
+    const cuda::ChannelProgress* progress;
+    std::uint64_t begun;
+  };
+  std::vector<Channel> channels;
+  for (const int rank : local)
+    for (int c = 0; shared.connections && c < shared.connections->layout().shape().channels; ++c) {
+      const auto* const progress = &shared.connections->host_control(rank).progress[c];
+      channels.push_back({progress, HostAtomics::load_acquire(progress->begun)});
+    }
+  // The leader's stream marks its call; the next one has another descriptor.
+  const auto led_call = [this]() -> std::optional<std::uint32_t> {
+    if (!leads() || HostAtomics::load_acquire(segment->process(0).ready) == 0) return std::nullopt;
+    return HostAtomics::load_acquire(segment->call_slot(local[0]).descriptor);
+  };
+  return [this, channels = std::move(channels), led_call, led = led_call()] {
+    if (!standing.check().ok()) return SharedBlocks::State::kFaulted;
+    const bool over = (!led || led_call() != led || is_over()) &&
+                      std::all_of(channels.begin(), channels.end(), [](const Channel& channel) {
+                        return HostAtomics::load_acquire(channel.progress->done) >= channel.begun;
+                      });
+    return over ? SharedBlocks::State::kOver : SharedBlocks::State::kRun;
+  };
 }
 
 bool ProcessContext::is_over() const {

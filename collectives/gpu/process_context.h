@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/gpu.h"
@@ -55,7 +56,9 @@ struct ProcessContext {
   Status await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
   // Answers another process's memory request. On the watch thread.
   void answer(int process);
-  Result<MemoryHandle> memory_for(MemoryNote& asked, const MemoryHandle& with);
+  std::optional<Result<MemoryHandle>> memory_for(MemoryNote& asked, const MemoryHandle& with);
+  // The calls that run now, for SharedBlocks.
+  SharedBlocks::Calls running_calls();
   // finish(): marks the end of a rank's newest call. is_over(): whether all marked ends are
   // reached.
   Status finish(int rank, GpuStream stream, bool capturing) const;

@@ -19,7 +19,9 @@ namespace rondo::gpu {
 namespace {
 
 constexpr int kTickMilliseconds = 20;
-constexpr int kReleaseMilliseconds = 1;  // streams set flags again until they have drained
+// Of a released team: streams set flags again until they have drained. While blocks of others are
+// to be unmapped: their owners may wait.
+constexpr int kShortMilliseconds = 1;
 constexpr std::int64_t kQuietWithinHostNs =
     100'000'000;  // all words are in shared memory, read once per tick
 // A kernel may see only after some time that the last words of a rank that left have arrived.
@@ -64,7 +66,8 @@ void ProcessWatch::run() {
   const RelaxedCapture relaxed;
   while (!stop_) {
     const auto turn = [&] {
-      serve_memory(context_.standing.is_released() ? kReleaseMilliseconds : kTickMilliseconds);
+      const bool soon = context_.standing.is_released() || unmaps_;
+      serve_memory(soon ? kShortMilliseconds : kTickMilliseconds);
       return look(), ok_status();
     };
     (void)guarded("the watch of a GPU", turn, [this](const Error& error) {
@@ -80,11 +83,15 @@ void ProcessWatch::serve_memory(int milliseconds) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   for (int p = 0; p < context_.segment->processes(); ++p)
     entries.push_back({context_.exchange->fd(p), POLLIN, 0});
-  if (poll(entries.data(), entries.size(), milliseconds) <= 0) return;
+  if (poll(entries.data(), entries.size(), milliseconds) < 0) return;
   std::uint64_t count = 0;
   if (entries[0].revents != 0) (void)!read(wake_.get(), &count, sizeof(count));
-  for (std::size_t i = 1; i < entries.size(); ++i)
-    if (entries[i].revents != 0) context_.answer(static_cast<int>(i) - 1);
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    const int process = static_cast<int>(i) - 1;
+    if (entries[i].revents != 0 || context_.exchange->has_open_request(process))
+      context_.answer(process);
+  }
+  unmaps_ = context_.blocks->unmap_ended();
 }
 
 void ProcessWatch::blame(StatusCode status, int culprit, const std::string& text) {

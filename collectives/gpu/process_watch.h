@@ -55,6 +55,7 @@ class ProcessWatch {
   const CallAnnouncements& announcements_;
   FailureDetector detector_;
   std::atomic<bool> stop_{false};
+  bool unmaps_ = false;  // some blocks of others have ended, but may be in use
   Fd wake_;
   Thread thread_;
 };

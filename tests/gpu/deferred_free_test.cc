@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
+#include "base/poll_until.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -56,6 +60,18 @@ TEST_F(DeferredFree, WaitsForWorkWhoseOwnerIsGone) {
   EXPECT_EQ(freed_, 0);
   over = true;
   free_deferred();
+  EXPECT_EQ(freed_, 1);
+}
+
+// A training loop neither makes communicators nor ends them.
+TEST_F(DeferredFree, IsDoneOnceTheWorkIsOverThoughNoneAsks) {
+  std::atomic<bool> over{false};
+  UnfinishedWork work;
+  work.watch([&] { return over.load(); });
+  free_one();
+  EXPECT_EQ(deferred_frees(), 1u);
+  over = true;
+  EXPECT_TRUE(poll_until([] { return deferred_frees() == 0; }, seconds_from_now(30)));
   EXPECT_EQ(freed_, 1);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace rondo::gpu {
@@ -61,6 +62,24 @@ TEST_F(MemoryExchanges, GiveEachQuestionItsOwnAnswer) {
       ASSERT_TRUE(reply.ok()) << reply.error().text;
       EXPECT_EQ(reply->address, 10 * address + static_cast<std::uint64_t>(process));
     }
+}
+
+TEST_F(MemoryExchanges, AnAnswerIsWaitedForWhileTheRequestIsOpen) {
+  int looks = 0;
+  std::thread other([&] {
+    const auto third_time = [&](MemoryNote& asked, const MemoryHandle&) {
+      asked.address = 5;
+      return ++looks < 3 ? std::nullopt : std::optional<Result<MemoryHandle>>(MemoryHandle{});
+    };
+    do {
+      processes[1]->serve(0, third_time);
+    } while (processes[1]->has_open_request(0));
+  });
+  const auto reply = processes[0]->ask(1, {MemoryNote::kUnmap}, {}, net::Deadline::of(20s));
+  other.join();
+  ASSERT_TRUE(reply.ok()) << reply.error().text;
+  EXPECT_EQ(reply->address, 5u);
+  EXPECT_EQ(looks, 3);
 }
 
 TEST_F(MemoryExchanges, ALateAnswerIsTakenForNoOther) {

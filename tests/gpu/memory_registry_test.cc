@@ -2,13 +2,20 @@
 #include "transport/memory/memory_registry.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
 
 #include "tests/gpu/process_bodies.h"
+#include "tests/gpu/rank_logs.h"
+#include "transport/cuda/deferred_free.h"
 
 namespace rondo::test {
 namespace {
 
 constexpr std::size_t kBlockBytes = 1 << 20;
+constexpr std::size_t kEndedCount = 100'000;
 
 // Plain data goes through one socket pair, files through another; both exist before the fork.
 struct Channel {
@@ -113,6 +120,120 @@ TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
     EXPECT_FALSE(all.known_at(freed));
   });
 }
+
+// ---- memory that ends while a process that maps it is busy with another communicator's calls ----
+
+#ifdef RONDO_SIMT
+// Number of mappings of device memory of a process on the emulated GPU.
+int mappings_of(pid_t process) {
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  int found = 0;
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("rondo-simt") != std::string::npos) ++found;
+  return found;
+}
+
+// Two processes on one GPU. Rank 0's launches the kernels, and so maps the memory of rank 1.
+class Pair {
+ public:
+  explicit Pair(NcclRank& seat) : seat_(seat) {
+    EXPECT_EQ(ncclCommSplit(seat.comm, 0, seat.rank, &other_, nullptr), ncclSuccess);
+    EXPECT_EQ(gpu_api()->create_stream(&stream_, 0), kGpuSuccess);
+  }
+  ~Pair() {
+    EXPECT_EQ(gpu_api()->synchronize_stream(stream_), kGpuSuccess);
+    EXPECT_EQ(ncclCommDestroy(other_), ncclSuccess);
+    EXPECT_EQ(gpu_api()->destroy_stream(stream_), kGpuSuccess);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+
+  bool meet() const { return seat_.board.meet(); }
+  GpuStream stream() const { return stream_; }  // of the other communicator
+  void sum(DeviceBuffer& buffer) const {
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kEndedCount, ncclFloat32, ncclSum,
+                          seat_.comm, seat_.stream));
+    GPU_OK(gpu_api()->synchronize_stream(seat_.stream));
+  }
+  void enqueue_other(DeviceBuffer& buffer) const {
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kEndedCount, ncclFloat32, ncclSum, other_,
+                          stream_));
+  }
+
+ private:
+  NcclRank& seat_;
+  ncclComm_t other_ = nullptr;
+  GpuStream stream_ = nullptr;
+};
+
+TEST(EndedMemory, IsUnmappedWhileTheProcessIsBusyWithOtherWork) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
+    const Pair pair(seat);
+    DeviceBuffer own(kEndedCount * sizeof(float), 0, true);
+    std::optional<DeviceBuffer> ends(std::in_place, kEndedCount * sizeof(float), 0, true);
+    pair.enqueue_other(own);
+    GPU_OK(gpu_api()->synchronize_stream(pair.stream()));
+    pair.sum(*ends);
+    ASSERT_TRUE(pair.meet());
+    const int mapped = mappings_of(getpid());
+    if (seat.rank == 0) pair.enqueue_other(own);
+    ASSERT_TRUE(pair.meet());
+    if (seat.rank == 1) ends.reset();
+    ASSERT_TRUE(pair.meet());
+    if (seat.rank == 0) {
+      EXPECT_TRUE(wait_until([&] { return mappings_of(getpid()) < mapped; }, 30));
+      EXPECT_EQ(gpu_api()->query_stream(pair.stream()), kGpuNotReady);
+      EXPECT_EQ(gpu::deferred_frees(), 0u);
+    }
+    ASSERT_TRUE(pair.meet());
+    if (seat.rank == 1) pair.enqueue_other(own);
+  });
+}
+
+// The owner goes on once the handle is closed, or knows that it is not.
+TEST(EndedMemory, OfAnIpcHandleIsClosedBeforeItsOwnerGoesOn) {
+  const RankLogs logs;
+  run_job(as_processes(2, Gpus::kOne), [&](NcclRank& seat) {
+    logs.use(seat.rank);
+    const Pair pair(seat);
+    DeviceBuffer own(kEndedCount * sizeof(float), 0), ends(kEndedCount * sizeof(float), 0);
+    void* handle = nullptr;
+    NCCL_OK(ncclCommRegister(seat.comm, ends.base(), ends.size(), &handle));
+    pair.enqueue_other(own);
+    GPU_OK(gpu_api()->synchronize_stream(pair.stream()));
+    pair.sum(ends);
+    seat.mine().value = static_cast<std::uint64_t>(getpid());
+    void* word = nullptr;
+    void* at = nullptr;
+    GPU_OK(gpu_api()->allocate_host(&word, sizeof(std::uint32_t), kHostPortable | kHostMapped));
+    *static_cast<std::uint32_t*>(word) = 0;
+    GPU_OK(gpu_api()->host_device_pointer(&at, word));
+    if (seat.rank == 0) {
+      GPU_OK(gpu_api()->stream_wait32(pair.stream(), at, 1, GpuWait::kGreaterOrEqual));
+    }
+    pair.enqueue_other(own);
+    ASSERT_TRUE(pair.meet());
+    if (seat.rank == 0) {
+      EXPECT_TRUE(wait_until([] { return gpu::deferred_frees() > 0; }, 30));
+      __atomic_store_n(static_cast<std::uint32_t*>(word), 1u, __ATOMIC_RELEASE);
+      EXPECT_TRUE(wait_until([] { return gpu::deferred_frees() == 0; }, 30));
+    } else {
+      const auto leader = static_cast<pid_t>(seat.board.seats[0].value.load());
+      const int mapped = mappings_of(leader);
+      NCCL_OK(ncclCommDeregister(seat.comm, handle));
+      std::string line;
+      EXPECT_TRUE(mappings_of(leader) < mapped ||
+                  logs.count(1, "still maps it by CUDA IPC", &line) == 1);
+    }
+    GPU_OK(gpu_api()->synchronize_stream(pair.stream()));
+    ASSERT_TRUE(pair.meet());
+    if (seat.rank == 0) {
+      NCCL_OK(ncclCommDeregister(seat.comm, handle));
+    }
+    GPU_OK(gpu_api()->free_host(word));
+  });
+}
+#endif
 
 }  // namespace
 }  // namespace rondo::test

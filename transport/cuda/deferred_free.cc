@@ -2,28 +2,40 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/poll_until.h"
 #include "base/process.h"
+#include "base/thread.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
 
 constexpr double kFreeSeconds = 1;  // a free can wait for the program, and that for this call
+constexpr std::chrono::milliseconds kBetweenTries{20};
+
+struct DeferredFree {
+  std::function<void()> free;
+  int device;  // that was current when it was deferred
+};
 
 struct Deferred {
   const std::uint32_t made_in = fork_generation();
   std::mutex mutex;
   std::map<const UnfinishedWork*, std::function<bool()>> watched;
-  std::vector<std::function<bool()>> left;   // work of owners that have ended
-  std::vector<std::function<void()>> frees;  // in the order of their registration
-  std::atomic<std::size_t> waiting{0};       // size of `frees`
-  bool knows_all = true;  // false: no memory was left to store an entry of `left`
+  std::vector<std::function<bool()>> left;  // work of owners that have ended
+  std::vector<DeferredFree> frees;          // in the order of their registration
+  std::atomic<std::size_t> waiting{0};      // deferred frees that have not finished
+  bool has_thread = false;                  // that tries again and again until none waits
+  std::recursive_timed_mutex run;           // of the thread that runs deferred frees
+  bool knows_all = true;                    // false: no memory was left to store an entry of `left`
   std::set<const EnqueueFlag*> flags;
   std::atomic<int> freeing{0};  // number of threads that free or check if they can
 
@@ -56,6 +68,39 @@ struct Free {
 Deferred& deferred() {
   static auto& all = *new Deferred;  // never destroyed: memory may outlive main()
   return all;
+}
+
+// The device is made current without a scope: a scope would end by making device 0 current, which
+// may create a context there.
+void try_until_none_waits() {
+  Deferred& all = deferred();
+  for (;;) {
+    std::this_thread::sleep_for(kBetweenTries);
+    int device = kHostRank;
+    {
+      std::lock_guard lock(all.mutex);
+      if (all.frees.empty()) {
+        all.has_thread = false;
+        return;
+      }
+      device = all.frees.front().device;
+    }
+    if (device != kHostRank) gpu_api()->set_device(device);
+    free_deferred();
+  }
+}
+
+// Called with the mutex. Without a thread, free_deferred() is left.
+void begin_thread(Deferred& all) {
+  if (std::exchange(all.has_thread, true)) return;
+  auto started = Thread::start("freeing memory of a GPU", try_until_none_waits, [](const Error&) {
+    std::lock_guard lock(deferred().mutex);
+    deferred().has_thread = false;
+  });
+  if (started.ok())
+    started->detach();
+  else
+    all.has_thread = false;
 }
 
 }  // namespace
@@ -118,9 +163,11 @@ void hand_over(std::function<void()> free) {
   {
     std::lock_guard lock(all.mutex);
     if (!all.begin_free()) {
-      all.frees.push_back(std::move(free));
-      all.waiting = all.frees.size();
-      return;
+      int device = kHostRank;
+      if (gpu_api() != nullptr && gpu_api()->get_device(&device) != kGpuSuccess) device = kHostRank;
+      all.frees.push_back({std::move(free), device});
+      all.waiting.fetch_add(1);
+      return begin_thread(all);
     }
   }
   const Free begun{all.freeing};
@@ -131,18 +178,26 @@ void free_deferred(double patient_seconds) noexcept {
   Deferred& all = deferred();
   if (all.waiting == 0 || all.is_forked()) return;
   (void)guarded("freeing memory of a GPU", [&] {
+    // Another thread that frees now may wait for the program, and that for this call.
+    const std::unique_lock alone(all.run, std::chrono::duration<double>(kFreeSeconds));
+    if (!alone.owns_lock()) return ok_status();
     const RelaxedCapture relaxed;
-    std::vector<std::function<void()>> now;
+    std::vector<DeferredFree> now;
     const auto take = [&] {
       std::lock_guard lock(all.mutex);
       if (!all.begin_free()) return false;
       now.swap(all.frees);
-      all.waiting = 0;
       return true;
     };
     if (!poll_until(take, seconds_from_now(patient_seconds))) return ok_status();
     const Free begun{all.freeing};
-    for (const auto& free : now) free();
+    for (DeferredFree& one : now) {
+      std::optional<DeviceScope> scope;
+      if (one.device != kHostRank) scope.emplace(one.device);
+      one.free();
+      one.free = nullptr;
+      all.waiting.fetch_sub(1);
+    }
     return ok_status();
   }).ok();
 }

@@ -5,13 +5,16 @@
 // So a communicator that is destroyed while a kernel of another one spins would wait for that
 // kernel. Therefore code that enqueues work marks that (EnqueueFlag) and reports when the work has
 // finished (UnfinishedWork), and code that frees passes a function (free_when_idle). The function
-// runs at once if nothing is being enqueued and all work has finished. Otherwise the next
-// free_deferred() runs it: when the next communicator is destroyed (perhaps the one whose kernel
-// spins), before the next one is made, and in ncclMemAlloc and ncclMemFree. Guarantees: nothing is
-// freed while registered work uses it. Work that is enqueued during a free waits for it, at most
-// one second. A free waits only for the program's own work, as any cudaFree does. A forked child
-// frees nothing. For any thread. Cost: a free is one event query per device and communicator; a
-// call is two atomic additions to a word of the calling rank.
+// runs at once if nothing is being enqueued and all work has finished. Otherwise a thread looks
+// every 20 ms whether all work has finished, and runs it then. free_deferred() does not wait for
+// that thread's next look: when a communicator is destroyed (perhaps the one whose kernel spins),
+// before the next one is made, and in ncclMemAlloc and ncclMemFree. Guarantees: nothing is freed
+// while registered work uses it. Work that is enqueued during a free waits for it, at most one
+// second. A free waits only for the program's own work, as any cudaFree does. A forked child frees
+// nothing. Not guaranteed: a time. A process that has unfinished work at every look frees nothing;
+// memory that the driver unmaps without waiting needs no deferral (MemoryRegistry::unmap()). For
+// any thread. Cost: a free is one event query per device and communicator; a call is two atomic
+// additions to a word of the calling rank; a thread, only while frees wait.
 //
 //   work_.watch([this] { return newest_launch_.is_over(); });
 //   const EnqueueFlag::Scope enqueues(flag_);
@@ -80,10 +83,11 @@ void free_when_idle(Free&& free) noexcept {
   }).ok();
 }
 
-// Runs the deferred frees if all work finishes within `patient_seconds`. Only for threads that can
-// join threads of other communicators.
+// Runs the deferred frees if all work finishes within `patient_seconds`. If another thread runs
+// them, waits for it, at most one second. Only for threads that can join threads of other
+// communicators.
 void free_deferred(double patient_seconds = 0) noexcept;
-// Number of deferred frees.
+// Number of deferred frees that have not finished.
 std::size_t deferred_frees();
 
 }  // namespace rondo::gpu

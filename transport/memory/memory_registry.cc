@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 
@@ -13,15 +14,23 @@ bool has_room(const GpuApi& api, std::size_t bytes) {
   return api.memory_info(&free_bytes, &total) != kGpuSuccess || bytes <= free_bytes;
 }
 
+// Owned by the deleter of memory from a CUDA IPC handle, then by the deferred free that closes it.
+struct CloseIpc {
+  std::shared_ptr<const bool> open = std::make_shared<const bool>(true);
+  void operator()(std::byte* opened) {
+    free_when_idle([opened, open = std::move(open)] { gpu_api()->ipc_close(opened); });
+  }
+};
+
 Result<ImportedMemory> open_ipc(const MemoryHandle& handle) {
-  const GpuApi& api = *gpu_api();
   void* at = nullptr;
-  RONDO_CHECK_OK(check(api.ipc_open(&at, handle.plain.ipc),
+  RONDO_CHECK_OK(check(gpu_api()->ipc_open(&at, handle.plain.ipc),
                        "cudaIpcOpenMemHandle (containers need a common PID and IPC namespace)"));
-  return ImportedMemory(static_cast<std::byte*>(at), [&api](std::byte* opened) {
-    free_when_idle([&api, opened] { api.ipc_close(opened); });
-  });
+  return ImportedMemory(static_cast<std::byte*>(at), CloseIpc());
 }
+
+// True while this thread gives up memory of which it knows that no kernel uses it.
+thread_local bool unmaps_unused = false;
 
 }  // namespace
 
@@ -30,9 +39,11 @@ MemoryRegistry& memory_registry() {
   return all;
 }
 
-void MemoryRegistry::tell_end(std::uint64_t number) {
+bool MemoryRegistry::tell_end(std::uint64_t number) {
   std::lock_guard lock(listeners_mutex_);
-  for (Listener* listener : listeners_) listener->block_ends(number);
+  bool unmapped = true;
+  for (Listener* listener : listeners_) unmapped &= listener->block_ends(number);
+  return unmapped;
 }
 
 Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
@@ -58,11 +69,9 @@ Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
 }
 
 std::optional<MemoryRegistry::Allocation> MemoryRegistry::forget(void* pointer) {
-  std::unique_lock lock(mutex_);
-  const auto found = allocated_.extract(static_cast<std::byte*>(pointer));
-  lock.unlock();
+  std::lock_guard lock(mutex_);
+  auto found = allocated_.extract(static_cast<std::byte*>(pointer));
   if (!found) return std::nullopt;
-  tell_end(found.mapped().number);
   return std::move(found.mapped());
 }
 
@@ -77,7 +86,15 @@ bool MemoryRegistry::free(void* pointer, Status* freed) {
   *freed = [&]() -> Status {
     const DeviceScope scope(memory->device);
     RONDO_CHECK_OK(scope.entered());
+    // Others unmap the memory only once this process's calls on it have finished, and so theirs.
     RONDO_CHECK_OK(check(gpu_api()->synchronize_device(), "cudaDeviceSynchronize"));
+    if (!tell_end(memory->number) && !memory->memory) {
+      RONDO_WARN(
+          "{} bytes at {} stay allocated: another process still maps them by CUDA IPC, and "
+          "must close its handle before they are freed",
+          memory->asked, fmt::ptr(pointer));
+      return ok_status();
+    }
     return give_back(pointer, *memory);
   }();
   return true;
@@ -89,6 +106,7 @@ Result<OwnMemory> MemoryRegistry::allocate_own(std::size_t bytes, int device) {
     free_when_idle([this, pointer] {
       const auto memory = forget(pointer);
       if (!memory) return;
+      (void)tell_end(memory->number);
       const DeviceScope scope(memory->device);
       (void)give_back(pointer, *memory).ok();
     });
@@ -155,15 +173,21 @@ std::uint64_t MemoryRegistry::add(void* pointer, std::size_t bytes) {
 }
 
 void MemoryRegistry::remove(std::uint64_t number) {
+  const std::byte* pointer = nullptr;
   {
     std::lock_guard lock(mutex_);
     const auto ended = registered_.find(number);
     if (ended == registered_.end()) return;
     const auto known = known_.find(ended->second.data());
     if (known != known_.end() && known->second.number == number) known_.erase(known);
+    pointer = ended->second.data();
     registered_.erase(ended);
   }
-  tell_end(number);
+  if (!tell_end(number))
+    RONDO_WARN(
+        "memory at {} is no longer registered, but another process still maps it by CUDA "
+        "IPC; free it only when that process's calls have finished",
+        fmt::ptr(pointer));
 }
 
 Result<MemoryHandle> MemoryRegistry::export_block(const MemoryBlock& block) {
@@ -207,13 +231,27 @@ Result<ImportedMemory> MemoryRegistry::map_imported(const MemoryHandle& handle,
   std::lock_guard lock(mutex_);
   mapped_[address] = std::move(made);
   return ImportedMemory(address, [this](std::byte* mapped) {
-    free_when_idle([this, mapped] {
+    const auto end = [this, mapped] {
       std::unique_lock lock(mutex_);
       const auto memory = mapped_.extract(mapped);
       lock.unlock();
       if (memory) (void)memory.mapped()->end().ok();
-    });
+    };
+    if (unmaps_unused)
+      end();
+    else
+      free_when_idle(end);
   });
+}
+
+std::weak_ptr<const bool> MemoryRegistry::unmap(ImportedMemory memory, bool unused) {
+  std::weak_ptr<const bool> open;
+  if (const auto* const ipc = std::get_deleter<CloseIpc>(memory)) open = ipc->open;
+  const std::weak_ptr<std::byte> held = memory;
+  unmaps_unused = unused;
+  memory.reset();
+  unmaps_unused = false;
+  return held.expired() ? open : std::weak_ptr<const bool>();
 }
 
 Result<ImportedMemory> MemoryRegistry::import_memory(const MemoryHandle& handle,

@@ -42,19 +42,21 @@ using ImportedMemory = std::shared_ptr<std::byte>;
 
 class MemoryRegistry {
  public:
-  // A listener is notified of each block that ends, before its memory is freed.
+  // A listener is notified of each block that ends, before its memory is freed. False: another
+  // process may still map it by CUDA IPC.
   class Listener {
    public:
     Listener();
     virtual ~Listener();
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
-    virtual void block_ends(std::uint64_t number) = 0;
+    virtual bool block_ends(std::uint64_t number) = 0;
   };
 
   Result<void*> allocate(std::size_t bytes, int device);
   // False: the pointer is not from allocate(). Otherwise it is freed after all work of its device,
-  // as by cudaFree, and `freed` is the result.
+  // as by cudaFree, and `freed` is the result. Memory from cudaMalloc that another process maps
+  // stays allocated.
   bool free(void* pointer, Status* freed);
   // Allocates memory for Rondo itself (own_memory.h).
   Result<OwnMemory> allocate_own(std::size_t bytes, int device);
@@ -77,6 +79,11 @@ class MemoryRegistry {
   Result<MemoryHandle> export_range(const void* pointer, std::size_t bytes);
   // For `devices` of this process; a CUDA IPC handle: for the current device.
   Result<ImportedMemory> import_memory(const MemoryHandle& handle, std::span<const int> devices);
+  // Gives up imported memory. If this was the last holder: memory from a file is unmapped at once
+  // if it is unused, that is, no kernel accesses it any more; otherwise, and always if it is from a
+  // CUDA IPC handle (the driver may wait for all work), once the process has no unfinished work.
+  // The result lives until the handle is closed.
+  static std::weak_ptr<const bool> unmap(ImportedMemory memory, bool unused);
 
   // The memory at an address from allocate_own() or import_memory(), which can then be dropped for
   // a while. Null: it is from cudaMalloc or a CUDA IPC handle, and cannot be dropped.
@@ -93,7 +100,7 @@ class MemoryRegistry {
   // The other process, the number and base of its block; the devices here.
   using ImportKey = std::tuple<ProcessId, std::uint64_t, std::uint64_t, std::vector<int>>;
 
-  void tell_end(std::uint64_t number);
+  bool tell_end(std::uint64_t number);
   std::optional<Allocation> forget(void* pointer);
   Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices);
   static Status give_back(void* pointer, const Allocation& memory);

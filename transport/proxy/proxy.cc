@@ -12,10 +12,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBusyTurns = 300;  // without progress, before the thread naps
-constexpr std::chrono::microseconds kBusyNap{50};
-constexpr std::chrono::milliseconds kIdleNap{1};
-constexpr std::chrono::milliseconds kLinger{5};  // short naps after the last progress
+constexpr std::chrono::nanoseconds kIdleNap = std::chrono::milliseconds(1);
+constexpr std::chrono::nanoseconds kReplayNap = std::chrono::microseconds(50);
+constexpr std::chrono::milliseconds kLinger{5};  // without naps, after the last progress
 
 }  // namespace
 
@@ -64,6 +63,7 @@ bool Proxy::nap(std::chrono::nanoseconds at_most) {
   sleeper.add_fd(bell_.get());
   const bool quiet = std::all_of(tasks_.begin(), tasks_.end(),
                                  [&](const Entry& entry) { return sleeper.add(*entry.task); });
+  if (quiet) naps_taken_.fetch_add(1, std::memory_order_relaxed);
   const bool rung = quiet && sleeper.sleep(at_most);
   naps_.store(false, std::memory_order_relaxed);
   std::uint64_t rings = 0;
@@ -77,22 +77,19 @@ bool Proxy::any_busy() const {
 }
 
 void Proxy::serve() {
-  int idle = 0;
-  Clock::time_point active{};
+  Clock::time_point active = Clock::now();
   while (!stops()) {
     if (turn()) {
-      idle = 0;
+      active = {};
       continue;
     }
     const auto now = Clock::now();
-    if (idle < kBusyTurns) {
-      ++idle;
-      active = now;
+    if (active == Clock::time_point() || any_busy()) active = now;
+    if (now - active < kLinger) {
       sched_yield();
       continue;
     }
-    if (any_busy()) active = now;
-    if (nap(now - active < kLinger ? kBusyNap : kIdleNap)) idle = 0;
+    if (nap(replays_.load(std::memory_order_relaxed) ? kReplayNap : kIdleNap)) active = {};
   }
   for (Entry& entry : tasks_) entry.task->finish();
 }

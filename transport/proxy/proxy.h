@@ -3,10 +3,12 @@
 //
 // Each kind of work is a ProxyTask, which does what it can at every turn and does not wait. A task
 // that documents that it waits must call turn() meanwhile, so the others continue. The thread spins
-// while something moves, then yields, then naps on the tasks' descriptors: 50 us at a time while a
-// task is busy and for 5 ms after, otherwise 1 ms, or until ring(). Guarantees: tasks run only on
-// this thread, never one inside itself; after stop() all have finished. Cost: a thread; ring() is a
-// load while the thread does not nap, otherwise a system call.
+// while something moves. While a task is busy, and for 5 ms after, it yields its core between turns
+// and never sleeps. Then it naps on the tasks' descriptors, until ring(), but at most 1 ms at a
+// time: a kernel can write a word, but not wake a thread. Replays of graphs begin without a ring;
+// where they are expected, a nap takes at most 50 us. Guarantees: tasks run only on this thread,
+// never one inside itself; after stop() all have finished. Cost: a thread, and its core while a
+// task is busy; ring() is a load while the thread does not nap, otherwise a system call.
 //
 //   Proxy proxy;  proxy.add(slots);  RONDO_CHECK_OK(proxy.open());
 //   ...proxy.turn() by hand, as long as there is no thread...
@@ -15,6 +17,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 #include "base/fd.h"
@@ -29,7 +32,7 @@ class ProxyTask : public net::WakeSource {
   ~ProxyTask() override = default;
   // Does what can be done now; true if something moved.
   virtual bool progress() = 0;
-  virtual bool is_busy() const { return false; }  // more work is expected soon
+  virtual bool is_busy() const { return false; }  // more work is expected: do not sleep
   bool arm() override { return true; }
   int poll_fd() const override { return -1; }
   // Called after the last turn, on the same thread, for final messages. It can wait for seconds.
@@ -53,6 +56,10 @@ class Proxy {
 
   // Wakes the thread, because there is work. Can be called by any thread.
   void ring();
+  // From now on work may begin without a ring. Any thread.
+  void expect_replays() { replays_.store(true, std::memory_order_relaxed); }
+  // Number of naps so far. Any thread.
+  std::uint64_t naps() const { return naps_taken_.load(std::memory_order_relaxed); }
   // Runs every task once, except those that are already running. Called by the proxy's own thread,
   // or by its owner before that thread starts. True if something moved.
   bool turn();
@@ -70,7 +77,8 @@ class Proxy {
 
   std::vector<Entry> tasks_;
   Fd bell_;  // an eventfd, rung while the thread naps
-  std::atomic<bool> naps_{false}, stop_{false};
+  std::atomic<bool> naps_{false}, stop_{false}, replays_{false};
+  std::atomic<std::uint64_t> naps_taken_{0};
   Thread thread_;
 };
 

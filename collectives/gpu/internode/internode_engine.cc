@@ -46,6 +46,7 @@ void InternodeEngine::end(const Fault& fault) {
 template <class Launch>
 Status InternodeEngine::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture,
                                         Launch&& launch) {
+  if (capturing(capture)) host_->expect_replays();
   RONDO_CHECK_OK(host_->order().begin(launch_position(stream, capture)));
   LaunchTurn turn(this, implicit_order_ && !capturing(capture));
   RONDO_CHECK_OK(turn.begin(device_, stream));

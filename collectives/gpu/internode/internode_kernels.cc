@@ -160,12 +160,15 @@ PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
   return planned;
 }
 
-Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream stream) {
+Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream stream,
+                                bool captured) {
   const int here[] = {options_.rank};
   options_.proxy.ring();  // first: launches may block
   DeviceLaunch launch{api_, connections(), calls, here};
   launch.stream = stream;
-  return launch_connected(launch);
+  RONDO_CHECK_OK(launch_connected(launch));
+  if (!captured) launched_.fetch_add(calls.size(), std::memory_order_relaxed);
+  return ok_status();
 }
 
 // The rank's part of a gather, scatter or all-to-all.
@@ -221,8 +224,13 @@ bool InternodeKernels::progress() {
   return moved.ok() && *moved;
 }
 
+// A launched kernel may still be behind other work of its stream.
 bool InternodeKernels::is_busy() const {
-  return is_in_launch(connections(), options_.rank) || messages_->is_waiting();
+  if (ended_.load(std::memory_order_relaxed)) return false;
+  const cuda::Control& control = connections().host_control(options_.rank);
+  return HostAtomics::load_acquire(control.progress[0].begun) <
+             launched_.load(std::memory_order_relaxed) ||
+         is_in_launch(connections(), options_.rank) || messages_->is_waiting();
 }
 
 void InternodeKernels::finish() {

@@ -76,9 +76,9 @@ class InternodeKernels final : public ProxyTask {
   void set_tuned(std::shared_ptr<const TunedWays> ways);
   // memory: reused for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;
-  // launch(): a list over connections, as one launch (call_run.h). launch_messages_of(): a
-  // collective that consists of messages.
-  Status launch(std::span<const PlannedCall> calls, GpuStream stream);
+  // launch(): a list over connections, as one launch (call_run.h); captured: it runs in replays.
+  // launch_messages_of(): a collective that consists of messages.
+  Status launch(std::span<const PlannedCall> calls, GpuStream stream, bool captured);
   Status launch_messages_of(const Call& call);
   // A group's messages; peer: the rank that an error is about.
   Status launch(std::span<const ProcessMessage> messages, GpuStream stream, int* peer);
@@ -113,6 +113,7 @@ class InternodeKernels final : public ProxyTask {
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;
   std::unique_ptr<InternodeMessages> messages_;
+  std::atomic<std::uint64_t> launched_{0};  // calls, not captured ones
   std::atomic<bool> ended_{false};
 };
 

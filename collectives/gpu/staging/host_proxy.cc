@@ -133,6 +133,7 @@ Status HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& cop
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
   const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
+  if (capturing(capture)) proxy_.expect_replays();
   RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
   RONDO_CHECK_OK(order_.begin(launch_position(stream, capture)));
   struct Enqueuer {

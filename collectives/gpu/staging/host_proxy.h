@@ -63,6 +63,8 @@ class HostProxy final : public GpuEngine {
   // For the engine of these kernels: the order of all calls, and the reports to rank 0.
   StreamOrder& order() { return order_; }
   InternodeStatus* status() { return status_.get(); }
+  // A launch that is captured: the proxy then looks more often for replays.
+  void expect_replays() { proxy_.expect_replays(); }
 
   // report(): a control message. gone(): a rank that is gone, or -1. If there are several hosts.
   void report(int peer, std::span<const std::byte> message);

@@ -1,6 +1,7 @@
 #include "collectives/gpu/staging/hosted_service.h"
 
-#include <chrono>
+#include <sched.h>
+
 #include <cstring>
 #include <utility>
 
@@ -9,12 +10,6 @@
 #include "collectives/gpu/control_segment.h"
 
 namespace rondo::gpu {
-namespace {
-
-constexpr std::chrono::microseconds kNap{50};
-constexpr int kTurnsBeforeNaps = 300;
-
-}  // namespace
 
 void HostedService::tell_faults(std::function<void(const Fault&)> tell) {
   tell_ = std::move(tell);
@@ -30,10 +25,10 @@ bool HostedService::progress() {
     release();
     return false;
   }
-  const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
-  if (mail == 0) return parts_.state.faults.adopt_from_peers();  // no call's wait does this now
+  const std::uint32_t slot = HostAtomics::load_acquire(parts_.staging.words().call_slot);
+  if (slot == 0) return parts_.state.faults.adopt_from_peers();  // no call's wait does this now
   (void)guarded(
-      "a call through the host", [&] { return run_call(mail - 1), ok_status(); },
+      "a call through the host", [&] { return run_call(slot - 1), ok_status(); },
       [this](const Error& error) { fail_call(error); })
       .ok();
   return true;
@@ -58,9 +53,9 @@ void HostedService::tell_what_is_left() {
 void HostedService::run_call(std::uint32_t number) {
   const HostedCall& call = parts_.slots[number];
   const CallSteps steps(call.record, parts_.state.members.size, parts_.staging.shape());
-  const auto idle = [this](int turn) {
+  const auto idle = [this](int) {
     if (parts_.proxy.stops() || parts_.slots.has_ended()) return false;
-    if (!parts_.proxy.turn() && turn >= kTurnsBeforeNaps) parts_.proxy.nap(kNap);
+    if (!parts_.proxy.turn()) sched_yield();
     return true;
   };
   const auto do_step = [&](std::uint32_t step) {

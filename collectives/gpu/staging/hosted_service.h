@@ -34,7 +34,7 @@ class HostedService final : public ProxyTask {
   void tell_faults(std::function<void(const Fault&)> tell);
 
   bool progress() override;
-  bool is_busy() const override { return parts_.slots.any_waits(); }
+  bool is_busy() const override { return !parts_.slots.has_ended() && parts_.slots.any_waits(); }
   void finish() override { tell_what_is_left(); }
 
  private:

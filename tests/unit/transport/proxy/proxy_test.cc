@@ -79,6 +79,21 @@ TEST(Proxy, ARingIsHeardByWhoeverNaps) {
   proxy.stop();
 }
 
+// A busy task expects work that no descriptor announces.
+TEST(Proxy, NeverNapsWhileATaskIsBusy) {
+  Proxy proxy;
+  Task task;
+  task.busy = true;
+  ASSERT_TRUE(proxy.open().ok());
+  proxy.add(task);
+  ASSERT_TRUE(proxy.start().ok());
+  EXPECT_TRUE(soon([&] { return task.turns > 20'000; }));
+  EXPECT_EQ(proxy.naps(), 0u);
+  task.busy = false;
+  EXPECT_TRUE(soon([&] { return proxy.naps() > 3; }));
+  proxy.stop();
+}
+
 TEST(Proxy, TasksFinishInOrderOnceTheThreadHasEndedItsTurns) {
   std::vector<std::string> ended;
   Task first, second;

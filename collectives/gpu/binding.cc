@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include "base/log.h"
 #include "base/shared_by_key.h"
@@ -12,6 +13,8 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/shared_device.h"
+#include "collectives/gpu/unused_gpus.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
@@ -33,6 +36,7 @@ class Binding {
     for (const InitRecord& record : records_) devices.push_back(record.device);
     if (devices.front() < 0) return ok_status();  // no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_);
+    warn_if_gpus_are_unused();
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
     TeamOptions options = team_options(std::move(devices));
     options.orders = [this] { return orders(-1); };
@@ -41,6 +45,24 @@ class Binding {
 
  private:
   DeviceRank& rank() const { return DeviceRank::of(state_); }
+
+  // Once per communicator and host. Children share the GPUs of their parents.
+  void warn_if_gpus_are_unused() const {
+    const HostShape& shape = state_.members.shape;
+    const int host = shape.host_of(create_.rank);
+    const std::span<const int> ranks =
+        std::span(shape.ranks)
+            .subspan(shape.first[host], shape.first[host + 1] - shape.first[host]);
+    if (create_.graph != nullptr || ranks.front() != create_.rank) return;
+    std::vector<std::string> of_ranks, visible;
+    for (const int r : ranks) of_ranks.push_back(records_[r].bus_id);
+    if (std::set(of_ranks.begin(), of_ranks.end()).size() == of_ranks.size()) return;
+    int count = 0;
+    if (gpu_api()->device_count(&count) != kGpuSuccess) return;
+    for (int device = 0; device < count; ++device) visible.push_back(bus_id_of(device));
+    const std::string warning = warn_of_unused_gpus(ranks, of_ranks, visible);
+    if (!warning.empty()) RONDO_WARN("{}", warning);
+  }
 
   // The team of this process's ranks; the first rank to arrive makes it.
   Status take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {

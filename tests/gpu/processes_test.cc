@@ -5,6 +5,7 @@
 #include "api/rondo.h"
 #include "kernels/reduce.h"
 #include "tests/gpu/process_bodies.h"
+#include "tests/gpu/rank_logs.h"
 
 namespace rondo::test {
 namespace {
@@ -212,6 +213,42 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
       NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
       EXPECT_GE(after - before, std::uint64_t{128} << 20);
     }
+  });
+}
+
+// NCCL refuses ranks that share a GPU; usually their program did not choose one.
+TEST(SharedGpuWarning, NamesTheRanksAndTheGpusThatNoRankUses) {
+  if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  const RankLogs logs;
+  const auto warnings = [&](int rank, std::string* line) {
+    return logs.count(rank, "but no rank of this communicator uses", line);
+  };
+  Job job = Layout{{{1}, {0}, {1}}, {}, {}};
+  job.create = false;
+  run_job(job, [&](NcclRank& seat) {
+    logs.use(seat.rank);
+    seat.join();
+    ncclComm_t half = nullptr;  // it has fewer ranks on the same GPUs
+    NCCL_OK(ncclCommSplit(seat.comm, seat.rank % 2, 0, &half, nullptr));
+    NCCL_OK(ncclCommDestroy(half));
+    std::string line;
+    EXPECT_EQ(warnings(seat.rank, &line), seat.rank == 0 ? 1 : 0);
+    if (seat.rank != 0) return;
+    EXPECT_NE(line.find("ranks 0, 2 share GPU 1, "), std::string::npos) << line;
+    EXPECT_NE(line.find("uses GPUs 2"), std::string::npos) << line;
+  });
+}
+
+TEST(SharedGpuWarning, IsNotGivenWhereEachRankHasAGpu) {
+  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  const RankLogs logs;
+  Job job = as_processes(2, Gpus::kOneEach);
+  job.create = false;
+  run_job(job, [&](NcclRank& seat) {
+    logs.use(seat.rank);
+    seat.join();
+    std::string line;
+    EXPECT_EQ(logs.count(seat.rank, "no rank of this communicator uses", &line), 0);
   });
 }
 

@@ -110,6 +110,9 @@ ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
 
+# A switch over these lists every value, so that the compiler (-Wswitch) finds what a new one lacks.
+LISTED = re.compile(r"( *)case (Strategy|Algorithm)::")
+
 # Pages. Table rows can be longer.
 README_LINES = 120
 NAMED = re.compile(r"`((?:" + "|".join([*LAYERS, "docs", "cmake", r"\.ci"]) + r")/[^\s`]+)")
@@ -176,6 +179,7 @@ def findings(path):
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
     layer = path.split("/")[0]
+    listed = None
     if len(lines) - 1 > MAX_LINES and not path.startswith("api/nccl.h"):
         yield 1, f"{len(lines) - 1} lines, at most {MAX_LINES}"
     for number, line in enumerate(lines, 1):
@@ -196,6 +200,12 @@ def findings(path):
             if MAKES_DESCRIPTOR.search(code) and not OWNED.search(code):
                 if not path.startswith(OWNERS):
                     yield number, "a descriptor without an owner: give it to Fd or net::Socket"
+        if case := LISTED.match(line):
+            listed = case.group(1)
+        elif "switch (" in line or line.startswith("}"):
+            listed = None
+        elif listed is not None and line.startswith(listed + "default:"):
+            yield number, "a default beside strategies or algorithms: list every value"
         if path.endswith(SOURCES) and (old := REPLACED.search(TEXT.sub('""', line))):
             yield number, f"'{old.group()}': the glossary has another name for it"
         if path.startswith("collectives/") and SLEEPS.search(line):

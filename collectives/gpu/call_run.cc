@@ -3,9 +3,6 @@
 #include <algorithm>
 
 #include "collectives/gpu/launch/call_steps.h"
-#include "collectives/gpu/launch/connected_launches.h"
-#include "kernels/cuda/ll_push_args.h"
-#include "kernels/cuda/multicast_args.h"
 
 namespace rondo::gpu {
 
@@ -45,31 +42,13 @@ bool CallRun::on_the_same_streams(const JointCall& call) const {
 }
 
 bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
-  const PlannedCall& first = calls_.front();
-  switch (planned.plan.strategy) {
-    case Strategy::kConnected: {
-      std::size_t stations = 1;
-      for (const TeamDevices::Device& device : devices_)
-        stations = std::max(stations, device.ranks.size());
-      return planned.kernel() == first.kernel() && planned.plan.groups == first.plan.groups &&
-             has_room_connected(stations, calls_.size() + 1) && !overlaps(call, stations > 1);
-    }
-    case Strategy::kLLPush:
-      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMaxLLPushCalls &&
-             !overlaps(call, false);
-    case Strategy::kMulticast:
-      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMaxMulticastCalls &&
-             !overlaps(call, planned.in_multicast_windows || first.in_multicast_windows);
-    case Strategy::kShared:
-      return !overlaps(call, false);
-    case Strategy::kWindows:
-      return !overlaps(call, true);
-    case Strategy::kDirect:
-    case Strategy::kBarrier:
-      return planned.by_driver == first.by_driver && !overlaps(call, true);
-    default:  // launched one after another
-      return true;
-  }
+  const LaunchRow& row = launch_row(planned.plan.strategy);
+  if (row.fuses == nullptr) return false;
+  std::size_t stations = 1;
+  for (const TeamDevices::Device& device : devices_)
+    stations = std::max(stations, device.ranks.size());
+  const Fusion fusion = row.fuses(calls_, planned, static_cast<int>(stations));
+  return fusion != Fusion::kNone && !overlaps(call, fusion == Fusion::kApartFromAll);
 }
 
 // of_all: a launch touches the memory of all ranks, not only of its own device's ranks.

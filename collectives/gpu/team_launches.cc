@@ -35,10 +35,22 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
       return processes_.led(call, mismatch);
     case Strategy::kMessages:
       return processes_.as_messages(call, mismatch);
-    default:
+    case Strategy::kDirect:
+    case Strategy::kConnected:
+    case Strategy::kBarrier:
+    case Strategy::kShared:
+    case Strategy::kWindows:
+    case Strategy::kLLPush:
+    case Strategy::kMulticast:
       run_.add(call, std::move(planned));
       return ok_status();
+    case Strategy::kAlone:
+    case Strategy::kParts:
+    case Strategy::kHierarchical:
+      break;
   }
+  return fail(StatusCode::kInternalError, "a plan for ranks on the host was made for {}",
+              name(record.collective));
 }
 
 Status TeamLaunches::flush(int rank) {

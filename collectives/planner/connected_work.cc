@@ -91,12 +91,25 @@ void recursive_work(WorkEstimate& e, int partners, double bytes, double slot, do
 }  // namespace
 
 void add_connected_work(WorkEstimate& e, Algorithm algorithm, Collective collective) {
-  if (algorithm == Algorithm::kRing) return ring_work(e, collective);
-  if (algorithm == Algorithm::kTree) return tree_work(e, collective);
-  const double log = std::max(log2_of(e.ranks), 1.0);
-  const double crossing = e.hosts > 1 ? log2_of(e.hosts) / log : 0;
-  const auto slot = static_cast<double>(e.facts.connection_slot_bytes);
-  recursive_work(e, e.facts.ranks, e.bytes, std::max(slot, 1.0), crossing, 1);
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return ring_work(e, collective);
+    case Algorithm::kTree:
+      return tree_work(e, collective);
+    case Algorithm::kRecursive: {
+      const double log = std::max(log2_of(e.ranks), 1.0);
+      const double crossing = e.hosts > 1 ? log2_of(e.hosts) / log : 0;
+      const auto slot = static_cast<double>(e.facts.connection_slot_bytes);
+      return recursive_work(e, e.facts.ranks, e.bytes, std::max(slot, 1.0), crossing, 1);
+    }
+    case Algorithm::kOneShot:
+    case Algorithm::kTwoShot:
+    case Algorithm::kDirect:
+    case Algorithm::kHierarchical:
+    case Algorithm::kNvls:
+      break;
+  }
+  e.never();
 }
 
 void add_hierarchical_work(WorkEstimate& e, Collective collective) {

@@ -1,6 +1,7 @@
 #include "collectives/planner/device_work.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
@@ -11,6 +12,9 @@ namespace rondo::gpu {
 namespace {
 
 double at_least_one_round(double rounds) { return rounds > 1 ? rounds : 1; }
+
+// Of a plan that GPUs do not run.
+double never() { return std::numeric_limits<double>::infinity(); }
 
 // One call on these GPUs.
 struct DeviceCall {
@@ -131,10 +135,22 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
       of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
   const double of_channel = call.bytes / plan.channels;
   const double slot = static_cast<double>(plan.slice) * call.bytes / static_cast<double>(count);
-  if (plan.algorithm == Algorithm::kTree) return tree_ns(call, plan, rounds, of_channel);
-  if (call.collective == Collective::kAllReduce || call.by_blocks())
-    return cycle_ns(call, plan, rounds, of_channel, slot);
-  return chain_ns(call, plan, rounds, of_channel);
+  switch (plan.algorithm) {
+    case Algorithm::kTree:
+      return tree_ns(call, plan, rounds, of_channel);
+    case Algorithm::kRing:
+      return call.collective == Collective::kAllReduce || call.by_blocks()
+                 ? cycle_ns(call, plan, rounds, of_channel, slot)
+                 : chain_ns(call, plan, rounds, of_channel);
+    case Algorithm::kOneShot:
+    case Algorithm::kTwoShot:
+    case Algorithm::kDirect:
+    case Algorithm::kRecursive:
+    case Algorithm::kHierarchical:
+    case Algorithm::kNvls:
+      break;
+  }
+  return never();
 }
 
 // A round is pushed after the previous one was taken: half of its lines' work, the transfer on the
@@ -200,9 +216,16 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
       return launched + met_ns(call, true);
     case Strategy::kMessages:
       return launched + messages_ns(facts, record);
-    default:
+    case Strategy::kDirect:
+    case Strategy::kLeader:
+    case Strategy::kCopyEngines:
       return launched + direct_ns(call, facts.devices == 1);
+    case Strategy::kAlone:
+    case Strategy::kParts:
+    case Strategy::kHierarchical:
+      break;
   }
+  return never();
 }
 
 std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,

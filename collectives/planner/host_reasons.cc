@@ -120,7 +120,12 @@ std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan&
     case Algorithm::kTwoShot:
       return "two synchronizations, fewer bytes: each rank reduces a part, then all ranks read all "
              "parts";
-    default:
+    case Algorithm::kDirect:
+    case Algorithm::kRing:
+    case Algorithm::kTree:
+    case Algorithm::kRecursive:
+    case Algorithm::kHierarchical:
+    case Algorithm::kNvls:
       break;
   }
   if (record.collective == Collective::kReduce)

@@ -108,8 +108,18 @@ HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan&
       add_connected_work(e, plan.algorithm, barrier ? Collective::kAllReduce : record.collective);
       break;
     }
-    default:
+    case Strategy::kDirect:
       add_direct_work(e, plan.algorithm, record.collective);
+      break;
+    case Strategy::kLeader:
+    case Strategy::kCopyEngines:
+    case Strategy::kBarrier:
+    case Strategy::kShared:
+    case Strategy::kWindows:
+    case Strategy::kLLPush:
+    case Strategy::kComposed:
+    case Strategy::kMulticast:
+      e.never();
       break;
   }
   e.add_memory(e.bytes * blocks_of_rank(record.collective, e.ranks));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,6 +32,7 @@ enum class Strategy : std::uint8_t {
   kLLPush,        // LL push: every rank writes lines into all others' memory
   kMulticast      // multicast memory (NVLS)
 };
+inline constexpr std::size_t kStrategyCount = static_cast<std::size_t>(Strategy::kMulticast) + 1;
 
 // One row of the output of `rondo explain`: "algorithm", "twoshot", "4 MiB is above ...".
 struct ExplainRow {

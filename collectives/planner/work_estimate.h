@@ -2,6 +2,8 @@
 // copy, sum, send.
 #pragma once
 
+#include <limits>
+
 #include "collectives/planner/host_work.h"
 #include "collectives/planner/tuning.h"
 
@@ -60,6 +62,9 @@ struct WorkEstimate {
     if (hosts > 1) work[HostRate::kLinkByte] += out * (share > 1 ? share : 1);
   }
   double crossing_of_ring() const { return hosts > 1 ? hosts / ranks : 0; }
+
+  // The plan does not run here: its algorithm has no function among those below.
+  void never() { work[HostRate::kCall] = std::numeric_limits<double>::infinity(); }
 
   // Adds the part of a rank's buffers that does not fit in the host's shared cache.
   void add_memory(double each);

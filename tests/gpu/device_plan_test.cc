@@ -4,7 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "collectives/gpu/call_run.h"
 #include "collectives/gpu/explain_devices.h"
+#include "collectives/planner/device_work.h"
+#include "collectives/planner/host_work.h"
 #include "collectives/planner/newest_device_plan.h"
 
 namespace rondo::gpu {
@@ -285,6 +290,47 @@ TEST(DevicePlan, ProcessesThatShareSomeOfSeveralDevicesAreExplainedByTheHost) {
   EXPECT_NE(rows.at(2).why.find("every byte is copied"), std::string::npos);
   EXPECT_EQ(rows.at(3).value, "of the host");
   EXPECT_EQ(rows.size(), 4u);
+}
+
+// ---- a new strategy or algorithm has a cost and a launch of its own, or none ----
+
+TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowSaysSo) {
+  const TeamDevices devices({0}, nullptr);
+  float memory[4] = {};
+  JointCall call{std::vector<PostedCall>(1), {true}, 1};
+  call.posted[0].call.record = record_of(Collective::kAllReduce, 4);
+  call.posted[0].call.send = call.posted[0].call.receive = memory;
+  const auto planned = [&](Strategy strategy) {
+    PlannedCall made{{}, call.posted[0].call.record, std::vector<Buffers>(1)};
+    made.plan.strategy = strategy;
+    return made;
+  };
+  for (std::size_t i = 0; i < kStrategyCount; ++i) {
+    const auto strategy = static_cast<Strategy>(i);
+    const bool launched = launch_row(strategy).launch != nullptr || strategy == Strategy::kDirect;
+    EXPECT_EQ(planned(strategy).kernel() != kNoKernel, launched) << i;
+    CallRun run(devices);
+    run.add(call, planned(strategy));
+    EXPECT_FALSE(run.takes(call, planned(strategy))) << i << ": both write the same memory";
+  }
+}
+
+TEST(NewAlgorithms, AreNotPricedAsOthers) {
+  const CallRecord record = record_of(Collective::kAllReduce, kLarge);
+  DevicePlan on_gpus;
+  on_gpus.strategy = Strategy::kConnected;
+  PlanFacts facts;
+  facts.ranks = 4;
+  Plan on_hosts;
+  on_hosts.strategy = Strategy::kConnected;
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursive,
+                                    Algorithm::kTwoShot, Algorithm::kNvls}) {
+    on_gpus.algorithm = on_hosts.algorithm = algorithm;
+    EXPECT_EQ(std::isfinite(device_ns(facts_of(4, 4), record, on_gpus)),
+              algorithm == Algorithm::kRing || algorithm == Algorithm::kTree);
+    EXPECT_EQ(std::isfinite(host_work(facts, record, on_hosts).ns(facts.costs)),
+              algorithm != Algorithm::kTwoShot && algorithm != Algorithm::kNvls);
+  }
 }
 
 TEST(DevicePlan, ProtocolsAreListsOfNames) {

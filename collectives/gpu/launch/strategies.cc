@@ -1,36 +1,90 @@
 #include "collectives/gpu/launch/strategies.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "collectives/gpu/launch/connected_launches.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/ll_push_args.h"
+#include "kernels/cuda/multicast_args.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
 
-struct Row {
-  Strategy strategy;
-  Status (*launch)(const DeviceLaunch& call);
+int connected_kernel(const PlannedCall& call) {
+  return call.copies() ? cuda::kConnectedCopyKernel
+                       : cuda::connected_kernel(call.record.type, call.record.op);
+}
+int ll_push_kernel(const PlannedCall& call) {
+  return call.copies() ? cuda::kLLPushCopyKernel
+                       : cuda::ll_push_kernel(call.record.type, call.record.op);
+}
+int multicast_kernel(const PlannedCall& call) {
+  return call.copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(call.record.type);
+}
+int direct_kernel(const PlannedCall& call) {
+  return call.copies() ? cuda::kCopyKernel : cuda::direct_kernel(call.record.type, call.record.op);
+}
+
+using Calls = std::span<const PlannedCall>;
+
+// The kernel takes a list of up to `most` calls.
+bool takes_one_more(Calls calls, const PlannedCall& next, std::size_t most) {
+  return next.kernel() == calls.front().kernel() && calls.size() < most;
+}
+Fusion fuses_connected(Calls calls, const PlannedCall& next, int stations) {
+  if (next.kernel() != calls.front().kernel() || next.plan.groups != calls.front().plan.groups ||
+      !has_room_connected(static_cast<std::size_t>(stations), calls.size() + 1))
+    return Fusion::kNone;
+  return stations > 1 ? Fusion::kApartFromAll : Fusion::kApart;
+}
+Fusion fuses_ll_push(Calls calls, const PlannedCall& next, int) {
+  return takes_one_more(calls, next, cuda::kMaxLLPushCalls) ? Fusion::kApart : Fusion::kNone;
+}
+Fusion fuses_multicast(Calls calls, const PlannedCall& next, int) {
+  if (!takes_one_more(calls, next, cuda::kMaxMulticastCalls)) return Fusion::kNone;
+  return next.in_multicast_windows || calls.front().in_multicast_windows ? Fusion::kApartFromAll
+                                                                         : Fusion::kApart;
+}
+Fusion fuses_staged(Calls, const PlannedCall&, int) { return Fusion::kApart; }
+Fusion fuses_in_windows(Calls, const PlannedCall&, int) { return Fusion::kApartFromAll; }
+Fusion fuses_direct(Calls calls, const PlannedCall& next, int) {
+  return next.by_driver == calls.front().by_driver ? Fusion::kApartFromAll : Fusion::kNone;
+}
+
+constexpr LaunchRow elsewhere(Strategy strategy) { return {strategy, nullptr, nullptr, nullptr}; }
+
+constexpr LaunchRow kRows[] = {
+    elsewhere(Strategy::kAlone),  // ranks on the host
+    elsewhere(Strategy::kParts),
+    elsewhere(Strategy::kMessages),
+    {Strategy::kDirect, direct_kernel, fuses_direct, nullptr},  // team_launches.cc
+    {Strategy::kConnected, connected_kernel, fuses_connected, launch_connected},
+    elsewhere(Strategy::kHierarchical),  // ranks on the host
+    elsewhere(Strategy::kLeader),
+    elsewhere(Strategy::kCopyEngines),
+    {Strategy::kBarrier, direct_kernel, fuses_direct, launch_barrier},
+    {Strategy::kShared, direct_kernel, fuses_staged, launch_shared},
+    {Strategy::kWindows, direct_kernel, fuses_in_windows, launch_windows},
+    {Strategy::kLLPush, ll_push_kernel, fuses_ll_push, launch_ll_push},
+    {Strategy::kMulticast, multicast_kernel, fuses_multicast, launch_multicast},
 };
-constexpr Row kRows[] = {
-    {Strategy::kConnected, launch_connected}, {Strategy::kBarrier, launch_barrier},
-    {Strategy::kShared, launch_shared},       {Strategy::kLLPush, launch_ll_push},
-    {Strategy::kMulticast, launch_multicast}, {Strategy::kWindows, launch_windows},
-};
+
+constexpr bool are_in_order() {
+  for (std::size_t i = 0; i < kStrategyCount; ++i)
+    if (kRows[i].strategy != static_cast<Strategy>(i)) return false;
+  return true;
+}
+static_assert(std::size(kRows) == kStrategyCount && are_in_order());
 
 }  // namespace
 
+const LaunchRow& launch_row(Strategy strategy) { return kRows[static_cast<std::size_t>(strategy)]; }
+
 int PlannedCall::kernel() const {
-  switch (plan.strategy) {
-    case Strategy::kConnected:
-      return copies() ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
-    case Strategy::kLLPush:
-      return copies() ? cuda::kLLPushCopyKernel : cuda::ll_push_kernel(record.type, record.op);
-    case Strategy::kMulticast:
-      return copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
-    default:
-      return copies() ? cuda::kCopyKernel : cuda::direct_kernel(record.type, record.op);
-  }
+  const LaunchRow& row = launch_row(plan.strategy);
+  return row.kernel == nullptr ? kNoKernel : row.kernel(*this);
 }
 
 cuda::DeviceBarrier DeviceLaunch::barrier(const CallRecord& record) const {
@@ -77,8 +131,8 @@ Status DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t 
 }
 
 Status launch_strategy(const DeviceLaunch& call) {
-  for (const Row& row : kRows)
-    if (row.strategy == call.first().plan.strategy) return row.launch(call);
+  const LaunchRow& row = launch_row(call.first().plan.strategy);
+  if (row.launch != nullptr) return row.launch(call);
   return fail(StatusCode::kInternalError, "no launch on every device is planned for {}",
               name(call.first().record.collective));
 }

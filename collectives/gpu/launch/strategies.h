@@ -1,5 +1,6 @@
 // The strategies by which GPUs launch a collective. Each has a file in this folder and a row in
-// strategies.cc, next to the planner's row (collectives/planner/device_strategies.cc).
+// strategies.cc, next to the planner's row (collectives/planner/device_strategies.cc). Every value
+// of Strategy has a row, also those that are launched otherwise.
 //
 // They do not handle stream order or the ranks' threads: device_team.cc does. Direct launches of
 // one device are in direct_launches.h. CTAs of launches here wait for CTAs of other devices. If a
@@ -33,8 +34,9 @@ struct PlannedCall {
   // A collective that only copies moves bytes: an element is then that number of units.
   bool copies() const { return !reduces(record.collective); }
   std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
-  int kernel() const;  // every device launches it
+  int kernel() const;  // every device launches it; kNoKernel: launched otherwise
 };
+inline constexpr int kNoKernel = -1;
 
 // The current device's part in a list of calls.
 struct DeviceLaunch {
@@ -72,6 +74,21 @@ struct DeviceLaunch {
   Status launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes, const void* args,
                 std::size_t bytes) const;
 };
+
+// Which calls one launch may do together with a further one.
+enum class Fusion {
+  kNone,         // the further call has a launch of its own
+  kApart,        // if they touch no memory of one rank that the other writes
+  kApartFromAll  // the same for memory of any rank
+};
+struct LaunchRow {
+  Strategy strategy;
+  int (*kernel)(const PlannedCall& call);  // null: none
+  // calls: of the launch so far. stations: maximum number of ranks on a device. Null: kNone.
+  Fusion (*fuses)(std::span<const PlannedCall> calls, const PlannedCall& next, int stations);
+  Status (*launch)(const DeviceLaunch& call);  // null: launched otherwise
+};
+const LaunchRow& launch_row(Strategy strategy);
 
 Status launch_strategy(const DeviceLaunch& call);
 

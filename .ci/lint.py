@@ -65,7 +65,7 @@ PLAIN_NAMES = {"most": "max", "fewest": "min"}
 REPLACED = re.compile(
     r"\b(Done|LaunchSite|Spots?|[Cc]ircles?|kLed|Led[A-Z]\w*|kMet|Met[A-Z]\w*|Span[A-Z]\w*|"
     r"[Hh]ung_?(tree|links|ends)\w*|\w*Twins?|(Ring|Tree|Host|Direct|Push|Links|Views)Text|"
-    r"run_text)\b")
+    r"run_text|[Mm]ailbox\w*)\b")
 BETWEEN_WORDS = r'[\s/#*"]+'  # also matches the end of a comment line or of a literal
 WORD_LIST = ".ci/lint.py"
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|HAC[K]|XX[X])\b")

@@ -4,7 +4,7 @@
 // on_error, then the thread ends normally. If the system refuses a thread, start() returns an
 // error. As with std::thread, join or detach it.
 //
-//   RONDO_TRY(thread_, Thread::start("the mailbox of rank 3", [this] { serve(); },
+//   RONDO_TRY(thread_, Thread::start("the watch of rank 3", [this] { serve(); },
 //                                    [this](const Error& error) { abort(error); }));
 #pragma once
 

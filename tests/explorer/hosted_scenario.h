@@ -35,7 +35,7 @@ class HostedScenario : public Scenario {
     for (int call = 0; call < calls_; ++call)
       if (actor == 0) {
         Stream on{machine, shared_, call};
-        machine.require(gpu::enqueue_steps(shared_.words, mail_of(call), steps_of(call), on).ok(),
+        machine.require(gpu::enqueue_steps(shared_.words, slot_of(call), steps_of(call), on).ok(),
                         "cannot enqueue");
       } else {
         serve(machine, call);
@@ -57,8 +57,8 @@ class HostedScenario : public Scenario {
   static std::uint64_t output_of(int call, std::uint64_t step) {
     return 10'000 + input_of(call, step);
   }
-  std::uint32_t mail_of(int call) const { return static_cast<std::uint32_t>(call % 2 + 1); }
-  std::uint32_t steps_of(int call) const { return steps_ + mail_of(call) - 1; }
+  std::uint32_t slot_of(int call) const { return static_cast<std::uint32_t>(call % 2 + 1); }
+  std::uint32_t steps_of(int call) const { return steps_ + slot_of(call) - 1; }
 
   struct Stream {
     Machine& machine;
@@ -87,10 +87,10 @@ class HostedScenario : public Scenario {
 
   void serve(Machine& machine, int call) {
     machine.at(static_cast<std::uint64_t>(call) * 100);
-    std::uint32_t mail = 0;
-    while ((mail = SimAtomics::load_acquire(shared_.words.call_slot)) == 0)
+    std::uint32_t slot = 0;
+    while ((slot = SimAtomics::load_acquire(shared_.words.call_slot)) == 0)
       machine.await_change(&shared_.words.call_slot);
-    machine.require(mail == mail_of(call), "serves another call");
+    machine.require(slot == slot_of(call), "serves another call");
     std::uint32_t step = 0;
     const auto idle = [&](int) {
       machine.await_change(&shared_.words.ready);

@@ -43,10 +43,10 @@ Status enqueue_staged_steps(std::uint32_t& ready, std::uint32_t& finished, std::
   return ok_status();
 }
 
-// The same for a call that the host executes.
+// The same for a call that the host executes. slot: of the call, from 1 (HostedWords::call_slot).
 template <class Stream>
-Status enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
-  RONDO_CHECK_OK(on.write(words.call_slot, mail));
+Status enqueue_steps(HostedWords& words, std::uint32_t slot, std::uint32_t steps, Stream&& on) {
+  RONDO_CHECK_OK(on.write(words.call_slot, slot));
   return enqueue_staged_steps(words.ready, words.done, steps, on);
 }
 

@@ -23,8 +23,8 @@ HostShape shape_of(int hosts, int ranks_of_each) {
   return shape_of_hosts(host_of);
 }
 
-// Ranks with one mailbox each, and a clock. A message to a dead rank is lost, and its sender sees
-// the end of their link.
+// Ranks with a queue of messages each, and a clock. A message to a dead rank is lost, and its
+// sender sees the end of their link.
 class StatusRanks {
  public:
   StatusRanks(int hosts, int ranks_of_each) : shape_(shape_of(hosts, ranks_of_each)) {

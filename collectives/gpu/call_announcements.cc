@@ -1,5 +1,7 @@
 #include "collectives/gpu/call_announcements.h"
 
+#include <cassert>
+
 #include "base/atomics.h"
 #include "base/poll_until.h"
 #include "collectives/watchdog/fault_texts.h"
@@ -32,6 +34,7 @@ Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bo
 }
 
 void CallAnnouncements::publish(std::uint64_t sequence) {
+  assert(sequence == newest() + 1 && "calls are announced in their order");
   sequence_.store(sequence, std::memory_order_release);
   HostAtomics::store_release(context_.segment->process(context_.facts.process).announced, sequence);
 }
@@ -78,6 +81,7 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
                   rank, index - kPlainDescriptors);
     ++captured_[rank];
   }
+  assert(index < context_.segment->depth() && (made.sequence == 0) == (index >= kPlainDescriptors));
   cuda::CallDescriptor& at = context_.segment->descriptor(rank, index);
   at.send = made.send;
   at.receive = made.receive;

@@ -1,6 +1,7 @@
 #include "collectives/gpu/call_run.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/gpu/launch/call_steps.h"
 
@@ -13,6 +14,8 @@ bool CallRun::takes(const JointCall& call, const PlannedCall& planned) const {
 }
 
 void CallRun::add(const JointCall& call, PlannedCall planned) {
+  assert(calls_.size() < kMaxCalls);
+  assert(calls_.empty() || calls_.front().plan.strategy == planned.plan.strategy);
   joint_.push_back(&call);
   max_ctas_ = std::min(max_ctas_, call.max_ctas());
   calls_.push_back(std::move(planned));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -96,21 +97,31 @@ class ControlSegment {
   std::uint32_t depth() const { return depth_; }  // descriptors per rank; the plain ones are first
 
   cuda::DeviceWords& words() const;
-  ProcessLines& process(int p) const { return at<ProcessLines>(processes_at_)[p]; }
-  cuda::CallSlot& call_slot(int r) const { return at<cuda::CallSlot>(call_slots_at_)[r]; }
+  ProcessLines& process(int p) const {
+    assert(p >= 0 && p < processes_);
+    return at<ProcessLines>(processes_at_)[p];
+  }
+  cuda::CallSlot& call_slot(int r) const {
+    assert(r >= 0 && r < ranks_);
+    return at<cuda::CallSlot>(call_slots_at_)[r];
+  }
   cuda::CallDescriptor& descriptor(int r, std::uint32_t index) const {
+    assert(r >= 0 && r < ranks_ && index < depth_);
     return at<cuda::CallDescriptor>(descriptors_at_)[static_cast<std::size_t>(r) * depth_ + index];
   }
   MessagePair& pair(int from, int to) const {
+    assert(from >= 0 && from < ranks_ && to >= 0 && to < ranks_);
     return at<MessagePair>(pairs_at_)[from * ranks_ + to];
   }
   // side 0: the sender's, 1: the receiver's.
   MessageNote& note(int from, int to, int side, std::uint64_t number) const {
+    assert((side == 0 || side == 1) && number > 0);
     const std::size_t pair = static_cast<std::size_t>(from) * ranks_ + to;
     return at<MessageNote>(notes_at_)[(pair * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
   // From one process to another. One per pair, so a late answer cannot harm another request.
   MemoryNote& question(int asker, int asked) const {
+    assert(asker >= 0 && asker < processes_ && asked >= 0 && asked < processes_);
     return at<MemoryNote>(questions_at_)[asker * processes_ + asked];
   }
   // offer(): memory for connections that the process of rank r offers. refused(): whether the

@@ -1,6 +1,7 @@
 #include "collectives/gpu/memory_exchange.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 
 namespace rondo::gpu {
@@ -16,6 +17,7 @@ MemoryExchange::MemoryExchange(ControlSegment& segment, int process, std::vector
 Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& question,
                                                   const MemoryHandle& with,
                                                   const net::Deadline& deadline) {
+  assert(process != process_ && static_cast<std::size_t>(process) < sockets_.size());
   std::lock_guard lock(mutex_);
   const auto rank =
       std::find(process_of_.begin(), process_of_.end(), process) - process_of_.begin();
@@ -49,6 +51,7 @@ void MemoryExchange::serve(int process, const Answer& answer) {
   constexpr auto kBriefly = std::chrono::seconds(5);  // the asker waits for the answer
   const net::Deadline deadline = net::Deadline::of(kBriefly);
   net::Socket& socket = sockets_[process].theirs;
+  assert(process != process_ && static_cast<std::size_t>(process) < sockets_.size());
   MemoryNote& note = segment_.question(process, process_);
   std::optional<MemoryHandle>& with = open_[process];
   if (!with) {

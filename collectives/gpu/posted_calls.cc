@@ -1,6 +1,7 @@
 #include "collectives/gpu/posted_calls.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/watchdog/fault_texts.h"
 
@@ -48,6 +49,7 @@ Result<const JointCall*> PostedCalls::post_collective(int rank, const PostedCall
                  fault_texts::different_calls(number, rank, call.call.record, peer, theirs)};
     return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
   }
+  assert(!joint.here[rank] && joint.arrived < static_cast<int>(here_.size()));
   joint.posted[rank] = call;
   joint.here[rank] = true;
   return ++joint.arrived < static_cast<int>(here_.size()) ? nullptr : &joint;
@@ -72,6 +74,7 @@ Status PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* mis
                                  std::vector<MatchedMessage>* matched) {
   const int peer = call.call.peer;
   const bool sends = call.call.record.collective == Collective::kSend;
+  assert(peer >= 0 && peer < size());
   const int from = sends ? rank : peer, to = sends ? peer : rank;
   ++ranks_[rank].messages;
   auto& own_queue = (sends ? sends_ : receives_)[from * size() + to];
@@ -100,6 +103,7 @@ void PostedCalls::launched(std::span<const MatchedMessage> messages) {
 
 bool PostedCalls::is_launched(int rank) const {
   const RankState& state = ranks_[rank];
+  assert(state.messages_launched <= state.messages);
   return state.collectives <= launched_ && state.messages_launched == state.messages;
 }
 

@@ -1,6 +1,7 @@
 #include "collectives/gpu/shared_blocks.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 
 #include "base/log.h"
@@ -43,6 +44,7 @@ std::optional<std::uint64_t> SharedBlocks::known_in(int process, const void* poi
   std::lock_guard lock(mutex_);
   const auto known = seen_.find({block->number, block->base, process});
   if (known == seen_.end()) return std::nullopt;
+  assert(pointer >= block->base);
   return place(known->second.at, block->base, pointer);
 }
 
@@ -121,6 +123,7 @@ std::optional<Result<MemoryHandle>> SharedBlocks::unmap(std::uint64_t at) {
   if (std::none_of(ended_.begin(), ended_.end(), is_asked)) {
     auto found = imported_.extract(at);
     if (!found) return MemoryHandle{};
+    assert(found.mapped().memory != nullptr);
     ended_.push_back({at,
                       std::move(found.mapped().memory),
                       running_(),

@@ -1,6 +1,7 @@
 #include "collectives/gpu/stream_order.h"
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 
 #include "transport/cuda/streams.h"
@@ -42,6 +43,7 @@ void StreamOrder::begin_to_capture() { tells_wide_ |= devices_.size() > 1; }
 // have to serve those parts, so that wait would deadlock.
 Status StreamOrder::begin_captured(const LaunchPosition& site) {
   begin_to_capture();
+  assert(static_cast<std::size_t>(site.place) < devices_.size());
   const Device& here = devices_[static_cast<std::size_t>(site.place)];
   bool goes_on = false;
   for (const Device& device : devices_) {
@@ -106,6 +108,7 @@ Status StreamOrder::come_after(const LaunchPosition& site, std::uint64_t places)
 }
 
 Status StreamOrder::end(const LaunchPosition& site) {
+  assert(static_cast<std::size_t>(site.place) < devices_.size());
   Device& device = devices_[static_cast<std::size_t>(site.place)];
   const bool in_capture = capturing(site.capture);
   const auto use = in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain;

@@ -1,6 +1,7 @@
 #include "collectives/planner/device_strategies.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/planner/device_work.h"
 #include "kernels/algorithms/rerooted_tree.h"
@@ -106,6 +107,7 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
   const std::uint64_t wanted = std::max(of_cta / kMulticastRounds, least) / width;
   plan.per_round = std::min((wanted + plan.grain - 1) / plan.grain * plan.grain,
                             cuda::multicast_round(blocks, width));
+  assert(plan.per_round > 0);
   return plan;
 }
 
@@ -140,6 +142,7 @@ DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
 template <class PlanOf>
 DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int fewest,
                          int most, const PlanOf& plan_of) {
+  assert(fewest > 0 && most > 0);
   int channels = std::min(fewest, most);
   DevicePlan best = plan_of(channels);
   double least = device_ns(facts, record, best);
@@ -226,6 +229,7 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   plan.slice = elements;
   plan.per_round = elements * parts * (slices ? cuda::shapes::kSimpleSlices : 1);
   plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  assert(plan.per_round > 0 && plan.per_round % plan.grain == 0 && elements * width <= whole);
   return plan;
 }
 

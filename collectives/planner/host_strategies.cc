@@ -1,6 +1,7 @@
 #include "collectives/planner/host_strategies.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/planner/host_work.h"
 #include "collectives/planner/tuning.h"
@@ -22,6 +23,7 @@ std::uint64_t exchanged_whole(DataType type) { return tuning::kExchangedWhole / 
 
 Rounds rounds_of(const CallRecord& record, std::uint64_t blocks, std::uint64_t window_bytes) {
   const std::uint64_t grain = grain_of(record.type);
+  assert(blocks > 0);
   std::uint64_t per_round = window_bytes / (blocks * size_of(record.type));
   if (per_round > grain) per_round = per_round / grain * grain;
   per_round = std::clamp<std::uint64_t>(per_round, 1, std::max<std::uint64_t>(record.count, 1));

@@ -117,7 +117,6 @@ HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan&
     case Strategy::kShared:
     case Strategy::kWindows:
     case Strategy::kLLPush:
-    case Strategy::kComposed:
     case Strategy::kMulticast:
       e.never();
       break;

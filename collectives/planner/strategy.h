@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -73,6 +74,7 @@ Candidate<Facts, Plan> candidate_of(const StrategyRow<Facts, Plan>& row, const F
   Candidate<Facts, Plan> made{&row, row.make(facts, record)};
   made.plan.strategy = row.strategy;
   if (row.cost != nullptr) made.cost = row.cost(facts, record, made.plan);
+  assert(made.cost >= 0 && "a cost is a time, never NaN");
   return made;
 }
 
@@ -106,7 +108,8 @@ template <class Facts, class Plan>
 const StrategyRow<Facts, Plan>& row_of(std::span<const StrategyRow<Facts, Plan>> rows,
                                        Strategy strategy) {
   std::size_t i = 0;
-  while (rows[i].strategy != strategy) ++i;
+  while (i < rows.size() && rows[i].strategy != strategy) ++i;
+  assert(i < rows.size());
   return rows[i];
 }
 

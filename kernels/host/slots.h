@@ -6,6 +6,7 @@
 // peer's counter and one seq_cst store.
 #pragma once
 
+#include <cassert>
 #include <cstring>
 
 #include "base/doorbell.h"
@@ -23,6 +24,7 @@ class SendEnd {
   std::byte* slot() const { return c_.buffer + index() * c_.slot_bytes; }
   // Sends the slot, which holds `bytes` of the call `record`. `tag`: that call's tag.
   void push(std::uint64_t bytes, const CallRecord& record, std::uint32_t tag = 0) {
+    assert(bytes <= c_.slot_bytes);
     A::store_plain(c_.used[index()], bytes | static_cast<std::uint64_t>(tag) << 32);
     A::store_plain(c_.records[index()], record);
     A::store_seq_cst(*c_.tail, A::load_relaxed(*c_.tail) + 1);

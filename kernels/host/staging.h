@@ -6,6 +6,8 @@
 // the slot's contents. Cost: one comparison per verb; a system call while the slots grow.
 #pragma once
 
+#include <cassert>
+
 #include "kernels/host/announcer.h"
 
 namespace rondo::host {
@@ -30,6 +32,7 @@ class Staging {
   // An address in this rank's own staging; null (and the call fails) if there is no memory.
   std::byte* own(Announcer& announcer, int slot, std::uint64_t window, std::uint64_t count) {
     const std::size_t end = (window + count) * element_;
+    assert(slot >= 0 && slot < kStagingSlots && end <= rank_.slot_bytes);
     if (end > rank_.slot_committed[turned(slot)] && !grow(slot, end)) {
       announcer.fail();
       return nullptr;
@@ -54,6 +57,7 @@ class Staging {
     while (target < end) target *= 2;
     if (target > rank_.slot_bytes) target = rank_.slot_bytes;
     if (!rank_.commit(of(rank_.rank, slot, 0) + committed, target - committed)) return false;
+    assert(end <= target && target <= rank_.slot_bytes);
     committed = target;
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -62,7 +63,10 @@ struct Deferred {
 };
 struct Free {
   std::atomic<int>& freeing;
-  ~Free() { freeing.fetch_sub(1); }
+  ~Free() {
+    [[maybe_unused]] const int before = freeing.fetch_sub(1);
+    assert(before > 0);
+  }
 };
 
 Deferred& deferred() {
@@ -114,6 +118,7 @@ EnqueueFlag::EnqueueFlag() {
 EnqueueFlag::~EnqueueFlag() {
   Deferred& all = deferred();
   if (all.is_forked()) return;
+  assert(!is_raised());
   std::lock_guard lock(all.mutex);
   all.flags.erase(this);
 }

@@ -1,6 +1,7 @@
 #include "transport/memory/memory_registry.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "base/log.h"
 #include "transport/cuda/deferred_free.h"
@@ -64,6 +65,7 @@ Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
     RONDO_CHECK_OK(check(api.allocate(&address, bytes), "cudaMalloc for ncclMemAlloc"));
   std::lock_guard lock(mutex_);
   made.number = ++newest_;
+  assert(!allocated_.contains(static_cast<std::byte*>(address)));
   allocated_[static_cast<std::byte*>(address)] = std::move(made);
   return address;
 }
@@ -229,6 +231,7 @@ Result<ImportedMemory> MemoryRegistry::map_imported(const MemoryHandle& handle,
             VirtualMemory::import(handle.file.get(), handle.plain.bytes, devices));
   std::byte* const address = made->address();
   std::lock_guard lock(mutex_);
+  assert(!mapped_.contains(address));
   mapped_[address] = std::move(made);
   return ImportedMemory(address, [this](std::byte* mapped) {
     const auto end = [this, mapped] {

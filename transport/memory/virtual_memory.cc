@@ -1,6 +1,7 @@
 #include "transport/memory/virtual_memory.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "transport/cuda/device.h"
@@ -60,6 +61,7 @@ Result<std::unique_ptr<VirtualMemory>> VirtualMemory::import(int file, std::size
 VirtualMemory::~VirtualMemory() { (void)end().ok(); }
 
 Status VirtualMemory::reserve() {
+  assert(address_ == nullptr);
   void* at = nullptr;
   RONDO_CHECK_OK(check(api_.vmm_reserve(&at, bytes_, 0), "cuMemAddressReserve"));
   address_ = static_cast<std::byte*>(at);
@@ -68,6 +70,7 @@ Status VirtualMemory::reserve() {
 
 // Releases the allocation, because the mapping keeps the memory.
 Status VirtualMemory::map(GpuAllocation allocation, const char* what) {
+  assert(address_ != nullptr && !mapped_ && !devices_.empty());
   GpuError error = api_.vmm_map(address_, bytes_, allocation);
   if (error == kGpuSuccess) {
     mapped_ = true;

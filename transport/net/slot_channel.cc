@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cassert>
 #include <cerrno>
 
 #include "base/atomics.h"
@@ -41,6 +42,7 @@ Result<std::unique_ptr<SlotMemory>> SlotMemory::make(int peer, const SlotShape& 
 }
 
 std::unique_ptr<SlotMemory> SlotMemory::over(const Connection& given) {
+  assert(given.buffer != nullptr && given.slot_count > 0 && given.slot_bytes > 0);
   std::unique_ptr<SlotMemory> made(new SlotMemory);
   made->connection_ = given;
   made->records_.resize(given.slot_count);
@@ -64,8 +66,10 @@ bool SlotSender::progress(Link& link, MemoryKey key) {
   Connection& c = connection();
   bool moved = false;
   for (const std::uint64_t tail = A::load_acquire(*c.tail); posted_ < tail; ++posted_) {
+    assert(tail - A::load_relaxed(*c.head) <= c.slot_count && "a filled slot was filled again");
     const std::uint64_t slot = posted_ % c.slot_count;
     const std::uint64_t used = c.used[slot];
+    assert((used & 0xffffffff) <= c.slot_bytes);
     const auto request =
         link.isend(c.records[slot], memory_->slot(posted_).first(used & 0xffffffff), key,
                    static_cast<std::uint32_t>(used >> 32));
@@ -76,6 +80,7 @@ bool SlotSender::progress(Link& link, MemoryKey key) {
   }
   std::uint64_t head = A::load_relaxed(*c.head);
   const std::uint64_t before = head;
+  assert(head <= posted_ && posted_ - head <= c.slot_count);
   while (head < posted_ && link.test(requests_[head % c.slot_count]).done) ++head;
   if (head == before) return moved;
   A::store_release(*c.head, head);
@@ -96,15 +101,18 @@ bool SlotReceiver::progress(Link& link, MemoryKey key) {
   Connection& c = connection();
   std::uint64_t tail = A::load_relaxed(*c.tail);
   const std::uint64_t before = tail;
+  assert(tail <= posted_ && posted_ - tail <= c.slot_count);
   for (; tail < posted_; ++tail) {
     const std::uint64_t slot = tail % c.slot_count;
     const Completion arrived = link.test(requests_[slot]);
     if (!arrived.done) break;
+    assert(arrived.bytes <= c.slot_bytes);
     c.used[slot] = arrived.bytes | static_cast<std::uint64_t>(arrived.tag) << 32;
   }
   if (tail != before) A::store_release(*c.tail, tail);
   for (const std::uint64_t head = A::load_acquire(*c.head); posted_ - head < c.slot_count;
        ++posted_) {
+    assert(head <= tail && "a slot was emptied before it was full");
     const std::uint64_t slot = posted_ % c.slot_count;
     const auto request = link.irecv(c.records[slot], memory_->slot(posted_), key);
     if (!request) break;

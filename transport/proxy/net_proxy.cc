@@ -1,6 +1,7 @@
 #include "transport/proxy/net_proxy.h"
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 
 #include "base/atomics.h"
@@ -82,6 +83,7 @@ Status NetProxy::add_first(const std::vector<NetProxyLine>& lines) {
 }
 
 Status NetProxy::open(const NetProxyLine& one) {
+  assert(one.name.lane >= net::kLanes && one.name.lane <= kLastMessageLane);
   Line& line = lines_.emplace_back();
   line.name = one.name;
   if (one.sends) {
@@ -108,6 +110,7 @@ Status NetProxy::connect(std::span<const std::vector<std::byte>> addresses) {
 
 Status NetProxy::connect(Line& line) {
   if (!line.out) return ok_status();
+  assert(!line.link && static_cast<std::size_t>(line.name.to) < addresses_.size());
   RONDO_TRY(line.link,
             network_->connect(line.name, addresses_[static_cast<std::size_t>(line.name.to)]));
   return ok_status();
@@ -141,6 +144,7 @@ Status NetProxy::open_added() {
 
 // The sender opens the link at its first message, perhaps before this rank has added the line.
 void NetProxy::adopt(std::unique_ptr<net::Link> link) {
+  assert(link != nullptr);
   const net::LinkName name = link->name();
   for (Line& line : lines_) {
     if (!line.in || line.link || !(line.name == name)) continue;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 namespace rondo::gpu {
@@ -24,6 +25,7 @@ Status Proxy::open() {
 }
 
 Status Proxy::start() {
+  assert(!runs() && bell_);
   RONDO_TRY(thread_, Thread::start(
                          "a GPU's proxy", [this] { serve(); }, [](const Error&) {}));
   return ok_status();

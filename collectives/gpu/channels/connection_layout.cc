@@ -1,6 +1,7 @@
 #include "collectives/gpu/channels/connection_layout.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "base/double_tree.h"
 #include "kernels/cuda/direct_args.h"
@@ -38,6 +39,9 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
   add_edges(hosts);
   place_all(hosts);
+  assert(host_bytes_ % kAlignment == 0);
+  assert(std::all_of(bytes_.begin(), bytes_.end(),
+                     [](std::uint64_t bytes) { return bytes % kAlignment == 0; }));
 }
 
 void ConnectionLayout::count_own(const HostsOfRanks& hosts) {
@@ -164,7 +168,9 @@ std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
 }
 
 ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes) {
+  assert(home == kHost || (home >= 0 && home < near_.ranks()));
   std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
+  assert(used % kAlignment == 0 && "counters would share a line");
   const Location place{home, used};
   used += rounded(bytes);
   return place;

@@ -1,6 +1,7 @@
 #include "collectives/gpu/channels/device_connections.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/atomics.h"
@@ -102,6 +103,7 @@ std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
 
 std::byte* DeviceConnections::address(const ConnectionLayout::Location& place, int rank) const {
   if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
+  assert(place.home >= 0 && place.home < layout_.ranks());
   return memory_.of_rank[place.home] + place.offset;
 }
 
@@ -114,6 +116,7 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
       if (rank != (out ? edge.from : edge.to)) continue;
       const int index = out ? edge.out_index : edge.in_index;
       for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
+        assert(index >= 0 && index < cuda::kEnds);
         DeviceEnd& end =
             ends[((edge.channel * cuda::kProtocols + protocol) * cuda::kDirections + direction) *
                      cuda::kEnds +

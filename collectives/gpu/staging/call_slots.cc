@@ -1,5 +1,7 @@
 #include "collectives/gpu/staging/call_slots.h"
 
+#include <cassert>
+
 #include "base/log.h"
 #include "collectives/watchdog/fault_texts.h"
 
@@ -26,6 +28,7 @@ Result<std::uint32_t> CallSlots::place(HostedCall made, bool in_capture) {
     return static_cast<std::uint32_t>(calls_.size() - 1);
   }
   RONDO_CHECK_OK(wait_for_room(lock));
+  assert(plain_ - served_ < kAhead && "a call that waits would be overwritten");
   const std::size_t number = plain_++ % kAhead;
   calls_[number] = std::move(made);
   return static_cast<std::uint32_t>(number);
@@ -60,6 +63,7 @@ Status CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
 // A deque's elements do not move.
 const HostedCall& CallSlots::operator[](std::uint32_t number) {
   std::lock_guard lock(mutex_);
+  assert(number < calls_.size());
   return calls_[number];
 }
 
@@ -67,6 +71,7 @@ void CallSlots::served(std::uint32_t number) {
   if (number >= kAhead) return;
   {
     std::lock_guard lock(mutex_);
+    assert(served_ < plain_);
     served_.fetch_add(1, std::memory_order_release);
   }
   served_one_.notify_one();

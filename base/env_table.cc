@@ -130,6 +130,10 @@ constexpr Variable kTable[] = {
      "knows only a unique id then cannot join"},
     {"RONDO_SYS_ROOT", Type::kString, "",
      "look for devices in /sys, /proc and /var below this folder (a simulated machine, for tests)"},
+    {"RONDO_THREADS", Type::kInt, "0",
+     "threads of a rank that share its large copies and sums in host memory; 1: only the caller's; "
+     "0: the cores of its affinity mask and CPU quota, divided by the ranks that have the same; "
+     "never more"},
     {"RONDO_TIMEOUT", Type::kSeconds, "600",
      "seconds without progress until a collective fails; on GPUs only where it is set"},
     {"RONDO_TOPO_SYNTHETIC", Type::kString, "",

@@ -1,5 +1,7 @@
 #include "collectives/communicator/agreed_facts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -73,6 +75,23 @@ std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records) {
   std::uint64_t least = 0;
   for (const InitRecord& record : records) least = smaller_known(least, record.buffer_bytes);
   return least;
+}
+
+RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int64_t asked) {
+  const InitRecord& mine = records[static_cast<std::size_t>(rank)];
+  if (mine.device >= 0) return {};  // its calls run on the GPU
+  const auto sharing = std::count_if(records.begin(), records.end(), [&](const InitRecord& other) {
+    return other.machine == mine.machine && other.cpu_set == mine.cpu_set;
+  });
+  const std::int64_t part = std::max<std::int64_t>(mine.cores / sharing, 1);
+  RankThreads made{static_cast<int>(asked <= 0 ? part : std::min(asked, part)), ""};
+  if (asked < 0)
+    made.complaint = fmt::format("RONDO_THREADS={} is below 0; using {}", asked, made.threads);
+  if (asked > part)
+    made.complaint =
+        fmt::format("RONDO_THREADS={}: rank {} uses {}, its part of {} cores shared by {} ranks",
+                    asked, rank, part, mine.cores, sharing);
+  return made;
 }
 
 }  // namespace rondo

@@ -108,6 +108,10 @@ std::string Communicator::describe_ranks() const {
   return state_->supervisor.graph().describe_ranks();
 }
 
+void set_pool(Communicator& communicator, host::ParallelFor pool) {
+  communicator.state_->host.sharing.set_pool(pool);
+}
+
 // ---- running calls ----
 
 Status Communicator::run(std::span<const Call> calls) {

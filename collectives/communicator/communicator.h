@@ -26,6 +26,7 @@
 #include "collectives/call.h"
 #include "collectives/planner/planner.h"
 #include "collectives/watchdog/fault.h"
+#include "kernels/host/sharing.h"
 #include "topology/graph/graph.h"
 #include "transport/bootstrap/session.h"
 
@@ -42,6 +43,7 @@ struct CommOptions {
   int max_ctas = 64;                 // the same; below 64 it also limits other kernels
   bool copy_engines = false;         // calls that only copy use cudaMemcpyAsync
   double kernel_seconds = 0;         // without progress until a waiting kernel fails; 0: never
+  int threads = 0;                   // that share copies and sums; 0: by RONDO_THREADS
   static CommOptions from_environment();
 };
 
@@ -164,8 +166,13 @@ class Communicator {
 
  private:
   friend class TaggedMessages;  // drives its own communicator without run()
+  friend void set_pool(Communicator& communicator, host::ParallelFor pool);
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   std::unique_ptr<CommunicatorState> state_;
 };
+
+// Calls of this thread share their copies and sums by the program's pool, others use one thread.
+// Null: all use one. While no call runs.
+void set_pool(Communicator& communicator, host::ParallelFor pool);
 
 }  // namespace rondo

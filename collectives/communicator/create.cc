@@ -204,6 +204,26 @@ class Creation {
                                                         state_->remote.links());
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
+    prepare_helpers();
+  }
+
+  // Helpers belong to the n-th rank of this process; ranks of a process call at the same time.
+  void prepare_helpers() {
+    int threads = request_.options.threads;
+    if (threads == 0) {
+      const RankThreads found =
+          rank_threads(records_, request_.rank, env::get_int("RONDO_THREADS"));
+      threads = found.threads;
+      static std::atomic<bool> complained{false};
+      if (!found.complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", found.complaint);
+    }
+    if (threads < 2) return;
+    const auto& process_of = state_->members.group->process_of_member;
+    const auto own = process_of.begin() + state_->host.rank;
+    const auto number = static_cast<int>(std::count(process_of.begin(), own, *own));
+    state_->host.sharing.set_helpers(host::Helpers::of_rank(number), threads);
+    RONDO_INFO(kInit, "rank {}: {} threads share its large copies and sums", request_.rank,
+               threads);
   }
 
   // For rondo ps.

@@ -1,7 +1,6 @@
 #include "collectives/host/host_engine.h"
 
-#include <cstring>
-
+#include "collectives/planner/host_work.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/run_direct.h"
@@ -10,14 +9,14 @@ namespace rondo {
 namespace {
 
 // A call of a communicator with one rank: a copy, scaled for PreMulSum.
-void run_alone(const Call& call) {
+void run_alone(host::Sharing& sharing, const Call& call) {
   const CallRecord& record = call.record;
   const std::size_t bytes = record.count * size_of(record.type);
   if (bytes == 0 || call.receive == nullptr || call.send == nullptr) return;
   if (reduces(record.collective) && record.op == RedOp::kPreMulSum) {
     host::scale(call.receive, call.send, record.count, record.type, call.scalar.data());
-  } else if (call.receive != call.send) {
-    std::memcpy(call.receive, call.send, bytes);
+  } else {
+    sharing.copy(call.receive, call.send, bytes);
   }
 }
 
@@ -109,9 +108,11 @@ Status HostEngine::run_collective(const Call& call) {
     }
     plan_ = *made;
     planned_for_ = call.record;
+    moving_ns_ = host_work(facts_, call.record, plan_).moving_ns(facts_.costs);
     if (members_.rank == 0) choices_.tell(facts_, call.record, plan_);
   }
-  if (plan_.strategy == Strategy::kAlone) return run_alone(call), ok_status();
+  host_.sharing.begin_call(moving_ns_, beside_the_program_);
+  if (plan_.strategy == Strategy::kAlone) return run_alone(host_.sharing, call), ok_status();
   if (plan_.strategy == Strategy::kMessages) return messages_.run_collective(call);
   last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
   host_.staged_bytes = host_.read_bytes = 0;

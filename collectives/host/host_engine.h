@@ -48,6 +48,7 @@ class HostEngine : RankPart {
   FusedCalls fused_;
   CallRecord planned_for_;  // the newest planned call: programs repeat their calls
   Plan plan_;
+  double moving_ns_ = 0;  // predicted, of its copies and sums on one thread
   Waiter::Budget alone_budget_;
   bool beside_the_program_ = false;
   ChoiceLog choices_;

@@ -92,6 +92,13 @@ struct HostWork {
     for (std::size_t i = 0; i < kHostRates; ++i) sum += amount[i] * costs.ns[i];
     return sum;
   }
+  // The part of ns() that copies and sums take.
+  double moving_ns(const HostCosts& costs) const {
+    double sum = 0;
+    for (const HostRate rate : {HostRate::kCopy, HostRate::kSum, HostRate::kMemory})
+      sum += amount[static_cast<std::size_t>(rate)] * costs.of(rate);
+    return sum;
+  }
 };
 
 }  // namespace rondo

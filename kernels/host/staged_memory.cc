@@ -90,9 +90,9 @@ void StagedMemory::expose(int slot, const Piece& piece) {
   if (to == nullptr) return;
   const std::byte* from = input() + piece.at * element_;
   if (call_.op == RedOp::kPreMulSum) {
-    scale(to, from, piece.count, call_.type, call_.scalar);
+    scale_own(to, from, piece.count);
   } else {
-    std::memcpy(to, from, piece.count * element_);
+    rank_.sharing.copy(to, from, piece.count * element_);
   }
   last_exposed_[slot] = piece;
 }
@@ -108,6 +108,12 @@ void StagedMemory::wait(int r) {
   if (announcer_.wait_line(r)) announcer_.wait_step(r, rank_.step);
 }
 
+void StagedMemory::scale_own(std::byte* to, const std::byte* from, std::uint64_t count) {
+  rank_.sharing.run(count * element_, [&](std::size_t begin, std::size_t end) {
+    scale(to + begin, from + begin, (end - begin) / element_, call_.type, call_.scalar);
+  });
+}
+
 // This rank's own operand of a reduction. PreMulSum scales it into its window of this rank's
 // staging, which no other rank reads (or it was exposed there already).
 const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
@@ -117,7 +123,7 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
   if (last.count == piece.count && last.at == piece.at)
     return staging_.of(rank_.rank, slot, piece.window);
   std::byte* to = staging_.own(announcer_, slot, piece.window, piece.count);
-  if (to != nullptr) scale(to, from, piece.count, call_.type, call_.scalar);
+  if (to != nullptr) scale_own(to, from, piece.count);
   return to;
 }
 
@@ -145,14 +151,15 @@ void StagedMemory::reduce_kept(int slot, const Piece& piece, int to, std::uint64
   if (!find_sources(slot, piece, sources.data())) return;
   void* place = staging_.own_published(announcer_, to, window, piece.count);
   if (place == nullptr) return;
-  reduce_function(call_.type, call_.op)(
-      {sources.data(), rank_.size, &place, 1, piece.count, rank_.size, false, 0});
+  rank_.sharing.reduce(reduce_function(call_.type, call_.op),
+                       {sources.data(), rank_.size, &place, 1, piece.count, rank_.size, false, 0},
+                       element_);
 }
 
 void StagedMemory::copy_kept(int r, int slot, const Piece& piece) {
   if (announcer_.failed() || piece.count == 0) return;
-  copy_bytes(output() + piece.at * element_, staging_.of(r, slot, piece.window),
-             piece.count * element_, call_.stream_stores);
+  rank_.sharing.copy(output() + piece.at * element_, staging_.of(r, slot, piece.window),
+                     piece.count * element_, call_.stream_stores);
 }
 
 void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
@@ -174,12 +181,12 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
       staging_needed = true;
     }
   }
-  const auto combine = [&](void* const* to_where, int how_many, int streamed) {
-    reduce_function(call_.type, call_.op)({sources.data(), rank_.size, to_where, how_many,
-                                           piece.count, rank_.size, to.finished, streamed});
-  };
+  const ReduceFn function = reduce_function(call_.type, call_.op);
   const int streamed = call_.stream_stores ? count : 0;
-  if (!staging_needed) return count == 0 ? void() : combine(targets.data(), count, streamed);
+  const ReduceArgs to_outputs{sources.data(), rank_.size, targets.data(), count,
+                              piece.count,    rank_.size, to.finished,    streamed};
+  if (!staging_needed)
+    return count == 0 ? void() : rank_.sharing.reduce(function, to_outputs, element_);
   void* place = staging_.own_published(announcer_, to.slot, to.window, piece.count);
   if (place == nullptr) return;
   // The cache lines of staging, as those of the sources, come from the cores that read them last.
@@ -187,11 +194,13 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
   // cache).
   const std::size_t bytes = piece.count * element_;
   if (count == 0 || streamed > 0) {
-    combine(&place, 1, 0);
-    for (int t = 0; t < count; ++t) copy_bytes(targets[t], place, bytes, true);
+    const ReduceArgs to_place{sources.data(), rank_.size, &place,      1,
+                              piece.count,    rank_.size, to.finished, 0};
+    rank_.sharing.reduce(function, to_place, element_);
+    for (int t = 0; t < count; ++t) rank_.sharing.copy(targets[t], place, bytes, true);
   } else {
-    combine(targets.data(), count, 0);
-    std::memcpy(place, targets[0], bytes);
+    rank_.sharing.reduce(function, to_outputs, element_);
+    rank_.sharing.copy(place, targets[0], bytes);
   }
 }
 
@@ -204,20 +213,23 @@ void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
   if (in_place != nullptr && !may_touch(r)) return;
   const std::byte* from =
       in_place != nullptr ? in_place + piece.at * element_ : staging_.of(r, slot, piece.window);
-  copy_bytes(output() + at * element_, from, piece.count * element_, call_.stream_stores);
+  rank_.sharing.copy(output() + at * element_, from, piece.count * element_, call_.stream_stores);
 }
 
 void StagedMemory::copy_result(int r, int slot, const Piece& piece) {
   if (announcer_.failed() || piece.count == 0 || (exposure_ & kExposesOutput)) return;
-  copy_bytes(output() + piece.at * element_, staging_.of(r, slot, piece.window),
-             piece.count * element_, call_.stream_stores);
+  rank_.sharing.copy(output() + piece.at * element_, staging_.of(r, slot, piece.window),
+                     piece.count * element_, call_.stream_stores);
 }
 
 void StagedMemory::copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) {
   if (announcer_.failed() || count == 0) return;
   std::byte* to = output() + at * element_;
   const std::byte* source = input() + from * element_;
-  if (to != source) std::memmove(to, source, count * element_);
+  const std::size_t bytes = count * element_;
+  const bool apart = to + bytes <= source || source + bytes <= to;
+  if (apart) return rank_.sharing.copy(to, source, bytes);
+  if (to != source) std::memmove(to, source, bytes);
 }
 
 void StagedMemory::expose_kept(int slot, const Piece& piece) {
@@ -231,14 +243,14 @@ void StagedMemory::expose_kept(int slot, const Piece& piece) {
   for (int r = 0; r < rank_.size; ++r) {
     if (r == rank_.rank) continue;
     if (std::byte* in_place = exposed_output(r)) {
-      std::memcpy(in_place + piece.at * element_, kept, bytes);
+      rank_.sharing.copy(in_place + piece.at * element_, kept, bytes);
     } else {
       staging_needed = true;
     }
   }
   if (!staging_needed) return;
   if (std::byte* place = staging_.own_published(announcer_, slot, piece.window, piece.count))
-    std::memcpy(place, kept, bytes);
+    rank_.sharing.copy(place, kept, bytes);
 }
 
 void StagedMemory::release() {

@@ -16,7 +16,10 @@
 // `faulted` after each read. If a read saw any byte that was stored after the owner had left, the
 // look sees the fault, and the reader's call fails. An owner that succeeds leaves only after its
 // readers have taken the step after their reads.
-// Cost: at most one copy in and one copy out per element; none where buffers are exposed.
+//
+// Large copies and sums are shared among threads (kernels/host/sharing.h). All have ended before a
+// step is published, and before a verb returns. Cost: at most one copy in and one copy out per
+// element; none where buffers are exposed.
 #pragma once
 
 #include <array>
@@ -65,6 +68,7 @@ class StagedMemory {
   std::byte* at_place(int r, std::uint64_t place);
   bool must_read(int r) const;
   void read(int r, const Piece& piece, std::uint64_t at);
+  void scale_own(std::byte* to, const std::byte* from, std::uint64_t count);
   const std::byte* own_source(int slot, const Piece& piece);
   bool find_sources(int slot, const Piece& piece, const void** sources);
   // Peers' exposed buffers may be accessed only after a Touch was announced and may_touch() is

@@ -185,6 +185,18 @@ ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks, ncclUniqueId
 /* The deadline of calls issued from now on by this rank; seconds > 0, fractions allowed. */
 ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds);
 
+/* Runs range(b, e, context) for ranges that cover begin..end, on any threads, and returns when all
+ * have returned. It must not throw; its result is ignored. */
+typedef void (*rondoRange_t)(int64_t begin, int64_t end, void* context);
+typedef int (*rondoParallelFor_t)(int64_t begin, int64_t end, int64_t grain, rondoRange_t range,
+                                  void* context);
+
+/* Shares large copies and sums in host memory among threads of the program, in place of those of
+ * RONDO_THREADS: in calls of this thread by parallelFor; calls of other threads and of streams use
+ * one thread. NULL: all calls use one thread. torch_parallel_for of PyTorch fits. Waits for the
+ * calls of comm that were issued before. */
+ncclResult_t rondoCommSetParallelFor(ncclComm_t comm, rondoParallelFor_t parallelFor);
+
 /* On the host, ncclCommCuDevice returns -1 and ncclCommMemStats counts host memory. */
 
 /* ---- Before there is a communicator -----------------------------------------------------------

@@ -47,6 +47,7 @@ SIGNATURES = {
         POINTER(CommOptions),
     ),
     "rondoCommSetTimeout": (HANDLE, c_double),
+    "rondoCommSetParallelFor": (HANDLE, c_void_p),
     "ncclCommShrink": (HANDLE, POINTER(c_int), c_int, POINTER(HANDLE), c_void_p, c_int),
     "ncclCommSplit": (HANDLE, c_int, c_int, POINTER(HANDLE), c_void_p),
     "ncclCommDestroy": (HANDLE,),

@@ -32,6 +32,7 @@ from rondo.torch.memory import shared_tensor
 from rondo.torch.messages import Messages
 from rondo.torch.moves import Moves
 from rondo.torch.reductions import Reductions
+from rondo.torch.threads import share_with_torch
 from rondo.torch.untraced import untraced
 from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork, seconds_of
 
@@ -57,6 +58,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self._rank, self._size, self._store = rank, size, store
         self._meeting = Meeting(store, rank, size, timeout) if comm is None else None
         self._comm: int | None = comm or self._meeting.meet()
+        share_with_torch(self._comm)
         check(lib.rondoCommOpenMessages(self._comm))
         self._stream: int | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open

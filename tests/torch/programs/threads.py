@@ -1,0 +1,45 @@
+"""Counts the calls of torch's pool that blocking and asynchronous collectives make; checks sums."""
+
+import ctypes
+import pathlib
+from ctypes import c_int, c_int64, c_void_p
+
+import torch
+import torch.distributed as dist
+from rondo.torch import threads
+
+calls = 0
+kind = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64, c_void_p, c_void_p)
+of_torch = kind(threads._parallel_for.value)
+
+
+@kind
+def counted(begin, end, grain, range_, context):
+    global calls
+    calls += 1
+    return of_torch(begin, end, grain, range_, context)
+
+
+def calls_during(asynchronous):
+    before, count = calls, (1 << 20) + 7
+    tensor = torch.arange(count, dtype=torch.float64)
+    parts = torch.empty(dist.get_world_size() * count, dtype=torch.float64)
+    for work in (
+        dist.all_gather_single(parts, tensor, async_op=asynchronous),
+        dist.all_reduce(tensor, async_op=asynchronous),
+    ):
+        if work is not None:
+            work.wait()
+    whole = torch.arange(count, dtype=torch.float64)
+    assert all(torch.equal(part, whole) for part in parts.chunk(dist.get_world_size()))
+    assert torch.equal(tensor, dist.get_world_size() * whole)
+    return calls - before
+
+
+threads._parallel_for = counted
+dist.init_process_group("rondo")
+blocking, asynchronous = calls_during(False), calls_during(True)
+tasks = pathlib.Path("/proc/self/task").iterdir()
+own = sum((task / "comm").read_text().strip() == "rondo-helper" for task in tasks)
+print(f"pool {blocking > 0}, {asynchronous} in asynchronous calls, {own} threads of Rondo")
+dist.destroy_process_group()

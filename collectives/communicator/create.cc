@@ -192,6 +192,7 @@ class Creation {
     view.global = state_->members.local_ranks;
     view.known_step.assign(view.size, 0);
     view.known_sequence.assign(view.size, 0);
+    view.entered.assign(view.size, 0);
     view.exposure.assign(view.size, 0);
     if (auto arena = shm::Arena::of_process(); arena.ok()) view.arena = (*arena)->places();
     state_->supervisor.watch_processes();

@@ -45,13 +45,17 @@ class BasicAnnouncer {
   // Waits until the line may be overwritten: every peer has entered the call that lies depth - 1
   // calls back.
   void reserve_line() {
-    for (int compared = 0; compared < rank_.size; compared += kPeersPerComparison) compare_past();
+    if (sequence_ % kCallsPerComparison == 0)
+      for (int i = 0; i < rank_.size; i += kPeersPerComparison) compare_past();
     if (sequence_ < depth) return;
     const std::uint64_t needed = sequence_ - depth + 1;
     for (int r = 0; r < rank_.size && !failed_; ++r) {
-      if (r == rank_.rank || rank_.known_sequence[r] >= needed) continue;
+      if (r == rank_.rank || rank_.known_sequence[r] >= needed || rank_.entered[r] >= needed)
+        continue;
       const std::uint64_t& word = rank_.peers[r].steps->sequence;
-      wait([&] { return A::load_acquire(word) >= needed; }, r);
+      std::uint64_t seen = 0;
+      wait([&] { return (seen = A::load_acquire(word)) >= needed; }, r);
+      if (!failed_) rank_.entered[r] = seen;
     }
   }
 
@@ -118,7 +122,10 @@ class BasicAnnouncer {
   }
 
  private:
-  static constexpr int kPeersPerComparison = 16;
+  // A comparison fetches two lines that the peer writes in each call. So a root that waits for
+  // nobody compares every eighth call, and half of its peers (at 2 ranks the one) each time.
+  static constexpr std::uint64_t kCallsPerComparison = depth < 8 ? 1 : depth / 8;
+  static constexpr int kPeersPerComparison = 2;
 
   static std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
     state = (state ^ value) * 0x9e3779b97f4a7c15ULL;

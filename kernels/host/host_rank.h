@@ -60,6 +60,7 @@ struct BasicHostRank {
   std::size_t slot_committed[kStagingSlots] = {};
   std::vector<std::uint64_t> known_step;      // newest step seen of each peer
   std::vector<std::uint64_t> known_sequence;  // newest announcement of each peer that was compared
+  std::vector<std::uint64_t> entered;         // newest call that each peer was seen to enter
   std::vector<std::uint32_t> exposure;        // flags of that announcement
 
   OwnArena arena;                       // for zero-copy between processes

@@ -66,6 +66,7 @@ class AnnouncerScenario : public Scenario {
       }
       rank.known_step.resize(size_);
       rank.known_sequence.resize(size_);
+      rank.entered.resize(size_);
       rank.exposure.resize(size_);
       rank.owner = this;
       rank.on_mismatch = [](void* self, int peer, const CallRecord&, const CallRecord&,
@@ -127,6 +128,7 @@ class AnnouncerScenario : public Scenario {
       add(rank.sequence), add(rank.step), add(rank.slot_last[0]), add(rank.owes_step);
       for (const std::uint64_t step : rank.known_step) add(step);
       for (const std::uint64_t sequence : rank.known_sequence) add(sequence);
+      for (const std::uint64_t sequence : rank.entered) add(sequence);
       add(rank.history), add(static_cast<std::uint64_t>(rank.next_compared));
       machine->at(place);
     }

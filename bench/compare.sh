@@ -4,10 +4,11 @@
 #   bash bench/compare.sh --quick                  few sizes and rounds, a minute or two; of Intel's
 #                                                  and DeepSpeed's what an earlier run has installed
 #   bash bench/compare.sh [--ranks 2,4,8] [--operations all_reduce,...] [--sizes 4,1048576]
-#                         [--rounds 11] [--minutes 45] [--no-facts] [--append]
+#                         [--rounds 11] [--minutes 45] [--no-facts] [--append] [--busy]
 # --minutes: all operations of all MPIs at 2, 4 and 8 ranks within that time. MPI on more ranks than
 # cores takes seconds per call; such measurements are cut first, then rounds, and the table lists
 # what was cut.
+# --busy: beside one busy loop a core, without the facts, to build/compare-busy.
 # Installs what it needs (apt, and PyPI by bench/compare/rivals.sh), builds, prints one table and a
 # verdict for every target, and writes results.txt, results.csv, results.json and all_reduce.png to
 # build/compare (--out).

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import busy
 import facts
 import report
 from groups import (DIRECT_LOOPS, OPTIONAL, OWN_LOOPS, PATIENCE, RIVALS, RONDO, ContestantFailed,
@@ -29,18 +30,22 @@ def parse():
     add("--operations", default=",".join(["all_reduce", *OTHERS]), help="default: all")
     add("--sizes", help="bytes, for every operation")
     add("--rounds", type=int, default=11)
-    add("--budget", type=float, default=0.03, help="seconds for one measurement")
+    add("--budget", type=float, help="seconds for one measurement; default 0.03, --busy: 0.2")
     add("--minutes", type=float,
         help="for everything: slow rivals are cut, and rounds, until it fits; the table says what")
     add("--contestants", help="only these (and what they are compared with)")
     add("--append", action="store_true",
         help="to the results that lie in --out: a long comparison in slices")
     add("--no-facts", action="store_true", help="no groups, init and memory")
+    add("--busy", action="store_true", help="beside one busy loop a core; without the facts")
     add("--build", default="build")
-    add("--out", default="build/compare")
+    add("--out", help="default: build/compare, or build/compare-busy")
     options = parser.parse_args()
+    options.no_facts |= options.busy
+    options.out = options.out or f"{options.build}/compare{'-busy' if options.busy else ''}"
+    options.budget = options.budget or (0.2 if options.busy else 0.01 if options.quick else 0.03)
     if options.quick:
-        options.ranks, options.rounds, options.budget = "2,4", 3, 0.01
+        options.ranks, options.rounds = "2,4", 3
         options.operations = "all_reduce,broadcast"
     options.ranks = [int(n) for n in options.ranks.split(",")]
     options.operations = options.operations.split(",")
@@ -91,14 +96,15 @@ def measure_one(groups, name, operation, size, budget, pace):
     return seconds
 
 
-def measure_round(groups, names, line, operation, size, turn, budget, pace):
+def measure_round(groups, names, line, operation, size, turn, options, pace):
     """One round: every contestant once, between two measurements of the line exchange; None if
     cut."""
+    budget = options.budget
     before = line.measure("all_reduce", 4, 0.002)
     names = names[turn % len(names):] + names[:turn % len(names)]
     times = {name: measure_one(groups, name, operation, size, budget, pace) for name in names}
     after = line.measure("all_reduce", 4, 0.002)
-    kept = abs(after / before - 1) <= MOVED
+    kept = options.busy or abs(after / before - 1) <= MOVED
     return kept, times, (before + after) / 2
 
 
@@ -120,7 +126,7 @@ def measure_ranks(ranks, options, results, dropped, pace):
                 names = [n for n in contestants_of(options, operation) if n in everybody]
                 for size in sizes_of(options, operation):
                     kept, times, exchange = measure_round(everybody, names, line, operation, size,
-                                                          turn, options.budget, pace)
+                                                          turn, options, pace)
                     cell = results.setdefault((ranks, operation, size), {})
                     dropped[kept] = dropped.get(kept, 0) + 1
                     if not kept:
@@ -164,7 +170,7 @@ def describe_run(options):
     return {"commit": commit, "date": time.strftime("%Y-%m-%d"),
             "cpu": models[0] if models else platform.machine(),
             "cores": len(os.sched_getaffinity(0)), "rounds": options.rounds,
-            "budget_seconds": options.budget}
+            "budget_seconds": options.budget, "busy_loops": busy.wanted(options)}
 
 
 def main():
@@ -180,7 +186,8 @@ def main():
                 rest = options.minutes * 60 - (time.monotonic() - began)
                 seconds = rest / (len(options.ranks) - place + (0.3 if not options.no_facts else 0))
             pace = Pace(seconds, options.rounds, RIVALS)
-            measure_ranks(ranks, options, results, dropped, pace)
+            with busy.BusyLoops(busy.wanted(options)):
+                measure_ranks(ranks, options, results, dropped, pace)
             cuts += [[ranks, *key, rounds] for key, rounds in sorted(pace.cuts.items())]
         if not options.no_facts:
             extra = facts.measure(options.build, options.quick)

@@ -143,7 +143,7 @@ class Group:
         key = (prefix, operation, size)
         if key not in self.estimates:
             self.estimates[key] = self.first_estimate(f"{prefix}{operation} {size}", budget)
-        total = min(max(int(budget / max(self.estimates[key], 1e-8)), 3), 200000)
+        total = min(max(int(budget / max(self.estimates[key], 1e-8)), 3), 2000000)
         blocks = min(total, 15)
         per_block = calls or max(total // blocks, 1)
         warm = max(total // 10, 1)

@@ -88,8 +88,9 @@ def verdicts(results, extra):
 
 
 def heading(run):
+    beside = f", beside {run['busy_loops']} busy loops" if run.get("busy_loops") else ""
     return [f"Rondo {run['commit']}, {run['date']}, {run['cores']} cores of {run['cpu']}, "
-            f"{run['rounds']} rounds",
+            f"{run['rounds']} rounds{beside}",
             f"rounds (one size, every contestant once): {run['rounds_kept']} kept, "
             f"{run['rounds_dropped']} dropped because the cache-line exchange moved over 20 %"]
 

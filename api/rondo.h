@@ -192,9 +192,10 @@ typedef int (*rondoParallelFor_t)(int64_t begin, int64_t end, int64_t grain, ron
                                   void* context);
 
 /* Shares large copies and sums in host memory among threads of the program, in place of those of
- * RONDO_THREADS: in calls of this thread by parallelFor; calls of other threads and of streams use
- * one thread. NULL: all calls use one thread. torch_parallel_for of PyTorch fits. Waits for the
- * calls of comm that were issued before. */
+ * RONDO_THREADS: in calls of this thread by parallelFor; calls of other threads use one thread, and
+ * so do calls of streams that this thread does not run itself while it waits for them. NULL: all
+ * calls use one thread. torch_parallel_for of PyTorch fits. Waits for the calls of comm that were
+ * issued before. */
 ncclResult_t rondoCommSetParallelFor(ncclComm_t comm, rondoParallelFor_t parallelFor);
 
 /* On the host, ncclCommCuDevice returns -1 and ncclCommMemStats counts host memory. */

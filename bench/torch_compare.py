@@ -32,7 +32,7 @@ BESIDE = ("C", "fake", "async", "mpi")  # columns that only some lines have
 MEAN_RATIO = {2: 12, 4: 10}
 LARGE_ALL_REDUCE, LARGE_RATIO = 64 << 20, {2: 5, 4: 2.5}
 MOST_ADDED_US, MOST_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
-MOST_ASYNC_US = {2: 40}
+MOST_ASYNC_US = {2: 12}
 MOST_EXPOSED = 0.4
 
 

@@ -68,7 +68,7 @@ class InternodeStatus final : public ProxyTask {
   bool progress() override;
   bool arm() override { return options_.links.arm(); }
   int poll_fd() const override { return options_.links.poll_fd(); }
-  // The rank leaves, in order or after end(). Waits at most 0.5 s until this is sent.
+  // The rank leaves, in order or after end(). Waits at most 2 s until this is sent.
   void finish() override;
 
  private:

@@ -51,13 +51,13 @@ class SlotsScenario : public Scenario {
     host::SendEnd<SimAtomics> to(next);
     for (int m = 0; m < messages_; ++m) {
       machine.at(static_cast<std::uint64_t>(2 * m));
-      std::uint64_t value = 100 + static_cast<std::uint64_t>(m);
+      std::uint64_t value = 1 + static_cast<std::uint64_t>(m);
       if (actor > 0) {
         waiter.until([&] { return from.ready(); }, {actor - 1, 0});
         machine.require(from.bytes() == value, "received another message's size");
         machine.require(from.record().count == value, "received another message's record");
         value = SimAtomics::load_plain(*reinterpret_cast<const std::uint64_t*>(from.slot()));
-        machine.require(value == 100 + static_cast<std::uint64_t>(m), "received another message");
+        machine.require(value == 1 + static_cast<std::uint64_t>(m), "received another message");
       }
       if (actor + 1 < actors_) {
         machine.at(static_cast<std::uint64_t>(2 * m + 1));

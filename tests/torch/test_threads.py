@@ -24,12 +24,12 @@ def told_by(ranks, **variables):
 
 
 @pytest.mark.parametrize("number", ["1", "3"])
-def test_blocking_calls_use_torchs_pool_and_start_no_threads(number):
-    wanted = "pool True, 0 in asynchronous calls, 0 threads of Rondo"
+def test_calls_of_the_main_thread_use_torchs_pool_and_start_no_threads(number):
+    wanted = "pool True, 0 threads of Rondo"
     assert told_by(2, OMP_NUM_THREADS=number) == [wanted] * 2
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_rondo_threads_asks_for_rondos():
-    wanted = "pool False, 0 in asynchronous calls, 1 threads of Rondo"
+    wanted = "pool False, 1 threads of Rondo"
     assert told_by(1, OMP_NUM_THREADS="1", RONDO_THREADS="2") == [wanted]

@@ -118,7 +118,7 @@ Status InternodeEngine::flush() {
   if (run_.empty()) return ok_status();
   const PostedCall& first = run_.first().posted[0];
   Status launched = launch_in_order(first.call.stream, first.capture, [&] {
-    return kernels_->launch(run_.calls(), first.call.stream);
+    return kernels_->launch(run_.calls(), first.call.stream, capturing(first.capture));
   });
   run_.clear();
   joined_ = 0;

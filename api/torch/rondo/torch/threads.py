@@ -1,8 +1,9 @@
 """Shares large copies and sums among torch's own threads.
 
 Threads of Rondo's own would take the cores of torch's. So calls of the thread that makes a group
-use its pool, as torch's operators do; calls of other threads, async_op=True among them, use one
-thread. RONDO_THREADS in the environment asks for Rondo's threads instead.
+use its pool, as torch's operators do. Calls of other threads use one thread, and so do those with
+async_op=True that this thread does not run itself in wait(). RONDO_THREADS in the environment asks
+for Rondo's threads instead.
 """
 
 from __future__ import annotations
@@ -39,6 +40,6 @@ def _find_parallel_for() -> ctypes.c_void_p | None:
 _parallel_for = _find_parallel_for()
 
 
-def share_with_torch(comm: ctypes.c_void_p) -> None:
+def share_with_torch(comm: int) -> None:
     if "RONDO_THREADS" not in os.environ:
         check(lib.rondoCommSetParallelFor(comm, None if _forked else _parallel_for))

@@ -24,7 +24,7 @@ struct IntField {
   const char* name;
   std::size_t offset;
   int since;  // first version code that has the field; 0: the size decides
-  int least, most;
+  int minimum, maximum;
   int fallback;
   const char* variable = nullptr;    // overrides the caller if set
   const char* older_name = nullptr;  // of the variable; used if `variable` is not set
@@ -87,7 +87,7 @@ Result<ncclConfig_t> read_user(const ncclConfig_t* user) {
 
 Status check_range(const ncclConfig_t& config, const IntField& field) {
   const int value = at(config, field);
-  if (value == kUndefined || (value >= field.least && value <= field.most)) return ok_status();
+  if (value == kUndefined || (value >= field.minimum && value <= field.maximum)) return ok_status();
   return fail(StatusCode::kInvalidArgument, "Invalid config {} attribute value {}", field.name,
               value);
 }
@@ -126,10 +126,10 @@ void apply_environment(ncclConfig_t& config) {
     if (!env::raw(variable) && field.older_name != nullptr) variable = field.older_name;
     if (!env::raw(variable)) continue;
     const std::int64_t value = env::get_int(variable);
-    if (value >= field.least && value <= field.most) {
+    if (value >= field.minimum && value <= field.maximum) {
       at(config, field) = static_cast<int>(value);
     } else {
-      RONDO_WARN("{}={} is not in {}..{}; ignored", variable, value, field.least, field.most);
+      RONDO_WARN("{}={} is not in {}..{}; ignored", variable, value, field.minimum, field.maximum);
     }
   }
 }
@@ -156,7 +156,7 @@ Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* pare
     result.net_name = parent->net_name;
   }
   if (const auto set = env::raw("NCCL_NET")) result.net_name = *set;
-  env::tell_unused();
+  env::report_unused();
   if (config.commName != nullptr) result.comm_name = config.commName;
   result.fields.netName = nullptr;
   result.fields.commName = nullptr;
@@ -176,7 +176,7 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
 
   struct Row {
     const char* name;
-    int value, least, most;
+    int value, minimum, maximum;
   };
   for (Row row : {Row{"minCTAs", config.minCTAs, 1, kMax},
                   Row{"maxCTAs", config.maxCTAs, 1, comm.fields.maxCTAs},
@@ -184,7 +184,7 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
                   Row{"cgaClusterSize", config.cgaClusterSize, 0, kMax},
                   Row{"forceAlgSelection", config.forceAlgSelection, 0, 1},
                   Row{"CTAPolicy", config.CTAPolicy, 0, 3}})
-    if (row.value != kUndefined && (row.value < row.least || row.value > row.most))
+    if (row.value != kUndefined && (row.value < row.minimum || row.value > row.maximum))
       return fail(StatusCode::kInvalidArgument, "Invalid config {} attribute value {}", row.name,
                   row.value);
   if (config.minCTAs != kUndefined && config.maxCTAs != kUndefined &&

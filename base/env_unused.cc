@@ -121,7 +121,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-void tell(const std::string& name, const std::string& value) {
+void report(const std::string& name, const std::string& value) {
   constexpr std::size_t kTypingError = 2;
   if (find(name) != nullptr) return;
   if (const Unused* row = find_unused(name); row != nullptr && row->asks) {
@@ -164,12 +164,12 @@ std::string_view nearest(std::string_view name, std::size_t edits) {
   return nearest_of(name, words, edits);
 }
 
-void tell_unused() {
+void report_unused() {
   if (!log::wanted(log::Level::kWarn)) return;
   static std::once_flag once;
   std::call_once(once, [] {
     for (const std::string& complaint : conf_complaints()) RONDO_WARN("{}", complaint);
-    for (const auto& [name, value] : set_anywhere()) tell(name, value);
+    for (const auto& [name, value] : set_anywhere()) report(name, value);
   });
 }
 

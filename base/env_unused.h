@@ -3,7 +3,7 @@
 //
 // Cost: a lookup is a linear search in a table; each process reports them once.
 //
-//   env::tell_unused();  // when a communicator is made
+//   env::report_unused();  // when a communicator is made
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,6 @@ std::string_view nearest_of(std::string_view name, std::span<const std::string_v
 // Logs, once per process: conf files that could not be read, every NCCL_* variable that is set
 // (environment or conf files) and has no effect, and names that look like a typing error. Does
 // nothing while the log level is below WARN.
-void tell_unused();
+void report_unused();
 
 }  // namespace rondo::env

@@ -62,8 +62,8 @@ void futex_wait_any(std::span<const FutexWait> words, std::int64_t nanoseconds) 
     if (errno != ENOSYS) return;
     supported.store(false, std::memory_order_relaxed);
   }
-  const std::int64_t most = words.size() > 1 ? 1'000'000 : nanoseconds;
-  futex_wait(words[0].word, words[0].expected, std::min(nanoseconds, most));
+  const std::int64_t maximum = words.size() > 1 ? 1'000'000 : nanoseconds;
+  futex_wait(words[0].word, words[0].expected, std::min(nanoseconds, maximum));
 }
 
 }  // namespace rondo

@@ -220,7 +220,7 @@ struct GpuApi {
   GpuError (*destroy_stream)(GpuStream stream);
   GpuError (*synchronize_stream)(GpuStream stream);
   GpuError (*query_stream)(GpuStream stream);  // kGpuNotReady while work is pending
-  GpuError (*priority_range)(int* least, int* greatest);
+  GpuError (*priority_range)(int* minimum, int* greatest);
   GpuError (*stream_priority)(GpuStream stream, int* priority);
   GpuError (*stream_device)(GpuStream stream, int* device);
   GpuError (*stream_wait_event)(GpuStream stream, GpuEvent event, GpuEventUse use);

@@ -82,8 +82,8 @@ class BasicWaiter {
   static constexpr int kMinYields = 8;
   static constexpr int kPromptYields = 2;  // data this soon: the peer ran on this core
 
-  static int grown(int turns, int most) { return std::min(most, 2 * turns); }
-  static int cut(int turns, int fewest) { return std::max(std::min(turns, fewest), turns / 4); }
+  static int grown(int turns, int maximum) { return std::min(maximum, 2 * turns); }
+  static int cut(int turns, int minimum) { return std::max(std::min(turns, minimum), turns / 4); }
 
   // Adapts the budgets after a wait that ended in this turn of until_slow().
   void learn(int turn) {

@@ -150,8 +150,8 @@ void judge(Options& o, const Texts& t) {
       (o.max_bytes - o.min_bytes) / o.step_bytes >= kMaxSizes)
     refuse(fmt::format("-b {} to -e {} by -i {} are more than {} sizes: take a larger -i, or -f",
                        o.min_bytes, o.max_bytes, o.step_bytes, kMaxSizes));
-  const auto at_least = [&](const char* flag, int value, int least) {
-    if (value < least) refuse(fmt::format("{} {} is less than {}", flag, value, least));
+  const auto at_least = [&](const char* flag, int value, int minimum) {
+    if (value < minimum) refuse(fmt::format("{} {} is less than {}", flag, value, minimum));
   };
   at_least("-n", o.iterations, 1);
   at_least("-w", o.warmup, 0);

@@ -19,12 +19,12 @@ int Placement::processes_here() const {
 int Placement::ranks_here() const { return processes_here() * options_.threads * options_.gpus; }
 
 std::string Placement::misfit() const {
-  const int most = options_.ranks_per_gpu * options_.devices;
-  if (options_.ranks_per_gpu == 0 || ranks_here() <= most) return "";
+  const int maximum = options_.ranks_per_gpu * options_.devices;
+  if (options_.ranks_per_gpu == 0 || ranks_here() <= maximum) return "";
   return fmt::format(
       "this host has {} ranks, but --ranks-per-gpu {} on {} devices gives {}: leave it out, or "
       "raise it",
-      ranks_here(), options_.ranks_per_gpu, options_.devices, most);
+      ranks_here(), options_.ranks_per_gpu, options_.devices, maximum);
 }
 
 int Placement::device_of(int thread, int lane) const {
@@ -100,9 +100,10 @@ std::string speeds_of(std::span<const Rank> ranks) {
     if (gbs > 0) known.push_back(gbs);
   if (known.empty())
     return text + "#  No rate of the network between hosts is known: %roof leaves it out\n";
-  const auto [least, most] = std::minmax_element(known.begin(), known.end());
-  const std::string rates = *least < *most ? fmt::format("{:.4g} to {:.4g}", *least, *most)
-                                           : fmt::format("{:.4g}", *most);
+  const auto [minimum, maximum] = std::minmax_element(known.begin(), known.end());
+  const std::string rates = *minimum < *maximum
+                                ? fmt::format("{:.4g} to {:.4g}", *minimum, *maximum)
+                                : fmt::format("{:.4g}", *maximum);
   const std::size_t unknown = network.size() - known.size();
   return text +
          fmt::format(

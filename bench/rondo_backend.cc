@@ -108,7 +108,7 @@ class RondoBackend : public Backend {
   }
 
   ncclResult_t wait() override {
-    if (gpu_ != nullptr) return told(gpu_->wait());
+    if (gpu_ != nullptr) return result_of(gpu_->wait());
     return stream_ == nullptr ? ncclSuccess : rondoStreamSynchronize(stream_);
   }
   ncclResult_t barrier() override { return rondoBarrier(comm_, queue_); }
@@ -125,7 +125,7 @@ class RondoBackend : public Backend {
 
   ncclResult_t allocate(std::size_t bytes, void** memory) override {
     if (gpu_ != nullptr)
-      if (const ncclResult_t bound = told(gpu_->bind()); bound != ncclSuccess) return bound;
+      if (const ncclResult_t bound = result_of(gpu_->bind()); bound != ncclSuccess) return bound;
     return ncclMemAlloc(memory, bytes);
   }
   ncclResult_t free(void* memory) override { return ncclMemFree(memory); }
@@ -177,7 +177,7 @@ class RondoBackend : public Backend {
   }
 
  private:
-  ncclResult_t told(const Status& outcome) {
+  ncclResult_t result_of(const Status& outcome) {
     if (outcome) return ncclSuccess;
     failure_ = outcome.error().text;
     return static_cast<ncclResult_t>(outcome.code());
@@ -206,7 +206,7 @@ class RondoBackend : public Backend {
     char* own = recv + static_cast<std::size_t>(rank_) * block;
     if (own != call.send) {
       if (gpu_ != nullptr) {
-        if (const auto result = told(gpu_->copy(own, call.send, block)); result != ncclSuccess)
+        if (const auto result = result_of(gpu_->copy(own, call.send, block)); result != ncclSuccess)
           return result;
       } else {
         if (const ncclResult_t result = wait(); result != ncclSuccess) return result;

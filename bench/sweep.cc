@@ -326,13 +326,13 @@ class Process {
     RONDO_TRY(auto all,
               team_.all_gather(index, std::string(reinterpret_cast<char*>(mine), sizeof mine)));
     if (team_.member(index) != 0) return ok_status();
-    Memory& most = run_result_.memory;
+    Memory& peak = run_result_.memory;
     for (const std::string& theirs : all) {
       std::size_t other[3] = {};
       std::memcpy(other, theirs.data(), std::min(theirs.size(), sizeof other));
-      most.initial = std::max(most.initial, other[0]);
-      most.buffers = std::max(most.buffers, other[1]);
-      most.collective = std::max(most.collective, other[2] > other[0] ? other[2] - other[0] : 0);
+      peak.initial = std::max(peak.initial, other[0]);
+      peak.buffers = std::max(peak.buffers, other[1]);
+      peak.collective = std::max(peak.collective, other[2] > other[0] ? other[2] - other[0] : 0);
     }
     return ok_status();
   }

@@ -17,10 +17,10 @@ namespace rondo {
 
 // What the caller of one call requests of GPUs. The communicator decides the rest.
 struct CallLimits {
-  enum class Mover : std::uint8_t { kUnsaid, kKernels, kCopyEngines };
+  enum class Mover : std::uint8_t { kUnset, kKernels, kCopyEngines };
 
   int min_ctas = 0, max_ctas = 0;  // limits for one rank; 0: not given
-  Mover mover = Mover::kUnsaid;    // for calls that only copy
+  Mover mover = Mover::kUnset;     // for calls that only copy
 };
 
 struct Call {

@@ -49,18 +49,18 @@ std::vector<Part> nest(const HostTopology& host) {
 // "8 cores of 2 threads, cpus 0-15", for the cores inside `cpus`.
 std::string cores_text(const HostTopology& host, const CpuList& cpus) {
   std::size_t cores = 0;
-  std::size_t fewest = cpus.size();
-  std::size_t most = 0;
+  std::size_t minimum = cpus.size();
+  std::size_t maximum = 0;
   for (const CpuList& core : host.physical_cores) {
     if (core.empty() || !contains_all(cpus, core)) continue;
     ++cores;
-    fewest = std::min(fewest, core.size());
-    most = std::max(most, core.size());
+    minimum = std::min(minimum, core.size());
+    maximum = std::max(maximum, core.size());
   }
   std::string text = fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
-  if (most > 1) {
-    text += fewest == most ? fmt::format(" of {} threads", most)
-                           : fmt::format(" of {} to {} threads", fewest, most);
+  if (maximum > 1) {
+    text += minimum == maximum ? fmt::format(" of {} threads", maximum)
+                               : fmt::format(" of {} to {} threads", minimum, maximum);
   }
   return text + fmt::format(", cpu{} {}", cpus.size() == 1 ? "" : "s", to_text(cpus));
 }

@@ -46,8 +46,8 @@ std::uint64_t headroom_of(const CgroupFolder& folder, const std::string& root) {
   const std::uint64_t swap = machine ? value_of(*machine, "SwapFree:") * 1024 : 0;
   if (swap == 0) return room;
   if (folder.v2) {
-    const auto most = number("memory.swap.max"), now = number("memory.swap.current");
-    return room + (most && now ? std::min(swap, difference(*most, *now)) : swap);
+    const auto maximum = number("memory.swap.max"), now = number("memory.swap.current");
+    return room + (maximum && now ? std::min(swap, difference(*maximum, *now)) : swap);
   }
   const auto both = number("memory.memsw.limit_in_bytes");
   const auto now = number("memory.memsw.usage_in_bytes");
@@ -57,10 +57,10 @@ std::uint64_t headroom_of(const CgroupFolder& folder, const std::string& root) {
 }  // namespace
 
 std::uint64_t memory_headroom(const std::string& root) {
-  std::uint64_t least = kUnlimited;
+  std::uint64_t minimum = kUnlimited;
   for (const CgroupFolder& folder : cgroup_folders("memory", "self", root))
-    least = std::min(least, headroom_of(folder, root));
-  return least;
+    minimum = std::min(minimum, headroom_of(folder, root));
+  return minimum;
 }
 
 std::optional<std::uint64_t> HeadroomReadings::lacks_room_for(std::uint64_t bytes,

@@ -195,10 +195,10 @@ Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkR
     opened.networks.emplace_back();
     if (asked.name.empty()) break;  // every rank has it; the rows after it are used only on request
   }
-  RONDO_TRY(const auto told, gather(encode(opened.offers)));
+  RONDO_TRY(const auto gathered, gather(encode(opened.offers)));
   std::vector<NetworkOffers> by_rank;
-  for (std::size_t r = 0; r < told.size(); ++r) {
-    RONDO_TRY(NetworkOffers offers, decode_offers(told[r], static_cast<int>(r)));
+  for (std::size_t r = 0; r < gathered.size(); ++r) {
+    RONDO_TRY(NetworkOffers offers, decode_offers(gathered[r], static_cast<int>(r)));
     by_rank.push_back(std::move(offers));
   }
   auto chosen = choose_network(asked, by_rank);

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kNoProgram = 127;
 constexpr std::size_t kMaxBytes = 256 << 20;  // per picture
-constexpr std::size_t kMaxSaid = 2000;        // bytes of its error output
+constexpr std::size_t kMaxOutput = 2000;      // bytes of its error output
 
 // A file in memory, because a write to a pipe would wait for the reader.
 Result<Fd> file_of(const std::string& text) {
@@ -72,10 +72,10 @@ class Child {
 }
 
 // Reads both until both are closed. False: deadline exceeded, or too much output.
-bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& said,
+bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& output,
                Clock::time_point deadline) {
   std::array<pollfd, 2> ends = {{{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
-  const std::array<std::string*, 2> texts = {&picture, &said};
+  const std::array<std::string*, 2> texts = {&picture, &output};
   std::array<char, 1 << 14> buffer;
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     const auto left =
@@ -87,7 +87,7 @@ bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& 
       const ssize_t got = read(ends[i].fd, buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) ends[i].fd = -1;
-      if (got > 0 && (i == 0 || said.size() < kMaxSaid))
+      if (got > 0 && (i == 0 || output.size() < kMaxOutput))
         texts[i]->append(buffer.data(), static_cast<std::size_t>(got));
     }
   }
@@ -110,15 +110,15 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   Child child(pid);
   out_of_child.reset();
   err_of_child.reset();
-  std::string picture, said;
-  const bool all = read_both(out_end, err_end, picture, said, deadline);
+  std::string picture, output;
+  const bool all = read_both(out_end, err_end, picture, output, deadline);
   const auto status = all ? child.end_by(deadline) : std::nullopt;
   if (!status) {
     return fail(StatusCode::kSystemError,
                 "graphviz ({} -Tsvg) did not finish within {:g} s: try --dot", limits.program,
                 limits.seconds);
   }
-  if (WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && said.empty()) {
+  if (WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && output.empty()) {
     return fail(StatusCode::kSystemError,
                 "a picture needs graphviz, but its program '{}' is not installed: install the "
                 "package graphviz, or print the text with --dot",
@@ -126,7 +126,7 @@ Result<std::string> draw_svg(const std::string& text, const GraphvizLimits& limi
   }
   if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0 || picture.empty()) {
     return fail(StatusCode::kSystemError, "graphviz ({} -Tsvg) failed: {}", limits.program,
-                printable_lines(said.substr(0, kMaxSaid)));
+                printable_lines(output.substr(0, kMaxOutput)));
   }
   return picture;
 }

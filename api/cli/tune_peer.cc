@@ -38,20 +38,20 @@ struct Introduction {
   }
   static Result<Introduction> decode(ByteSpan blob) {
     ByteReader in(blob);
-    Introduction told;
-    told.layout = in.get<std::uint32_t>();
-    if (in.ok() && told.layout != kLayoutVersion)
+    Introduction received;
+    received.layout = in.get<std::uint32_t>();
+    if (in.ok() && received.layout != kLayoutVersion)
       return fail(StatusCode::kInvalidUsage,
                   "the peer is another build of Rondo (layout {}, here {}): use one build",
-                  told.layout, kLayoutVersion);
-    told.host = in.get<std::uint64_t>();
-    for (std::string* text : {&told.name, &told.master, &told.only})
+                  received.layout, kLayoutVersion);
+    received.host = in.get<std::uint64_t>();
+    for (std::string* text : {&received.name, &received.master, &received.only})
       *text = printable(in.get_string());
-    told.max_bytes = in.get<std::uint64_t>();
-    told.seconds = in.get<double>();
-    if (!in.finished() || !(told.seconds > 0 && told.seconds <= 1))
+    received.max_bytes = in.get<std::uint64_t>();
+    received.seconds = in.get<double>();
+    if (!in.finished() || !(received.seconds > 0 && received.seconds <= 1))
       return fail(StatusCode::kRemoteError, "the peer sent a message that cannot be read");
-    return told;
+    return received;
   }
 };
 
@@ -121,22 +121,22 @@ Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TuneAddress& place, TuneS
   mine.max_bytes = sizes->max_bytes;
   mine.seconds = sizes->seconds;
   RONDO_TRY(const auto blobs, peer->session_->all_gather(mine.encode()));
-  Introduction told[2];
+  Introduction received[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    RONDO_TRY(told[i], Introduction::decode(blobs[i]));
+    RONDO_TRY(received[i], Introduction::decode(blobs[i]));
   }
-  if (told[0].host == told[1].host)
+  if (received[0].host == received[1].host)
     return fail(StatusCode::kInvalidUsage,
                 "the peer is this machine: between its ranks there is no network to measure");
   // It becomes part of a command line, so only these characters are safe.
-  if (told[1].master.find_first_not_of("0123456789abcdef.:") != std::string::npos)
+  if (received[1].master.find_first_not_of("0123456789abcdef.:") != std::string::npos)
     return fail(StatusCode::kInvalidUsage,
                 "'{}' names an interface of one machine: use an address without an interface",
-                told[1].master);
-  peer->master_ = told[1].master;
-  peer->name_ = told[place.listens() ? 1 : 0].name;
-  *only = told[0].only;
-  *sizes = {told[0].max_bytes, told[0].seconds};
+                received[1].master);
+  peer->master_ = received[1].master;
+  peer->name_ = received[place.listens() ? 1 : 0].name;
+  *only = received[0].only;
+  *sizes = {received[0].max_bytes, received[0].seconds};
   return peer;
 }
 
@@ -149,9 +149,9 @@ std::string TunePeer::variables(int ranks) const {
 Status TunePeer::both(const Status& here) {
   ByteWriter mine;
   mine.put_string(here.ok() ? "" : here.error().text);
-  RONDO_TRY(const auto told, session_->all_gather(mine.take()));
+  RONDO_TRY(const auto received, session_->all_gather(mine.take()));
   const std::size_t other = session_->rank() == 0 ? 1 : 0;
-  const std::string theirs = printable(ByteReader(told[other]).get_string());
+  const std::string theirs = printable(ByteReader(received[other]).get_string());
   if (!here.ok() || theirs.empty()) return here;
   return fail(StatusCode::kRemoteError, "on {}: {}", name_, theirs);
 }

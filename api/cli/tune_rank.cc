@@ -61,11 +61,11 @@ class TuneProcess {
   template <class Function>
   Status grouped(const Function& function) {
     const bool group = options_.lanes > 1;
-    if (group) RONDO_CHECK_OK(told(lanes_[0], lanes_[0].backend->group_start()));
-    for (TuneLane& lane : lanes_) RONDO_CHECK_OK(told(lane, function(lane)));
-    return group ? told(lanes_[0], lanes_[0].backend->group_end()) : ok_status();
+    if (group) RONDO_CHECK_OK(status_of(lanes_[0], lanes_[0].backend->group_start()));
+    for (TuneLane& lane : lanes_) RONDO_CHECK_OK(status_of(lane, function(lane)));
+    return group ? status_of(lanes_[0], lanes_[0].backend->group_end()) : ok_status();
   }
-  static Status told(TuneLane& lane, ncclResult_t result) {
+  static Status status_of(TuneLane& lane, ncclResult_t result) {
     if (result == ncclSuccess) return ok_status();
     return fail(static_cast<StatusCode>(result), "rank {}: {}", lane.rank,
                 lane.backend->last_error());
@@ -81,7 +81,7 @@ class TuneProcess {
     std::string id(sizeof(ncclUniqueId), '\0');
     if (me_.rank == 0) {
       ncclUniqueId made{};
-      RONDO_CHECK_OK(told(lanes_[0], lanes_[0].backend->make_id(&made)));
+      RONDO_CHECK_OK(status_of(lanes_[0], lanes_[0].backend->make_id(&made)));
       std::memcpy(id.data(), &made, sizeof made);
     }
     RONDO_TRY(const std::vector<std::string> ids, team_.all_gather(id));
@@ -143,7 +143,7 @@ class TuneProcess {
       RONDO_CHECK_OK(
           grouped([this](TuneLane& lane) { return lane.backend->issue(call_of(lane)); }));
       if (options_.devices == 0) continue;
-      for (TuneLane& lane : lanes_) RONDO_CHECK_OK(told(lane, lane.backend->wait()));
+      for (TuneLane& lane : lanes_) RONDO_CHECK_OK(status_of(lane, lane.backend->wait()));
     }
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
   }

@@ -53,10 +53,10 @@ class Rank {
     MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     MUST(cudaEventCreate(&begin_));
     MUST(cudaEventCreate(&end_));
-    const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
-    MUST(cudaMalloc(&in_, most));
-    MUST(cudaMalloc(&out_, most));
-    MUST(cudaMemsetAsync(in_, 0, most, stream_));
+    const std::size_t maximum = *std::max_element(options.sizes.begin(), options.sizes.end());
+    MUST(cudaMalloc(&in_, maximum));
+    MUST(cudaMalloc(&out_, maximum));
+    MUST(cudaMemsetAsync(in_, 0, maximum, stream_));
   }
 
   void run() {

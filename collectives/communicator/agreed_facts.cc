@@ -23,10 +23,10 @@ double max_ranks_of_a_core(std::span<const InitRecord> records) {
   };
   std::map<std::pair<std::uint64_t, std::uint64_t>, int> ranks;
   for (const InitRecord& record : records) ++ranks[cores_of(record)];
-  double most = 1;
+  double maximum = 1;
   for (const InitRecord& record : records)
-    most = std::max(most, static_cast<double>(ranks.at(cores_of(record))) / record.cores);
-  return most;
+    maximum = std::max(maximum, static_cast<double>(ranks.at(cores_of(record))) / record.cores);
+  return maximum;
 }
 
 }  // namespace
@@ -72,9 +72,9 @@ gpu::DeviceCosts agree_on_device_costs(std::span<const InitRecord> records) {
 }
 
 std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records) {
-  std::uint64_t least = 0;
-  for (const InitRecord& record : records) least = smaller_known(least, record.buffer_bytes);
-  return least;
+  std::uint64_t minimum = 0;
+  for (const InitRecord& record : records) minimum = smaller_known(minimum, record.buffer_bytes);
+  return minimum;
 }
 
 RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int64_t asked) {

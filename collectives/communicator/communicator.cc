@@ -279,8 +279,8 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool 
   state_->leave();
   RONDO_CHECK_OK(added);
   // Keeps every rank in this call until its peers have opened their links to it.
-  const std::byte met{};
-  if (keys) RONDO_CHECK_OK(exchange(kWhat, {&met, 1}));
+  const std::byte joined{};
+  if (keys) RONDO_CHECK_OK(exchange(kWhat, {&joined, 1}));
   return number;
 }
 

@@ -41,11 +41,11 @@ void CommunicatorState::connect_host_view() {
   host.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
                         std::uint64_t number) {
     CommunicatorState& state = state_of(owner);
-    const auto tell = [&] {
+    const auto reason = [&] {
       state.supervisor.comparer().on_mismatch(peer, mine, theirs, number);
       return ok_status();
     };
-    (void)state.faults.or_fault(tell).ok();
+    (void)state.faults.or_fault(reason).ok();
   };
   host.await_touches = [](void* owner, const WaitSite& site, bool first) {
     return state_of(owner).withdrawal.await_touches(site, first);
@@ -134,14 +134,14 @@ Status CommunicatorState::enter() {
 }
 
 void CommunicatorState::end_calls(const char* what) {
-  Fault told;
+  Fault report;
   if (!host.peers.empty()) {
-    told.status = StatusCode::kRemoteError;
-    told.rank = told.culprit = members.rank;
-    told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
+    report.status = StatusCode::kRemoteError;
+    report.rank = report.culprit = members.rank;
+    report.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
     (void)guarded("ending calls", [&] {
-      told.text = fmt::format("rank {} {} the communicator", members.rank, what);
-      faults.raise(told, false);
+      report.text = fmt::format("rank {} {} the communicator", members.rank, what);
+      faults.raise(report, false);
       return ok_status();
     }).ok();
     faults.wake_peers();
@@ -162,7 +162,7 @@ void CommunicatorState::end_calls(const char* what) {
   }
   // Sends the first fault, which may be an earlier one, so that other hosts get only one reason.
   if (const auto kept = faults.fault(); kept && !inside_.load(std::memory_order_seq_cst))
-    faults.tell_other_hosts(*kept);
+    faults.report_to_other_hosts(*kept);
 }
 
 }  // namespace rondo

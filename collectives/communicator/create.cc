@@ -39,8 +39,8 @@ using Blob = std::vector<std::byte>;
 // Once per process, on stderr: stdout belongs to the program.
 void say_who_serves(const CommunicatorState& state, bool on_gpus) {
   const bool wanted = log::wanted(log::Level::kVersion) && !log::wanted(log::Level::kWarn);
-  static std::atomic<bool> said{false};
-  if (!wanted || state.members.rank != 0 || said.exchange(true)) return;
+  static std::atomic<bool> reported{false};
+  if (!wanted || state.members.rank != 0 || reported.exchange(true)) return;
   const int ranks = state.members.size, hosts = state.facts.hosts;
   std::string ways = on_gpus ? "GPUs" : hosts < ranks ? "shared memory" : "";
   if (hosts > 1) ways += (ways.empty() ? "" : " and ") + state.network;
@@ -67,8 +67,10 @@ class Creation {
     if (request_.options.device >= 0) gpu::free_deferred();
     RONDO_CHECK_OK(join());
     // A rank that fails now reports it to all others, so that no rank waits until its deadline.
-    const Status met = guarded("joining the other ranks", [this] { return steps_after_join(); });
-    if (!met.ok()) return refused_by_all_ ? met.error() : session_->give_up(met.error());
+    const Status created =
+        guarded("joining the other ranks", [this] { return steps_after_join(); });
+    if (!created.ok())
+      return refused_by_all_ ? created.error() : session_->give_up(created.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
                state_->members.size, state_->host.size, state_->facts.hosts);
     say_who_serves(*state_, request_.options.device >= 0);
@@ -122,7 +124,7 @@ class Creation {
 
   Status introduce() {
     RONDO_TRY(host_listener_, open_host_listener());
-    RONDO_TRY(state_->listener, bootstrap::Listener::open(session_->met_at()));
+    RONDO_TRY(state_->listener, bootstrap::Listener::open(session_->rendezvous_at()));
     InitRecord mine;
     mine.facts.rank = request_.rank;
     mine.facts.process = this_process();
@@ -255,8 +257,8 @@ class Creation {
     const auto gather = [this](std::span<const std::byte> mine) {
       return session_->all_gather(mine);
     };
-    RONDO_TRY(state_->addresses, net::own_addresses(session_->met_at()));
-    if (hosts > 1) RONDO_CHECK_OK(net::check_reach(state_->addresses, session_->met_at()));
+    RONDO_TRY(state_->addresses, net::own_addresses(session_->rendezvous_at()));
+    if (hosts > 1) RONDO_CHECK_OK(net::check_reach(state_->addresses, session_->rendezvous_at()));
     const NetworkRequest request{.rank = request_.rank,
                                  .secret = state_->secret.derive("links").bytes(),
                                  .near = state_->members.near_nics(),

@@ -60,10 +60,10 @@ class HostRounds {
       find_members();
       RONDO_TRY(Report mine, try_to_meet(attempt));
       mine.cannot_read = obstacle();
-      RONDO_TRY(const std::vector<Blob> told, request_.session.all_gather(mine.encode()));
+      RONDO_TRY(const std::vector<Blob> blobs, request_.session.all_gather(mine.encode()));
       std::vector<Report> reports;
-      for (std::size_t r = 0; r < told.size(); ++r) {
-        RONDO_TRY(Report report, Report::decode(told[r], static_cast<int>(r)));
+      for (std::size_t r = 0; r < blobs.size(); ++r) {
+        RONDO_TRY(Report report, Report::decode(blobs[r], static_cast<int>(r)));
         reports.push_back(std::move(report));
       }
       if (slot_ && slot_->group) state_.members.group = slot_->group;
@@ -127,16 +127,18 @@ class HostRounds {
     if (!shm::is_representative(members_, mine_)) return Report{};
     const shm::SegmentShape shape{static_cast<int>(members_.size()), tuning::kStagingBytes,
                                   state_.facts.connection_slot_bytes, tuning::kConnectionSlots};
-    RONDO_TRY(HostMeeting met, shm::meet_on_host({members_, mine_, &request_.host_listener.listener,
-                                                  shape, secret.bytes(), request_.deadline}));
-    slot_->group = met.group;
-    if (met.outcome == HostMeeting::kJoined) return Report{};
-    if (met.outcome == HostMeeting::kRefused)
+    RONDO_TRY(HostMeeting meeting,
+              shm::meet_on_host({members_, mine_, &request_.host_listener.listener, shape,
+                                 secret.bytes(), request_.deadline}));
+    slot_->group = meeting.group;
+    if (meeting.outcome == HostMeeting::kJoined) return Report{};
+    if (meeting.outcome == HostMeeting::kRefused)
       RONDO_INFO(kInit, "rank {} cannot share memory with rank {} and uses TCP: {}",
-                 state_.members.rank, members_[0].rank, met.why);
+                 state_.members.rank, members_[0].rank, meeting.why);
     RONDO_TRY(request_.host_listener.listener,
               shm::open_unix_listener());  // no rank connects to the old one
-    return Report{met.outcome, request_.host_listener.listener.name, std::move(met.why), ""};
+    return Report{meeting.outcome, request_.host_listener.listener.name, std::move(meeting.why),
+                  ""};
   }
 
   // Changes groups that have not met: refused processes leave, the others try again. A refused
@@ -183,7 +185,7 @@ class HostRounds {
     for (const InitRecord& record : request_.records)
       reads = std::min(reads, record.device >= 0 ? MemoryReads::kNever : record.reads);
     const auto found = std::find_if(reports.begin(), reports.end(),
-                                    [](const Report& told) { return !told.cannot_read.empty(); });
+                                    [](const Report& blobs) { return !blobs.cannot_read.empty(); });
     const bool one_host = state_.members.shape.hosts() == 1;
     if (found != reports.end() || !one_host) reads = MemoryReads::kNever;
     if (one_host && found - reports.begin() == state_.members.rank)

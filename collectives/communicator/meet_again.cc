@@ -23,15 +23,15 @@ class MeetingAgain {
 
   Result<std::vector<Blob>> run(std::span<const std::byte> mine) {
     RONDO_CHECK_OK(state_.enter());
-    auto told = gather(mine);
+    auto gathered = gather(mine);
     state_.leave();
-    if (told.ok()) return told;
+    if (gathered.ok()) return gathered;
     // Another rank gave up first: waits until its fault arrives here.
     constexpr double kSeconds = 1;
-    if (told.code() == StatusCode::kRemoteError)
+    if (gathered.code() == StatusCode::kRemoteError)
       poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));
     RONDO_CHECK_OK(state_.faults.standing());
-    Fault found = state_.faults.make_beside_calls(told.code(), -1, told.error().text);
+    Fault found = state_.faults.make_beside_calls(gathered.code(), -1, gathered.error().text);
     if (gone_ >= 0) {
       found.status = StatusCode::kRemoteError;
       found.culprit = gone_;
@@ -62,19 +62,19 @@ class MeetingAgain {
     writer.put_string(what_);
     writer.put_bytes(mine);
     RONDO_TRY(const auto all, session->all_gather(writer.take()));
-    std::vector<Blob> told;
+    std::vector<Blob> gathered;
     for (int r = 0; r < size; ++r) {
       ByteReader reader(all[static_cast<std::size_t>(r)]);
       const std::string theirs = printable(reader.get_string());
       if (theirs != what_)
         return fail(StatusCode::kInvalidUsage, "Mismatched calls: rank {} made {}, rank {} made {}",
                     state_.members.rank, what_, r, theirs);
-      told.push_back(reader.get_bytes());
-      if (!reader.ok() || told.back().size() != mine.size())
+      gathered.push_back(reader.get_bytes());
+      if (!reader.ok() || gathered.back().size() != mine.size())
         return fail(StatusCode::kRemoteError, "rank {} sent a note for {} that cannot be read", r,
                     what_);
     }
-    return told;
+    return gathered;
   }
 
   bool is_over() {

@@ -50,10 +50,10 @@ class Finding {
       mine.graph_bytes = static_cast<std::uint32_t>(blob.size());
       mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlacementRecord::kMaxHcaBytes);
     }
-    RONDO_TRY(const auto told, request_.session.all_gather(mine.encode()));
+    RONDO_TRY(const auto gathered, request_.session.all_gather(mine.encode()));
     std::vector<PlacementRecord> records;
-    for (std::size_t r = 0; r < told.size(); ++r) {
-      RONDO_TRY(records.emplace_back(), PlacementRecord::decode(told[r], static_cast<int>(r)));
+    for (std::size_t r = 0; r < gathered.size(); ++r) {
+      RONDO_TRY(records.emplace_back(), PlacementRecord::decode(gathered[r], static_cast<int>(r)));
       placement->locations.push_back({request_.records[r].bus_id, records.back().numa});
     }
     if (all_on_gpus()) placement->refusal = difference_of_tuners(records);

@@ -176,16 +176,16 @@ class AcrossHosts {
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
     RONDO_TRY(
-        ProcessMeeting met,
+        ProcessMeeting meeting,
         meet_processes({state_.host.size, processes, sharing.peers.process, kNoStaging,
                         &request_.listener, std::move(listeners),
                         state_.secret.derive("processes with GPUs").bytes(), request_.deadline}));
-    met.segment->set_members(state_.members.local_ranks);
-    sharing.peers.segment = met.segment.get();
-    sharing.peers.sockets = met.sockets;
+    meeting.segment->set_members(state_.members.local_ranks);
+    sharing.peers.segment = meeting.segment.get();
+    sharing.peers.sockets = meeting.sockets;
     RONDO_TRY(auto connections, share_connections(sharing));
     *made = std::make_shared<InternodeMemory>(
-        InternodeMemory::Parts{std::move(connections), std::move(met), sharing.peers.process,
+        InternodeMemory::Parts{std::move(connections), std::move(meeting), sharing.peers.process,
                                std::move(sharing.peers.process_of), std::move(sharing.devices),
                                span_.near, message_bytes_});
     return ok_status();

@@ -140,7 +140,7 @@ class Binding {
       RONDO_TRY(processes, join_processes(request));
       RONDO_CHECK_OK(take_team(options, std::move(processes)));
     }
-    RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
+    RONDO_TRY([[maybe_unused]] const auto all_joined, session_.all_gather({}));
     if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
     rank().join_team();
     // The rank that made the team may destroy its communicator at once, so it waits until the other

@@ -7,8 +7,8 @@ namespace {
 
 // Words of a device's memory: how many barriers each of its CTAs has passed, then the words that
 // the other devices write.
-constexpr int kToldAt = cuda::kBarrierCtas;
-constexpr int kWords = kToldAt + cuda::kBarrierCtas * cuda::kMaxBarrierDevices;
+constexpr int kArrivalsAt = cuda::kBarrierCtas;
+constexpr int kWords = kArrivalsAt + cuda::kBarrierCtas * cuda::kMaxBarrierDevices;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ cuda::DeviceBarrier DeviceBarriers::barrier(int place) const {
   barrier.devices = devices();
   barrier.place = place;
   barrier.barriers = words(place, 0);
-  for (int d = 0; d < devices(); ++d) barrier.told[d] = words(d, kToldAt);
+  for (int d = 0; d < devices(); ++d) barrier.arrivals[d] = words(d, kArrivalsAt);
   return barrier;
 }
 

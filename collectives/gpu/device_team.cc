@@ -60,14 +60,14 @@ void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
 // wait only for its streams. If kernels still run after that, their memory is not freed
 // (own_memory.h).
 DeviceTeam::~DeviceTeam() {
-  constexpr double kPatientSeconds = 10, kToldSeconds = 2;
+  constexpr double kPatientSeconds = 10, kReportSeconds = 2;
   const RelaxedCapture relaxed;
   for (RankState& rank : ranks_)
     if (rank.messages) rank.messages->wait_for_launcher();
   if (context_.connections.connections() == nullptr) return;
   if (!stopped_ && (launches_are_over(kPatientSeconds) || processes() == nullptr)) return;
   stop_kernels();
-  launches_are_over(kToldSeconds);
+  launches_are_over(kReportSeconds);
 }
 
 bool DeviceTeam::launches_are_over(double seconds) const {

@@ -97,15 +97,15 @@ Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* m
     if (puts.sends_from({named.named, bytes})) window->named = named.named;
     return true;
   };
-  Status told = ok_status();
+  Status gathered = ok_status();
   if (is_by_network())
-    told = DeviceRank::of(state_).hosted()->errands().run(step, deadline(),
-                                                          "registering a window with the network");
+    gathered = DeviceRank::of(state_).hosted()->errands().run(
+        step, deadline(), "registering a window with the network");
   why_not.copy(mine->why_not, sizeof(mine->why_not) - 1);
   if (mine->keys.memory_bytes == 0 && is_by_network())
     RONDO_INFO(kNet, "rank {}: the network cannot write into its window of {} bytes: {}",
                state_.members.rank, bytes, why_not);
-  return told;
+  return gathered;
 }
 
 Status DeviceWindows::meet_by_network(const Offers& offers, Window* window) const {
@@ -180,15 +180,15 @@ Status DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixL
     if (own.file) asked.guests.push_back({r, ""});
     if (all[r].handle.kind == PlainHandle::kFile) asked.hosts.push_back({r, all[r].socket});
   }
-  RONDO_TRY(const shm::UnixMeeting met, shm::meet_by_unix(asked));
-  if (const std::string missing = met.missing(); !missing.empty())
+  RONDO_TRY(const shm::UnixMeeting meeting, shm::meet_by_unix(asked));
+  if (const std::string missing = meeting.missing(); !missing.empty())
     return fail(StatusCode::kRemoteError, "CommWindowRegister : {}", missing);
-  for (const auto& guest : met.guests)
+  for (const auto& guest : meeting.guests)
     RONDO_CHECK_OK(send_files(guest.socket.get(), {&own, &offers->object}, asked.deadline));
   for (const Offer& offer : all) offers->handles.push_back({offer.handle, Fd()});
-  for (std::size_t h = 0; h < met.hosts.size(); ++h) {
+  for (std::size_t h = 0; h < meeting.hosts.size(); ++h) {
     const int r = asked.hosts[h].index;
-    RONDO_TRY(auto received, receive_handles(met.hosts[h].socket.get(),
+    RONDO_TRY(auto received, receive_handles(meeting.hosts[h].socket.get(),
                                              {&all[r].handle, &all[r].object}, asked.deadline));
     if (!received[0].file)
       return fail(StatusCode::kRemoteError, "rank {} sent no memory for its window", r);
@@ -235,8 +235,8 @@ Result<bool> DeviceWindows::all_may_touch(Communicator& self, const Window& wind
       may = gpu_api()->may_access(&may, window.at[r], state_.options.device) == kGpuSuccess && may;
   }
   const std::byte mine{may};
-  RONDO_TRY(const auto told, self.exchange("CommWindowRegister", {&mine, 1}));
-  return std::all_of(told.begin(), told.end(),
+  RONDO_TRY(const auto gathered, self.exchange("CommWindowRegister", {&mine, 1}));
+  return std::all_of(gathered.begin(), gathered.end(),
                      [](const auto& one) { return one[0] == std::byte{1}; });
 }
 
@@ -313,14 +313,14 @@ Result<bool> DeviceWindows::all_could(Communicator& self, const Status& own) con
   };
   Answer mine{own.ok() ? 0u : 1u, {}};
   if (!own.ok()) own.error().text.copy(mine.text, sizeof(mine.text) - 1);
-  RONDO_TRY(const auto told,
+  RONDO_TRY(const auto gathered,
             self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
-  for (std::size_t r = 0; r < told.size(); ++r) {
-    Answer said{};
-    std::memcpy(&said, told[r].data(), sizeof(said));
-    if (said.failed == 0) continue;
+  for (std::size_t r = 0; r < gathered.size(); ++r) {
+    Answer answer{};
+    std::memcpy(&answer, gathered[r].data(), sizeof(answer));
+    if (answer.failed == 0) continue;
     RONDO_WARN("a window has no multicast memory (NVLS), since rank {} could not join: {}", r,
-               said.text);
+               answer.text);
     return false;
   }
   return true;
@@ -361,11 +361,12 @@ Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, 
     RONDO_TRY(listener, shm::open_unix_listener());
     listener.name.copy(mine.socket, shm::kMaxSocketName);
   }
-  RONDO_TRY(const auto told,
+  RONDO_TRY(const auto gathered,
             self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
   std::vector<Offer>& all = offers.all;
-  all.resize(told.size());
-  for (std::size_t r = 0; r < told.size(); ++r) std::memcpy(&all[r], told[r].data(), sizeof(Offer));
+  all.resize(gathered.size());
+  for (std::size_t r = 0; r < gathered.size(); ++r)
+    std::memcpy(&all[r], gathered[r].data(), sizeof(Offer));
   RONDO_CHECK_OK(why);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r].pointer == 0)

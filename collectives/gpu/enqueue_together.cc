@@ -23,7 +23,7 @@ Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses
   CallLimits& limits = resolved.limits;
   if (limits.min_ctas == 0) limits.min_ctas = options.min_ctas;
   if (limits.max_ctas == 0) limits.max_ctas = options.max_ctas;
-  if (limits.mover == CallLimits::Mover::kUnsaid && options.copy_engines)
+  if (limits.mover == CallLimits::Mover::kUnset && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
   if (uses_send(call, rank)) {
     RONDO_TRY(resolved.send, addresses.of(call.send, which, "sendbuff", &resolved.own_access));

@@ -45,10 +45,10 @@ Status GraphMessages::launch(std::span<const MatchedMessage> messages) {
   }
   if (!can(pair, all)) return unlike_captures();
   RONDO_TRY(const DeviceBarriers* const words, words_of(pair));
-  int most = team_.options.max_ctas;
-  for (const PostedCall& one : all) most = std::min(most, max_ctas_of(one.call));
+  int maximum = team_.options.max_ctas;
+  for (const PostedCall& one : all) maximum = std::min(maximum, max_ctas_of(one.call));
   for (const int rank : {pair.first, pair.second})
-    most = std::min(most, team_.devices.of(rank).max_ctas);
+    maximum = std::min(maximum, team_.devices.of(rank).max_ctas);
   for (const int rank : {pair.first, pair.second}) {
     const int place = rank == pair.first ? 0 : 1;
     const PostedCall& on = own[place].front();
@@ -61,7 +61,7 @@ Status GraphMessages::launch(std::span<const MatchedMessage> messages) {
     barrier.call = first.send.call.record;
     barrier.rank[0] = pair.first;
     barrier.rank[1] = pair.second;
-    DirectLaunches launches(*gpu_api(), most, site.stream);
+    DirectLaunches launches(*gpu_api(), maximum, site.stream);
     launches.meet(barrier);
     for (const MatchedMessage& message : messages) {
       const CallRecord& record = message.send.call.record;

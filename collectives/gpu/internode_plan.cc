@@ -96,10 +96,10 @@ Internode agree_on_internode(const InternodeRecords& records) {
   if (!found.why_not.empty()) return found;
   found.near = reach_of(records, found);
   std::vector<GpuFacts> gpus;
-  int fewest = 1;
+  int minimum = 1;
   for (const InternodeFacts& one : records.facts) {
     gpus.push_back(one.gpu);
-    fewest = std::max(fewest, static_cast<int>(one.gpu.min_ctas));
+    minimum = std::max(minimum, static_cast<int>(one.gpu.min_ctas));
     found.from_bytes = std::max(found.from_bytes, one.from_bytes);
   }
   const std::vector<int> alone(n, 1);
@@ -112,7 +112,7 @@ Internode agree_on_internode(const InternodeRecords& records) {
   const int rings = static_cast<int>(found.orders.rings.size());
   found.plan =
       usual_internode_facts(static_cast<int>(n), static_cast<int>(found.processes.size()), rings);
-  found.shape.channels = std::min(found.shape.channels, std::max(fewest, found.plan.max_channels));
+  found.shape.channels = std::min(found.shape.channels, std::max(minimum, found.plan.max_channels));
   found.shape.protocols = bit_of(cuda::Protocol::kSimple);
   found.shape.messages = true;
   if (found.shape.channels < 1) {
@@ -123,10 +123,10 @@ Internode agree_on_internode(const InternodeRecords& records) {
   found.plan.algorithms = records.algorithms;
   found.plan.costs = records.costs;
   found.plan.max_channels = found.shape.channels;
-  found.plan.min_channels = std::min(fewest, found.shape.channels);
+  found.plan.min_channels = std::min(minimum, found.shape.channels);
   found.plan.slots = found.shape.slots;
   found.plan.slot_bytes = found.shape.slot_bytes;
-  found.orders.tell(&found.plan);
+  found.orders.fill_facts(&found.plan);
   forget_wires_out_of_reach(found.near, found.host_of, found.orders, &found.plan);
   return found;
 }

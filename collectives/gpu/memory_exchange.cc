@@ -31,18 +31,18 @@ Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& q
   note.address = question.address;
   note.handle = with.plain;
   const Status sent = send_files(socket.get(), {&with}, deadline);
-  auto heard = sent.ok() ? receive_handles(socket.get(), {&note.handle}, deadline)
-                         : Result<std::vector<MemoryHandle>>(sent.error());
-  if (!heard.ok()) socket.reset();  // a late answer would be taken for that to the next question
-  if (heard.code() == StatusCode::kRemoteError)
+  auto received = sent.ok() ? receive_handles(socket.get(), {&note.handle}, deadline)
+                            : Result<std::vector<MemoryHandle>>(sent.error());
+  if (!received.ok()) socket.reset();  // a late answer would be taken for that to the next question
+  if (received.code() == StatusCode::kRemoteError)
     return fail(StatusCode::kRemoteError,
                 "rank {} ended; its process keeps memory through which ranks on GPUs share data",
                 rank);
-  if (heard.code() == StatusCode::kTimeout)
+  if (received.code() == StatusCode::kTimeout)
     return fail(StatusCode::kTimeout,
                 "rank {} did not answer when asked for memory to share; is its process stopped?",
                 rank);
-  RONDO_TRY(std::vector<MemoryHandle> reply, std::move(heard));
+  RONDO_TRY(std::vector<MemoryHandle> reply, std::move(received));
   if (note.status != 0) return fail(static_cast<StatusCode>(note.status), "{}", note.text);
   return Reply{std::move(reply[0]), note.address};
 }

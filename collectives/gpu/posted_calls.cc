@@ -24,9 +24,9 @@ bool by_engines(std::span<const PostedCall> posted) {
 }
 
 int JointCall::max_ctas() const {
-  int most = kNoCtaLimit;
-  for (const PostedCall& one : posted) most = std::min(most, max_ctas_of(one.call));
-  return most;
+  int maximum = kNoCtaLimit;
+  for (const PostedCall& one : posted) maximum = std::min(maximum, max_ctas_of(one.call));
+  return maximum;
 }
 
 PostedCalls::PostedCalls(int ranks, std::span<const int> here)

@@ -25,7 +25,7 @@ Result<net::Socket> welcome(const net::Socket& guest, const ControlSegment* segm
 }  // namespace
 
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
-  ProcessMeeting met;
+  ProcessMeeting meeting;
   const bool leads = request.process == 0;
   const bool all_meet = request.listeners.size() > 1;
   shm::UnixMeetingRequest asked;
@@ -34,7 +34,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   asked.listener = request.listener;
   asked.deadline = request.deadline;
   if (leads) {
-    RONDO_TRY(met.segment,
+    RONDO_TRY(meeting.segment,
               ControlSegment::create({request.ranks, request.processes, request.staging_bytes}));
   }
   for (int p = request.process + 1; p < request.processes && (leads || all_meet); ++p)
@@ -45,24 +45,24 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   if (const std::string missing = came.missing(); !missing.empty())
     return fail(StatusCode::kRemoteError, "processes with GPUs of this host could not meet: {}",
                 missing);
-  met.sockets.resize(static_cast<std::size_t>(request.processes));
+  meeting.sockets.resize(static_cast<std::size_t>(request.processes));
   for (std::size_t i = 0; i < asked.guests.size(); ++i) {
-    ProcessSockets& guest = met.sockets[asked.guests[i].index];
+    ProcessSockets& guest = meeting.sockets[asked.guests[i].index];
     guest.theirs = std::move(came.guests[i].socket);
-    RONDO_TRY(guest.own, welcome(guest.theirs, met.segment.get(), request.deadline));
+    RONDO_TRY(guest.own, welcome(guest.theirs, meeting.segment.get(), request.deadline));
   }
   for (std::size_t i = 0; i < asked.hosts.size(); ++i) {
-    ProcessSockets& host = met.sockets[i];
+    ProcessSockets& host = meeting.sockets[i];
     host.own = std::move(came.hosts[i].socket);
     RONDO_TRY(shm::FdMessage reply, shm::receive_fds(host.own.get(), request.deadline));
     if (reply.fds.size() != (i == 0 ? 2U : 1U))
       return fail(StatusCode::kRemoteError, "process {} of this host sent no sockets for GPUs", i);
     host.theirs = net::Socket(reply.fds[0].release());
     if (i > 0) continue;
-    RONDO_TRY(met.segment,
+    RONDO_TRY(meeting.segment,
               ControlSegment::open(reply.fds[1].get(), request.ranks, request.processes));
   }
-  return met;
+  return meeting;
 }
 
 }  // namespace rondo::gpu

@@ -10,7 +10,7 @@ namespace rondo::gpu {
 namespace {
 
 constexpr double kTeamPatientSeconds = 10;  // for streams to end when the team ends
-constexpr double kTeamToldSeconds = 2;      // the same, after the team is released
+constexpr double kTeamReportSeconds = 2;    // the same, after the team is released
 
 }  // namespace
 
@@ -55,7 +55,7 @@ bool ProcessTeam::let_streams_end() {
   if (!ended) {
     context_.standing.release();
     watch_.look_soon();
-    ended = are_over(kTeamToldSeconds);
+    ended = are_over(kTeamReportSeconds);
   }
   if (context_.standing.is_released() && context_.shared.multicast)
     context_.shared.multicast->keep_for(MulticastMemory::kOthersEnd);

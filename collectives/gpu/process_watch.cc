@@ -112,13 +112,13 @@ void ProcessWatch::look() {
                  fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
   }
   detector_.tick(now_ns());
-  if (detector_.is_stalled()) tell_who_is_gone();
-  tell_progress();
+  if (detector_.is_stalled()) report_who_is_gone();
+  report_progress();
   if (auto found = detector_.verdict()) return context_.standing.blame(std::move(*found));
   if (const auto warning = detector_.warning()) RONDO_WARN("{}", *warning);
 }
 
-void ProcessWatch::tell_who_is_gone() {
+void ProcessWatch::report_who_is_gone() {
   for (int rank = 0; rank < context_.ranks(); ++rank) {
     const int process = context_.facts.around.process_of[static_cast<std::size_t>(rank)];
     if (word(context_.segment->process(process).left) != 0) {
@@ -129,7 +129,7 @@ void ProcessWatch::tell_who_is_gone() {
   }
 }
 
-void ProcessWatch::tell_progress() {
+void ProcessWatch::report_progress() {
   for (int rank = 0; rank < context_.ranks(); ++rank) {
     Progress now;
     if (const auto& of = context_.shared.connections) now = progress_of(*of, rank);
@@ -189,15 +189,15 @@ std::vector<int> ProcessWatch::awaited_in_call() const {
   // If the leader has arrived, the processes with the fewest steps delay all others.
   std::vector<int> found;
   if (context_.leads() || word(context_.segment->process(0).ready) != 0) {
-    std::uint32_t fewest = kReleased, most = 0;
+    std::uint32_t minimum = kReleased, maximum = 0;
     for (int p = 1; p < context_.segment->processes(); ++p) {
-      fewest = std::min(fewest, word(context_.segment->process(p).ready));
-      most = std::max(most, word(context_.segment->process(p).ready));
+      minimum = std::min(minimum, word(context_.segment->process(p).ready));
+      maximum = std::max(maximum, word(context_.segment->process(p).ready));
     }
     const auto& of = context_.facts.around.process_of;
     for (int p = 1; p < context_.segment->processes(); ++p)
-      if (p != context_.facts.process && word(context_.segment->process(p).ready) == fewest &&
-          (fewest == 0 || fewest < most))
+      if (p != context_.facts.process && word(context_.segment->process(p).ready) == minimum &&
+          (minimum == 0 || minimum < maximum))
         found.push_back(static_cast<int>(std::find(of.begin(), of.end(), p) - of.begin()));
   }
   if (!context_.leads() && found.empty()) found.push_back(0);

@@ -37,8 +37,8 @@ class ProcessWatch {
   void serve_memory(int milliseconds);
   void look();
   void blame(StatusCode status, int culprit, const std::string& text);
-  void tell_who_is_gone();
-  void tell_progress();
+  void report_who_is_gone();
+  void report_progress();
   std::uint64_t traffic() const;
   template <class Each>
   void for_each_message_wait(const Each& each) const;

@@ -103,16 +103,16 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
   shape.slots = slots;
   shape.slot_bytes = kUsualSlotBytes;
   std::uint64_t asked = 0;
-  int fewest = 1, most = cuda::kMaxChannels;
+  int minimum = 1, maximum = cuda::kMaxChannels;
   for (const GpuFacts& one : all) {
     if (one.buffer_bytes > 0 && (asked == 0 || one.buffer_bytes < asked)) asked = one.buffer_bytes;
-    fewest = std::max(fewest, one.min_ctas);
-    most = std::min(most, one.max_ctas);
+    minimum = std::max(minimum, one.min_ctas);
+    maximum = std::min(maximum, one.max_ctas);
   }
   if (asked > 0)
     shape.slot_bytes = std::max(
         asked / static_cast<std::uint64_t>(slots) / kSmallestSlot * kSmallestSlot, kSmallestSlot);
-  shape.channels = std::min(std::max(usual_channels(wires), fewest), most);
+  shape.channels = std::min(std::max(usual_channels(wires), minimum), maximum);
   for (std::size_t r = 0; r < all.size(); ++r)
     shape.channels = std::min(shape.channels, all[r].resident_ctas / stations[r]);
   return shape;
@@ -222,7 +222,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.max_channels = found.shape.channels;
   plan.slots = found.shape.slots;
   plan.slot_bytes = found.shape.slot_bytes;
-  found.orders.tell(&plan);
+  found.orders.fill_facts(&plan);
   forget_wires_out_of_reach(found.near, {}, found.orders, &plan);
   return found;
 }

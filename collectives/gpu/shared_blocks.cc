@@ -79,18 +79,18 @@ Result<SharedBlocks::Seen> SharedBlocks::ask(int process, const MemoryBlock& blo
 }
 
 bool SharedBlocks::block_ends(std::uint64_t number) {
-  std::vector<std::pair<int, Seen>> told;
+  std::vector<std::pair<int, Seen>> reported;
   {
     std::lock_guard lock(mutex_);
     std::erase_if(seen_, [&](const auto& block) {
       if (std::get<0>(block.first) != number) return false;
-      if (block.second.at != 0) told.emplace_back(std::get<2>(block.first), block.second);
+      if (block.second.at != 0) reported.emplace_back(std::get<2>(block.first), block.second);
       return true;
     });
   }
   const RelaxedCapture relaxed;
   bool unmapped = true;
-  for (const auto& [process, seen] : told) {
+  for (const auto& [process, seen] : reported) {
     const auto answered =
         exchange_.ask(process, {MemoryNote::kUnmap, 0, seen.at}, {}, net::Deadline::of(kBriefly));
     // A process that has ended has unmapped it. What it maps from a file keeps the memory itself.

@@ -50,10 +50,10 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
     facts.max_ctas = std::min(facts.max_ctas, request.around.max_ctas * ranks);
   std::vector<std::string> listeners(static_cast<std::size_t>(processes));
   for (int r = ranks; r-- > 0;) listeners[facts.around.process_of[r]] = request.sockets[r];
-  RONDO_TRY(auto met,
+  RONDO_TRY(auto meeting,
             meet_processes({ranks, processes, facts.process, staging_bytes(), request.listener,
                             std::move(listeners), request.secret, request.deadline}));
-  auto [segment, sockets] = std::move(met);
+  auto [segment, sockets] = std::move(meeting);
   const ProcessPeers peers{segment.get(), sockets, facts.process, request.around.process_of,
                            request.deadline};
   TeamMemory memory;

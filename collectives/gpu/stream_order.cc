@@ -36,7 +36,7 @@ StreamOrder::~StreamOrder() {
 
 // Call before the first capture. Earlier launches count as wide, and their event is kept: an event
 // recorded now on the order's own stream could wait for unrelated work in its hardware queue.
-void StreamOrder::begin_to_capture() { tells_wide_ |= devices_.size() > 1; }
+void StreamOrder::begin_to_capture() { reports_wide_ |= devices_.size() > 1; }
 
 // A launch on every device waits for its own device's launches, and for others that touched its
 // ranks. It does not wait for other devices' parts of an earlier call: a kernel in this graph may
@@ -81,9 +81,9 @@ Status StreamOrder::begin(const LaunchPosition& site) {
 // For a device whose ranks the launch does not touch, only wide launches count.
 Status StreamOrder::hold(const Device& device, bool touched, GpuStream stream,
                          GpuEventUse use) const {
-  if (touched || !tells_wide_) RONDO_CHECK_OK(order_of(device).hold(stream, use));
+  if (touched || !reports_wide_) RONDO_CHECK_OK(order_of(device).hold(stream, use));
   const bool order_is_enough = touched && device.is_renewed;
-  return !tells_wide_ || order_is_enough ? ok_status() : wide_of(device).hold(stream, use);
+  return !reports_wide_ || order_is_enough ? ok_status() : wide_of(device).hold(stream, use);
 }
 
 Status StreamOrder::come_after(const LaunchPosition& site, std::uint64_t places) {
@@ -116,8 +116,8 @@ Status StreamOrder::end(const LaunchPosition& site) {
   device.capture = in_capture ? site.capture.id : 0;
   device.newest_is_wide = !site.on_every_device;
   if (!site.on_every_device) set_newest(site);
-  if (tells_wide_) device.is_renewed = true;
-  if (device.newest_is_wide && tells_wide_)
+  if (reports_wide_) device.is_renewed = true;
+  if (device.newest_is_wide && reports_wide_)
     RONDO_CHECK_OK(wide_of(device).record(site.stream, use));
   RONDO_CHECK_OK(order_of(device).record(site.stream, use));
   // Later work of the capture depends on this record. Otherwise records on several streams would

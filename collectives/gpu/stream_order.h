@@ -75,13 +75,13 @@ class StreamOrder {
     GpuStream stream = nullptr;  // of its newest launch outside of captures
     bool newest = false;         // it took part in the newest launch of the order
     bool newest_is_wide = false;
-    bool is_renewed = false;    // order_of() was recorded since tells_wide_
+    bool is_renewed = false;    // order_of() was recorded since reports_wide_
     std::uint64_t capture = 0;  // of its newest launch; 0: outside of captures
   };
-  // Events after its newest launch, and after its newest wide launch. Before tells_wide_ one event
-  // serves both, and every launch counts as wide.
+  // Events after its newest launch, and after its newest wide launch. Before reports_wide_ one
+  // event serves both, and every launch counts as wide.
   const StreamEvent& order_of(const Device& device) const {
-    return device.events[tells_wide_ ? 1 : 0];
+    return device.events[reports_wide_ ? 1 : 0];
   }
   static const StreamEvent& wide_of(const Device& device) { return device.events[0]; }
   void begin_to_capture();
@@ -94,7 +94,7 @@ class StreamOrder {
 
   std::vector<Device> devices_;
   bool any_plain_ = false, any_capture_ = false;
-  bool tells_wide_ = false;  // separate events for wide launches: several devices, and captures
+  bool reports_wide_ = false;  // separate events for wide launches: several devices, and captures
   UnfinishedWork work_;
 };
 

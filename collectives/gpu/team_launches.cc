@@ -84,21 +84,21 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
     facts.in_windows = is_in_windows(call);
     return facts;
   }
-  int fewest = 1;
+  int minimum = 1;
   for (const PostedCall& posted : call.posted)
-    fewest = std::max(fewest, posted.call.limits.min_ctas);
+    minimum = std::max(minimum, posted.call.limits.min_ctas);
   facts.max_channels = std::min(facts.max_channels, call.max_ctas());
-  facts.min_channels = std::min(fewest, facts.max_channels);
+  facts.min_channels = std::min(minimum, facts.max_channels);
   facts.copy_engines = by_engines(call.posted);
   if (!team_.kernels_reach(call.posted)) facts.all_reach = facts.may_use_barriers = false;
   return facts;
 }
 
-int TeamLaunches::direct_ctas(int rank, int most, std::size_t calls) const {
+int TeamLaunches::direct_ctas(int rank, int maximum, std::size_t calls) const {
   const int of_device = team_.devices.of(rank).max_ctas;
   // A message is posted twice.
   const auto served = static_cast<int>(std::min(calls, team_.devices.here().size()));
-  return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
+  return maximum < kNoCtaLimit ? std::min(of_device, maximum * served) : of_device;
 }
 
 void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& launches) const {
@@ -135,9 +135,9 @@ Status TeamLaunches::messages(int rank, const RankStreams::Use& on,
       places |= std::uint64_t{1} << team_.devices.place_of(one);
   }
   RONDO_CHECK_OK(team_.begin_messages(site, all, places));
-  int most = kNoCtaLimit;
-  for (const PostedCall& one : all) most = std::min(most, max_ctas_of(one.call));
-  DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);
+  int maximum = kNoCtaLimit;
+  for (const PostedCall& one : all) maximum = std::min(maximum, max_ctas_of(one.call));
+  DirectLaunches launches(*gpu_api(), direct_ctas(rank, maximum, all.size()), site.stream);
   presume_current(site, launches);
   if (!team_.kernels_reach(all) || by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
@@ -179,7 +179,7 @@ Status TeamLaunches::on_every_device(const CallRun& run) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(),
                       team_.devices[site.place].ranks};
     part.stream = site.stream;
-    part.told = team_.processes != nullptr;
+    part.is_announced = team_.processes != nullptr;
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
     part.place = site.place;

@@ -43,7 +43,7 @@ class TeamLaunches {
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
   // most: limit of the ranks of these calls.
-  int direct_ctas(int rank, int most, std::size_t calls) const;
+  int direct_ctas(int rank, int maximum, std::size_t calls) const;
 
   TeamContext& team_;
   ProcessLaunches processes_;

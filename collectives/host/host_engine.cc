@@ -109,7 +109,7 @@ Status HostEngine::run_collective(const Call& call) {
     plan_ = *made;
     planned_for_ = call.record;
     moving_ns_ = host_work(facts_, call.record, plan_).moving_ns(facts_.costs);
-    if (members_.rank == 0) choices_.tell(facts_, call.record, plan_);
+    if (members_.rank == 0) choices_.report(facts_, call.record, plan_);
   }
   host_.sharing.begin_call(moving_ns_, beside_the_program_);
   if (plan_.strategy == Strategy::kAlone) return run_alone(host_.sharing, call), ok_status();

@@ -185,10 +185,10 @@ Status OneSidedCalls::open_lane(int peer) {
   if (end.outgoing == nullptr) {
     RONDO_TRY(end.outgoing, connections_->to(peer, kPutLane));
   }
-  return hear_lane(peer);
+  return receive_lane(peer);
 }
 
-Status OneSidedCalls::hear_lane(int peer) {
+Status OneSidedCalls::receive_lane(int peer) {
   Peer& end = peer_at(peer);
   if (end.incoming != nullptr) return ok_status();
   RONDO_TRY(end.incoming, connections_->from(peer, kPutLane));
@@ -265,7 +265,7 @@ Status OneSidedCalls::put_by_lane(Peer& peer, const Window* window, const Call& 
 Status OneSidedCalls::wait_signal(const Call& call) {
   Peer& peer = peer_at(call.peer);
   const int local = members_.local_of(call.peer);
-  if (call.peer != members_.rank) RONDO_CHECK_OK(hear_lane(call.peer));
+  if (call.peer != members_.rank) RONDO_CHECK_OK(receive_lane(call.peer));
   const std::uint64_t target = peer.taken[call.signal] + call.record.count;
   const auto ready = [&] {
     take_puts();

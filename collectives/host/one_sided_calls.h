@@ -92,7 +92,7 @@ class OneSidedCalls : RankPart {
   std::uint64_t withdrawals() const;
   bool windows_are_whole();
   Status open_lane(int peer);
-  Status hear_lane(int peer);
+  Status receive_lane(int peer);
   bool take_puts();
   bool take_puts_of(int peer);
   bool refuse_put(int peer, const char* what);

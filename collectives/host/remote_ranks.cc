@@ -30,7 +30,7 @@ constexpr std::int64_t kLastWords = 300'000'000;  // ns
 
 void RemoteRanks::open(std::unique_ptr<RemoteLinks> links) {
   links_ = std::move(links);
-  faults_.set_tell_other_hosts([this](const Fault& fault) { tell(fault); });
+  faults_.set_report_to_other_hosts([this](const Fault& fault) { report(fault); });
 }
 
 void RemoteRanks::suspend(bool fresh) {
@@ -67,7 +67,7 @@ bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
   return true;
 }
 
-void RemoteRanks::tell(const Fault& fault) {
+void RemoteRanks::report(const Fault& fault) {
   if (fault.rank != members_.rank) return;  // the rank that found it sends it
   std::vector<std::byte> message = encode_fault(fault);
   message.insert(message.begin(), std::byte{kFaultMessage});

@@ -40,7 +40,7 @@ class RemoteRanks {
   Status flush();
 
   // Sends this rank's own fault to other hosts; call on the thread that drives the links.
-  void tell(const Fault& fault);
+  void report(const Fault& fault);
 
  private:
   const Membership& members_;

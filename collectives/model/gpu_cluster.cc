@@ -69,10 +69,10 @@ std::string GpuCluster::wire_name(int wire) const {
 }
 
 int GpuCluster::compute() const {
-  int least = graph_->node(wires_->gpu(0)).compute;
+  int minimum = graph_->node(wires_->gpu(0)).compute;
   for (int gpu = 1; gpu < gpus_; ++gpu)
-    least = std::min(least, graph_->node(wires_->gpu(gpu)).compute);
-  return least;
+    minimum = std::min(minimum, graph_->node(wires_->gpu(gpu)).compute);
+  return minimum;
 }
 
 bool GpuCluster::has_multicast() const {

@@ -23,7 +23,7 @@ void* const kReceived = const_cast<void**>(&kReceived);
 
 // A message is simulated with at least this many slots of its channels, and with more until each
 // further slot takes the same time.
-constexpr sim::Evenness kEvenly{.fewest = 8, .tolerance = 5e-3};
+constexpr sim::Evenness kEvenly{.minimum = 8, .tolerance = 5e-3};
 
 class Messages {
  public:

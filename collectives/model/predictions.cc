@@ -31,8 +31,8 @@ constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLa
 // wait and send in step.
 int streams_of(const GpuCluster& cluster, int channels) {
   const int rings = static_cast<int>(cluster.channels().rings.size());
-  const int most = std::max(rings, kMaxPlayed / cluster.ranks());
-  return std::min(channels, most);
+  const int maximum = std::max(rings, kMaxPlayed / cluster.ranks());
+  return std::min(channels, maximum);
 }
 
 sim::SimCall connected_call(const GpuCluster& cluster, const CallRecord& record,
@@ -98,7 +98,8 @@ sim::SimStagedCall staged_call(const GpuCluster& cluster, const CallRecord& reco
 }
 
 // The simulated time plus the time before it.
-Prediction told(const GpuCluster& cluster, const sim::SimResult& result, double before_ns) {
+Prediction prediction_of(const GpuCluster& cluster, const sim::SimResult& result,
+                         double before_ns) {
   Prediction prediction;
   prediction.us = (before_ns + result.ns) / 1000;
   if (result.extrapolated) prediction.by = Prediction::By::kExtrapolation;
@@ -118,7 +119,7 @@ Result<Prediction> predict_messages(const GpuCluster& cluster, const CallRecord&
     return prediction;
   }
   RONDO_TRY(const sim::SimResult result, play_messages(cluster, record));
-  return told(cluster, result, launch_ns());
+  return prediction_of(cluster, result, launch_ns());
 }
 
 }  // namespace
@@ -143,12 +144,12 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
   if (way.plan.strategy == Strategy::kMulticast) {
     RONDO_TRY(const sim::SimResult result,
               sim::simulate_multicast(machine, multicast_call(cluster, record, way.plan)));
-    return told(cluster, result, launch_ns());
+    return prediction_of(cluster, result, launch_ns());
   }
   if (way.plan.strategy == Strategy::kShared) {
     RONDO_TRY(const sim::SimResult result,
               sim::simulate_staged(machine, staged_call(cluster, record)));
-    return told(cluster, result, launch_ns());
+    return prediction_of(cluster, result, launch_ns());
   }
   const sim::SimCall call = call_of(cluster, record, way);
   const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMaxPlayed;
@@ -159,7 +160,7 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
     return prediction;
   }
   RONDO_TRY(const sim::SimResult result, sim::simulate(machine, call));
-  return told(cluster, result, launch_ns());
+  return prediction_of(cluster, result, launch_ns());
 }
 
 namespace {

@@ -74,8 +74,8 @@ std::string choice_text(const gpu::DevicePlanFacts& facts, const CallRecord& rec
 
 bool ChoiceLog::is_due(const CallRecord& record) {
   if (!log::wanted(log::Level::kInfo, log::kTuning)) return false;
-  if (told_.size() >= kMaxSizes) return false;
-  return told_.emplace(record.collective, record.count * size_of(record.type)).second;
+  if (reported_.size() >= kMaxSizes) return false;
+  return reported_.emplace(record.collective, record.count * size_of(record.type)).second;
 }
 
 void ChoiceLog::write(const std::string& text) { RONDO_INFO(kTuning, "{}", text); }

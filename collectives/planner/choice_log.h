@@ -28,11 +28,11 @@ class ChoiceLog {
  public:
   static constexpr std::size_t kMaxSizes = 1000;
 
-  void tell(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  void report(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
     if (is_due(record)) write(choice_text(facts, record, plan));
   }
-  void tell(const gpu::DevicePlanFacts& facts, const CallRecord& record,
-            const gpu::DevicePlan& plan) {
+  void report(const gpu::DevicePlanFacts& facts, const CallRecord& record,
+              const gpu::DevicePlan& plan) {
     if (is_due(record)) write(choice_text(facts, record, plan));
   }
 
@@ -40,7 +40,7 @@ class ChoiceLog {
   bool is_due(const CallRecord& record);
   static void write(const std::string& text);
 
-  std::set<std::pair<Collective, std::uint64_t>> told_;  // collectives and their bytes
+  std::set<std::pair<Collective, std::uint64_t>> reported_;  // collectives and their bytes
 };
 
 }  // namespace rondo

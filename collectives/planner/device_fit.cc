@@ -15,9 +15,10 @@ constexpr int kSweeps = 200;
 constexpr double kPullToPrior = 0.001;  // per sample, for a rate that is wrong by a factor of e
 // Limits of a rate relative to its prior. Emulated GPUs take a thousand times as long.
 constexpr double kLeastOfPrior = 0.01, kMaxOfPrior = 1e6;
-// A rate counts as measured if doubling it changes kTellingSamples predictions by kTellingChange.
-constexpr int kTellingSamples = 2;
-constexpr double kTellingChange = 1.1;
+// A rate counts as measured if doubling it changes kInformativeSamples predictions by
+// kInformativeChange.
+constexpr int kInformativeSamples = 2;
+constexpr double kInformativeChange = 1.1;
 
 double squared_log(double ratio) {
   const double log = std::log(ratio);
@@ -57,13 +58,14 @@ bool improve(std::span<const DeviceSample> samples, std::span<const DeviceRateIn
   return improved;
 }
 
-bool is_told(std::span<const DeviceSample> samples, const DeviceCosts& costs, DeviceRate rate) {
+bool is_determined(std::span<const DeviceSample> samples, const DeviceCosts& costs,
+                   DeviceRate rate) {
   DeviceCosts dearer = costs;
   dearer.ns[static_cast<std::size_t>(rate)] *= 2;
-  const auto tells = [&](const DeviceSample& sample) {
-    return sample.predicted(dearer) > kTellingChange * sample.predicted(costs);
+  const auto depends = [&](const DeviceSample& sample) {
+    return sample.predicted(dearer) > kInformativeChange * sample.predicted(costs);
   };
-  return std::count_if(samples.begin(), samples.end(), tells) >= kTellingSamples;
+  return std::count_if(samples.begin(), samples.end(), depends) >= kInformativeSamples;
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ DeviceCosts fit_device_costs(std::span<const DeviceSample> samples) {
     if (!improve(samples, rates, step, &fitted, &error)) step = std::sqrt(step);
   DeviceCosts costs;
   for (const DeviceRateInfo& info : rates)
-    if (is_told(samples, fitted, info.rate)) costs.set(info.rate, fitted.of(info.rate));
+    if (is_determined(samples, fitted, info.rate)) costs.set(info.rate, fitted.of(info.rate));
   return costs;
 }
 

@@ -93,18 +93,18 @@ bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
 
 DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
-  const int most = std::clamp(facts.max_channels, 1, cuda::shapes::kMulticastCtas);
+  const int maximum = std::clamp(facts.max_channels, 1, cuda::shapes::kMulticastCtas);
   DevicePlan plan;
   plan.algorithm = Algorithm::kNvls;
   plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
-                                                             static_cast<std::uint64_t>(most)));
+                                                             static_cast<std::uint64_t>(maximum)));
   plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
   plan.threads = cuda::kMulticastThreads;
   const std::uint64_t blocks =
       record.collective == Collective::kAllReduce ? 1 : static_cast<std::uint64_t>(facts.ranks);
   const std::uint64_t of_cta = bytes / static_cast<std::uint64_t>(plan.channels);
-  const std::uint64_t least = kLeastMulticastRound / blocks;
-  const std::uint64_t wanted = std::max(of_cta / kMulticastRounds, least) / width;
+  const std::uint64_t lowest = kLeastMulticastRound / blocks;
+  const std::uint64_t wanted = std::max(of_cta / kMulticastRounds, lowest) / width;
   plan.per_round = std::min((wanted + plan.grain - 1) / plan.grain * plan.grain,
                             cuda::multicast_round(blocks, width));
   assert(plan.per_round > 0);
@@ -140,19 +140,19 @@ DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
 
 // The fastest plan with `fewest` to `most` channels, by factors of two.
 template <class PlanOf>
-DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int fewest,
-                         int most, const PlanOf& plan_of) {
-  assert(fewest > 0 && most > 0);
-  int channels = std::min(fewest, most);
+DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int minimum,
+                         int maximum, const PlanOf& plan_of) {
+  assert(minimum > 0 && maximum > 0);
+  int channels = std::min(minimum, maximum);
   DevicePlan best = plan_of(channels);
-  double least = device_ns(facts, record, best);
-  while (channels < most) {
-    channels = std::min(2 * channels, most);
+  double lowest = device_ns(facts, record, best);
+  while (channels < maximum) {
+    channels = std::min(2 * channels, maximum);
     const DevicePlan next = plan_of(channels);
     const double ns = device_ns(facts, record, next);
-    if (ns >= least) continue;
+    if (ns >= lowest) continue;
     best = next;
-    least = ns;
+    lowest = ns;
   }
   return best;
 }
@@ -185,9 +185,9 @@ unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int gr
   const auto all = static_cast<unsigned>(reduces(record.collective)
                                              ? cuda::connected_threads(record.type, record.op)
                                              : cuda::kConnectedThreads);
-  const std::uint64_t most = all / static_cast<unsigned>(groups) - kService;
+  const std::uint64_t maximum = all / static_cast<unsigned>(groups) - kService;
   const std::uint64_t wanted = (chunk_bytes / kBytesPerThread + kWarp - 1) / kWarp * kWarp;
-  const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, most / kWarp * kWarp);
+  const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, maximum / kWarp * kWarp);
   return static_cast<unsigned>(groups) * (kService + static_cast<unsigned>(workers));
 }
 

@@ -169,7 +169,7 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t 
 
 // Two barriers around each device's reads and writes of the others' data. Staged: data that a rank
 // sends is copied in before, and results not written directly to its buffer are copied out after.
-double met_ns(const DeviceCall& call, bool staged) {
+double synchronised_ns(const DeviceCall& call, bool staged) {
   const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
                               call.links.direct_gbs * kDirectEfficiency);
   const double more = call.by_blocks() ? call.bytes : 0;  // gathered data is also written
@@ -209,11 +209,11 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
       return launched + ll_push_ns(call, plan, record.count);
     case Strategy::kBarrier:
     case Strategy::kWindows:
-      return launched + met_ns(call, false);
+      return launched + synchronised_ns(call, false);
     case Strategy::kMulticast:
       return launched + multicast_ns(call, plan);
     case Strategy::kShared:
-      return launched + met_ns(call, true);
+      return launched + synchronised_ns(call, true);
     case Strategy::kMessages:
       return launched + messages_ns(facts, record);
     case Strategy::kDirect:

@@ -7,7 +7,7 @@ Result<DevicePlan> NewestDevicePlan::of(const DevicePlanFacts& facts, const Call
   RONDO_TRY(plan_, make_device_plan(facts, record));
   facts_ = facts;
   record_ = record;
-  if (tells_) choices_.tell(facts, record, plan_);
+  if (reports_) choices_.report(facts, record, plan_);
   return plan_;
 }
 

@@ -12,7 +12,7 @@ namespace rondo::gpu {
 class NewestDevicePlan {
  public:
   // tells: logs the first call of each size; set for one rank of a communicator.
-  explicit NewestDevicePlan(bool tells) : tells_(tells) {}
+  explicit NewestDevicePlan(bool reports) : reports_(reports) {}
 
   Result<DevicePlan> of(const DevicePlanFacts& facts, const CallRecord& record);
 
@@ -20,7 +20,7 @@ class NewestDevicePlan {
   DevicePlanFacts facts_;
   CallRecord record_;  // kNone: no plan yet
   DevicePlan plan_;
-  const bool tells_;
+  const bool reports_;
   ChoiceLog choices_;
 };
 

@@ -45,8 +45,8 @@ class Load {
 // Maximum number of hosts whose part in the trees is computed: each costs all edges.
 constexpr std::size_t kMaxTreeHosts = 4;
 
-void lower(double* least, double gbs) {
-  if (gbs > 0 && (*least == 0 || gbs < *least)) *least = gbs;
+void lower(double* minimum, double gbs) {
+  if (gbs > 0 && (*minimum == 0 || gbs < *minimum)) *minimum = gbs;
 }
 
 class HostWires {

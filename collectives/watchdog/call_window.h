@@ -16,30 +16,30 @@ class CallWindow {
  public:
   static constexpr std::uint64_t kCalls = 1024;
 
-  struct Told {
+  struct Entry {
     std::uint64_t number = 0;  // from 1
     int rank = -1;
     CallRecord call;
     std::uint64_t digest = 0;  // of all calls up to this one, if the reporter knows it
-    bool is_same(const Told& other) const { return call == other.call && digest == other.digest; }
+    bool is_same(const Entry& other) const { return call == other.call && digest == other.digest; }
   };
   // kFirst: first report of this call. kOther: differs from `before`, the first report. kPast: the
   // window no longer holds this call.
   enum Verdict : std::uint8_t { kFirst, kSame, kOther, kPast };
-  Verdict compare(const Told& told, Told* before) {
+  Verdict compare(const Entry& entry, Entry* before) {
     reported_.resize(kCalls);
-    Told& known = reported_[told.number % kCalls];
-    if (known.number > told.number) return kPast;
-    if (known.number < told.number) {
-      known = told;
+    Entry& known = reported_[entry.number % kCalls];
+    if (known.number > entry.number) return kPast;
+    if (known.number < entry.number) {
+      known = entry;
       return kFirst;
     }
     *before = known;
-    return known.is_same(told) ? kSame : kOther;
+    return known.is_same(entry) ? kSame : kOther;
   }
 
  private:
-  std::vector<Told> reported_;  // call n is at [n % kCalls]
+  std::vector<Entry> reported_;  // call n is at [n % kCalls]
 };
 
 }  // namespace rondo::gpu

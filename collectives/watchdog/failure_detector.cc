@@ -33,7 +33,7 @@ void FailureDetector::report_calls(int rank, std::uint64_t first,
 }
 
 void FailureDetector::compare_calls(int rank, std::uint64_t number, const CallRecord& own) {
-  CallWindow::Told other;
+  CallWindow::Entry other;
   if (calls_.compare({number, rank, own}, &other) != CallWindow::kOther || mismatch_) return;
   mismatch_ = fault(StatusCode::kInvalidUsage, rank,
                     fault_texts::different_calls(number, rank, own, other.rank, other.call));
@@ -56,9 +56,9 @@ void FailureDetector::report(int rank, const Progress& progress) {
 // host, so the launches on the devices are compared.
 void FailureDetector::compare_launches(int rank, const Progress& own) {
   if (own.launches == 0) return;
-  CallWindow::Told other;
-  const CallWindow::Told told{own.launches, rank, own.launch, own.digest};
-  if (launches_.compare(told, &other) != CallWindow::kOther || mismatch_) return;
+  CallWindow::Entry other;
+  const CallWindow::Entry entry{own.launches, rank, own.launch, own.digest};
+  if (launches_.compare(entry, &other) != CallWindow::kOther || mismatch_) return;
   const bool same_call = other.call == own.launch;
   mismatch_ =
       fault(StatusCode::kInvalidUsage, rank,

@@ -45,15 +45,15 @@ void FaultState::listen(std::function<void(const Fault&)> listener) {
   listeners_.push_back(std::move(listener));
 }
 
-void FaultState::set_tell_other_hosts(std::function<void(const Fault&)> tell) {
-  tell_other_hosts_ = std::move(tell);
+void FaultState::set_report_to_other_hosts(std::function<void(const Fault&)> report) {
+  report_to_other_hosts_ = std::move(report);
 }
 
-void FaultState::tell_other_hosts(const Fault& fault) const {
-  if (tell_other_hosts_) tell_other_hosts_(fault);
+void FaultState::report_to_other_hosts(const Fault& fault) const {
+  if (report_to_other_hosts_) report_to_other_hosts_(fault);
 }
 
-void FaultState::raise(Fault fault, bool tells_other_hosts) {
+void FaultState::raise(Fault fault, bool reports_to_other_hosts) {
   {
     std::lock_guard lock(mutex_);
     if (fault_) return;
@@ -62,12 +62,13 @@ void FaultState::raise(Fault fault, bool tells_other_hosts) {
   raised_.store(true, std::memory_order_release);
   const Fault& kept = *fault_;  // never replaced
   // If memory is short, the peers of this host must still receive the fault.
-  const auto tell = [&](const auto& how) {
+  const auto report = [&](const auto& how) {
     (void)guarded("reporting a fault", [&] { return how(kept), ok_status(); }).ok();
   };
-  tell([](const Fault& raised) { RONDO_WARN("{}", raised.text); });
-  for (const auto& listener : listeners_) tell(listener);
-  if (tells_other_hosts) tell([this](const Fault& raised) { tell_other_hosts(raised); });
+  report([](const Fault& raised) { RONDO_WARN("{}", raised.text); });
+  for (const auto& listener : listeners_) report(listener);
+  if (reports_to_other_hosts)
+    report([this](const Fault& raised) { report_to_other_hosts(raised); });
   publish(kept);
 }
 

@@ -60,9 +60,9 @@ class FaultState {
   Fault make(StatusCode status, int culprit, std::string text) const;
   // Found outside the calls on the host, by any thread.
   Fault make_beside_calls(StatusCode status, int culprit, std::string text) const;
-  // tells_other_hosts: false if the caller uses tell_other_hosts() later, when no rank is inside a
-  // call.
-  void raise(Fault fault, bool tells_other_hosts = true);
+  // reports_to_other_hosts: false if the caller uses report_to_other_hosts() later, when no rank is
+  // inside a call.
+  void raise(Fault fault, bool reports_to_other_hosts = true);
   bool adopt_from_peers();  // true if a peer of this host has raised one
   // Whether a call may begin or continue; if not, the reason. Checks once, does not wait.
   Status standing();
@@ -80,8 +80,8 @@ class FaultState {
 
   // Setup: what else must end after a fault; how to reach other hosts.
   void listen(std::function<void(const Fault&)> listener);
-  void set_tell_other_hosts(std::function<void(const Fault&)> tell);
-  void tell_other_hosts(const Fault& fault) const;
+  void set_report_to_other_hosts(std::function<void(const Fault&)> report);
+  void report_to_other_hosts(const Fault& fault) const;
   void wake_peers() const;
 
  private:
@@ -91,7 +91,7 @@ class FaultState {
   const host::HostRank& host_;
   const CurrentCall& call_;
   std::vector<std::function<void(const Fault&)>> listeners_;
-  std::function<void(const Fault&)> tell_other_hosts_;
+  std::function<void(const Fault&)> report_to_other_hosts_;
   std::atomic<int> ended_{kRunning};
   mutable std::mutex mutex_;
   std::optional<Fault> fault_;

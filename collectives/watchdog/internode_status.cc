@@ -18,7 +18,7 @@ constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // delay of news of 
 // Longest time for rank 0's verdict if a rank between it and this one is bypassed.
 constexpr std::int64_t kVerdictNs = 2 * StatusTree::kSilentNs;
 constexpr std::int64_t kOnTheWayNs = 3'000'000'000;  // longest pause of a network
-constexpr std::size_t kMaxUntold = FailureDetector::kWindow / 2;
+constexpr std::size_t kMaxUnreported = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::seconds(2);  // a loaded machine needs a while
 constexpr auto kFaultFlush = std::chrono::milliseconds(200);
 constexpr auto kLook = std::chrono::milliseconds(5);  // polls for an end without a notification
@@ -49,8 +49,8 @@ Status InternodeStatus::begin() {
 
 Status InternodeStatus::announce(const CallRecord& record) {
   std::unique_lock lock(mutex_);
-  const auto is_over = [this] { return has_ended() || calls_.size() < kMaxUntold; };
-  while (!told_some_.wait_for(lock, kLook, is_over)) {
+  const auto is_over = [this] { return has_ended() || calls_.size() < kMaxUnreported; };
+  while (!reported_some_.wait_for(lock, kLook, is_over)) {
   }
   if (has_ended()) return ok_status();  // the reason is reported elsewhere
   calls_.push_back(record);
@@ -60,13 +60,13 @@ Status InternodeStatus::announce(const CallRecord& record) {
 
 void InternodeStatus::end() { ended_.store(true, std::memory_order_release); }
 
-std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint64_t* first) {
+std::vector<CallRecord> InternodeStatus::take_calls(std::size_t maximum, std::uint64_t* first) {
   std::lock_guard lock(mutex_);
-  const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(std::min(most, calls_.size()));
+  const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(std::min(maximum, calls_.size()));
   *first = called_ - calls_.size() + 1;
   std::vector<CallRecord> taken(calls_.begin(), end);
   calls_.erase(calls_.begin(), end);
-  told_some_.notify_all();
+  reported_some_.notify_all();
   return taken;
 }
 
@@ -76,10 +76,10 @@ void InternodeStatus::send(int peer, std::span<const std::byte> message) {
                sent.error().text);
 }
 
-void InternodeStatus::tell(const Fault& fault) {
+void InternodeStatus::report_fault(const Fault& fault) {
   std::vector<std::byte> message = encode_fault(fault);
   message.insert(message.begin(), std::byte{kFaultMessage});
-  tree_.tell(std::move(message));
+  tree_.report_fault(std::move(message));
   // Faults found by other ranks are forwarded while the links move.
   if (fault.rank == options_.rank)
     (void)options_.links.flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
@@ -122,7 +122,7 @@ void InternodeStatus::report(const Progress& own) {
   detector_.report(options_.rank, own);
   detector_.report_wait(options_.rank, wait);
   std::uint64_t first = 0;
-  const std::vector<CallRecord> calls = take_calls(kMaxUntold, &first);
+  const std::vector<CallRecord> calls = take_calls(kMaxUnreported, &first);
   if (detects()) detector_.report_calls(0, first, calls);
   tree_.put(own, std::move(wait), first, calls);
 }
@@ -143,7 +143,7 @@ bool InternodeStatus::progress() {
   if (!has_ended()) report(own);
   tree_.tick(now_ns, own.is_inside() || options_.wait().has_value());
   if (has_ended()) return moved;
-  tell_of_messages();
+  report_messages();
   int peer = -1;
   // Connections of other ranks may end here for reasons that rank 0 knows better.
   if (const Error* const ended = options_.lost(&peer)) detector_.report_lost(peer, ended->text);
@@ -152,7 +152,7 @@ bool InternodeStatus::progress() {
   return moved;
 }
 
-void InternodeStatus::tell_of_messages() {
+void InternodeStatus::report_messages() {
   if (now_ns_ - notes_at_ < kNotesNs) return;
   notes_at_ = now_ns_;
   while (const auto next = notes_.take(RemoteLinks::kMaxControlBytes))
@@ -164,7 +164,7 @@ void InternodeStatus::finish() {
   const auto until = std::chrono::steady_clock::now() + kLastWords;
   options_.links.progress();
   std::uint64_t first = 0;
-  const std::vector<CallRecord> calls = take_calls(kMaxUntold, &first);
+  const std::vector<CallRecord> calls = take_calls(kMaxUnreported, &first);
   tree_.put(options_.progress(), {}, first, calls);
   tree_.leave();
   (void)options_.links.flush(until).ok();

@@ -57,7 +57,7 @@ class InternodeStatus final : public ProxyTask {
   // The communicator has ended on this rank.
   void end();
   // Sends a fault, found by any rank, to the neighbors in the tree, which forward it.
-  void tell(const Fault& fault);
+  void report_fault(const Fault& fault);
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
   // A rank known to have ended or left, or -1.
   int gone() const { return gone_.load(std::memory_order_acquire); }
@@ -76,9 +76,9 @@ class InternodeStatus final : public ProxyTask {
   bool is_joined() const;
   void report(const Progress& own);
   void take_news(const StatusItem& news);
-  std::vector<CallRecord> take_calls(std::size_t most, std::uint64_t* first);
+  std::vector<CallRecord> take_calls(std::size_t maximum, std::uint64_t* first);
   void send(int peer, std::span<const std::byte> message);
-  void tell_of_messages();
+  void report_messages();
   std::optional<Wait> own_wait() const;
   void raise(const Fault& fault);
 
@@ -89,7 +89,7 @@ class InternodeStatus final : public ProxyTask {
       -1;  // rank 0 ended without leaving: rank 0, or the rank that ended before it
 
   std::mutex mutex_;
-  std::condition_variable told_some_;
+  std::condition_variable reported_some_;
   std::vector<CallRecord> calls_;  // announced but not sent yet
   std::uint64_t called_ = 0;
   std::atomic<bool> ended_{false};  // a fault is known on this rank

@@ -23,32 +23,32 @@ std::uint64_t message_bytes(const CallRecord& record) {
 
 void MessageNotes::announce(int from, int to, const CallRecord& record, bool captured) {
   const std::lock_guard lock(mutex_);
-  bool& stopped = from == rank_ ? untold_[to].stopped : of_sender_[from].stopped;
+  bool& stopped = from == rank_ ? unsent_[to].stopped : of_sender_[from].stopped;
   stopped = stopped || captured;
   if (stopped) return;
-  if (from == rank_) return untold_[to].records.push_back(record);
+  if (from == rank_) return unsent_[to].records.push_back(record);
   OfSender& of = of_sender_[from];
   const std::uint64_t number = ++of.received;
   of.own[number % kDepth] = {number, record};
   compare(from, number);
 }
 
-std::optional<MessageNotes::ToTell> MessageNotes::take(std::size_t max_bytes) {
+std::optional<MessageNotes::ToSend> MessageNotes::take(std::size_t max_bytes) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(untold_.begin(), untold_.end(),
+  const auto found = std::find_if(unsent_.begin(), unsent_.end(),
                                   [](const auto& one) { return !one.second.records.empty(); });
-  if (found == untold_.end()) return std::nullopt;
-  auto& [peer, untold] = *found;
-  const std::size_t most = (max_bytes - sizeof(NotesHead)) / sizeof(CallRecord);
-  const std::size_t count = std::min(most, untold.records.size());
-  const NotesHead head{kMessagesNote, untold.told + 1};
-  ToTell made{peer, std::vector<std::byte>(sizeof(head) + count * sizeof(CallRecord))};
+  if (found == unsent_.end()) return std::nullopt;
+  auto& [peer, unsent] = *found;
+  const std::size_t maximum = (max_bytes - sizeof(NotesHead)) / sizeof(CallRecord);
+  const std::size_t count = std::min(maximum, unsent.records.size());
+  const NotesHead head{kMessagesNote, unsent.sent + 1};
+  ToSend made{peer, std::vector<std::byte>(sizeof(head) + count * sizeof(CallRecord))};
   std::memcpy(made.message.data(), &head, sizeof(head));
-  std::memcpy(made.message.data() + sizeof(head), untold.records.data(),
+  std::memcpy(made.message.data() + sizeof(head), unsent.records.data(),
               count * sizeof(CallRecord));
-  untold.told += count;
-  untold.records.erase(untold.records.begin(),
-                       untold.records.begin() + static_cast<std::ptrdiff_t>(count));
+  unsent.sent += count;
+  unsent.records.erase(unsent.records.begin(),
+                       unsent.records.begin() + static_cast<std::ptrdiff_t>(count));
   return made;
 }
 

@@ -31,11 +31,11 @@ class MessageNotes {
   void announce(int from, int to, const CallRecord& record, bool captured);
 
   // The next message to send to a peer, if any; at most `max_bytes` bytes.
-  struct ToTell {
+  struct ToSend {
     int peer;
     std::vector<std::byte> message;
   };
-  std::optional<ToTell> take(std::size_t max_bytes);
+  std::optional<ToSend> take(std::size_t max_bytes);
   void report(int peer, std::span<const std::byte> message);
   // Returned once: the first send and receive that differ.
   std::optional<Fault> take_mismatch();
@@ -50,9 +50,9 @@ class MessageNotes {
     std::uint64_t received = 0;
     Note own[kDepth], theirs[kDepth];
   };
-  struct Untold {
+  struct Unsent {
     bool stopped = false;
-    std::uint64_t told = 0;
+    std::uint64_t sent = 0;
     std::vector<CallRecord> records;
   };
   void compare(int sender, std::uint64_t number);
@@ -60,7 +60,7 @@ class MessageNotes {
   const int rank_;
   std::mutex mutex_;
   std::map<int, OfSender> of_sender_;
-  std::map<int, Untold> untold_;  // by receiver
+  std::map<int, Unsent> unsent_;  // by receiver
   std::optional<Fault> mismatch_;
 };
 

@@ -31,11 +31,11 @@ bool StatusExchange::check(int awaited, std::int64_t waited_ns) {
   }
   if (!std::exchange(news_, false)) return false;
   return std::any_of(known_.begin(), known_.end(),
-                     [&](const Known& peer) { return peer.heard && differs(peer.report); });
+                     [&](const Known& peer) { return peer.received && differs(peer.report); });
 }
 
 const StatusExchange::Known* StatusExchange::of(int global) const {
-  if (known_.empty() || !known_[static_cast<std::size_t>(global)].heard) return nullptr;
+  if (known_.empty() || !known_[static_cast<std::size_t>(global)].received) return nullptr;
   return &known_[static_cast<std::size_t>(global)];
 }
 
@@ -55,14 +55,14 @@ void StatusExchange::ask(int awaited) {
     if (peer != awaited && number % stride != host_.rank % stride) continue;
     if (known_[peer].asked) continue;
     known_[peer].asked = true;
-    tell(peer, true, 0);
+    send(peer, true, 0);
   }
 }
 
 // The reports of the ranks are read one after the other while the ranks run. So the `checks` of
 // each rank are read after all ranks' `waits`; otherwise one rank's check could precede another's
 // wait (check_cycle).
-void StatusExchange::tell(int peer, bool is_question, std::uint64_t wanted) {
+void StatusExchange::send(int peer, bool is_question, std::uint64_t wanted) {
   for (int r = 0; r < host_.size; ++r)
     waits_now_[r] = HostAtomics::load_acquire(host_.peers[r].progress->waits);
   HostAtomics::fence_seq_cst();
@@ -99,13 +99,13 @@ void StatusExchange::on_message(int peer, std::span<const std::byte> message) {
     if (members_.local_of(theirs.rank) >= 0) continue;
     Known& known = known_[theirs.rank];
     known.report = theirs;
-    known.heard = true;
-    known.heard_ns = now;
+    known.received = true;
+    known.received_ns = now;
     known.reporter = peer;
     known.number = report->number;
   }
   news_ = true;
-  if (report->is_question && report->is_last) return tell(peer, false, report->sequence);
+  if (report->is_question && report->is_last) return send(peer, false, report->sequence);
   if (report->is_question) return;
   if (report->is_last) known_[peer].asked = false;
   ProgressLine& progress = *host_.self().progress;

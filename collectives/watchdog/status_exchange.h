@@ -22,12 +22,12 @@ namespace rondo {
 class StatusExchange : RankPart {
  public:
   struct Known {
-    bool heard = false, asked = false;
+    bool received = false, asked = false;
     // In the peer's wait number `quiet_waits` for this rank, nothing was in flight to the peer
     // since this rank entered collective `quiet_sequence`.
     std::uint32_t quiet_waits = 0;
     std::uint64_t quiet_sequence = 0;
-    std::int64_t heard_ns = 0;
+    std::int64_t received_ns = 0;
     int reporter = -1;         // the rank that sent the report
     std::uint64_t number = 0;  // number of that report
     RankReport report;
@@ -49,7 +49,7 @@ class StatusExchange : RankPart {
  private:
   void prepare();
   void ask(int awaited);
-  void tell(int peer, bool is_question, std::uint64_t wanted);
+  void send(int peer, bool is_question, std::uint64_t wanted);
   bool differs(const RankReport& theirs);
 
   CallComparer& comparer_;

@@ -107,7 +107,7 @@ namespace {
 constexpr std::int64_t kAskNs = 100'000'000;  // period of messages while a rank waits
 constexpr std::int64_t kLongestTickNs = 50'000'000;
 constexpr std::size_t kMaxUnderWay = 8;
-constexpr std::size_t kMaxUntoldCalls = 1024;  // per rank, not yet sent to the parent
+constexpr std::size_t kMaxUnreportedCalls = 1024;  // per rank, not yet sent to the parent
 
 void merge_news(StatusItem news, StatusItem* known) {
   known->rank = news.rank;
@@ -119,7 +119,8 @@ void merge_news(StatusItem news, StatusItem* known) {
   }
   auto& calls = known->calls;
   calls.insert(calls.end(), news.calls.begin(), news.calls.end());
-  if (calls.size() > kMaxUntoldCalls) calls.erase(calls.begin(), calls.end() - kMaxUntoldCalls);
+  if (calls.size() > kMaxUnreportedCalls)
+    calls.erase(calls.begin(), calls.end() - kMaxUnreportedCalls);
 }
 
 }  // namespace
@@ -183,7 +184,7 @@ void StatusTree::note(StatusItem item) {
 
 void StatusTree::drop_known_calls(StatusItem* item) {
   std::erase_if(item->calls, [&](const StatusItem::Call& call) {
-    CallWindow::Told before;
+    CallWindow::Entry before;
     const auto verdict = calls_.compare({call.number, item->rank, call.record}, &before);
     return verdict == CallWindow::kSame || verdict == CallWindow::kPast;
   });
@@ -336,7 +337,7 @@ void StatusTree::send_up(std::vector<std::byte> message) {
   under_way_.push_back({sent_, std::move(message)});
 }
 
-void StatusTree::tell(std::vector<std::byte> message) {
+void StatusTree::report_fault(std::vector<std::byte> message) {
   if (!reported_.empty()) return;
   reported_ = std::move(message);
   for (const int child : children_) options_.send(child, reported_);

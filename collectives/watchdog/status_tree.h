@@ -84,7 +84,7 @@ class StatusTree {
   // Sends news, answers, checks which ranks ended. waits: this rank waits without progress.
   void tick(std::int64_t now_ns, bool waits);
   // Sends to the neighbors, and to ranks that turn to this rank later.
-  void tell(std::vector<std::byte> message);
+  void report_fault(std::vector<std::byte> message);
   // Sends that this rank left, and all unsent news. Call after put().
   void leave();
 

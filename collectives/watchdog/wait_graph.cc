@@ -170,7 +170,7 @@ std::string WaitGraph::describe_rank(int global) const {
     return who + "no report: no rank of its host is inside a call, or they make no progress";
   std::string what = who + describe(*report, host_.sequence);
   if (members_.local_of(global) >= 0) return what;
-  const double age = static_cast<double>(now_ns() - statuses_.of(global)->heard_ns) / 1e9;
+  const double age = static_cast<double>(now_ns() - statuses_.of(global)->received_ns) / 1e9;
   return age < kOld ? what : what + fmt::format(" (reported {:.0f} s ago)", age);
 }
 

@@ -54,9 +54,9 @@ struct HostMap {
     return local;
   }
   RONDO_FN constexpr int largest() const {
-    int most = 0;
-    for (int h = 0; h < hosts; ++h) most = size(h) > most ? size(h) : most;
-    return most;
+    int maximum = 0;
+    for (int h = 0; h < hosts; ++h) maximum = size(h) > maximum ? size(h) : maximum;
+    return maximum;
   }
 };
 
@@ -154,7 +154,7 @@ RONDO_FN void hierarchical_all_gather(H& host, Cross& cross, const HostMap& map,
       }
     }
   };
-  const int most = map.largest();
+  const int maximum = map.largest();
 
   expose_round(0);
   host.publish();
@@ -168,7 +168,7 @@ RONDO_FN void hierarchical_all_gather(H& host, Cross& cross, const HostMap& map,
       host.copy(from, slot, {part.begin, 0, part.count}, place(round, map.host, from));
     }
     expose_round(round + 1);
-    for (int local = me; me < map.rails && local < most; local += map.rails)
+    for (int local = me; me < map.rails && local < maximum; local += map.rails)
       go_around(round, local);
     host.open(result_slot(round));
     if (me < map.rails)

@@ -80,10 +80,10 @@ enum class First : std::uint8_t { kMinChildren, kMaxChildren };
 template <First kFirst, Links C, class Visit>
 RONDO_FN void for_rerooted_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
   const auto links = [&](int tree) { return rerooted_double_tree(c.rank(), root, c.size(), tree); };
-  const int fewest = links(0).children() <= links(1).children() ? 0 : 1;
-  const int first = kFirst == First::kMinChildren ? fewest : 1 - fewest;
+  const int minimum = links(0).children() <= links(1).children() ? 0 : 1;
+  const int first = kFirst == First::kMinChildren ? minimum : 1 - minimum;
   // Recomputed for each chunk: keeping both trees would take too many GPU registers.
-  const std::uint64_t later = links(fewest).children() == 0 ? kTreeLead : 0;
+  const std::uint64_t later = links(minimum).children() == 0 ? kTreeLead : 0;
   const std::uint64_t turns = 2 * (rounds.size() + later);
   for (std::uint64_t t = 0; t < turns; ++t) {
     const std::uint64_t second = t & 1, round = t / 2 - second * later;

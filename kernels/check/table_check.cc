@@ -71,10 +71,11 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
 
 std::uint64_t all_gather_slot(const Case& what) {
   const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  const auto [least, most] = std::minmax_element(what.hosts.begin(), what.hosts.end(), smaller);
+  const auto [minimum, maximum] =
+      std::minmax_element(what.hosts.begin(), what.hosts.end(), smaller);
   return hierarchical_all_gather_slot(static_cast<int>(what.hosts.size()),
-                                      static_cast<int>(least->size()),
-                                      static_cast<int>(most->size()), what.per_round);
+                                      static_cast<int>(minimum->size()),
+                                      static_cast<int>(maximum->size()), what.per_round);
 }
 
 // Smaller than a round, so that a round takes several chunks.

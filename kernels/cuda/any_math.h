@@ -59,15 +59,15 @@ struct AnyMath {
     return result;
   }
 
-  template <int most>
-  RONDO_FN std::uint64_t combine_ranks(int n, const std::uint64_t (&operand)[most]) const {
+  template <int maximum>
+  RONDO_FN std::uint64_t combine_ranks(int n, const std::uint64_t (&operand)[maximum]) const {
     return by_task(task, [&]<DataType t, RedOp op>() {
       using E = DeviceElement<t>;
       using Acc = typename E::Acc;
       std::uint64_t result = 0;
       RONDO_NO_UNROLL
       for (unsigned shift = 0; shift < 64; shift += kWidth) {
-        const Acc all = fixed_tree<op, most>(n, [&](int r) -> Acc {
+        const Acc all = fixed_tree<op, maximum>(n, [&](int r) -> Acc {
           return E::to_acc(bits_to<typename E::Storage>(operand[r] >> shift));
         });
         result |= to_bits(E::from_acc(finish_reduction<op>(all, n))) << shift;

@@ -40,9 +40,9 @@ struct NewestLaunch {
   CallRecord call;
   std::uint64_t number, digest;
 };
-inline std::optional<NewestLaunch> newest_launch(const BegunLaunch (&said)[2]) {
+inline std::optional<NewestLaunch> newest_launch(const BegunLaunch (&records)[2]) {
   std::optional<NewestLaunch> newest;
-  for (const BegunLaunch& one : said) {
+  for (const BegunLaunch& one : records) {
     const auto word = [](const std::uint64_t& at) { return HostAtomics::load_acquire(at); };
     const BegunLaunch seen{{word(one.call[0]), word(one.call[1])},
                            word(one.number),

@@ -50,7 +50,7 @@ struct Connected {
 
   static constexpr std::uint64_t kGrain = kLineBytes / sizeof(typename Math::T);
   // The first signal warp, idle at first, reports to the hosts.
-  static constexpr unsigned kTeller = 1;
+  static constexpr unsigned kReporter = 1;
 
   // Ends call k of the list (unless k is -1) and begins the next call that the CTA's channel takes
   // part in. Returns that call's number, or args.calls if there is none. Called by all threads.
@@ -104,7 +104,7 @@ struct Connected {
     RONDO_NO_UNROLL
     for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
       const Group group = group_of_thread(args);
-      if (group.number == 0) tell_hosts();
+      if (group.number == 0) report_to_hosts();
       if (part_of_cta().count > 0 && device::lane_index() == 0)
         number = post_jobs(JobRing{group}, number);
       device::sync_warp();
@@ -134,7 +134,7 @@ struct Connected {
     write_words(kCallAt, &call, kCallWords);
     write_words(kBuffersAt, &args.buffers(k, s), kBuffersWords);
     write_words(kStationAt, &station, kStationWords);
-    if (me == kTeller * device::kWarp) {
+    if (me == kReporter * device::kWarp) {
       const LaunchCount count = load_launches(station.launches, channel);
       write_word(kLaunchAt, count.number);
       write_word(kLaunchAt + 1, count.digest);
@@ -160,7 +160,7 @@ struct Connected {
     write_word(kOrderAt, reinterpret_cast<std::uintptr_t>(order));
     write_word(kPositionAt, static_cast<std::uint64_t>(position));
   }
-  static RONDO_FN void tell_hosts() {
+  static RONDO_FN void report_to_hosts() {
     if (device::lane_index() == 0)
       say_begun(Played::control(), Played::channel(), PlayedRecord{},
                 {read_word(kLaunchAt), read_word(kLaunchAt + 1)}, Played::launches());
@@ -170,7 +170,7 @@ struct Connected {
   // Stores the state that the next call needs, and reports the end of this call.
   static RONDO_FN void close() {
     const unsigned index = device::thread_index();
-    if (index == kTeller * device::kWarp) {
+    if (index == kReporter * device::kWarp) {
       const std::uint64_t number = read_word(kLaunchAt);
       device::store(Played::launches() + Played::channel(), number);
       if (!cta_failed()) say_over(Played::control(), Played::channel(), number);

@@ -42,7 +42,7 @@ struct PlayedWaiter {
   static RONDO_FN Control* control() { return Played::control(); }
   static RONDO_FN PlayedRecord call() { return {}; }
   static RONDO_FN int channel() { return Played::channel(); }
-  static RONDO_FN NobodyToTell told() { return {}; }
+  static RONDO_FN NoReporter reporter() { return {}; }
 };
 
 // Writes the job of one verb; called by one thread. Returns false if the CTA has failed.

@@ -21,18 +21,19 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
   const unsigned cta = device::cta_index(), me = device::thread_index();
   const std::uint64_t number = device::load(barrier.barriers + cta) + which;
   if (me == 0) begin_waits();
-  const bool tells = which == 1 && barrier.launches != nullptr && me + 1 == device::thread_count();
+  const bool reports =
+      which == 1 && barrier.launches != nullptr && me + 1 == device::thread_count();
   LaunchCount count{};
-  if (tells) count = load_launches(barrier.launches, static_cast<int>(cta));
+  if (reports) count = load_launches(barrier.launches, static_cast<int>(cta));
   device::barrier();
-  if (tells) say_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
+  if (reports) say_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
     const std::uint64_t at = cta * kMaxBarrierDevices;
     device::fence<Scope::kSystem>();
     device::store_relaxed<Scope::kSystem>(
-        barrier.told[me] + at + static_cast<unsigned>(barrier.place), number);
-    const std::uint64_t* const told = barrier.told[barrier.place] + at + me;
-    wait_until([&] { return device::load_relaxed<Scope::kSystem>(told) >= number; },
+        barrier.arrivals[me] + at + static_cast<unsigned>(barrier.place), number);
+    const std::uint64_t* const arrivals = barrier.arrivals[barrier.place] + at + me;
+    wait_until([&] { return device::load_relaxed<Scope::kSystem>(arrivals) >= number; },
                barrier.control, call, {static_cast<int>(cta), barrier.rank[me], number, false});
     device::fence<Scope::kSystem>();
   }
@@ -59,9 +60,9 @@ RONDO_FN inline bool barrier_at_begin(const DeviceBarrier& barrier, const CallRe
 }
 RONDO_FN inline bool barrier_at_end(const DeviceBarrier& barrier, const CallRecord& call) {
   if (barrier.devices == 1) return true;
-  const bool met = meet(barrier, call, 2);
-  leave_barrier(barrier, 2, met);
-  return met;
+  const bool passed = meet(barrier, call, 2);
+  leave_barrier(barrier, 2, passed);
+  return passed;
 }
 
 // The CTAs and threads of a launch that take part in a call: the first ones.

@@ -31,10 +31,10 @@ struct Control;  // connected_args.h
 inline constexpr int kMaxBarrierDevices = 8;  // devices
 inline constexpr int kBarrierCtas = 64;       // maximum per launch
 struct DeviceBarrier {
-  std::int32_t devices = 1;                 // number that take part; 1: no barrier
-  std::int32_t place = 0;                   // index of this device
-  std::uint64_t* barriers;                  // by CTA: total number of barriers
-  std::uint64_t* told[kMaxBarrierDevices];  // in each device's memory: signals, [CTA][place]
+  std::int32_t devices = 1;                     // number that take part; 1: no barrier
+  std::int32_t place = 0;                       // index of this device
+  std::uint64_t* barriers;                      // by CTA: total number of barriers
+  std::uint64_t* arrivals[kMaxBarrierDevices];  // in each device's memory: signals, [CTA][place]
   Control* control;
   std::uint64_t* launches;                // by CTA, of any kind; null: no report to a host
   CallRecord call;                        // for reports of what a kernel waits for

@@ -39,7 +39,7 @@ RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const Waiter& waiter
   if (end.known() >= needed) return true;
   const bool come = wait_until(
       [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; }, waiter.control(),
-      waiter.call(), {waiter.channel(), end.peer(), step, !incoming}, waiter.told());
+      waiter.call(), {waiter.channel(), end.peer(), step, !incoming}, waiter.reporter());
   if (!come) return false;
   end.set_known(device::load_acquire<Scope::kSystem>(counter));
   return true;

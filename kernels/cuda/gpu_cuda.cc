@@ -186,8 +186,8 @@ GpuError create_stream(GpuStream* stream, int priority) {
 GpuError destroy_stream(GpuStream stream) { return clean(cudaStreamDestroy(stream)); }
 GpuError synchronize_stream(GpuStream stream) { return clean(cudaStreamSynchronize(stream)); }
 GpuError query_stream(GpuStream stream) { return clean(cudaStreamQuery(stream)); }
-GpuError priority_range(int* least, int* greatest) {
-  return clean(cudaDeviceGetStreamPriorityRange(least, greatest));
+GpuError priority_range(int* minimum, int* greatest) {
+  return clean(cudaDeviceGetStreamPriorityRange(minimum, greatest));
 }
 GpuError stream_priority(GpuStream stream, int* priority) {
   return clean(cudaStreamGetPriority(stream, priority));

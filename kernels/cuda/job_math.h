@@ -89,12 +89,12 @@ struct SumMath {
     return result;
   }
 
-  template <int most>
-  RONDO_FN std::uint64_t combine_ranks(int ranks, const std::uint64_t (&operand)[most]) const {
+  template <int maximum>
+  RONDO_FN std::uint64_t combine_ranks(int ranks, const std::uint64_t (&operand)[maximum]) const {
     std::uint64_t result = 0;
     RONDO_UNROLL
     for (unsigned shift = 0; shift < 64; shift += 8 * sizeof(T)) {
-      const Acc sum = fixed_tree<RedOp::kSum, most>(
+      const Acc sum = fixed_tree<RedOp::kSum, maximum>(
           ranks, [&](int r) -> Acc { return E::to_acc(bits_to<T>(operand[r] >> shift)); });
       result |= to_bits(finished(sum, true)) << shift;
     }

@@ -124,38 +124,38 @@ class PollingWait {
 };
 
 // Callbacks for a long wait: when it becomes long, and when it ends.
-struct NobodyToTell {
+struct NoReporter {
   RONDO_FN void waits() const {}
   RONDO_FN void goes_on() const {}
 };
 
 // Waits until ready(). False: the wait must end, and the CTA has failed. A wait longer than
 // kTurnsBetweenLooks calls told.waits(), and told.goes_on() when it ends without failure.
-template <class Ready, class Call, class Told = NobodyToTell>
+template <class Ready, class Call, class Reporter = NoReporter>
 RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& call, Awaited awaited,
-                                const Told& told = {}) {
+                                const Reporter& reporter = {}) {
   PollingWait wait;
   unsigned turns = 1;
   for (; !ready(); ++turns) {
     device::spin();
-    if (turns == kTurnsBetweenLooks) told.waits();
+    if (turns == kTurnsBetweenLooks) reporter.waits();
     if (turns % kTurnsBetweenLooks != 0) continue;
     if (!wait.goes_on(control, call, awaited)) return false;
   }
   wait.end();
-  if (turns > kTurnsBetweenLooks) told.goes_on();
+  if (turns > kTurnsBetweenLooks) reporter.goes_on();
   return true;
 }
 
 // The same by a whole warp: until ready() on all of its lanes. Its first lane calls `told`.
-template <class Ready, class Call, class Told = NobodyToTell>
+template <class Ready, class Call, class Reporter = NoReporter>
 RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& call,
-                                   Awaited awaited, const Told& told = {}) {
+                                   Awaited awaited, const Reporter& reporter = {}) {
   PollingWait wait;
   unsigned turns = 1;
   for (; device::any(!ready()); ++turns) {
     device::spin();
-    if (turns == kTurnsBetweenLooks && device::lane_index() == 0) told.waits();
+    if (turns == kTurnsBetweenLooks && device::lane_index() == 0) reporter.waits();
     if (turns % kTurnsBetweenLooks != 0) continue;
     bool goes_on = true;
     if (device::lane_index() == 0) goes_on = wait.goes_on(control, call, awaited);
@@ -163,7 +163,7 @@ RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& 
   }
   if (device::lane_index() != 0) return true;
   wait.end();
-  if (turns > kTurnsBetweenLooks) told.goes_on();
+  if (turns > kTurnsBetweenLooks) reporter.goes_on();
   return true;
 }
 

@@ -35,8 +35,8 @@ class LLPushMemory {
         part_(part),
         math_(Math::of(call().record, args.ranks, {call().scalar, call().late_scalar != 0})),
         round_(round) {
-    if (!is_teller()) return;
-    write_word(kToldAt, 0);
+    if (!is_reporter()) return;
+    write_word(kArrivalsAt, 0);
     if (args.launches == nullptr) return;
     const LaunchCount count = load_launches(args.launches, channel());
     write_word(kNumberAt, count.number);
@@ -44,7 +44,7 @@ class LLPushMemory {
   }
 
   static RONDO_FN void begin() {
-    if (is_teller()) begin_waits();
+    if (is_reporter()) begin_waits();
   }
   RONDO_FN std::uint64_t round() const { return round_; }
 
@@ -56,8 +56,8 @@ class LLPushMemory {
   }
   // Peers need no signal; the hosts get their report while the data is in flight.
   RONDO_FN void publish() const {
-    if (!is_teller() || args_.launches == nullptr || read_word(kToldAt) != 0) return;
-    write_word(kToldAt, 1);
+    if (!is_reporter() || args_.launches == nullptr || read_word(kArrivalsAt) != 0) return;
+    write_word(kArrivalsAt, 1);
     say_begun(args_.control, channel(), call().record, {read_word(kNumberAt), read_word(kDigestAt)},
               args_.launches);
   }
@@ -118,7 +118,7 @@ class LLPushMemory {
   // Stores the round for the next call.
   RONDO_FN void release() const {
     device::barrier();
-    if (!is_teller()) return;
+    if (!is_reporter()) return;
     device::store(args_.rounds + device::cta_index(), round_);
     if (args_.launches == nullptr) return;
     const std::uint64_t number = read_word(kNumberAt);
@@ -161,7 +161,7 @@ class LLPushMemory {
   // The reporting thread's words of shared memory, after those of waits: its LaunchCount, and
   // whether it has reported.
   static constexpr std::uint32_t kNumberAt = kWaitShared, kDigestAt = kWaitShared + 8,
-                                 kToldAt = kWaitShared + 16;
+                                 kArrivalsAt = kWaitShared + 16;
   static RONDO_FN std::uint64_t read_word(std::uint32_t at) {
     return device::load_shared<std::uint64_t>(at);
   }
@@ -169,7 +169,9 @@ class LLPushMemory {
     device::store_shared(at, value);
   }
   // The last thread: it has lines to move only if all threads have.
-  static RONDO_FN bool is_teller() { return device::thread_index() == device::thread_count() - 1; }
+  static RONDO_FN bool is_reporter() {
+    return device::thread_index() == device::thread_count() - 1;
+  }
   // Reads the same line of all peers: all loads are issued before any result is checked. One loop,
   // without wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,

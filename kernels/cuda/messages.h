@@ -24,7 +24,7 @@
 namespace rondo::cuda {
 
 // Publishes a long wait of an end in host memory.
-struct WaitTold {
+struct WaitReporter {
   std::uint32_t* word;
   std::uint32_t slot;  // number of the slot + 1
   RONDO_FN void waits() const { device::store_relaxed<device::Scope::kSystem>(word, slot); }
@@ -132,7 +132,7 @@ struct Messages {
     return wait_together(
         [&] { return device::any(learns_to_go_on(args, mine)); }, station.control, args.call,
         {args.end[item] % kMessageChannels, end(place).peer(), step, args.sends(item)},
-        WaitTold{station.waits + args.end[item], static_cast<std::uint32_t>(step) + 1});
+        WaitReporter{station.waits + args.end[item], static_cast<std::uint32_t>(step) + 1});
   }
 
   static RONDO_FN void load(const MessageArgs::Station& station, unsigned number, EndAt end) {
@@ -186,8 +186,8 @@ struct Messages {
     const bool copies = args.copies(item), sends = !copies && args.sends(item);
     const bool receives = !copies && !sends;
     const std::uint64_t left = bytes_of(args, item) - mine->moved;
-    const std::uint64_t most = copies ? left : end().slot_bytes();
-    const std::uint64_t bytes = left < most ? left : most;
+    const std::uint64_t maximum = copies ? left : end().slot_bytes();
+    const std::uint64_t bytes = left < maximum ? left : maximum;
     const unsigned number = ring.next();
     const std::uint32_t job = ring.at(number);
     std::uint64_t slot = 0, counter = 0, now = 0;

@@ -60,7 +60,7 @@ struct Multicast {
       const Slice part = part_of({0, call.count}, cta, call.channels, call.grain);
       Multicast one{args, call, part, (part.count + call.per_round - 1) / call.per_round};
       const bool well = one.play();
-      leave_barrier(args.barrier, one.met, well);
+      leave_barrier(args.barrier, one.passed, well);
       if (!well) return;
       // The next call goes on from there, in slots out of which this one takes its last round.
       device::barrier();
@@ -71,7 +71,7 @@ struct Multicast {
   const Args::Call& call;
   const Slice part;
   const std::uint64_t rounds;
-  unsigned met = 0;
+  unsigned passed = 0;
 
  private:
   RONDO_FN bool play() {
@@ -81,7 +81,7 @@ struct Multicast {
   }
   RONDO_FN bool meet_all() {
     device::fence_aliases();
-    const bool come = meet(args.barrier, call.record, ++met);
+    const bool come = meet(args.barrier, call.record, ++passed);
     device::fence_aliases();
     return come;
   }

@@ -18,9 +18,11 @@ double Traffic::send(std::span<const int> wires, double bytes, double at_ns) {
 }
 
 int Traffic::busiest() const {
-  const auto most = std::max_element(
+  const auto maximum = std::max_element(
       used_.begin(), used_.end(), [](const Use& a, const Use& b) { return a.busy_ns < b.busy_ns; });
-  return most == used_.end() || most->busy_ns == 0 ? -1 : static_cast<int>(most - used_.begin());
+  return maximum == used_.end() || maximum->busy_ns == 0
+             ? -1
+             : static_cast<int>(maximum - used_.begin());
 }
 
 }  // namespace rondo::sim

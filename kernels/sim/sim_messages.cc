@@ -33,9 +33,10 @@ class MessageRun {
   static std::size_t tasks_of(const SimMessageCall& call) {
     std::size_t tasks = 0;
     for (const auto& launches : call.launches) {
-      std::size_t most = 0;
-      for (const SimMessageLaunch& launch : launches) most = std::max(most, launch.ctas.size());
-      tasks += 1 + most;
+      std::size_t maximum = 0;
+      for (const SimMessageLaunch& launch : launches)
+        maximum = std::max(maximum, launch.ctas.size());
+      tasks += 1 + maximum;
     }
     return tasks;
   }
@@ -117,8 +118,8 @@ class MessageRun {
   }
   void play_slot(Open& one) {
     const SimMessage& item = *one.of;
-    const std::uint64_t most = one.connection == nullptr ? item.bytes : item.slot_bytes;
-    const std::uint64_t part = std::min(item.bytes - one.moved, most);
+    const std::uint64_t maximum = one.connection == nullptr ? item.bytes : item.slot_bytes;
+    const std::uint64_t part = std::min(item.bytes - one.moved, maximum);
     const auto bytes = static_cast<double>(part);
     const double work =
         call_.cost.fixed_ns + (call_.cost.copy_gbs > 0 ? bytes / call_.cost.copy_gbs : 0);

@@ -156,14 +156,14 @@ SimResult result_of(double ns, const Traffic& traffic) {
 
 Result<SimResult> simulate(const Machine& machine, const SimCall& call, const SimLimits& limits) {
   if (const Status checked = check(call); !checked.ok()) return checked.error();
-  std::uint64_t most = 0, fewest = ~std::uint64_t{0};
+  std::uint64_t maximum = 0, minimum = ~std::uint64_t{0};
   for (const SimStream& stream : call.streams) {
-    most = std::max(most, rounds_of(stream));
-    fewest = std::min(fewest, rounds_of(stream));
+    maximum = std::max(maximum, rounds_of(stream));
+    minimum = std::min(minimum, rounds_of(stream));
   }
   // All streams leave out the same number of rounds, so the shortest stream limits it.
-  const auto played = [&](std::uint64_t rounds) { return play(machine, call, fewest - rounds); };
-  const std::uint64_t all = limits.rounds > 0 ? std::min(limits.rounds, fewest) : fewest;
+  const auto played = [&](std::uint64_t rounds) { return play(machine, call, minimum - rounds); };
+  const std::uint64_t all = limits.rounds > 0 ? std::min(limits.rounds, minimum) : minimum;
   if (limits.rounds > 0) return played(all);
   return play_until_even(static_cast<double>(all), {}, played, [&] { return played(all); });
 }

@@ -61,7 +61,7 @@ Result<SimResult> simulate(const Machine& machine, const SimCall& call,
 
 // The number of rounds to start with, and the relative difference allowed between periods.
 struct Evenness {
-  std::uint64_t fewest = 4;
+  std::uint64_t minimum = 4;
   double tolerance = 1e-3;
 };
 
@@ -70,7 +70,7 @@ struct Evenness {
 template <class Play, class PlayAll>
 Result<SimResult> play_until_even(double all, const Evenness& wanted, const Play& play,
                                   const PlayAll& play_all) {
-  for (std::uint64_t rounds = wanted.fewest; static_cast<double>(2 * rounds) < all; rounds *= 2) {
+  for (std::uint64_t rounds = wanted.minimum; static_cast<double>(2 * rounds) < all; rounds *= 2) {
     RONDO_TRY(const SimResult first, play(rounds));
     RONDO_TRY(const SimResult second, play(rounds + rounds / 2));
     RONDO_TRY(SimResult third, play(2 * rounds));

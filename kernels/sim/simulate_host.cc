@@ -109,7 +109,7 @@ Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limit
   };
   if (limits.rounds > 0) return play_rounds(std::min(limits.rounds, all));
   // A root runs some rounds ahead of its readers, so few rounds are uneven.
-  const Evenness even{.fewest = is_rooted(call.collective) ? 64U : 8U};
+  const Evenness even{.minimum = is_rooted(call.collective) ? 64U : 8U};
   return play_until_even(static_cast<double>(all), even, play_rounds,
                          [&] { return play_rounds(all); });
 }

@@ -13,15 +13,15 @@ constexpr std::size_t kStackBytes = 16 << 10;
 
 }  // namespace
 
-TaskStacks::TaskStacks(std::size_t most) : max_(most) {
-  void* const base = mmap(nullptr, most * kStackBytes, PROT_READ | PROT_WRITE,
+TaskStacks::TaskStacks(std::size_t maximum) : max_(maximum) {
+  void* const base = mmap(nullptr, maximum * kStackBytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     max_ = 0;
     return;
   }
   // Huge pages would allocate 2 MiB for the first bytes of a stack.
-  madvise(base, most * kStackBytes, MADV_NOHUGEPAGE);
+  madvise(base, maximum * kStackBytes, MADV_NOHUGEPAGE);
   base_ = static_cast<std::byte*>(base);
 }
 
@@ -93,7 +93,7 @@ struct VirtualTime::State {
     std::uint64_t argument;
   };
 
-  explicit State(std::size_t most) : stacks(most) {}
+  explicit State(std::size_t maximum) : stacks(maximum) {}
 
   TaskStacks stacks;
   std::deque<Fiber> fibers;

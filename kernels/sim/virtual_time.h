@@ -29,7 +29,7 @@ namespace rondo::sim {
 // true from the start.
 class TaskStacks {
  public:
-  explicit TaskStacks(std::size_t most);
+  explicit TaskStacks(std::size_t maximum);
   ~TaskStacks();
   TaskStacks(const TaskStacks&) = delete;
   TaskStacks& operator=(const TaskStacks&) = delete;

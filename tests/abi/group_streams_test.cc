@@ -163,13 +163,13 @@ TEST_P(GroupOnStreams, WaitsForTheEarlierWorkOfEachStream) {
 
 // A thread that waits for only one of the streams must also get the error.
 TEST_P(GroupOnStreams, TellsItsErrorToEachStream) {
-  std::atomic<bool> ready{false}, told{false};
+  std::atomic<bool> ready{false}, reported{false};
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
     Rank me(comm, number);
     if (number == 1) {
       await(ready);  // rank 0 may still be registering its window
       OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
-      return await(told);
+      return await(reported);
     }
     ready = true;
     me.exchange(GetParam());
@@ -184,7 +184,7 @@ TEST_P(GroupOnStreams, TellsItsErrorToEachStream) {
     }
     EXPECT_EQ(rondoStreamSynchronize(me.sending), ncclRemoteError);
     EXPECT_EQ(rondoStreamSynchronize(me.receiving), ncclRemoteError);
-    told = true;
+    reported = true;
   });
 }
 

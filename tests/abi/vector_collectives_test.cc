@@ -50,9 +50,10 @@ std::size_t space(const Sizes& counts, const Sizes& places) {
   return counts.back() + places.back() + 8;
 }
 
-Traffic random_traffic(int n, std::mt19937_64& random, std::size_t most) {
+Traffic random_traffic(int n, std::mt19937_64& random, std::size_t maximum) {
   Traffic traffic{n, Sizes(static_cast<std::size_t>(n * n)), random() % 3};
-  for (std::size_t& count : traffic.counts) count = random() % 4 == 0 ? 0 : random() % (most + 1);
+  for (std::size_t& count : traffic.counts)
+    count = random() % 4 == 0 ? 0 : random() % (maximum + 1);
   return traffic;
 }
 
@@ -61,9 +62,9 @@ class VectorCollectivesOf : public testing::TestWithParam<int> {};
 TEST_P(VectorCollectivesOf, AllToAllMovesEveryPartToItsPlaceAndNothingElse) {
   const int n = GetParam();
   const std::uint64_t seed = rondo::test_seed();
-  for (const std::size_t most : {3u, 5000u, 100'000u}) {
-    std::mt19937_64 random(seed + most);
-    const Traffic traffic = random_traffic(n, random, most);
+  for (const std::size_t maximum : {3u, 5000u, 100'000u}) {
+    std::mt19937_64 random(seed + maximum);
+    const Traffic traffic = random_traffic(n, random, maximum);
     with_ranks(n, [&](ncclComm_t comm, int rank) {
       const Sizes sends = traffic.sent_by(rank), receives = traffic.received_by(rank);
       const Sizes from = traffic.places(sends), to = traffic.places(receives);
@@ -77,7 +78,7 @@ TEST_P(VectorCollectivesOf, AllToAllMovesEveryPartToItsPlaceAndNothingElse) {
       for (int turn = 0; turn < 2; ++turn)
         OK(rondoAllToAllv(in.data(), sends.data(), from.data(), out.data(), receives.data(),
                           to.data(), ncclInt32, comm, nullptr));
-      ASSERT_TRUE(out == expected) << "rank " << rank << " of " << n << ", up to " << most;
+      ASSERT_TRUE(out == expected) << "rank " << rank << " of " << n << ", up to " << maximum;
     });
     ASSERT_FALSE(HasFailure()) << "RONDO_TEST_SEED=" << seed;
   }
@@ -86,9 +87,9 @@ TEST_P(VectorCollectivesOf, AllToAllMovesEveryPartToItsPlaceAndNothingElse) {
 TEST_P(VectorCollectivesOf, GatherScatterAndReduceOfUnequalParts) {
   const int n = GetParam();
   const std::uint64_t seed = rondo::test_seed();
-  for (const std::size_t most : {5u, 60'000u}) {
-    std::mt19937_64 random(seed + most);
-    Traffic traffic = random_traffic(n, random, most);
+  for (const std::size_t maximum : {5u, 60'000u}) {
+    std::mt19937_64 random(seed + maximum);
+    Traffic traffic = random_traffic(n, random, maximum);
     const Sizes counts = traffic.sent_by(0), places = traffic.places(counts);
     const int root = n - 1;
     with_ranks(n, [&](ncclComm_t comm, int rank) {

@@ -49,15 +49,15 @@ TEST_F(Machine, WithPowersaveGovernorHugePagesOffAndStrictAccountingIsWarnedOf) 
 }
 
 TEST_F(Machine, WithALimitOfFilesIsWarnedOf) {
-  const auto said = [](rlim_t bytes) {
+  const auto finding_of = [](rlim_t bytes) {
     return test::in_child([&] {
       const rlimit limit{bytes, bytes};
       setrlimit(RLIMIT_FSIZE, &limit);
       return about(check_kernel(), "memory files")->text;
     });
   };
-  EXPECT_EQ(said(1000), "ulimit -f allows files of 1000 bytes");
-  EXPECT_EQ(said(RLIM_INFINITY), "memfd_create with seals works");
+  EXPECT_EQ(finding_of(1000), "ulimit -f allows files of 1000 bytes");
+  EXPECT_EQ(finding_of(RLIM_INFINITY), "memfd_create with seals works");
 }
 
 TEST_F(Machine, WithADriverThatNobodyUsesIsWarnedOf) {

@@ -13,66 +13,66 @@ ShellResult rondo(const std::string& before, const std::string& words) {
   return shell(before + " " RONDO_PROGRAM " " + words);
 }
 
-void expect_says(const ShellResult& said, const std::string& wanted) {
-  EXPECT_EQ(said.status, 0) << said.text;
-  EXPECT_NE(said.text.find(wanted), std::string::npos) << said.text;
+void expect_output(const ShellResult& output, const std::string& wanted) {
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_NE(output.text.find(wanted), std::string::npos) << output.text;
 }
 
 TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
   const std::string eight = "explain all_reduce 4M --ranks 8 --gpus 8";
-  expect_says(rondo("NCCL_ALGO=nvls", eight), "algorithm    nvls");
-  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight), "algorithm    nvls");
-  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight),
-              "rounds       of up to 16384 elements (64 KiB) per CTA");
-  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --processes"), "algorithm    nvls");
-  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
-  expect_says(rondo("NCCL_NVLS_ENABLE=1 RONDO_REPRODUCIBLE=1", eight), "algorithm    twoshot");
-  expect_says(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 4M --ranks 8 --gpus 4"),
-              "algorithm    twoshot");
-  expect_says(rondo("", eight), "algorithm    twoshot");
+  expect_output(rondo("NCCL_ALGO=nvls", eight), "algorithm    nvls");
+  expect_output(rondo("NCCL_NVLS_ENABLE=1", eight), "algorithm    nvls");
+  expect_output(rondo("NCCL_NVLS_ENABLE=1", eight),
+                "rounds       of up to 16384 elements (64 KiB) per CTA");
+  expect_output(rondo("NCCL_NVLS_ENABLE=1", eight + " --processes"), "algorithm    nvls");
+  expect_output(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
+  expect_output(rondo("NCCL_NVLS_ENABLE=1 RONDO_REPRODUCIBLE=1", eight), "algorithm    twoshot");
+  expect_output(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 4M --ranks 8 --gpus 4"),
+                "algorithm    twoshot");
+  expect_output(rondo("", eight), "algorithm    twoshot");
 }
 
 TEST(ExplainCommand, SaysThatTheHostServesProcessesThatShareSomeOfSeveralGpus) {
-  const ShellResult said = rondo("", "explain all_reduce 4M --ranks 4 --gpus 2 --processes");
-  expect_says(said, "runs         on the host; through pinned memory");
-  expect_says(said, "algorithm");
+  const ShellResult output = rondo("", "explain all_reduce 4M --ranks 4 --gpus 2 --processes");
+  expect_output(output, "runs         on the host; through pinned memory");
+  expect_output(output, "algorithm");
 }
 
 TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
   const std::string on = " 4M --ranks 8 --gpus 8";
   for (const char* which : {"alltoallv", "all_gather_v", "gather_v", "scatter_v"})
-    expect_says(rondo("", "explain " + std::string(which) + on), "runs         as messages");
-  expect_says(rondo("", "explain reduce_scatter_v" + on), "see `rondo explain reduce`");
+    expect_output(rondo("", "explain " + std::string(which) + on), "runs         as messages");
+  expect_output(rondo("", "explain reduce_scatter_v" + on), "see `rondo explain reduce`");
 }
 
 TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
-  const ShellResult said = rondo("", "explain all_reduce 64M --topo dgx-h100");
+  const ShellResult output = rondo("", "explain all_reduce 64M --topo dgx-h100");
   for (const char* const row :
        {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", ", not measured",
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
-    expect_says(said, row);
-  expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
-              "changes at   4 MiB; ring by Simple");
+    expect_output(output, row);
+  expect_output(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
+                "changes at   4 MiB; ring by Simple");
   const std::string small = "explain all_reduce 64K --topo dgx-h100 --hosts 2";
-  expect_says(rondo("", small), "next best    ring by Simple");
+  expect_output(rondo("", small), "next best    ring by Simple");
   const ShellResult forced = rondo("NCCL_ALGO=ring", small);
-  expect_says(forced, "next best    tree by Simple");
-  expect_says(forced, "by this model faster than the chosen algorithm");
-  expect_says(rondo("", "explain barrier --topo dgx-a100"),
-              "the chosen algorithm is not simulated");
+  expect_output(forced, "next best    tree by Simple");
+  expect_output(forced, "by this model faster than the chosen algorithm");
+  expect_output(rondo("", "explain barrier --topo dgx-a100"),
+                "the chosen algorithm is not simulated");
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo dgx-a100 --ranks 9").status, 2);
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);
 }
 
 TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
   const std::string call = "explain all_reduce 64M --topo dgx-h100 --hosts 2";
-  const ShellResult said = rondo("", call);
+  const ShellResult output = rondo("", call);
   for (const char* const row :
        {"rings        8 rings by the topology, 400 GB/s; the wires allow 400",
         "channel 0    ranks ", "channel 7    ranks ", "; host 0 mlx5_"})
-    expect_says(said, row);
-  expect_says(rondo("", "explain all_reduce 64M --topo dgx-h100"),
-              "rings        rank after rank on all");
+    expect_output(output, row);
+  expect_output(rondo("", "explain all_reduce 64M --topo dgx-h100"),
+                "rings        rank after rank on all");
   const ShellResult read =
       rondo("", call +
                     " --json | python3 -c 'import json, sys; it = json.load(sys.stdin);"
@@ -80,31 +80,31 @@ TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
                     " print(len(it[\"rows\"]) > 5, len(rings),"
                     " sorted(rings[3][\"ranks\"]) == list(range(16)),"
                     " len({r[\"hosts\"][0][\"out\"] for r in rings}))'");
-  expect_says(read, "True 8 True 8");
-  expect_says(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
+  expect_output(read, "True 8 True 8");
+  expect_output(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
 }
 
 TEST(ExplainCommand, SaysThatATrayIsAHost) {
   const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
-  expect_says(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
+  expect_output(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
   const ShellResult dgx = rondo("", call + "dgx-b200");
   EXPECT_EQ(dgx.text.find("tray"), std::string::npos) << dgx.text;
 }
 
 TEST(ExplainCommand, PredictsMessagesOnMachines) {
   for (const char* const collective : {"alltoall", "gather", "sendrecv"}) {
-    const ShellResult said =
+    const ShellResult output =
         rondo("", std::string("explain ") + collective + " 64M --topo dgx-a100 --hosts 2");
-    expect_says(said, "GB/s of bus bandwidth");
-    expect_says(said, "busiest wire");
+    expect_output(output, "GB/s of bus bandwidth");
+    expect_output(output, "busiest wire");
   }
 }
 
 TEST(EnvCommand, DoesNotShowTheSecret) {
   const std::string secret = "RONDO_SECRET=0123456789abcdefgh";
   for (const char* command : {"env", "env --json", "env --markdown", "doctor"}) {
-    const ShellResult said = rondo(secret, command);
-    EXPECT_EQ(said.text.find("0123456789abcdefgh"), std::string::npos) << said.text;
+    const ShellResult output = rondo(secret, command);
+    EXPECT_EQ(output.text.find("0123456789abcdefgh"), std::string::npos) << output.text;
   }
   EXPECT_NE(rondo(secret, "env").text.find("(not shown)"), std::string::npos);
 }
@@ -117,11 +117,11 @@ TEST(EnvCommand, OfASetuidProgramNamesNoFiles) {
       " $d/rondo && chmod 4755 $d/rondo; "
       "export NCCL_DEBUG_FILE=/x1 RONDO_TOPO_XML=/x2 RONDO_SECRET=x3x3x3x3x3x3x3x3 NCCL_ALGO=x4; "
       "setpriv --reuid 65534 --clear-groups $d/rondo env --json; s=$?; rm -rf $d; exit $s";
-  const ShellResult said = shell(script);
-  if (said.status != 0) GTEST_SKIP() << "cannot run one here: " << said.text;
-  EXPECT_NE(said.text.find("\"x4\""), std::string::npos) << said.text;
+  const ShellResult output = shell(script);
+  if (output.status != 0) GTEST_SKIP() << "cannot run one here: " << output.text;
+  EXPECT_NE(output.text.find("\"x4\""), std::string::npos) << output.text;
   for (const char* hidden : {"/x1", "/x2", "not shown"})
-    EXPECT_EQ(said.text.find(hidden), std::string::npos) << said.text;
+    EXPECT_EQ(output.text.find(hidden), std::string::npos) << output.text;
 }
 
 TEST(RunCommand, GivesEachJobASecretUnlessThereIsOne) {

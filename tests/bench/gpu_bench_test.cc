@@ -24,8 +24,8 @@ struct Ended {
 };
 
 Ended bench(const std::string& words) {
-  ShellResult said = shell(std::string("timeout 200 " RONDO_PROGRAM " bench ") + words);
-  return {said.status, std::move(said.text)};
+  ShellResult shell_result = shell(std::string("timeout 200 " RONDO_PROGRAM " bench ") + words);
+  return {shell_result.status, std::move(shell_result.text)};
 }
 
 void expect_right(const std::string& words) {
@@ -137,13 +137,13 @@ TEST_F(GpuBench, RanksOfSeveralHostsAreMeasuredBesideTheirNetworkToo) {
   test::pretend_four_ports(root, "0.1 Gb/sec (4X SDR)");
   const auto run = [&](const std::string& flags) {
     const std::string file = root.path() + "/run.json";
-    const ShellResult said =
+    const ShellResult shell_result =
         shell("RONDO_SYS_ROOT=" + root.path() +
               " " RONDO_PROGRAM " run -n 2 -- bash -c 'NCCL_HOSTID=host$RANK " RONDO_PROGRAM
               " bench all_gather -g 2 -b 1M -e 1M -n 2 -w 1 " +
               flags + " --json " + file + "'");
-    EXPECT_EQ(said.status, kOk) << said.text;
-    return std::pair(said.text, nlohmann::json::parse(std::ifstream(file)));
+    EXPECT_EQ(shell_result.status, kOk) << shell_result.text;
+    return std::pair(shell_result.text, nlohmann::json::parse(std::ifstream(file)));
   };
   const auto [output, json] = run("");
   EXPECT_NE(output.find("#  Network of a host: 0.048 GB/s each way by the topology's ports"),
@@ -163,10 +163,10 @@ TEST_F(GpuBench, RanksOfSeveralHostsAreMeasuredBesideTheirNetworkToo) {
 TEST_F(GpuBench, GroupsThatShareLinksHaveNoRoof) {
   const test::TemporaryFolder folder;
   const std::string file = folder.path() + "/run.json";
-  const ShellResult said = shell("NCCL_TESTS_SPLIT='MOD 2' " RONDO_PROGRAM
-                                 " bench all_reduce -g 4 -b 64K -e 64K -n 2 -w 1 --json " +
-                                 file);
-  ASSERT_EQ(said.status, kOk) << said.text;
+  const ShellResult shell_result = shell("NCCL_TESTS_SPLIT='MOD 2' " RONDO_PROGRAM
+                                         " bench all_reduce -g 4 -b 64K -e 64K -n 2 -w 1 --json " +
+                                         file);
+  ASSERT_EQ(shell_result.status, kOk) << shell_result.text;
   const auto json = nlohmann::json::parse(std::ifstream(file));
   EXPECT_FALSE(json.at("results").at(0).at("out_of_place").contains("roof_of")) << json;
 }

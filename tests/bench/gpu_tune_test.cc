@@ -15,12 +15,12 @@ TEST(GpuTuneCommand, WritesRatesByWhichCallsOnGpusAreExplained) {
   const rondo::test::TemporaryFolder folder;
   const std::string file = folder.path() + "/here.tune";
   // --force: other programs run at the same time as this test.
-  const ShellResult said = shell(
+  const ShellResult output = shell(
       RONDO_PROGRAM " tune --only all_gather --most 2K --min-time 0.001 --force --table " + file);
-  ASSERT_EQ(said.status, 0) << said.text;
-  EXPECT_NE(said.text.find("ring:Simple:8"), std::string::npos) << said.text;
-  EXPECT_NE(said.text.find("not measured, priors are used: "), std::string::npos) << said.text;
-  EXPECT_EQ(said.text.find("did not run as planned"), std::string::npos) << said.text;
+  ASSERT_EQ(output.status, 0) << output.text;
+  EXPECT_NE(output.text.find("ring:Simple:8"), std::string::npos) << output.text;
+  EXPECT_NE(output.text.find("not measured, priors are used: "), std::string::npos) << output.text;
+  EXPECT_EQ(output.text.find("did not run as planned"), std::string::npos) << output.text;
   const ShellResult text = shell("cat " + file);
   EXPECT_NE(text.text.find("\ngpu " + gpu_name(0) + "\n"), std::string::npos) << text.text;
 

@@ -13,12 +13,12 @@ struct ShellResult {
 
 inline ShellResult shell(const std::string& line) {
   std::FILE* pipe = popen(("{ " + line + "; } 2>&1").c_str(), "re");
-  ShellResult said{-1, ""};
-  if (pipe == nullptr) return said;
+  ShellResult output{-1, ""};
+  if (pipe == nullptr) return output;
   char buffer[4096];
   while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, pipe))
-    said.text.append(buffer, size);
+    output.text.append(buffer, size);
   const int status = pclose(pipe);
-  said.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return said;
+  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return output;
 }

@@ -17,20 +17,20 @@ ShellResult topo(const std::string& machine, const std::string& words) {
 }
 
 TEST(TopoCommand, ShowsTheRingsOfAHost) {
-  const ShellResult said = topo("dgx-1v.xml", "--channels");
-  EXPECT_EQ(said.status, 0);
-  EXPECT_NE(said.text.find("6 channels of 25 GB/s each: 150 GB/s into and out of each GPU; the "
-                           "wires allow 156\n"),
+  const ShellResult output = topo("dgx-1v.xml", "--channels");
+  EXPECT_EQ(output.status, 0);
+  EXPECT_NE(output.text.find("6 channels of 25 GB/s each: 150 GB/s into and out of each GPU; the "
+                             "wires allow 156\n"),
             std::string::npos)
-      << said.text;
-  EXPECT_EQ(std::count(said.text.begin(), said.text.end(), '\n'), 2 + 6);
+      << output.text;
+  EXPECT_EQ(std::count(output.text.begin(), output.text.end(), '\n'), 2 + 6);
 }
 
 TEST(TopoCommand, ShowsTheWaysThroughEachOfSeveralHosts) {
-  const ShellResult said =
+  const ShellResult output =
       topo("pcie-8-two-sockets.xml", "--channels --hosts 2 --cross-nic 0 --json");
-  ASSERT_EQ(said.status, 0) << said.text;
-  const auto json = nlohmann::json::parse(said.text);
+  ASSERT_EQ(output.status, 0) << output.text;
+  const auto json = nlohmann::json::parse(output.text);
   EXPECT_DOUBLE_EQ(json["gbs"], 22);
   EXPECT_DOUBLE_EQ(json["bound_gbs"], 22);
   EXPECT_EQ(json["slowest"], "NUMA node 0 to NUMA node 1");
@@ -63,8 +63,8 @@ TEST(TopoCommand, WritesThePictureByGraphviz) {
   if (!has_graphviz()) GTEST_SKIP() << "there is no graphviz";
   const rondo::test::TemporaryFolder folder;
   const std::string file = folder.path() + "/host.svg";
-  const ShellResult said = topo("dgx-1v.xml", "--channels --svg " + file);
-  ASSERT_EQ(said.status, 0) << said.text;
+  const ShellResult output = topo("dgx-1v.xml", "--channels --svg " + file);
+  ASSERT_EQ(output.status, 0) << output.text;
   const std::string svg = shell("cat " + file).text;
   EXPECT_NE(svg.find("<svg"), std::string::npos);
   EXPECT_NE(svg.find("NUMA node 1"), std::string::npos);

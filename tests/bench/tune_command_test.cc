@@ -13,10 +13,10 @@ TEST(TuneCommand, WritesAFileThatExplainReads) {
   const std::string call = RONDO_PROGRAM " explain all_reduce 4K --ranks 2";
   EXPECT_NE(shell(call).text.find("on priors"), std::string::npos);
   // --force: other programs run at the same time as this test.
-  const ShellResult said =
+  const ShellResult output =
       shell(RONDO_PROGRAM " tune --only broadcast --min-time 0.001 --force --table " + file);
-  ASSERT_EQ(said.status, 0) << said.text;
-  EXPECT_NE(said.text.find("broadcast       direct"), std::string::npos) << said.text;
+  ASSERT_EQ(output.status, 0) << output.text;
+  EXPECT_NE(output.text.find("broadcast       direct"), std::string::npos) << output.text;
   const ShellResult tuned = shell("RONDO_TUNE_FILE=" + file + " " + call);
   EXPECT_NE(tuned.text.find("rondo tune has measured"), std::string::npos) << tuned.text;
   const ShellResult cut = shell("head -n 5 " + file + " > " + file + ".cut; NCCL_DEBUG=WARN " +
@@ -31,18 +31,18 @@ TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
   const rondo::test::TemporaryFolder folder;
   const std::string port = std::to_string(rondo::test::reserved_port());
   const std::string tune = " timeout 120 " RONDO_PROGRAM " tune --min-time 0.001 --force ";
-  const ShellResult said = shell(
+  const ShellResult output = shell(
       "cd " + folder.path() + "; export RONDO_SECRET=a-secret-of-two-machines; NCCL_HOSTID=one" +
       tune + "--only all_gather --most 64K --table --listen " + port +
       " one.tune >one.log 2>&1 & NCCL_HOSTID=two" + tune + "--table --peer 127.0.0.1:" + port +
       " two.tune; status=$?; wait $! && cat one.log && exit $status");
-  ASSERT_EQ(said.status, 0) << said.text;
-  EXPECT_NE(said.text.find("link, link_byte and relay are measured over the network"),
+  ASSERT_EQ(output.status, 0) << output.text;
+  EXPECT_NE(output.text.find("link, link_byte and relay are measured over the network"),
             std::string::npos)
-      << said.text;
-  EXPECT_NE(said.text.find("one.tune: written"), std::string::npos) << said.text;
-  EXPECT_NE(said.text.find("two.tune: written"), std::string::npos) << said.text;
-  EXPECT_EQ(said.text.find("all_reduce"), std::string::npos) << said.text;
+      << output.text;
+  EXPECT_NE(output.text.find("one.tune: written"), std::string::npos) << output.text;
+  EXPECT_NE(output.text.find("two.tune: written"), std::string::npos) << output.text;
+  EXPECT_EQ(output.text.find("all_reduce"), std::string::npos) << output.text;
 }
 
 TEST(TuneCommand, MeasuresWithNoPeerThatLacksTheSecretOrIsThisMachine) {
@@ -64,9 +64,9 @@ TEST(TuneCommand, MeasuresWithNoPeerThatLacksTheSecretOrIsThisMachine) {
 }
 
 TEST(TuneCommand, RefusesACollectiveThatItDoesNotMeasure) {
-  const ShellResult said = shell(RONDO_PROGRAM " tune --only alltoall /dev/null");
-  EXPECT_NE(said.status, 0);
-  EXPECT_NE(said.text.find("alltoall"), std::string::npos) << said.text;
+  const ShellResult output = shell(RONDO_PROGRAM " tune --only alltoall /dev/null");
+  EXPECT_NE(output.status, 0);
+  EXPECT_NE(output.text.find("alltoall"), std::string::npos) << output.text;
 }
 
 }  // namespace

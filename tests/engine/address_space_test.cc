@@ -39,8 +39,8 @@ int mappings() {
   return count;
 }
 
-bool limit(int resource, rlim_t most) {
-  const rlimit limits{most, most};
+bool limit(int resource, rlim_t maximum) {
+  const rlimit limits{maximum, maximum};
   return setrlimit(static_cast<__rlimit_resource>(resource), &limits) == 0;
 }
 

@@ -61,7 +61,7 @@ struct Sum {
   Collective collective;
   int root;
   float halves[2], over_numbers[2];  // indexed by tree
-  bool tells() const { return halves[0] != over_numbers[0] || halves[1] != over_numbers[1]; }
+  bool differ() const { return halves[0] != over_numbers[0] || halves[1] != over_numbers[1]; }
 };
 
 // The sums of an all-reduce and of a reduction to rank 1.
@@ -80,7 +80,7 @@ std::vector<Sum> sums_of(const std::vector<int>& order, const std::vector<float>
 }
 
 // Inputs whose rounding differs between the two orders.
-std::vector<float> telling_inputs(const std::vector<int>& order) {
+std::vector<float> distinguishing_inputs(const std::vector<int>& order) {
   for (unsigned seed = 1; seed < 10'000; ++seed) {
     std::mt19937 random(seed);
     std::vector<float> inputs;
@@ -89,7 +89,7 @@ std::vector<float> telling_inputs(const std::vector<int>& order) {
       inputs.push_back(std::ldexp(mantissa, static_cast<int>(random() % 8)));
     }
     const std::vector<Sum> sums = sums_of(order, inputs);
-    if (std::all_of(sums.begin(), sums.end(), [](const Sum& sum) { return sum.tells(); }))
+    if (std::all_of(sums.begin(), sums.end(), [](const Sum& sum) { return sum.differ(); }))
       return inputs;
   }
   return {};
@@ -97,7 +97,7 @@ std::vector<float> telling_inputs(const std::vector<int>& order) {
 
 TEST_P(DealtHosts, TreesAddUpHostAfterHost) {
   constexpr std::size_t kCount = 64;  // half for each tree
-  const std::vector<float> inputs = telling_inputs(order());
+  const std::vector<float> inputs = distinguishing_inputs(order());
   ASSERT_FALSE(inputs.empty());
   const std::vector<Sum> sums = sums_of(order(), inputs);
   RankProcesses ranks(size(), job("tree"), [&](EngineRank& seat) {

@@ -36,8 +36,8 @@ TEST(FaultAtInit, TheLeaderHasNoSharedMemory) {
   expect_failure_of(
       0, 4,
       [] {
-        const rlimit least{4096, 4096};
-        setrlimit(RLIMIT_FSIZE, &least);
+        const rlimit minimum{4096, 4096};
+        setrlimit(RLIMIT_FSIZE, &minimum);
       },
       "ulimit -f allows this process files of 4096 bytes at most: raise it");
 }

@@ -88,8 +88,8 @@ TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
         // reason (NCCL_ALGO) compares nothing. The next call, the same on all ranks, can succeed on
         // a rank that never waits in it; only the call after it depends on failed ranks.
         const bool refused = failed && done.error().text.find("NCCL_ALGO") != std::string::npos;
-        const int most = refused ? 2 : failed ? 0 : 1;
-        for (int more = 0; more < most && (more == 0 || done.ok()); ++more)
+        const int maximum = refused ? 2 : failed ? 0 : 1;
+        for (int more = 0; more < maximum && (more == 0 || done.ok()); ++more)
           done = comm.run({&sample_next.call, 1});
         expect_both_calls(done, normal, different, fmt::format("{} rank {}", where, comm.rank()));
         all_returned.arrive_and_wait();

@@ -53,7 +53,7 @@ bool refuse(const Refusal& what) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-constexpr const char* kSays = "cannot share memory";
+constexpr const char* kMessage = "cannot share memory";
 
 // Makes the communicator, checks a sum and a message around the ring, records the number of hosts.
 void make_and_check(EngineRank& seat) {
@@ -106,7 +106,7 @@ void check_refused(int ranks, const std::set<int>& refused, const Refusal& what)
     ASSERT_TRUE(processes.reported(r)) << "no seccomp here";
     EXPECT_EQ(processes.status(r), StatusCode::kSuccess)
         << "rank " << r << ": " << processes.text(r);
-    EXPECT_EQ(logs.count(r, kSays), refused.count(r)) << "rank " << r;
+    EXPECT_EQ(logs.count(r, kMessage), refused.count(r)) << "rank " << r;
   }
   const auto hosts = std::min<std::size_t>(refused.size() + 1, ranks);
   EXPECT_EQ(logs.count(0, fmt::format(" {} hosts, ready", hosts)), 1);
@@ -141,7 +141,7 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
   ASSERT_TRUE(processes.wait_exits(60));
   EXPECT_TRUE(processes.reported(0));
   EXPECT_EQ(logs.count(0, " 1 hosts, ready"), 3);
-  EXPECT_EQ(logs.count(0, kSays), 0);
+  EXPECT_EQ(logs.count(0, kMessage), 0);
   processes.check_expectations();
 }
 
@@ -161,7 +161,7 @@ TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(processes.status(r), StatusCode::kSuccess)
         << "rank " << r << ": " << processes.text(r);
-    EXPECT_EQ(logs.count(r, kSays), r >= 2 ? 1 : 0) << "rank " << r;
+    EXPECT_EQ(logs.count(r, kMessage), r >= 2 ? 1 : 0) << "rank " << r;
     EXPECT_EQ(logs.count(r, "2 ranks on this host, 2 hosts, ready"), 1) << "rank " << r;
   }
   processes.check_expectations();

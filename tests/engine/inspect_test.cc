@@ -92,12 +92,12 @@ TEST(Inspect, SaysWhyThereIsNothingToSee) {
     execlp("sleep", "sleep", "30", nullptr);
     _exit(1);
   }
-  std::string said;
-  for (int turn = 0; turn < 500 && said.find("(sleep 30)") == std::string::npos; ++turn) {
-    said = text(child);
+  std::string output;
+  for (int turn = 0; turn < 500 && output.find("(sleep 30)") == std::string::npos; ++turn) {
+    output = text(child);
     nap(0.01);
   }
-  EXPECT_NE(said.find("(sleep 30) has no Rondo communicator"), std::string::npos) << said;
+  EXPECT_NE(output.find("(sleep 30) has no Rondo communicator"), std::string::npos) << output;
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }

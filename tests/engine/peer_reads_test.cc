@@ -149,9 +149,9 @@ bool filter_reads(std::uint32_t action) {
 
 struct Ban {
   const char* name;
-  bool (*apply)();   // in one rank, before the communicator is made
-  const char* says;  // in the one line about it
-  bool as_root;      // needs root
+  bool (*apply)();      // in one rank, before the communicator is made
+  const char* answers;  // in the one line about it
+  bool as_root;         // needs root
 };
 
 constexpr uid_t kOtherUser = 65534;
@@ -194,7 +194,7 @@ TEST_P(ForbiddenReads, LeaveAllRanksStagingAndOneLine) {
   constexpr const char* kLine = "private buffers are copied through shared memory";
   std::string last;
   for (int r = 0; r < 3; ++r) EXPECT_EQ(logs.count(r, kLine, &last), r == 1 ? 1 : 0) << r;
-  EXPECT_NE(last.find(ban.says), std::string::npos) << last;
+  EXPECT_NE(last.find(ban.answers), std::string::npos) << last;
 }
 
 INSTANTIATE_TEST_SUITE_P(By, ForbiddenReads, testing::ValuesIn(kBans),

@@ -40,17 +40,17 @@ void expect_a_sum(EngineRank& seat) {
 // Records which ports of this host each rank's network received.
 TEST(PlacementOfHosts, NetworksGetTheHostsPortsByNearness) {
   const auto body = [](EngineRank& seat) {
-    auto told = std::make_shared<topology::NearNics>();
-    add_network({LoopNetwork::kName, [told](const NetworkRequest& request) {
-                   *told = request.near;
+    auto received = std::make_shared<topology::NearNics>();
+    add_network({LoopNetwork::kName, [received](const NetworkRequest& request) {
+                   *received = request.near;
                    return Result<std::unique_ptr<net::Network>>(
                        fail(StatusCode::kSystemError, "it only listens"));
                  }});
     const Status joined = seat.join(short_timeouts(30));
-    seat.expect(told->turn == seat.rank / 2, "the rank's number on its host");
+    seat.expect(received->turn == seat.rank / 2, "the rank's number on its host");
     const topology::Graph here = topology::read_sysfs_graph().value();
     std::size_t ports = 0;
-    for (const topology::NicTier& tier : told->tiers) {
+    for (const topology::NicTier& tier : received->tiers) {
       ports += tier.nics.size();
       seat.expect(tier.turn <= seat.rank / 2, "no more ranks came before");
       for (const topology::NicName& nic : tier.nics)

@@ -56,9 +56,9 @@ TEST_P(RemotePuts, ReachEveryRankInEverySize) {
   RankProcesses ranks(static_cast<int>(job.hosts.size()), job, [&](EngineRank& seat) {
     if (!joins(seat, job)) return;
     const std::size_t sizes[] = {0, 1, 7, 4099, (1 << 20) + 3};
-    const std::size_t most = (1 << 20) + 64;
+    const std::size_t maximum = (1 << 20) + 64;
     const auto n = static_cast<std::size_t>(seat.size), me = static_cast<std::size_t>(seat.rank);
-    std::vector<std::byte> first(n * most), second(n * most), source(most);
+    std::vector<std::byte> first(n * maximum), second(n * maximum), source(maximum);
     Communicator& comm = *seat.comm;
     const int windows[] = {*comm.register_window(first.data(), first.size()),
                            *comm.register_window(second.data(), second.size()),
@@ -73,7 +73,8 @@ TEST_P(RemotePuts, ReachEveryRankInEverySize) {
         for (std::size_t k = 1; k < n; ++k) {
           const int peer = static_cast<int>((me + k) % n);
           for (const int window : {0, 1})
-            calls.push_back(put_bytes(peer, windows[window], me * most + 3, from, bytes, window));
+            calls.push_back(
+                put_bytes(peer, windows[window], me * maximum + 3, from, bytes, window));
           calls.push_back(signal_to(peer, 7));
         }
         for (std::size_t k = 1; k < n; ++k)
@@ -86,7 +87,7 @@ TEST_P(RemotePuts, ReachEveryRankInEverySize) {
           if (p == me) continue;
           const auto wanted = made_by(static_cast<int>(p), round, bytes);
           for (const auto* window : {&first, &second})
-            seat.expect(std::equal(wanted.begin(), wanted.end(), window->begin() + p * most + 3),
+            seat.expect(std::equal(wanted.begin(), wanted.end(), window->begin() + p * maximum + 3),
                         fmt::format("{} bytes of rank {}", bytes, p));
         }
         SampleCall barrier(Collective::kBarrier, 0, seat.size);

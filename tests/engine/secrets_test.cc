@@ -99,16 +99,16 @@ TEST(Secrets, NeverTravel) {
     for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ranks.status(rank), StatusCode::kSuccess);
     Known known;
     ASSERT_EQ(read(pipe_ends[0], &known, sizeof(known)), static_cast<ssize_t>(sizeof(known)));
-    const Bytes heard = sniffer.bytes();
+    const Bytes recorded = sniffer.bytes();
     const Secret own(known.communicator);
     const Secret child = split_secret(own);
     const std::set<std::string> secrets = {text_of(known.communicator), text_of(known.id),
                                            text_of(child.bytes()),
                                            text_of(own.derive("links").bytes())};
-    ASSERT_GT(heard.size(), 2000U);
-    for (std::size_t at = 0; at + 32 <= heard.size(); ++at) {
+    ASSERT_GT(recorded.size(), 2000U);
+    for (std::size_t at = 0; at + 32 <= recorded.size(); ++at) {
       Digest candidate;
-      std::memcpy(candidate.data(), heard.data() + at, candidate.size());
+      std::memcpy(candidate.data(), recorded.data() + at, candidate.size());
       ASSERT_EQ(secrets.count(text_of(candidate)), 0U) << "a secret travelled, byte " << at;
       ASSERT_NE(split_secret(Secret(candidate)).bytes(), child.bytes())
           << "what a child's secret derives from travelled, byte " << at;
@@ -144,11 +144,11 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
       seat.report(child.ok() ? sum_of(**child, 2) : Status(child.error()));
     });
     ASSERT_TRUE(ranks.wait_stage(1, kLong));
-    const Bytes heard = sniffer.bytes();
-    ASSERT_GT(heard.size(), 2000U);
+    const Bytes recorded = sniffer.bytes();
+    ASSERT_GT(recorded.size(), 2000U);
     constexpr char kMagic[] = "RondoID";
-    for (std::size_t at = 0; at + 7 <= heard.size(); ++at)
-      ASSERT_NE(std::memcmp(heard.data() + at, kMagic, 7), 0) << "a rank's id travels readably";
+    for (std::size_t at = 0; at + 7 <= recorded.size(); ++at)
+      ASSERT_NE(std::memcmp(recorded.data() + at, kMagic, 7), 0) << "a rank's id travels readably";
     std::set<std::string> addresses;
     for (const std::uint16_t port : listening_ports()) {
       bootstrap::IdContents contents;
@@ -162,13 +162,13 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
     std::atomic<int> seats{0};
     std::vector<std::thread> thieves;
     for (const auto& address : addresses) {
-      Digest told;
-      std::memcpy(told.data(), address.data() + 12, told.size());
-      for (const Secret& guess : {Secret(told), split_secret(Secret(told)), Secret()})
+      Digest id_digest;
+      std::memcpy(id_digest.data(), address.data() + 12, id_digest.size());
+      for (const Secret& guess : {Secret(id_digest), split_secret(Secret(id_digest)), Secret()})
         thieves.emplace_back([&seats, &address, guess] {
-          bootstrap::UniqueId heard;
-          std::memcpy(heard.bytes, address.data(), sizeof(heard.bytes));
-          const auto id = bootstrap::child_id(heard, guess);
+          bootstrap::UniqueId recorded;
+          std::memcpy(recorded.bytes, address.data(), sizeof(recorded.bytes));
+          const auto id = bootstrap::child_id(recorded, guess);
           if (!id.ok()) return;
           const auto seat = bootstrap::Session::join(
               {.rank = 1, .size = 2, .id = *id, .timeout = std::chrono::seconds(3)});

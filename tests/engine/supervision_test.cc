@@ -31,7 +31,7 @@ bool eventually(const Holds& holds) {
 struct Cause {
   const char* name;
   void (*raise)(Communicator& rank_0);
-  StatusCode told;  // what the others get
+  StatusCode expected;  // what the others get
 };
 void PrintTo(const Cause& cause, std::ostream* out) { *out << cause.name; }
 
@@ -66,7 +66,7 @@ TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
         << "rank " << r << " sleeps on";
     ASSERT_EQ(calls[r].wait_for(20s), std::future_status::ready);
     const Status done = calls[r].get();
-    EXPECT_EQ(done.code(), GetParam().told) << (done.ok() ? "" : done.error().text);
+    EXPECT_EQ(done.code(), GetParam().expected) << (done.ok() ? "" : done.error().text);
   }
 }
 

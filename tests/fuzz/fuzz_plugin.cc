@@ -31,8 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::copy_n(bytes.begin(), std::min(size, properties.size()), properties.begin());
     std::fill_n(properties.begin(), 2 * sizeof(char*), std::byte{});  // its string pointers
     devices.push_back(plugin::read_device(version, version, properties.data()));
-    const std::uint64_t most = devices.back().max_bytes;
-    if (most == 0 || most > std::numeric_limits<int>::max()) std::abort();
+    const std::uint64_t maximum = devices.back().max_bytes;
+    if (maximum == 0 || maximum > std::numeric_limits<int>::max()) std::abort();
   }
   for (int rank = 0; rank < 7; ++rank) {
     const plugin::Device* const chosen = plugin::choose_device(devices, {{}, rank});

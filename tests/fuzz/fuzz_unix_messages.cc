@@ -113,13 +113,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     there.reset();
     for (;;) {
-      auto heard = receive_fds(here.get(), Deadline::of(std::chrono::milliseconds(1)));
-      if (!heard.ok()) break;
-      require(heard->fds.size() <= kMaxDescriptors);
-      if (heard->fds.size() == 1) {
-        (void)HostSegment::map(std::move(heard->fds[0]), kShape).ok();
-      } else if (heard->fds.size() == 2) {
-        use_as_neighbour(*heard, place);
+      auto received = receive_fds(here.get(), Deadline::of(std::chrono::milliseconds(1)));
+      if (!received.ok()) break;
+      require(received->fds.size() <= kMaxDescriptors);
+      if (received->fds.size() == 1) {
+        (void)HostSegment::map(std::move(received->fds[0]), kShape).ok();
+      } else if (received->fds.size() == 2) {
+        use_as_neighbour(*received, place);
       }
     }
   }

@@ -24,7 +24,7 @@ constexpr int kRoundsToWrite = 6;   // to see all texts that depend on timing
 constexpr int kAttempts = 3;
 
 // True if all ranks have their outcomes, except one that needs none.
-bool all_told(const Board& board, const FaultKind& kind) {
+bool all_reported(const Board& board, const FaultKind& kind) {
   for (int rank = 0; rank < kFaultRanks; ++rank)
     if (board.seats[rank].reported.load() == 0 && !(kind.last_leaves && rank == kFaultRanks - 1))
       return false;
@@ -33,7 +33,7 @@ bool all_told(const Board& board, const FaultKind& kind) {
 
 // A call can return before the report of its fault arrives from another host. The communicator then
 // reports it later, on at least one rank.
-ncclResult_t told_after_call(const FaultRank& self) {
+ncclResult_t reported_after_call(const FaultRank& self) {
   ncclResult_t seen = ncclSuccess;
   wait_until(
       [&] {
@@ -49,9 +49,9 @@ ncclResult_t told_after_call(const FaultRank& self) {
 
 // The text as in the golden file. Ranks that do the same are treated as one, because timing decides
 // which of them reports. The state of ranks on other hosts is what they reported last.
-std::string block_of(ncclResult_t result, const std::string& told, const FaultKind& kind,
+std::string block_of(ncclResult_t result, const std::string& message, const FaultKind& kind,
                      bool one_host) {
-  std::string text = fmt::format("{}\n{}", ncclGetErrorString(result), masked(told));
+  std::string text = fmt::format("{}\n{}", ncclGetErrorString(result), masked(message));
   text = std::regex_replace(text, std::regex(R"(\b(step|channel) \d+)"), "$1 <n>");
   if (kind.others_alike) text = std::regex_replace(text, std::regex(R"(\brank [01]\b)"), "rank A");
   // How a connection's end is detected first: a reset, an end of stream, a refused attempt.
@@ -73,12 +73,12 @@ void run_rank(NcclRank& seat, const FaultKind& kind) {
   seat.board.meet();
   if (result == ncclSuccess) result = kind.body(self);
   seat.mark(kCalled);
-  if (result == ncclSuccess && self.comm != nullptr) result = told_after_call(self);
+  if (result == ncclSuccess && self.comm != nullptr) result = reported_after_call(self);
   seat.report(result == ncclSuccess
                   ? ok_status()
                   : Status(Error{static_cast<StatusCode>(result), ncclGetLastError(self.comm)}));
   // A rank that leaves now would cause another fault on the others.
-  wait_until([&] { return all_told(seat.board, kind); }, kMaxSeconds);
+  wait_until([&] { return all_reported(seat.board, kind); }, kMaxSeconds);
   if (self.comm != nullptr) ncclCommAbort(self.comm);
 }
 

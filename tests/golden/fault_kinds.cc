@@ -54,8 +54,8 @@ FaultRank::FaultRank(NcclRank& seat) : seat(seat), rank(seat.rank) {
 }
 
 void FaultRank::wait_for(int other) const {
-  const auto& told = seat.board.seats[other].reported;
-  wait_until([&] { return told.load() != 0; }, kMaxSeconds);
+  const auto& outcome = seat.board.seats[other].reported;
+  wait_until([&] { return outcome.load() != 0; }, kMaxSeconds);
 }
 
 ncclResult_t FaultRank::settled(ncclResult_t called) const {

@@ -220,9 +220,9 @@ void GoldenCounts::expect(const std::string& section,
   }
   for (const auto& [what, count] : counts) {
     const auto known = kept.find(what);
-    const std::uint64_t most = known == kept.end() ? 0 : known->second;
-    EXPECT_LE(count, most) << "tests/golden/files/" << name_ << ", " << layout_ << ", " << section
-                           << ": " << what << kHowToAccept;
+    const std::uint64_t maximum = known == kept.end() ? 0 : known->second;
+    EXPECT_LE(count, maximum) << "tests/golden/files/" << name_ << ", " << layout_ << ", "
+                              << section << ": " << what << kHowToAccept;
   }
 }
 

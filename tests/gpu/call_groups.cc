@@ -29,10 +29,10 @@ Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large) {
   return group;
 }
 
-void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell) {
+void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_report) {
   seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
   // An abort is also a fault: no rank aborts before all have reported the first fault.
-  if (all_tell) {
+  if (all_report) {
     EXPECT_TRUE(seat.board.meet());
   }
   NCCL_OK(ncclCommAbort(seat.comm));

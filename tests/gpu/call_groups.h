@@ -39,8 +39,8 @@ struct GroupOptions {
 void run_group(NcclRank& seat, const Group& group, const GroupOptions& how);
 
 // Reports the fault that ended a group, and aborts the communicator once none of its work is left
-// on the device. all_tell: all ranks report a fault.
-void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell);
+// on the device. all_report: all ranks report a fault.
+void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_report);
 
 // A symmetric window over a buffer from ncclMemAlloc; all ranks make it together. The caller makes
 // sure that no rank still uses it when it is destroyed.

@@ -295,11 +295,11 @@ TEST(ChannelOrders, TellWhichRootsTreesTake) {
   facts.ranks = 8;
   ChannelOrders orders;
   orders.rings.push_back({{7, 6, 5, 4, 3, 2, 1, 0}, {}});
-  orders.tell(&facts);
+  orders.fill_facts(&facts);
   EXPECT_TRUE(facts.permuted);
   EXPECT_EQ(facts.tree_roots >> 4 & 1, 0u) << "at position 3 of 8, in the midst of a tree";
   EXPECT_EQ(facts.tree_roots >> 7 & 1, 1u);
-  ChannelOrders().tell(&facts);
+  ChannelOrders().fill_facts(&facts);
   EXPECT_FALSE(facts.permuted);
 }
 

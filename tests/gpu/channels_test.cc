@@ -88,10 +88,10 @@ TEST_P(Channels, GiveTheReferencesResults) {
           }
         },
         more);
-    const std::vector<std::string> said = lines_with(logs, "channels: ");
-    ASSERT_EQ(said.size(), 1u) << algorithm;
+    const std::vector<std::string> output = lines_with(logs, "channels: ");
+    ASSERT_EQ(output.size(), 1u) << algorithm;
     const std::string wanted = "channels: " + std::to_string(GetParam().rings) + " rings";
-    EXPECT_TRUE(GetParam().rings == 0 || said[0].starts_with(wanted)) << said[0];
+    EXPECT_TRUE(GetParam().rings == 0 || output[0].starts_with(wanted)) << output[0];
     EXPECT_TRUE(lines_with(logs, "NCCL WARN").empty());
   }
 }
@@ -219,10 +219,10 @@ TEST(SlowLinks, AreToldOnceWithTheRank) {
     run_case(seat, {Collective::kAllReduce, DataType::kInt32, RedOp::kSum, seat.size, 0, 100, 5},
              {});
   });
-  const std::vector<std::string> said = lines_with(logs, "NCCL WARN");
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_NE(said[0].find(" (GPU 0000:47:00.0 of "), std::string::npos) << said[0];
-  EXPECT_NE(said[0].find("(9 of them) where most have"), std::string::npos) << said[0];
+  const std::vector<std::string> output = lines_with(logs, "NCCL WARN");
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_NE(output[0].find(" (GPU 0000:47:00.0 of "), std::string::npos) << output[0];
+  EXPECT_NE(output[0].find("(9 of them) where most have"), std::string::npos) << output[0];
 }
 
 // Bytes that each rank's kernels sent to other hosts.
@@ -290,9 +290,9 @@ TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
              {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, kElements, 5},
              {});
   });
-  const std::vector<std::string> said = lines_with(logs, "channels: ");
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_TRUE(said[0].starts_with("channels: 4 rings by the topology, 100 GB/s")) << said[0];
+  const std::vector<std::string> output = lines_with(logs, "channels: ");
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_TRUE(output[0].starts_with("channels: 4 rings by the topology, 100 GB/s")) << output[0];
   const auto sent = sent_by_kernels(logs);
   ASSERT_EQ(sent.size(), 8u);
   constexpr std::uint64_t kQuarter = kElements * sizeof(float) * 2 * 7 / 8 / 4;

@@ -28,9 +28,9 @@ int device_count() {
 
 // On a real GPU NCCL_PROTO is trusted; the emulated one reports whether it keeps lines whole.
 bool keeps_lines_whole() {
-  const char* const told = std::getenv("RONDO_SIMT");
+  const char* const wish = std::getenv("RONDO_SIMT");
   return std::string(gpu_api()->name) != "simt" ||
-         (told != nullptr && std::strstr(told, "lines=whole") != nullptr);
+         (wish != nullptr && std::strstr(wish, "lines=whole") != nullptr);
 }
 
 std::vector<int> places(int ranks, int wanted) {

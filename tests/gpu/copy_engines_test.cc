@@ -31,19 +31,19 @@ class Launches {
     simt::launch_counts().largest_grid = 0;
 #endif
   }
-  void expect(std::uint64_t least, std::uint64_t most) const {
+  void expect(std::uint64_t minimum, std::uint64_t maximum) const {
 #ifdef RONDO_SIMT
-    EXPECT_GE(simt::launch_counts().launches - before_, least);
-    EXPECT_LE(simt::launch_counts().launches - before_, most);
+    EXPECT_GE(simt::launch_counts().launches - before_, minimum);
+    EXPECT_LE(simt::launch_counts().launches - before_, maximum);
 #endif
-    (void)least, (void)most;
+    (void)minimum, (void)maximum;
   }
-  void expect_grid(unsigned least, unsigned most) const {
+  void expect_grid(unsigned minimum, unsigned maximum) const {
 #ifdef RONDO_SIMT
-    EXPECT_GE(simt::launch_counts().largest_grid, least);
-    EXPECT_LE(simt::launch_counts().largest_grid, most);
+    EXPECT_GE(simt::launch_counts().largest_grid, minimum);
+    EXPECT_LE(simt::launch_counts().largest_grid, maximum);
 #endif
-    (void)least, (void)most;
+    (void)minimum, (void)maximum;
   }
 
  private:
@@ -273,7 +273,7 @@ TEST(CallOptions, LimitTheCtasOfADevice) {
   sum_with(free, &two);
   launches.expect_grid(1, 4);
   {
-    const Variable most("NCCL_MAX_CTAS", "1");
+    const Variable maximum("NCCL_MAX_CTAS", "1");
     DeviceRanks limited(2);
     launches.begin();
     sum_with(limited, nullptr);

@@ -107,16 +107,16 @@ TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
     facts.may_ll_push = true;
     facts.may_use_barriers = may_use_barriers;
-    std::uint64_t most = 0;
+    std::uint64_t maximum = 0;
     bool left = false;
     for (std::uint64_t bytes = 8; bytes <= kLarge; bytes *= 2) {
       const CallRecord record = record_of(Collective::kAllReduce, bytes / 4);
       const bool pushes = make_device_plan(facts, record).value().strategy == Strategy::kLLPush;
       EXPECT_FALSE(pushes && left) << ranks << " ranks, again at " << bytes;
-      if (pushes) most = bytes;
+      if (pushes) maximum = bytes;
       left = !pushes;
     }
-    return most;
+    return maximum;
   };
   for (const bool may_use_barriers : {false, true}) {
     EXPECT_GE(max_bytes(8, may_use_barriers), 4096u);

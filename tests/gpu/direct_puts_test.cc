@@ -149,7 +149,7 @@ TEST_F(PutsToAHost, ReachPinnedWindowsWithoutGpuDirect) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     const auto* const seen = static_cast<const std::byte*>(pinned);
     EXPECT_TRUE(std::equal(seen, seen + kBlock, all.block_of(peer, 3).begin()));
-    all.tell_all();
+    all.signal_all();
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     NCCL_OK(ncclCommWindowDeregister(seat.comm, window));
     GPU_OK(gpu_api()->free_host(pinned));

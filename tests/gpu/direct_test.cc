@@ -83,7 +83,7 @@ struct Way {
   const char* name;
   Environment environment;
   bool sends, receives;  // through GPU memory
-  const char *says_of_sends, *says_of_receives;
+  const char *text_of_sends, *text_of_receives;
 };
 constexpr const char* kFarther = "at distance SYS from the GPU, and NCCL_NET_GDR_LEVEL allows PHB";
 constexpr const char* kUsual = "and NCCL_NET_GDR_LEVEL allows PXB";
@@ -132,18 +132,18 @@ class DirectWays : public testing::TestWithParam<Way> {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
     if (over_loop()) add_loop_network();
     const Way& way = GetParam();
-    if (over_loop() && (way.says_of_sends == kRefused || way.says_of_receives == kReadBack))
+    if (over_loop() && (way.text_of_sends == kRefused || way.text_of_receives == kReadBack))
       GTEST_SKIP() << "of soft-RoCE: tests/rdma";
-    if (!over_loop() && way.says_of_receives == kNoFlush) GTEST_SKIP() << "it reads back";
+    if (!over_loop() && way.text_of_receives == kNoFlush) GTEST_SKIP() << "it reads back";
   }
 };
 INSTANTIATE_TEST_SUITE_P(By, DirectWays, testing::ValuesIn(kWays),
                          [](const auto& info) { return std::string(info.param.name); });
 
-void expect_line(const RankLogs& logs, int rank, const char* what, const char* says) {
+void expect_line(const RankLogs& logs, int rank, const char* what, const char* text) {
   std::string line;
   EXPECT_EQ(logs.count(rank, what, &line), 1) << what;
-  EXPECT_NE(line.find(says), std::string::npos) << line;
+  EXPECT_NE(line.find(text), std::string::npos) << line;
 }
 
 TEST_P(DirectWays, AreToldAndTaken) {
@@ -156,11 +156,11 @@ TEST_P(DirectWays, AreToldAndTaken) {
     seat.join();
     ASSERT_NE(seat.comm, nullptr);
     sum_and_pass(seat);
-    expect_line(logs, seat.rank, kSends[way.sends], way.says_of_sends);
-    expect_line(logs, seat.rank, kReceives[way.receives], way.says_of_receives);
+    expect_line(logs, seat.rank, kSends[way.sends], way.text_of_sends);
+    expect_line(logs, seat.rank, kReceives[way.receives], way.text_of_receives);
     expect_moved(way.sends, way.receives);
 #ifdef RONDO_SIMT
-    const bool flushes = std::string(way.says_of_receives).find("flushes") != std::string::npos;
+    const bool flushes = std::string(way.text_of_receives).find("flushes") != std::string::npos;
     for (const simt::CallCount* one = simt::call_counts(); one != nullptr; one = one->next)
       if (std::string(one->name) == "flush_direct_writes") {
         EXPECT_EQ(one->calls > 0, flushes) << "flushes";

@@ -34,10 +34,10 @@ struct Channel {
     EXPECT_TRUE(gpu::send_files(files[0], {&*handle}, deadline()).ok());
   }
   Result<gpu::ImportedMemory> take() const {
-    gpu::PlainHandle told;
-    if (read(plain[1], &told, sizeof(told)) != sizeof(told))
+    gpu::PlainHandle received;
+    if (read(plain[1], &received, sizeof(received)) != sizeof(received))
       return fail(StatusCode::kRemoteError, "no handle");
-    RONDO_TRY(const auto handles, gpu::receive_handles(files[1], {&told}, deadline()));
+    RONDO_TRY(const auto handles, gpu::receive_handles(files[1], {&received}, deadline()));
     const int device = 0;
     return gpu::memory_registry().import_memory(handles[0], {&device, 1});
   }
@@ -54,8 +54,8 @@ TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
       for (int i = 0; i < 3; ++i) channel.give(first.data());
       channel.give(second.data());
       for (int i = 0; i < 2; ++i) channel.give(plain.data());
-      char told = 0;
-      EXPECT_EQ(read(channel.plain[0], &told, 1), 1);
+      char received = 0;
+      EXPECT_EQ(read(channel.plain[0], &received, 1), 1);
       return;
     }
     auto one = channel.take(), same = channel.take();
@@ -84,7 +84,7 @@ TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
 TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
   run_job(as_processes(1, Gpus::kOne), [](NcclRank&) {
     gpu::MemoryRegistry& all = gpu::memory_registry();
-    const auto as_the_driver_says = [&](const std::byte* at) {
+    const auto driver_agrees = [&](const std::byte* at) {
       const auto known = all.known_at(at);
       GpuPointer info;
       return known && gpu_api()->pointer_info(&info, at) == kGpuSuccess &&
@@ -94,12 +94,12 @@ TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
     EXPECT_FALSE(all.known_at(plain.data()));
     const std::uint64_t whole = all.add(plain.data(), kBlockBytes);
     const std::uint64_t half = all.add(plain.data(), kBlockBytes / 2);
-    EXPECT_TRUE(as_the_driver_says(plain.data()));
-    EXPECT_TRUE(as_the_driver_says(plain.data() + kBlockBytes - 1));
+    EXPECT_TRUE(driver_agrees(plain.data()));
+    EXPECT_TRUE(driver_agrees(plain.data() + kBlockBytes - 1));
     EXPECT_FALSE(all.known_at(plain.data() + kBlockBytes));
     EXPECT_FALSE(all.known_at(plain.data() - 1));
     all.remove(half);
-    EXPECT_TRUE(as_the_driver_says(plain.data()));
+    EXPECT_TRUE(driver_agrees(plain.data()));
     all.remove(whole);
     EXPECT_FALSE(all.known_at(plain.data()));
 
@@ -114,7 +114,7 @@ TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
     const std::byte* freed = nullptr;
     {
       const DeviceBuffer ours(kBlockBytes, 0, true);
-      EXPECT_TRUE(as_the_driver_says(ours.data()));
+      EXPECT_TRUE(driver_agrees(ours.data()));
       freed = ours.data();
     }
     EXPECT_FALSE(all.known_at(freed));

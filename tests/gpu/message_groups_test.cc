@@ -41,12 +41,13 @@ struct Message {
 };
 
 // All ranks generate the same ones. most: max. bytes of a message; a few are much larger.
-std::vector<Message> random_group(Random& random, int ranks, std::size_t number, std::size_t most) {
+std::vector<Message> random_group(Random& random, int ranks, std::size_t number,
+                                  std::size_t maximum) {
   const auto rank = [&] { return static_cast<int>(random.below(static_cast<unsigned>(ranks))); };
   std::vector<Message> messages;
   for (std::size_t m = 0; m < number; ++m)
-    messages.push_back({rank(), rank(), random.one_in(6) ? 0 : random.below(most), random.below(17),
-                        random.one_in(2) ? 0 : random.below(17)});
+    messages.push_back({rank(), rank(), random.one_in(6) ? 0 : random.below(maximum),
+                        random.below(17), random.one_in(2) ? 0 : random.below(17)});
   return messages;
 }
 

@@ -194,7 +194,7 @@ struct Refused {
   int rank;
   const char* call;
   std::uint64_t allowed;  // for connections, which are made earlier
-  const char* says;
+  const char* text;
 };
 void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
 
@@ -228,7 +228,7 @@ TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
     EXPECT_EQ(logs.count(seat.rank, kWithout, &line), 1);
     const std::string who = "rank " + std::to_string(refused.rank) + " could not join";
     EXPECT_NE(line.find(who), std::string::npos) << line;
-    EXPECT_NE(line.find(refused.says), std::string::npos) << line;
+    EXPECT_NE(line.find(refused.text), std::string::npos) << line;
     EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);
     expect_uses(false, [&] {
       for (const std::size_t count : {10, 5'000, 100'000})

@@ -76,7 +76,7 @@ TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
 // Signals work between hosts, and between GPUs without peer access; puts do not.
 void signal_and_be_refused(NcclRank& seat, const std::string& reason) {
   PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
-  all.tell_all();
+  all.signal_all();
   GPU_OK(gpu_api()->synchronize_stream(seat.stream));
   const int peer = 1 - seat.rank;
   EXPECT_EQ(ncclPutSignal(all.outgoing.data(), 1, ncclUint8, peer, all.window, 0, 1, 0, 0,

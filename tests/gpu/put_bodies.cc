@@ -52,7 +52,7 @@ void PutExchange::put_and_wait() {
   NCCL_OK(ncclWaitSignal(me.size, wanted.data(), me.comm, me.cuda_stream()));
 }
 
-void PutExchange::tell_all() {
+void PutExchange::signal_all() {
   std::vector<ncclWaitSignalDesc_t> wanted;
   for (int to = 0; to < me.size; ++to) {
     NCCL_OK(ncclSignal(to, 2, 0, 0, me.comm, me.cuda_stream()));
@@ -95,7 +95,7 @@ void exchange_of_sizes(const Member& me, bool sources) {
       all.put_and_wait();
       NCCL_OK(grouped ? ncclGroupEnd() : ncclSuccess);
       all.check(round);
-      all.tell_all();
+      all.signal_all();
     }
   }
 }
@@ -124,7 +124,7 @@ void replay_puts(const Member& me) {
       GPU_OK(gpu_api()->launch_graph(graph, me.stream));
     }
     all.check(round);
-    all.tell_all();
+    all.signal_all();
     NCCL_OK(
         ncclAllReduce(sum.data(), sum.data(), 1, ncclInt32, ncclSum, me.comm, me.cuda_stream()));
   }

@@ -25,7 +25,7 @@ class PutExchange {
   // Puts to every rank, including this one, and waits for the puts of all.
   void put_and_wait();
   // Signals all ranks and waits for theirs, so that no rank puts again before all have checked.
-  void tell_all();
+  void signal_all();
   void check(int round);
   // Data that `from` puts here in a round, and whether it has arrived.
   Bytes block_of(int from, int round) const;

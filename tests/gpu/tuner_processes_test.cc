@@ -35,8 +35,8 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
     });
     ASSERT_TRUE(processes.wait_reports(60));
     for (int r = 0; r < processes.size(); ++r) {
-      const bool hears = of_one >= 0 && r != of_one;
-      EXPECT_EQ(processes.status(r), hears ? StatusCode::kRemoteError : status)
+      const bool receives = of_one >= 0 && r != of_one;
+      EXPECT_EQ(processes.status(r), receives ? StatusCode::kRemoteError : status)
           << processes.text(r);
       EXPECT_NE(processes.text(r).find(part), std::string::npos) << processes.text(r);
     }

@@ -14,8 +14,8 @@ namespace rondo {
 
 inline bool planted(std::string_view name) {
   static const std::string_view active = [] {
-    const char* const said = std::getenv("RONDO_PLANTED");
-    return std::string_view(said == nullptr ? "" : said);
+    const char* const wanted = std::getenv("RONDO_PLANTED");
+    return std::string_view(wanted == nullptr ? "" : wanted);
   }();
   for (std::string_view rest = active; !rest.empty();) {
     const std::size_t end = rest.find(',');

@@ -105,7 +105,7 @@ TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
   constexpr unsigned kTurns = 20, kGo = 1000;
   // Writes a different length to the peer in every turn, and checks what the peer wrote.
   const auto play = [](End& end, unsigned own_seed, unsigned peer_seed) -> int {
-    unsigned heard = 0, sent = 0, released = 0;
+    unsigned received = 0, sent = 0, released = 0;
     const auto look = [&](End& at) -> int {
       const auto some = completions(*at.device, 1);
       for (const ibv_wc& one : some) {
@@ -115,7 +115,7 @@ TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
           ++sent;
         } else if (number >= kGo) {
           if (number != kGo + released++) return 7;
-        } else if (number != heard || one.byte_len != 1 + heard++ * 4099) {
+        } else if (number != received || one.byte_len != 1 + received++ * 4099) {
           return 4;
         }
       }
@@ -126,7 +126,7 @@ TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
       for (std::size_t i = 0; i < bytes; ++i) end.source.bytes[i] = expected(i, turn + own_seed);
       if (!end.write(0, bytes, turn)) return 1;
       // Counted over all turns: one poll can also return the peer's next write.
-      while (heard <= turn || sent <= turn)
+      while (received <= turn || sent <= turn)
         if (const int wrong = look(end)) return wrong;
       for (std::size_t i = 0; i < bytes; ++i)
         if (end.room.bytes[i] != expected(i, turn + peer_seed)) return 5;

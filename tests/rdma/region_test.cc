@@ -95,10 +95,10 @@ TEST_F(Regions, ALimitOfLockedMemoryIsNamed) {
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setuid(65534) != 0) _exit(2);
     RegionPool pool(*device_, 64 << 20);
     const auto refused = pool.take(8 << 20);
-    const bool told =
+    const bool named =
         !refused.ok() && refused.error().text.find("may lock 1048576 bytes") != std::string::npos;
-    if (!told) std::fputs(refused.ok() ? "it was taken\n" : refused.error().text.c_str(), stderr);
-    _exit(told ? 0 : 1);
+    if (!named) std::fputs(refused.ok() ? "it was taken\n" : refused.error().text.c_str(), stderr);
+    _exit(named ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

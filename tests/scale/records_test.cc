@@ -62,13 +62,13 @@ class LargeCommunicator {
 
   void read_records() {
     const auto gpus = graph_->gpus();
-    std::vector<std::vector<std::byte>> told;  // as an exchange returns them
+    std::vector<std::vector<std::byte>> encoded;  // as an exchange returns them
     for (int r = 0; r < ranks_; ++r) {
       const int node = gpus[static_cast<std::size_t>(r % kGpus)];
-      told.push_back(record_of(r, graph_->node(node).bus_id).encode());
+      encoded.push_back(record_of(r, graph_->node(node).bus_id).encode());
     }
     for (int r = 0; r < ranks_; ++r) {
-      auto read = InitRecord::decode(told[static_cast<std::size_t>(r)], r);
+      auto read = InitRecord::decode(encoded[static_cast<std::size_t>(r)], r);
       ASSERT_TRUE(read.ok()) << read.error().text;
       records_.push_back(std::move(*read));
     }
@@ -89,16 +89,16 @@ class LargeCommunicator {
     ASSERT_FALSE(orders_.rings.empty());
   }
   void span() {
-    gpu::InternodeRecords told;
+    gpu::InternodeRecords encoded;
     const std::uint64_t digest = orders_.digest();
     for (const InitRecord& record : records_) {
-      told.processes.push_back(record.facts.process);
-      told.hosts.push_back(record.facts.host);
-      told.facts.push_back(internode_facts_of_rank(record.facts.rank, digest));
-      told.reach.emplace_back(kGpus, std::byte{1});
+      encoded.processes.push_back(record.facts.process);
+      encoded.hosts.push_back(record.facts.host);
+      encoded.facts.push_back(internode_facts_of_rank(record.facts.rank, digest));
+      encoded.reach.emplace_back(kGpus, std::byte{1});
     }
-    told.orders = std::move(orders_);
-    span_ = gpu::agree_on_internode(told);
+    encoded.orders = std::move(orders_);
+    span_ = gpu::agree_on_internode(encoded);
     ASSERT_EQ(span_.why_not, "");
     EXPECT_TRUE(span_.near(0, kGpus - 1));
     EXPECT_FALSE(span_.near(0, kGpus));

@@ -83,13 +83,13 @@ TEST_P(ManySessions, JoinAndExchangeInAsManyHopsAsTheTreeHas) {
     }();
   });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  std::uint64_t most = 0;
+  std::uint64_t maximum = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     ASSERT_TRUE(results[rank].ok()) << "rank " << rank << ": " << results[rank].error().text;
     const Tree tree{rank, ranks};
     const int neighbours = tree.children() + (tree.root() ? 0 : 1);
     EXPECT_EQ(moved[rank].frames, 2U * static_cast<std::uint64_t>(neighbours)) << rank;
-    most = std::max(most, moved[rank].bytes);
+    maximum = std::max(maximum, moved[rank].bytes);
   }
   // Up to rank 0 and down: 2 ceil(log8 n) hops.
   int levels = 0;
@@ -99,9 +99,9 @@ TEST_P(ManySessions, JoinAndExchangeInAsManyHopsAsTheTreeHas) {
   // All records to each child, and once from or to the parent, with the heads of entries and
   // records.
   const auto all_bytes = static_cast<std::uint64_t>(ranks) * (kRecordBytes + 12);
-  EXPECT_LE(most, all_bytes * 10 * 102 / 100 + 4096);
+  EXPECT_LE(maximum, all_bytes * 10 * 102 / 100 + 4096);
   std::printf("%d sessions: %.1f s, at most %.1f kB a rank\n", ranks, took.count(),
-              static_cast<double>(most) / 1e3);
+              static_cast<double>(maximum) / 1e3);
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, ManySessions, testing::Values(9, 64, 512, 4096),
                          testing::PrintToStringParamName());

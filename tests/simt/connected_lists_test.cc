@@ -60,8 +60,8 @@ class ListCase {
 };
 
 // True if the host's words show all calls, and the digest of `first`, which may fuse others.
-bool have_told(const std::vector<ConnectedCall>& calls, int channels, const cuda::Control& control,
-               const cuda::Control& first) {
+bool have_reported(const std::vector<ConnectedCall>& calls, int channels,
+                   const cuda::Control& control, const cuda::Control& first) {
   for (int c = 0; c < channels; ++c) {
     std::uint64_t played = 0;
     for (const ConnectedCall& call : calls) played += c < call.channels ? 1 : 0;
@@ -83,8 +83,8 @@ bool play(const MachineOptions& options, const ConnectedShape& shape,
   ranks.launch<Sum>(list.calls(), fuses);
   if (!machine.run()) return false;
   for (int r = 0; r < shape.ranks; ++r)
-    if (!have_told(calls, shape.channels, *machine.on_host(ranks.controls + r),
-                   *machine.on_host(ranks.controls)))
+    if (!have_reported(calls, shape.channels, *machine.on_host(ranks.controls + r),
+                       *machine.on_host(ranks.controls)))
       return false;
   return list.is_right();
 }

@@ -57,8 +57,8 @@ class MessageRanks {
     std::vector<std::vector<MessageLaunch>> launches;
     for (int r = 0; r < terms_.ranks; ++r)
       launches.push_back(plan_message_launches(moves_of(r), terms_.ranks, terms_.max_ctas));
-    std::size_t most = 0;
-    for (const auto& of_rank : launches) most = std::max(most, of_rank.size());
+    std::size_t maximum = 0;
+    for (const auto& of_rank : launches) maximum = std::max(maximum, of_rank.size());
     const auto queue = [this](int r, const std::vector<MessageLaunch>& of_rank) {
       for (const MessageLaunch& one : of_rank) queues_[r].push_back(one);
       if (!queues_[r].empty()) launch_next(r);
@@ -287,16 +287,16 @@ TEST(MessageLaunches, KeepMessagesOverANetworkApart) {
     const MessageLaunch& launch = launches[0];
     EXPECT_EQ(launch.ctas, std::min(max_ctas, 14));
     EXPECT_EQ(launch.args.first[launch.ctas], 14);
-    int kinds_met = 0;
+    int kinds_used = 0;
     for (int cta = 0; cta < launch.ctas; ++cta) {
       std::set<std::pair<bool, bool>> kinds;
       for (unsigned i = launch.args.first[cta]; i < launch.args.first[cta + 1]; ++i) {
         const int peer = launch.args.end[i] / cuda::kMessageChannels / cuda::kDirections;
         kinds.insert({launch.args.sends(i), max_ctas >= 4 && peer >= 4});
       }
-      kinds_met = std::max(kinds_met, static_cast<int>(kinds.size()));
+      kinds_used = std::max(kinds_used, static_cast<int>(kinds.size()));
     }
-    EXPECT_EQ(kinds_met, max_ctas == 1 ? 2 : 1) << max_ctas << " CTAs";
+    EXPECT_EQ(kinds_used, max_ctas == 1 ? 2 : 1) << max_ctas << " CTAs";
   }
 }
 

@@ -46,7 +46,7 @@ class MulticastRanks {
       }
       barriers_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
       launches_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas + 1, r) + 1);
-      told_.push_back(
+      arrivals_.push_back(
           machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMaxBarrierDevices, r));
       own_.push_back(machine.allocate<std::byte>(cuda::kMulticastStaging, r,
                                                  shape.in_windows ? ~0u : 1u << r));
@@ -185,7 +185,7 @@ class MulticastRanks {
     args.barrier.devices = shape_.ranks, args.barrier.place = rank;
     args.barrier.barriers = barriers_[rank];
     for (int d = 0; d < shape_.ranks; ++d)
-      args.barrier.told[d] = told_[d], args.barrier.rank[d] = d;
+      args.barrier.arrivals[d] = arrivals_[d], args.barrier.rank[d] = d;
     args.barrier.control = controls_ + rank;
     args.barrier.launches = launches_[rank];
     one.record.collective = collective;
@@ -202,7 +202,7 @@ class MulticastRanks {
   const MulticastShape shape_;
   cuda::Control* controls_;
   std::vector<float*> input_[8], output_[8];  // indexed by rank, then by call
-  std::vector<std::uint64_t*> barriers_, told_, launches_;
+  std::vector<std::uint64_t*> barriers_, arrivals_, launches_;
   std::vector<std::byte*> own_;
   std::byte* all_ = nullptr;
 };

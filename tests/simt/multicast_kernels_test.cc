@@ -145,7 +145,7 @@ TEST(MulticastKernels, HalvesAreAccumulatedInSinglePrecision) {
 
 // Runs one thread of a device on multicast memory; returns the violation that is reported.
 template <class Act>
-std::string said_of(int device, const Act& act, int bound_by = -1) {
+std::string violation_of(int device, const Act& act, int bound_by = -1) {
   const ExpectViolations expected;
   TestMachine machine({.devices = 8});
   MulticastRanks ranks(machine, {2, 1, 16}, 1, bound_by);
@@ -163,14 +163,15 @@ TEST(MulticastAccess, IsForAlignedMultimemInstructionsOfDevicesThatTakePart) {
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
-  EXPECT_EQ(said_of(0, add), "");
-  EXPECT_PRED2(has, said_of(2, add), "to which device 2 was not added");
-  EXPECT_PRED2(has, said_of(0, add, 1), "where device 1 has bound none");
-  EXPECT_PRED2(has, said_of(0, [=](std::byte* at) { add(at + 4); }), "not aligned");
-  EXPECT_PRED2(has, said_of(0, [=](std::byte* at) { add(at + cuda::kMulticastStaging); }),
+  EXPECT_EQ(violation_of(0, add), "");
+  EXPECT_PRED2(has, violation_of(2, add), "to which device 2 was not added");
+  EXPECT_PRED2(has, violation_of(0, add, 1), "where device 1 has bound none");
+  EXPECT_PRED2(has, violation_of(0, [=](std::byte* at) { add(at + 4); }), "not aligned");
+  EXPECT_PRED2(has, violation_of(0, [=](std::byte* at) { add(at + cuda::kMulticastStaging); }),
                "no multicast memory");
   EXPECT_PRED2(
-      has, said_of(0, [](std::byte* at) { device::load(reinterpret_cast<std::uint32_t*>(at)); }),
+      has,
+      violation_of(0, [](std::byte* at) { device::load(reinterpret_cast<std::uint32_t*>(at)); }),
       "may not touch");
 }
 

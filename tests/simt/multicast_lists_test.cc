@@ -22,10 +22,10 @@ bool plays_lists(const MachineOptions& options, const MulticastShape& shape,
     if (!newest || newest->number != calls.size()) return false;
     if (newest->digest != cuda::newest_launch(ranks.control(0).newest)->digest) return false;
     for (unsigned c = 0; c < shape.ctas; ++c) {
-      const auto& told = ranks.control(r).progress[c];
+      const auto& reported = ranks.control(r).progress[c];
       const std::uint64_t played =
           c + 1 < shape.ctas || c == 0 ? calls.size() : (calls.size() + 1) / 2;
-      if (told.begun != played || told.done != played) return false;
+      if (reported.begun != played || reported.done != played) return false;
     }
   }
   return true;

@@ -30,7 +30,7 @@ class Peers {
       input_.push_back(machine.allocate<std::int32_t>(count, r));
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
       epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
-      told_.push_back(
+      arrivals_.push_back(
           machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMaxBarrierDevices, r));
       launches_.push_back(machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, r) + 1);
       staging_.push_back(machine.allocate<std::byte>(cuda::kLLPushStaging, r));
@@ -81,8 +81,8 @@ class Peers {
     return launch<Kernel>(args, 1, place, cuda::kBarrierShared, before);
   }
   // A peer has arrived at the first `barriers` barriers of CTA 0 of the device at `place`.
-  void tell(int place, int peer, std::uint64_t barriers) {
-    machine_.on_host(told_[place])[peer] = barriers;
+  void report(int place, int peer, std::uint64_t barriers) {
+    machine_.on_host(arrivals_[place])[peer] = barriers;
   }
   // Sets the number of rounds that LL push has completed.
   void begin_rounds(std::uint64_t rounds) {
@@ -132,7 +132,7 @@ class Peers {
     cuda::DeviceBarrier barrier{};
     barrier.devices = ranks_, barrier.place = place;
     barrier.barriers = epochs_[place];
-    for (int d = 0; d < ranks_; ++d) barrier.told[d] = told_[d], barrier.rank[d] = d;
+    for (int d = 0; d < ranks_; ++d) barrier.arrivals[d] = arrivals_[d], barrier.rank[d] = d;
     barrier.control = controls_ + place;
     return barrier;
   }
@@ -169,7 +169,7 @@ class Peers {
   const int ranks_;
   cuda::Control* controls_;
   std::vector<std::int32_t*> input_, output_;
-  std::vector<std::uint64_t*> epochs_, told_, launches_;
+  std::vector<std::uint64_t*> epochs_, arrivals_, launches_;
   std::vector<std::byte*> staging_;
 };
 

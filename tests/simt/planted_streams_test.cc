@@ -105,7 +105,7 @@ TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
   EXPECT_CUDA(calls::set_device(1));
   auto* const foreign = gpu.allocate<std::uint32_t>(10);
   auto* const on_heap = new std::uint32_t(0);
-  const auto says = [&](const auto& body, const std::string& what) {
+  const auto expect_violation = [&](const auto& body, const std::string& what) {
     platform().devices[0].sticky = kGpuSuccess;  // of the previous case
     EXPECT_CUDA(calls::set_device(0));
     const ExpectViolations expected;
@@ -115,12 +115,13 @@ TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
     ASSERT_EQ(expected.texts().size(), 1u) << what;
     EXPECT_NE(expected.texts()[0].find(what), std::string::npos) << expected.texts()[0];
   };
-  says([=] { device::store(data + 10, 1u); }, "outside the 40 bytes of device memory");
-  says([=] { device::store(data - 1, 1u); }, "outside the 40 bytes of device memory");
-  says([=] { device::load(foreign); }, "device 0 may not touch");
-  says([=] { device::store(on_heap, 1u); }, "nothing was ever allocated");
-  says([=] { device::load(reinterpret_cast<std::uint64_t*>(data + 1)); }, "not aligned");
-  says([=] { device::store_shared(0, 1u); }, "of 0 bytes of shared memory");
+  expect_violation([=] { device::store(data + 10, 1u); }, "outside the 40 bytes of device memory");
+  expect_violation([=] { device::store(data - 1, 1u); }, "outside the 40 bytes of device memory");
+  expect_violation([=] { device::load(foreign); }, "device 0 may not touch");
+  expect_violation([=] { device::store(on_heap, 1u); }, "nothing was ever allocated");
+  expect_violation([=] { device::load(reinterpret_cast<std::uint64_t*>(data + 1)); },
+                   "not aligned");
+  expect_violation([=] { device::store_shared(0, 1u); }, "of 0 bytes of shared memory");
   delete on_heap;
 }
 

@@ -209,13 +209,13 @@ constexpr Collective kReductions[] = {Collective::kAllReduce, Collective::kReduc
                                       Collective::kReduceScatter};
 
 // Reductions of one kind, or any copies.
-std::vector<StagedTestCall> some_calls(Random& random, int ranks, std::uint64_t most) {
+std::vector<StagedTestCall> some_calls(Random& random, int ranks, std::uint64_t maximum) {
   const bool reduces = random.one_in(2);
   const Collective kind = kReductions[random.below(std::size(kReductions))];
   std::vector<StagedTestCall> calls(1 + random.below(5));
   for (StagedTestCall& call : calls) {
     call.which = reduces ? kind : kCopies[random.below(std::size(kCopies))];
-    call.count = 1 + random.below(most);
+    call.count = 1 + random.below(maximum);
     call.root = static_cast<int>(random.below(static_cast<unsigned>(ranks)));
     call.ctas = 1 + static_cast<unsigned>(random.below(kMaxCtas));
     call.threads = random.one_in(2) ? 32 : 64;

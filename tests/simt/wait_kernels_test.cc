@@ -29,7 +29,7 @@ struct Waits {
     begun = machine.allocate<std::uint32_t>(kThreads);
     seen = machine.allocate<Seen>(1);
     auto* const to = control;
-    auto *const come = steps, *const says = begun;
+    auto *const come = steps, *const announced = begun;
     auto* const sees = seen;
     const MachineShape shape{.threads = kThreads, .shared_bytes = cuda::kWaitShared};
     machine.launch("waits", shape, [=] {
@@ -39,13 +39,13 @@ struct Waits {
       if (me == kWatcher) watch(sees);
       if (me >= kWaiting) return;
       for (std::uint32_t step = 1;; ++step) {
-        device::store(says + me, step);
+        device::store(announced + me, step);
         const cuda::Awaited awaited{0, static_cast<int>(me), step, false};
         const auto ready = [&] { return device::load_relaxed<Scope::kSystem>(come + me) >= step; };
         if (!cuda::wait_until(ready, to, CallRecord{}, awaited)) break;
         if (device::load_relaxed<Scope::kSystem>(come + me) == kNever) return;
       }
-      device::store(says + me, kNever);
+      device::store(announced + me, kNever);
     });
   }
   static void watch(Seen* at) {

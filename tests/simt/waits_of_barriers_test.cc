@@ -34,22 +34,22 @@ std::uint64_t written(TestMachine& machine, const Peers& peers, std::uint64_t fi
 }
 
 TEST(WaitsOfBarriers, ThatAreGivenUpEndTheCallAndWhatFollows) {
-  for (const std::uint64_t met : {0, 1, 2}) {  // barriers at which the peer arrives
+  for (const std::uint64_t passed : {0, 1, 2}) {  // barriers at which the peer arrives
     TestMachine machine({.seed = 3, .devices = kMaxPeers});
     Peers peers(machine, 2, 2 * kCount, 2 * kCount, kLimit);
-    peers.tell(0, 1, met);
+    peers.report(0, 1, passed);
     const auto given_up = peers.launch_alone<Kernel>(0, two_calls(peers));
     peers.launch_alone<Kernel>(0, two_calls(peers), given_up);
     constexpr int kMaxRuns = 1000;
     for (int i = 0; i < kMaxRuns && !machine.run();) ++i;
     const cuda::Control& control = peers.control(0);
-    EXPECT_EQ(control.gave_up, 1u) << met;
-    EXPECT_EQ(control.peer, 1) << met;
-    EXPECT_EQ(control.step, met + 1);
+    EXPECT_EQ(control.gave_up, 1u) << passed;
+    EXPECT_EQ(control.peer, 1) << passed;
+    EXPECT_EQ(control.step, passed + 1);
     // A call has two barriers: the first call has finished after its second barrier.
-    EXPECT_EQ(control.progress[0].done, met / 2) << met;
-    EXPECT_EQ(written(machine, peers, 0) > 0, met > 0) << met;
-    EXPECT_EQ(written(machine, peers, kCount), 0u) << met;
+    EXPECT_EQ(control.progress[0].done, passed / 2) << passed;
+    EXPECT_EQ(written(machine, peers, 0) > 0, passed > 0) << passed;
+    EXPECT_EQ(written(machine, peers, kCount), 0u) << passed;
   }
 }
 

@@ -22,25 +22,26 @@ inline std::string in_child(const std::function<std::string()>& body) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
-    const std::string said = body();
-    const bool told = write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size());
-    _exit(told ? 0 : 1);
+    const std::string text = body();
+    const bool written =
+        write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    _exit(written ? 0 : 1);
   }
   close(ends[1]);
-  std::string said;
+  std::string text;
   char buffer[4096];
   for (;;) {
     const ssize_t got = read(ends[0], buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
-    said.append(buffer, static_cast<std::size_t>(got));
+    text.append(buffer, static_cast<std::size_t>(got));
   }
   close(ends[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status)) return "ended by signal " + std::to_string(WTERMSIG(status));
-  return WEXITSTATUS(status) == 0 ? said : "ended with status " + std::to_string(status);
+  return WEXITSTATUS(status) == 0 ? text : "ended with status " + std::to_string(status);
 }
 
 }  // namespace rondo::test

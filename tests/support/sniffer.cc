@@ -61,7 +61,7 @@ std::vector<std::byte> Sniffer::bytes() {
     flow.insert(flow.end(), packet.begin() + static_cast<long>(payload), packet.begin() + size);
   }
   std::vector<std::byte> all;
-  for (const auto& [ports, said] : flows) all.insert(all.end(), said.begin(), said.end());
+  for (const auto& [ports, stream] : flows) all.insert(all.end(), stream.begin(), stream.end());
   return all;
 }
 

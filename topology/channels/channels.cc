@@ -13,8 +13,8 @@ constexpr double kSame = 1e-6;  // relative: rates that differ by less are equal
 // One of the speeds that a channel may have, and the maximum number of channels with it.
 struct Speed {
   double gbs = 0;
-  int most = 0;  // channels
-  double total() const { return gbs * most; }
+  int maximum = 0;  // channels
+  double total() const { return gbs * maximum; }
   // Rounded, so that rates that differ only in their last bits are equal.
   std::int64_t share_of(double bound) const {
     return static_cast<std::int64_t>(total() / bound * 1e7 + 0.25);
@@ -75,11 +75,11 @@ Wires::Ends slowest_of(const Wires& wires, const std::vector<Channel>& channels)
     }
   }
   int slowest = 0;
-  double least = std::numeric_limits<double>::infinity();
+  double minimum = std::numeric_limits<double>::infinity();
   for (int w = 0; w < wires.count(); ++w) {
     const int uses = load[static_cast<std::size_t>(w)];
-    if (uses == 0 || wires.gbs(w) / uses >= least) continue;
-    least = wires.gbs(w) / uses;
+    if (uses == 0 || wires.gbs(w) / uses >= minimum) continue;
+    minimum = wires.gbs(w) / uses;
     slowest = w;
   }
   return wires.ends(slowest);
@@ -117,7 +117,7 @@ Result<ChannelPlan> find_channels(const Graph& graph, const ChannelRequest& requ
     if (speed.total() <= plan.gbs() * (1 + kSame)) break;
     Packing packing(wires, request.ports, speed.gbs);
     const int enough = static_cast<int>(plan.gbs() * (1 + kSame) / speed.gbs) + 1;
-    for (int count = speed.most; count >= enough; --count) {
+    for (int count = speed.maximum; count >= enough; --count) {
       std::int64_t steps = std::min(left, kSearchSteps / 32);
       const std::int64_t given = steps;
       const auto outcome = packing.find(count, &steps);

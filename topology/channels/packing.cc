@@ -54,11 +54,11 @@ Packing::Packing(const Wires& wires, PortUse ports, double channel_gbs)
 // The fastest route first, then the shortest, then the first.
 std::vector<int> Packing::sorted(int count, const std::vector<Wires::Route>& routes) const {
   const auto gbs = [&](int i) {
-    double least = std::numeric_limits<double>::infinity();
+    double minimum = std::numeric_limits<double>::infinity();
     for (const int wire : routes[static_cast<std::size_t>(i)]) {
-      least = std::min(least, wires_.gbs(wire));
+      minimum = std::min(minimum, wires_.gbs(wire));
     }
-    return least;
+    return minimum;
   };
   std::vector<int> places(static_cast<std::size_t>(count));
   std::iota(places.begin(), places.end(), 0);
@@ -204,7 +204,7 @@ class Flow {
     }
   }
 
-  double most(int from, int to) {
+  double max_flow(int from, int to) {
     left_ = gbs_;
     double sum = 0;
     while (const double more = add_way(at(from), at(to))) sum += more;
@@ -245,15 +245,15 @@ class Flow {
       }
     }
     if (!seen[to]) return 0;
-    double most = std::numeric_limits<double>::infinity();
+    double max_flow = std::numeric_limits<double>::infinity();
     for (std::size_t node = to; node != from; node = ends_[by[node] ^ 1]) {
-      most = std::min(most, left_[by[node]]);
+      max_flow = std::min(max_flow, left_[by[node]]);
     }
     for (std::size_t node = to; node != from; node = ends_[by[node] ^ 1]) {
-      left_[by[node]] -= most;
-      left_[by[node] ^ 1] += most;
+      left_[by[node]] -= max_flow;
+      left_[by[node] ^ 1] += max_flow;
     }
-    return most;
+    return max_flow;
   }
 
   const std::size_t nodes_;
@@ -269,15 +269,15 @@ double bound_gbs(const Wires& wires, PortUse ports) {
   Flow inside(wires, false);
   const bool both_ways = wires.nics() == 0 || ports == PortUse::kSame;
   for (int g = 1; g < wires.gpus(); ++g) {
-    const double there = inside.most(wires.gpu(0), wires.gpu(g));
-    const double back = inside.most(wires.gpu(g), wires.gpu(0));
+    const double there = inside.max_flow(wires.gpu(0), wires.gpu(g));
+    const double back = inside.max_flow(wires.gpu(g), wires.gpu(0));
     bound = std::min(bound, both_ways ? std::min(there, back) : there + back);
   }
   if (wires.nics() == 0) return bound;
   Flow outside(wires, true);
   for (int g = 0; g < wires.gpus(); ++g) {
-    const double in = outside.most(Wires::kNetwork, wires.gpu(g));
-    const double out = outside.most(wires.gpu(g), Wires::kNetwork);
+    const double in = outside.max_flow(Wires::kNetwork, wires.gpu(g));
+    const double out = outside.max_flow(wires.gpu(g), Wires::kNetwork);
     bound = std::min({bound, in, out});
   }
   return bound;

@@ -81,7 +81,7 @@ class NcclXmlReader {
   }
   void note_unknown_attributes(Xml element);
   // A number from 0 to `most`; `missing` if the attribute is absent.
-  Result<int> number(Xml element, const char* attribute, int missing, int most,
+  Result<int> number(Xml element, const char* attribute, int missing, int maximum,
                      int base = 10) const;
   Result<std::string> bus_id(Xml element, const char* attribute) const;
 
@@ -123,14 +123,14 @@ void NcclXmlReader::note_unknown_attributes(Xml element) {
   }
 }
 
-Result<int> NcclXmlReader::number(Xml element, const char* attribute, int missing, int most,
+Result<int> NcclXmlReader::number(Xml element, const char* attribute, int missing, int maximum,
                                   int base) const {
   const std::string_view text = element.attribute(attribute).value();
   if (text.empty()) return missing;
   const auto value = number_of(text, base);
-  if (!value || *value > static_cast<std::uint32_t>(most)) {
+  if (!value || *value > static_cast<std::uint32_t>(maximum)) {
     return refuse(element, "{}=\"{}\" of <{}> is not a number of 0 to {}", attribute, text,
-                  element.name(), most);
+                  element.name(), maximum);
   }
   return static_cast<int>(*value);
 }

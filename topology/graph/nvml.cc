@@ -162,22 +162,22 @@ class NvmlReader {
     if (kind == kRemoteSwitch) return {};
     if (kind == kRemoteCpu) return {NodeKind::kNuma};
     NvmlPci pci{};
-    const bool told = nvml_.link_pci != nullptr && nvml_.link_pci(device, link, &pci) == kOk;
+    const bool known = nvml_.link_pci != nullptr && nvml_.link_pci(device, link, &pci) == kOk;
     // Virtual machines hide NVSwitches: then NVML reports no other end, so assume an NVSwitch.
-    if (!told && kind != kRemoteGpu) return {};
+    if (!known && kind != kRemoteGpu) return {};
     return {NodeKind::kGpu, bus_id_of(pci)};
   }
 
   // The indices of instances have gaps, so every possible index is tried.
   int instances_of(NvmlDevice device) const {
-    unsigned now = 0, pending = 0, most = 0;
+    unsigned now = 0, pending = 0, maximum = 0;
     const bool cut = nvml_.mig_mode != nullptr && nvml_.mig_mode(device, &now, &pending) == kOk;
     if (!cut || now == 0) return -1;
     if (nvml_.mig_max == nullptr || nvml_.mig_handle == nullptr ||
-        nvml_.mig_max(device, &most) != kOk)
+        nvml_.mig_max(device, &maximum) != kOk)
       return 0;
     int instances = 0;
-    for (unsigned index = 0; index < std::min(most, kMaxInstances); ++index) {
+    for (unsigned index = 0; index < std::min(maximum, kMaxInstances); ++index) {
       NvmlDevice instance = nullptr;
       if (nvml_.mig_handle(device, index, &instance) == kOk) ++instances;
     }

@@ -31,11 +31,11 @@ bool nvlink(const Graph& graph, int a, int b) {
 // The GPU with NVLinks to both, with the highest rate; -1: there is none.
 int gpu_between(const Graph& graph, int from, int to) {
   int best = -1;
-  double most = 0;
+  double maximum = 0;
   for (const int gpu : graph.gpus()) {
     if (gpu == from || gpu == to || !nvlink(graph, from, gpu) || !nvlink(graph, gpu, to)) continue;
     const double gbs = std::min(graph.between(from, gpu)->gbs, graph.between(gpu, to)->gbs);
-    if (best < 0 || gbs > most) best = gpu, most = gbs;
+    if (best < 0 || gbs > maximum) best = gpu, maximum = gbs;
   }
   return best;
 }

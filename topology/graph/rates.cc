@@ -112,11 +112,11 @@ std::vector<SlowLink> slower_than_peers(std::span<const GpuLinks> all) {
       example.try_emplace(one.*rate.gbs, &one);
     }
     double usual = 0;
-    std::size_t most = 0;
+    std::size_t maximum = 0;
     for (const auto& [gbs, count] : having) {
-      if (gbs <= 0 || count < most) continue;
+      if (gbs <= 0 || count < maximum) continue;
       usual = gbs;
-      most = count;
+      maximum = count;
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double gbs = all[i].*rate.gbs;

@@ -38,7 +38,7 @@ struct Acceptor::Visitor {
   bool gone = false;
 
   Stage stage() const {
-    return challenged ? kChallenged : handshake.said_hello() ? kUnknown : kSilent;
+    return challenged ? kChallenged : handshake.sent_hello() ? kUnknown : kSilent;
   }
   Clock::time_point may_go() const { return since + kGrace[stage()]; }
   std::string text() const { return from.valid() ? from.text() : "a process of this host"; }
@@ -95,7 +95,7 @@ std::vector<Arrival> Acceptor::serve(const SecretOf& secret_of) {
   }
   const auto now = Clock::now();
   for (const auto& visitor : visitors_) {
-    hear(*visitor, secret_of, arrivals);
+    receive(*visitor, secret_of, arrivals);
     visitor->gone |= now >= visitor->since + kProveWithin;
   }
   remove_gone();
@@ -119,7 +119,8 @@ Acceptor::Clock::time_point Acceptor::next_deadline() const {
   return next;
 }
 
-void Acceptor::hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arrival>& arrivals) {
+void Acceptor::receive(Visitor& visitor, const SecretOf& secret_of,
+                       std::vector<Arrival>& arrivals) {
   Handshake& handshake = visitor.handshake;
   while (!visitor.gone) {
     if (handshake.state() == Handshake::State::kTurn) {
@@ -153,12 +154,12 @@ void Acceptor::hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arr
 
 // Drops the visitor with the least progress, the oldest first. False: all may still stay.
 bool Acceptor::make_room(Clock::time_point now) {
-  Visitor* least = nullptr;
+  Visitor* minimum = nullptr;
   for (const auto& visitor : visitors_)
-    if (now >= visitor->may_go() && (least == nullptr || visitor->stage() < least->stage()))
-      least = visitor.get();
-  if (least == nullptr) return false;
-  least->gone = true;
+    if (now >= visitor->may_go() && (minimum == nullptr || visitor->stage() < minimum->stage()))
+      minimum = visitor.get();
+  if (minimum == nullptr) return false;
+  minimum->gone = true;
   remove_gone();
   return true;
 }
@@ -204,7 +205,7 @@ void Acceptor::accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals)
       event.events = EPOLLIN | EPOLLOUT | EPOLLET;
       event.data.ptr = visitor.get();
       if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, visitor->socket.get(), &event) != 0) continue;
-      hear(*visitor, secret_of, arrivals);
+      receive(*visitor, secret_of, arrivals);
       if (!visitor->gone) visitors_.push_back(std::move(visitor));
     }
   }

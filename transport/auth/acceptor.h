@@ -74,7 +74,7 @@ class Acceptor {
  private:
   struct Visitor;
   Acceptor(std::vector<net::Socket> listeners, Options options, net::Socket events);
-  void hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arrival>& arrivals);
+  void receive(Visitor& visitor, const SecretOf& secret_of, std::vector<Arrival>& arrivals);
   void accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals);
   bool make_room(Clock::time_point now);
   void listen(bool wanted);

@@ -53,8 +53,8 @@ Handshake::Handshake(std::string_view endpoint, const Build& build, bool connect
     : build_(build), endpoint_(endpoint), connector_(connector) {
   ByteWriter name;
   name.put_string(endpoint);
-  said_ = name.take();
-  said_.reserve(said_.size() + 3 * kMaxBytes);
+  transcript_ = name.take();
+  transcript_.reserve(transcript_.size() + 3 * kMaxBytes);
 }
 
 Handshake Handshake::connector(const Key& key, std::string_view endpoint, const Build& build) {
@@ -81,20 +81,20 @@ void Handshake::begin(Message type, ByteSpan body, std::size_t proof_bytes) {
   header.put<std::uint8_t>(type);
   header.put<std::uint16_t>(static_cast<std::uint16_t>(body.size() + proof_bytes));
   message_ = type;
-  begin_ = moved_ = said_.size();
-  said_.insert(said_.end(), header.written().begin(), header.written().end());
-  said_.insert(said_.end(), body.begin(), body.end());
+  begin_ = moved_ = transcript_.size();
+  transcript_.insert(transcript_.end(), header.written().begin(), header.written().end());
+  transcript_.insert(transcript_.end(), body.begin(), body.end());
   state_ = State::kTalking;
   sending_ = true;
 }
 
 void Handshake::prove(std::string_view role) {
-  const Digest proof = derive(secret_, role, said());
-  said_.insert(said_.end(), proof.begin(), proof.end());
+  const Digest proof = derive(secret_, role, transcript());
+  transcript_.insert(transcript_.end(), proof.begin(), proof.end());
 }
 
 bool Handshake::proven_by(std::string_view role, ByteSpan proof) const {
-  const ByteSpan before = ByteSpan(said_).first(said_.size() - kProof);
+  const ByteSpan before = ByteSpan(transcript_).first(transcript_.size() - kProof);
   return same_digest(derive(secret_, role, sha256({before})), proof);
 }
 
@@ -108,9 +108,9 @@ std::size_t Handshake::least_after_header() const {
 void Handshake::expect(Message type) {
   message_ = type;
   sending_ = false;
-  begin_ = moved_ = said_.size();
-  heard_header_ = false;
-  said_.resize(begin_ + kHeader + least_after_header());
+  begin_ = moved_ = transcript_.size();
+  received_header_ = false;
+  transcript_.resize(begin_ + kHeader + least_after_header());
 }
 
 void Handshake::refuse(std::string why, bool proof) {
@@ -121,25 +121,25 @@ void Handshake::refuse(std::string why, bool proof) {
 
 std::span<std::byte> Handshake::room() {
   if (sending_ || !talking()) return {};
-  return std::span(said_).subspan(moved_);
+  return std::span(transcript_).subspan(moved_);
 }
 
 ByteSpan Handshake::unsent() const {
   if (!sending_ || !talking()) return {};
-  return ByteSpan(said_).subspan(moved_);
+  return ByteSpan(transcript_).subspan(moved_);
 }
 
 void Handshake::received(std::size_t count) {
-  assert(!sending_ && count <= said_.size() - moved_);
+  assert(!sending_ && count <= transcript_.size() - moved_);
   moved_ += count;
-  if (talking() && !heard_header_ && moved_ >= begin_ + kHeader) take_header();
-  if (talking() && moved_ == said_.size()) take_message();
+  if (talking() && !received_header_ && moved_ >= begin_ + kHeader) take_header();
+  if (talking() && moved_ == transcript_.size()) take_message();
 }
 
 void Handshake::sent(std::size_t count) {
-  assert(sending_ && count <= said_.size() - moved_);
+  assert(sending_ && count <= transcript_.size() - moved_);
   moved_ += count;
-  if (moved_ != said_.size()) return;
+  if (moved_ != transcript_.size()) return;
   if (message_ == kWelcome) {
     state_ = State::kProven;
   } else {
@@ -148,30 +148,30 @@ void Handshake::sent(std::size_t count) {
 }
 
 void Handshake::take_header() {
-  ByteReader in(ByteSpan(said_).subspan(begin_, kHeader));
+  ByteReader in(ByteSpan(transcript_).subspan(begin_, kHeader));
   const auto magic = in.get<std::uint32_t>();
   const auto type = in.get<std::uint8_t>();
   const auto bytes = in.get<std::uint16_t>();
-  const std::size_t least = least_after_header();
-  const std::size_t most = message_ == kAnswer ? kMaxPayload + kProof : least;
-  if (magic != kMagic || type != message_ || bytes < least || bytes > most)
+  const std::size_t minimum = least_after_header();
+  const std::size_t maximum = message_ == kAnswer ? kMaxPayload + kProof : minimum;
+  if (magic != kMagic || type != message_ || bytes < minimum || bytes > maximum)
     return refuse("it does not speak Rondo's handshake");
-  heard_header_ = true;
-  said_.resize(begin_ + kHeader + bytes);
+  received_header_ = true;
+  transcript_.resize(begin_ + kHeader + bytes);
 }
 
 void Handshake::take_message() {
-  ByteReader in(ByteSpan(said_).subspan(begin_ + kHeader));
+  ByteReader in(ByteSpan(transcript_).subspan(begin_ + kHeader));
   switch (message_) {
     case kHello:
       peer_build_ = read_build(in);
       in.fill(tag_);
-      said_hello_ = true;
+      sent_hello_ = true;
       state_ = State::kTurn;
       return;
     case kChallenge:
       peer_build_ = read_build(in);
-      if (!proven_by(kAcceptor, ByteSpan(said_).last(kProof)))
+      if (!proven_by(kAcceptor, ByteSpan(transcript_).last(kProof)))
         return refuse(
             fmt::format("the process that answers does not hold the secret, or is not '{}'",
                         endpoint_),
@@ -179,16 +179,16 @@ void Handshake::take_message() {
       state_ = State::kTurn;
       return;
     case kAnswer: {
-      if (!proven_by(kConnector, ByteSpan(said_).last(kProof)))
+      if (!proven_by(kConnector, ByteSpan(transcript_).last(kProof)))
         return refuse("it could not prove that it holds the secret", true);
       const ByteSpan payload = in.raw(in.left() - kProof);
       payload_.assign(payload.begin(), payload.end());
-      session_key_ = derive(secret_, kSession, said());
+      session_key_ = derive(secret_, kSession, transcript());
       begin(kWelcome, {}, kProof);
       return prove(kWelcomer);
     }
     case kWelcome:
-      if (!proven_by(kWelcomer, ByteSpan(said_).last(kProof)))
+      if (!proven_by(kWelcomer, ByteSpan(transcript_).last(kProof)))
         return refuse("its welcome was changed on its way", true);
       state_ = State::kProven;
   }
@@ -208,7 +208,7 @@ void Handshake::answer(ByteSpan payload) {
   assert(connector_ && state_ == State::kTurn && payload.size() <= kMaxPayload);
   begin(kAnswer, payload, kProof);
   prove(kConnector);
-  session_key_ = derive(secret_, kSession, said());
+  session_key_ = derive(secret_, kSession, transcript());
 }
 
 namespace {

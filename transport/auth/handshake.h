@@ -88,7 +88,7 @@ class Handshake {
   // Connector, at kTurn: at most kMaxPayload bytes for the proven peer.
   void answer(ByteSpan payload);
 
-  bool said_hello() const { return said_hello_; }  // acceptor: tag() and peer_build() are known
+  bool sent_hello() const { return sent_hello_; }  // acceptor: tag() and peer_build() are known
   const Tag& tag() const { return tag_; }
   const Build& peer_build() const { return peer_build_; }
   ByteSpan payload() const { return payload_; }  // acceptor: the peer's answer()
@@ -105,7 +105,7 @@ class Handshake {
   void take_header();
   void take_message();
   bool proven_by(std::string_view role, ByteSpan proof) const;
-  Digest said() const { return sha256({said_}); }
+  Digest transcript() const { return sha256({transcript_}); }
   void refuse(std::string why, bool proof = false);
 
   Build build_;
@@ -114,12 +114,12 @@ class Handshake {
   bool connector_;
   State state_ = State::kTalking;
   bool sending_ = false;
-  bool said_hello_ = false;
-  bool heard_header_ = false;  // header of the incoming message
-  Message message_ = kHello;   // current message, incoming or outgoing
+  bool sent_hello_ = false;
+  bool received_header_ = false;  // header of the incoming message
+  Message message_ = kHello;      // current message, incoming or outgoing
   Digest secret_{};
   Tag tag_{};
-  Bytes said_;             // the endpoint's name, then every message
+  Bytes transcript_;       // the endpoint's name, then every message
   std::size_t begin_ = 0;  // start of the current message in said_; it ends with said_
   std::size_t moved_ = 0;  // end of its received or sent bytes in said_
   Bytes payload_;

@@ -113,7 +113,7 @@ void Rendezvous::collect(std::vector<pollfd>& entries) const {
 void Rendezvous::serve(std::span<const pollfd> ready) {
   // fail_all and hear never add or remove guests.
   for (std::size_t i = 0; i < ready.size(); ++i)
-    if (ready[i].revents != 0) hear(*guests_[i]);
+    if (ready[i].revents != 0) receive_from(*guests_[i]);
   std::erase_if(guests_, [](const auto& guest) { return guest->gone && !guest->member; });
   if (net::Clock::now() < deadline_ || finished_) return;
   if (!error_) {
@@ -140,7 +140,7 @@ std::vector<int> Rendezvous::absent() const {
   return ranks;
 }
 
-void Rendezvous::hear(Guest& guest) {
+void Rendezvous::receive_from(Guest& guest) {
   auto& link = guest.arrival.link;
   if (guest.gone) return;
   if (!link.flush().ok()) guest.gone = true;

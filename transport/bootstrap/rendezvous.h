@@ -63,7 +63,7 @@ class Rendezvous {
 
   std::optional<Error> objection(const Arrival& arrival) const;
   void note_coming(const Join& join);
-  void hear(Guest& guest);
+  void receive_from(Guest& guest);
   void seat_all();
   void fail_all(const Error& error);
   std::vector<int> absent() const;

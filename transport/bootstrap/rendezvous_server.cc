@@ -73,12 +73,12 @@ void RendezvousServer::close_rendezvous(const auth::Tag& tag) {
   ring();
 }
 
-void RendezvousServer::stop(net::Clock::time_point telling) {
+void RendezvousServer::stop(net::Clock::time_point reporting) {
   Thread thread;
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    telling_until_ = telling;
+    reporting_until_ = reporting;
     ring();
     std::swap(thread, thread_);
   }
@@ -101,7 +101,7 @@ bool RendezvousServer::take_orders() {
     });
   to_close_.clear();
   if (stop_) {
-    const bool over = net::Clock::now() >= telling_until_;
+    const bool over = net::Clock::now() >= reporting_until_;
     std::erase_if(rendezvous_,
                   [over](const auto& rendezvous) { return over || !rendezvous->owes_verdict(); });
   }
@@ -146,7 +146,7 @@ void RendezvousServer::turn() {
   }
   {
     std::lock_guard lock(mutex_);
-    if (stop_) next = std::min(next, telling_until_);
+    if (stop_) next = std::min(next, reporting_until_);
   }
   if (new_ones_) next = net::Clock::now();
   const net::Deadline forever{net::Clock::time_point::max(), {}};
@@ -187,7 +187,7 @@ void RendezvousServer::turn() {
 namespace {
 
 // Ranks that start together join within this time. Delays the exit of the process no longer.
-constexpr std::chrono::seconds kTelling{5};
+constexpr std::chrono::seconds kReporting{5};
 
 std::atomic<ServerRegistry*> current{nullptr};
 
@@ -215,8 +215,8 @@ ServerRegistry& ServerRegistry::instance() {
 }
 
 Result<std::shared_ptr<RendezvousServer>> ServerRegistry::common(
-    std::span<const net::SocketAddress> met_at) {
-  RONDO_TRY(auto chosen, net::own_addresses(met_at));
+    std::span<const net::SocketAddress> rendezvous_at) {
+  RONDO_TRY(auto chosen, net::own_addresses(rendezvous_at));
   std::lock_guard lock(mutex_);
   for (const Common& one : common_)
     if (one.chosen == chosen) return one.server;
@@ -279,10 +279,10 @@ void ServerRegistry::close_rendezvous(const auth::Tag& tag) {
 }
 
 void ServerRegistry::stop_all() {
-  const auto telling = net::Clock::now() + kTelling;
+  const auto reporting = net::Clock::now() + kReporting;
   std::lock_guard lock(mutex_);
-  for (const Common& one : common_) one.server->stop(telling);
-  for (const Fixed& one : fixed_) one.server->stop(telling);
+  for (const Common& one : common_) one.server->stop(reporting);
+  for (const Fixed& one : fixed_) one.server->stop(reporting);
 }
 
 }  // namespace rondo::bootstrap

@@ -39,7 +39,7 @@ class RendezvousServer {
   // Closes the rendezvous with this tag if no rank has joined.
   void close_rendezvous(const auth::Tag& tag);
   // Failed rendezvous continue until all ranks have received the error, at most until `telling`.
-  void stop(net::Clock::time_point telling = {});
+  void stop(net::Clock::time_point reporting = {});
 
  private:
   RendezvousServer(std::vector<net::SocketAddress> addresses, bool temporary)
@@ -59,7 +59,7 @@ class RendezvousServer {
   bool running_ = false;
   bool closing_ = false;  // temporary_: the address is being closed
   bool stop_ = false;
-  net::Clock::time_point telling_until_{};  // valid once stop_
+  net::Clock::time_point reporting_until_{};  // valid once stop_
   Thread thread_;
 
   net::Socket bell_;  // eventfd
@@ -81,8 +81,9 @@ class ServerRegistry {
   // One per process; a forked child gets a new one.
   static ServerRegistry& instance();
 
-  // The server at the addresses of net::own_addresses(met_at), opened at first use.
-  Result<std::shared_ptr<RendezvousServer>> common(std::span<const net::SocketAddress> met_at = {});
+  // The server at the addresses of net::own_addresses(rendezvous_at), opened at first use.
+  Result<std::shared_ptr<RendezvousServer>> common(
+      std::span<const net::SocketAddress> rendezvous_at = {});
   // The common server with this port; null: none in this process.
   std::shared_ptr<RendezvousServer> at_port(std::uint16_t port);
   // Opens a rendezvous at the first of the addresses that belongs to this host.

@@ -33,11 +33,11 @@ class Joining {
   Status run() {
     auto joined = steps();
     if (joined.ok()) return joined;
-    Error told = joined.error();
-    if (told.code == StatusCode::kInvalidUsage && request_.aborted && request_.aborted())
-      told = fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining",
-                  request_.rank);
-    if (server_.valid() && !verdict_) (void)server_.send(kError, 0, encode_error(told));
+    Error reported = joined.error();
+    if (reported.code == StatusCode::kInvalidUsage && request_.aborted && request_.aborted())
+      reported = fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining",
+                      request_.rank);
+    if (server_.valid() && !verdict_) (void)server_.send(kError, 0, encode_error(reported));
     return state_.fail_session(joined.error());
   }
 
@@ -59,7 +59,7 @@ class Joining {
 
   Status listen_for_children() {
     if (state_.tree.children() == 0) return ok_status();
-    RONDO_TRY(const auto addresses, net::own_addresses(state_.met_at));
+    RONDO_TRY(const auto addresses, net::own_addresses(state_.rendezvous_at));
     RONDO_TRY(net::Listening listening, net::listen_at(addresses));
     place_.port = listening.addresses.front().port();
     place_.addresses = std::move(listening.addresses);
@@ -77,7 +77,7 @@ class Joining {
   }
 
   Status enter_rendezvous() {
-    const Endpoint place{contents_.port, state_.met_at};
+    const Endpoint place{contents_.port, state_.rendezvous_at};
     const std::string what = fmt::format("rank {} of {} was joining the rendezvous at {}",
                                          request_.rank, request_.size, text_of(place));
     const auto grace = contents_.served_by_rank_zero
@@ -199,7 +199,9 @@ Session::~Session() = default;
 int Session::rank() const { return state_->tree.rank; }
 int Session::size() const { return state_->tree.size; }
 const Secret& Session::secret() const { return state_->secret; }
-const std::vector<net::SocketAddress>& Session::met_at() const { return state_->met_at; }
+const std::vector<net::SocketAddress>& Session::rendezvous_at() const {
+  return state_->rendezvous_at;
+}
 
 Result<std::vector<std::vector<std::byte>>> Session::all_gather(std::span<const std::byte> mine) {
   return state_->all_gather(mine);
@@ -231,9 +233,9 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
                   "the unique id has lost its secret: no rank can join");
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
     const auth::Key key(contents.secret, state->secret.bytes());
-    state->met_at = net::on_links_here(contents.addresses);
+    state->rendezvous_at = net::on_links_here(contents.addresses);
     if (contents.served_by_rank_zero && request.rank == 0)
-      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(state->met_at, key));
+      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(state->rendezvous_at, key));
     RONDO_CHECK_OK(Joining(request, contents, *state).run());
     RONDO_INFO(kBootstrap, "rank {} of {} joined at {}", request.rank, request.size,
                text_of({contents.port, contents.addresses}));

@@ -52,7 +52,7 @@ class Session {
   int size() const;
   const Secret& secret() const;  // proved by all its ranks
   // The addresses of the rendezvous. Empty with one rank.
-  const std::vector<net::SocketAddress>& met_at() const;
+  const std::vector<net::SocketAddress>& rendezvous_at() const;
 
   // Every rank contributes bytes (sizes may differ; at most 64 MiB in total) and receives all of
   // them, in rank order. Ranks must call in the same order.

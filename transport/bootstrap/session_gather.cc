@@ -36,14 +36,14 @@ Status SessionState::standing() {
 Error SessionState::fail_session(const Error& error, const Error& for_others) {
   if (fault_) return *fault_;
   fault_ = error;
-  Error told = for_others;
+  Error reported = for_others;
   if (error.code == StatusCode::kInvalidUsage && aborted && aborted()) {
-    told =
+    reported =
         fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining", tree.rank);
   }
   for (const auto& neighbour : neighbours) {
     if (neighbour->gone) continue;
-    (void)neighbour->link.send(kError, round_, encode_error(told));
+    (void)neighbour->link.send(kError, round_, encode_error(reported));
     (void)neighbour->link.flush();
   }
   return error;

@@ -67,12 +67,12 @@ class SessionState {
   std::chrono::nanoseconds timeout;
   const std::function<bool()> aborted;
   Secret secret;
-  std::vector<net::SocketAddress> met_at;
+  std::vector<net::SocketAddress> rendezvous_at;
   std::vector<std::unique_ptr<Neighbour>> neighbours;  // children by rank, then the parent
 
  private:
   using Table = std::vector<std::vector<std::byte>>;
-  Error fail_session(const Error& error, const Error& told);
+  Error fail_session(const Error& error, const Error& reported);
   Result<Table> gather_round(std::span<const std::byte> mine);
   // Moves arrived frames to the inboxes, or waits. `needed`: a neighbour that leaves is an error.
   Status pump(const net::Deadline& deadline, bool needed);

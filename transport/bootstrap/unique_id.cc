@@ -31,8 +31,8 @@ Result<UniqueId> fixed_id(const std::string& text) {
 
 }  // namespace
 
-Result<IdContents> own_contents(std::span<const net::SocketAddress> met_at) {
-  RONDO_TRY(const auto server, ServerRegistry::instance().common(met_at));
+Result<IdContents> own_contents(std::span<const net::SocketAddress> rendezvous_at) {
+  RONDO_TRY(const auto server, ServerRegistry::instance().common(rendezvous_at));
   IdContents contents;
   contents.port = server->port();
   contents.addresses = server->addresses();
@@ -144,8 +144,9 @@ Result<IdContents> decode_id(const UniqueId& id) {
   return contents;
 }
 
-Result<std::shared_ptr<Listener>> Listener::open(std::span<const net::SocketAddress> met_at) {
-  RONDO_TRY(const IdContents contents, own_contents(met_at));
+Result<std::shared_ptr<Listener>> Listener::open(
+    std::span<const net::SocketAddress> rendezvous_at) {
+  RONDO_TRY(const IdContents contents, own_contents(rendezvous_at));
   return std::shared_ptr<Listener>(new Listener(encode_id(contents)));
 }
 

@@ -63,7 +63,7 @@ UniqueId encode_id(const IdContents& contents);
 Result<IdContents> decode_id(const UniqueId& id);
 
 // The server and addresses of this process, without a secret. Opens no rendezvous.
-Result<IdContents> own_contents(std::span<const net::SocketAddress> met_at = {});
+Result<IdContents> own_contents(std::span<const net::SocketAddress> rendezvous_at = {});
 
 // Listener: lets a rank lead communicators that are made from its own (split, shrink, grow).
 //
@@ -73,14 +73,15 @@ Result<IdContents> own_contents(std::span<const net::SocketAddress> met_at = {})
 // children can be served at once; ranks that arrive before the leader wait for it. Cost: 128 bytes.
 // The process has one listening socket for all of them, and no thread runs while nothing is served.
 //
-//   RONDO_TRY(auto listener, Listener::open(session->met_at()));
+//   RONDO_TRY(auto listener, Listener::open(session->rendezvous_at()));
 //   RONDO_TRY(UniqueId id, child_id(addresses[leader], secret.derive("split", context)));
 //   RONDO_TRY(auto child, rank == 0 ? Session::serve_and_join(*listener, {...})
 //                                   : Session::join({...}));
 class Listener {
  public:
-  // met_at: the rendezvous addresses of that communicator (net::own_addresses).
-  static Result<std::shared_ptr<Listener>> open(std::span<const net::SocketAddress> met_at = {});
+  // rendezvous_at: the rendezvous addresses of that communicator (net::own_addresses).
+  static Result<std::shared_ptr<Listener>> open(
+      std::span<const net::SocketAddress> rendezvous_at = {});
 
   const UniqueId& address() const { return address_; }  // an id without a secret
 

@@ -40,7 +40,7 @@ MemoryRegistry& memory_registry() {
   return all;
 }
 
-bool MemoryRegistry::tell_end(std::uint64_t number) {
+bool MemoryRegistry::report_end(std::uint64_t number) {
   std::lock_guard lock(listeners_mutex_);
   bool unmapped = true;
   for (Listener* listener : listeners_) unmapped &= listener->block_ends(number);
@@ -90,7 +90,7 @@ bool MemoryRegistry::free(void* pointer, Status* freed) {
     RONDO_CHECK_OK(scope.entered());
     // Others unmap the memory only once this process's calls on it have finished, and so theirs.
     RONDO_CHECK_OK(check(gpu_api()->synchronize_device(), "cudaDeviceSynchronize"));
-    if (!tell_end(memory->number) && !memory->memory) {
+    if (!report_end(memory->number) && !memory->memory) {
       RONDO_WARN(
           "{} bytes at {} stay allocated: another process still maps them by CUDA IPC, and "
           "must close its handle before they are freed",
@@ -108,7 +108,7 @@ Result<OwnMemory> MemoryRegistry::allocate_own(std::size_t bytes, int device) {
     free_when_idle([this, pointer] {
       const auto memory = forget(pointer);
       if (!memory) return;
-      (void)tell_end(memory->number);
+      (void)report_end(memory->number);
       const DeviceScope scope(memory->device);
       (void)give_back(pointer, *memory).ok();
     });
@@ -185,7 +185,7 @@ void MemoryRegistry::remove(std::uint64_t number) {
     pointer = ended->second.data();
     registered_.erase(ended);
   }
-  if (!tell_end(number))
+  if (!report_end(number))
     RONDO_WARN(
         "memory at {} is no longer registered, but another process still maps it by CUDA "
         "IPC; free it only when that process's calls have finished",

@@ -100,7 +100,7 @@ class MemoryRegistry {
   // The other process, the number and base of its block; the devices here.
   using ImportKey = std::tuple<ProcessId, std::uint64_t, std::uint64_t, std::vector<int>>;
 
-  bool tell_end(std::uint64_t number);
+  bool report_end(std::uint64_t number);
   std::optional<Allocation> forget(void* pointer);
   Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices);
   static Status give_back(void* pointer, const Allocation& memory);

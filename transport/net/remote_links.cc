@@ -24,7 +24,7 @@ struct RemoteLinks::State {
   net::WakeGroup wakes;  // both networks
   std::vector<std::byte> blob, data_blob;
   std::vector<std::unique_ptr<RemotePeer>> peers;  // by rank; null: never used
-  std::vector<RemotePeer*> met;
+  std::vector<RemotePeer*> connected;
   std::vector<std::vector<std::byte>> addresses, data_addresses;
   net::PollTurns turns;
 
@@ -69,7 +69,7 @@ Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
   if (!peer) {
     peer = std::make_unique<RemotePeer>();
     peer->rank = rank;
-    met.push_back(peer.get());
+    connected.push_back(peer.get());
   }
   return peer.get();
 }
@@ -191,7 +191,7 @@ bool RemoteLinks::State::advance(RemotePeer& peer) {
 
 bool RemoteLinks::State::advance() {
   bool moved = false;
-  for (std::size_t i = 0; i < met.size(); ++i) moved |= advance(*met[i]);
+  for (std::size_t i = 0; i < connected.size(); ++i) moved |= advance(*connected[i]);
   moved |= accept(*network);
   if (data) moved |= accept(*data);
   return moved;
@@ -296,13 +296,13 @@ Status RemoteLinks::send_control(int rank, std::span<const std::byte> message) {
 }
 
 int RemoteLinks::unflushed_peer() const {
-  for (const RemotePeer* peer : state_->met)
+  for (const RemotePeer* peer : state_->connected)
     if (!peer->flushed()) return peer->rank;
   return -1;
 }
 
 int RemoteLinks::unflushed_data_peer() const {
-  for (const RemotePeer* peer : state_->met)
+  for (const RemotePeer* peer : state_->connected)
     if (!peer->data_flushed()) return peer->rank;
   return -1;
 }
@@ -346,7 +346,7 @@ bool RemoteLinks::arm() { return state_->wakes.arm(); }
 int RemoteLinks::poll_fd() const { return state_->wakes.poll_fd(); }
 
 void RemoteLinks::close() {
-  state_->met.clear();
+  state_->connected.clear();
   for (auto& peer : state_->peers) {
     if (!peer) continue;
     for (auto& line : peer->lines)

@@ -5,7 +5,7 @@
 namespace rondo::plugin {
 namespace {
 
-void tell_failure(const Plugin& plugin, const char* function, int result) {
+void report_failure(const Plugin& plugin, const char* function, int result) {
   if (result != 0) RONDO_INFO(kNet, "{}", plugin.failure(function, result).text);
 }
 
@@ -18,14 +18,14 @@ Result<std::unique_ptr<Context>> Context::open(const Plugin& plugin, std::uint64
 
 Connection::~Connection() {
   if (kind_ == Kind::kSend) {
-    tell_failure(plugin_, "closeSend", plugin_.table().close_send(connection_));
+    report_failure(plugin_, "closeSend", plugin_.table().close_send(connection_));
   } else {
-    tell_failure(plugin_, "closeRecv", plugin_.table().close_receive(connection_));
+    report_failure(plugin_, "closeRecv", plugin_.table().close_receive(connection_));
   }
 }
 
 Listener::~Listener() {
-  tell_failure(plugin_, "closeListen", plugin_.table().close_listen(listener_));
+  report_failure(plugin_, "closeListen", plugin_.table().close_listen(listener_));
 }
 
 Result<std::unique_ptr<Registration>> Registration::make(std::shared_ptr<Connection> connection,
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Registration>> Registration::make(std::shared_ptr<Connect
 
 Registration::~Registration() {
   const Plugin& plugin = connection_->plugin();
-  tell_failure(plugin, "deregMr", plugin.table().deregister_memory(connection_->get(), memory_));
+  report_failure(plugin, "deregMr", plugin.table().deregister_memory(connection_->get(), memory_));
 }
 
 namespace {

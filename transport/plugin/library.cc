@@ -35,9 +35,9 @@ unsigned subsystems_of(unsigned long foreign) {
 
 __attribute__((format(printf, 5, 6))) void log_line(int level, unsigned long subsystems,
                                                     const char*, int, const char* format, ...) {
-  const bool warns = level == 2, tells = level == 1 || level == 3;
+  const bool warns = level == 2, informs = level == 1 || level == 3;
   const auto ours = warns ? log::Level::kWarn : log::Level::kInfo;
-  if ((!warns && !tells) || !log::wanted(ours, subsystems_of(subsystems))) return;
+  if ((!warns && !informs) || !log::wanted(ours, subsystems_of(subsystems))) return;
   char line[1024];
   va_list arguments;
   va_start(arguments, format);

@@ -98,11 +98,11 @@ Result<std::byte*> Arena::take(std::size_t bytes) {
 Result<Arena::Extent*> Arena::grow(std::size_t bytes) {
   std::size_t present = 0;
   for (const auto& extent : extents_) present += extent->mapping.size();
-  const std::size_t least = std::bit_ceil(std::max(bytes, std::size_t{kArenaPiece}));
+  const std::size_t minimum = std::bit_ceil(std::max(bytes, std::size_t{kArenaPiece}));
   const std::size_t more = std::min(std::bit_floor(present), kLargestGrowth);
-  if (more > least)
+  if (more > minimum)
     if (auto made = add_extent(more); made.ok()) return made;
-  return add_extent(least);
+  return add_extent(minimum);
 }
 
 Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {

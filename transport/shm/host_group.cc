@@ -57,9 +57,9 @@ class Meeting {
   }
 
   Result<HostMeeting> run() {
-    auto met = own_index_ == 0 ? lead() : follow();
-    if (met.ok() || met.code() != StatusCode::kRemoteError) return met;
-    return HostMeeting{HostMeeting::kAgain, nullptr, met.error().text};
+    auto joined = own_index_ == 0 ? lead() : follow();
+    if (joined.ok() || joined.code() != StatusCode::kRemoteError) return joined;
+    return HostMeeting{HostMeeting::kAgain, nullptr, joined.error().text};
   }
 
  private:
@@ -74,7 +74,7 @@ class Meeting {
     return meeting;
   }
 
-  HostMeeting met() {
+  HostMeeting joined() {
     group_->segment->settle();
     return {HostMeeting::kJoined, group_, {}};
   }
@@ -82,7 +82,7 @@ class Meeting {
   // The leader receives from every other process first, then sends every process all the others.
   Result<HostMeeting> lead() {
     RONDO_TRY(group_->segment, HostSegment::create(request_.shape));
-    if (count() == 1) return met();
+    if (count() == 1) return joined();
     UnixMeetingRequest asked = meeting();
     for (int about = 1; about < count(); ++about) {
       const auto first =
@@ -109,13 +109,13 @@ class Meeting {
       fds.push_back({group_->processes[from].neighbour->pidfd(), arenas.back().get()});
     }
     for (int to = 1; to < count(); ++to)
-      RONDO_CHECK_OK(tell(came.guests[to - 1].socket.get(), to, fds));
-    return met();
+      RONDO_CHECK_OK(send_to(came.guests[to - 1].socket.get(), to, fds));
+    return joined();
   }
 
   // Sends the segment, then two descriptors of every other process in order. It uses as few
   // messages as possible, because each one can wake the receiver.
-  Status tell(int socket, int to, std::span<const std::array<int, 2>> processes) {
+  Status send_to(int socket, int to, std::span<const std::array<int, 2>> processes) {
     std::vector<int> fds{group_->segment->fd()};
     for (int about = 0; about < count(); ++about)
       if (about != to) fds.insert(fds.end(), processes[about].begin(), processes[about].end());
@@ -137,12 +137,12 @@ class Meeting {
     RONDO_TRY(OwnDescriptors own, own_descriptors());
     const int fds[2] = {own.pidfd.get(), own.arena->fd()};
     RONDO_CHECK_OK(send_fds(leader, own_index_, fds, request_.deadline));
-    RONDO_CHECK_OK(hear(leader));
-    return met();
+    RONDO_CHECK_OK(receive_from(leader));
+    return joined();
   }
 
   // Receives what tell() sends. Uses each descriptor at once, so few are open at the same time.
-  Status hear(int leader) {
+  Status receive_from(int leader) {
     std::vector<Fd> fds;
     for (int about = 0; about < count();) {
       RONDO_TRY(FdMessage message, receive_fds(leader, request_.deadline));

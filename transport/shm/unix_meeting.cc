@@ -23,8 +23,8 @@ constexpr auto kBriefly = std::chrono::milliseconds(1);  // a full backlog empti
 }  // namespace
 
 UnixVisit::UnixVisit(const auth::Digest& secret, int self, const std::string& host,
-                     UnixMeeting::Met& met)
-    : secret_(secret), self_(self), host_(host), met_(&met) {}
+                     UnixMeeting::Met& meeting)
+    : secret_(secret), self_(self), host_(host), meeting_(&meeting) {}
 
 Clock::time_point UnixVisit::next_deadline() const {
   return over() || socket_ ? Clock::time_point::max() : again_;
@@ -52,7 +52,7 @@ void UnixVisit::step() {
   } else if (!moved.ok()) {
     come_again(kComeAgain);  // a host drops slow guests
   } else if (shake_->state() == State::kProven) {
-    met_->socket = std::move(socket_);
+    meeting_->socket = std::move(socket_);
   }
 }
 
@@ -75,7 +75,7 @@ void UnixVisit::come_again(Clock::duration pause) {
 
 void UnixVisit::refuse(std::string why) {
   socket_.reset();
-  met_->why_not = std::move(why);
+  meeting_->why_not = std::move(why);
 }
 
 namespace {
@@ -85,17 +85,20 @@ using net::Clock;
 // Period in which a host checks that the missing guests still listen.
 constexpr auto kLookPeriod = std::chrono::milliseconds(20);
 
-bool settled(const UnixMeeting::Met& met) { return met.socket.valid() || !met.why_not.empty(); }
+bool settled(const UnixMeeting::Met& meeting) {
+  return meeting.socket.valid() || !meeting.why_not.empty();
+}
 
 class Gathering {
  public:
   explicit Gathering(const UnixMeetingRequest& request)
       : request_(request), look_at_(Clock::now() + kLookPeriod) {
-    met_.guests.resize(request.guests.size());
-    met_.hosts.resize(request.hosts.size());
+    meeting_.guests.resize(request.guests.size());
+    meeting_.hosts.resize(request.hosts.size());
     watches_.resize(request.guests.size());
     for (std::size_t h = 0; h < request.hosts.size(); ++h)
-      visits_.emplace_back(request.secret, request.self, request.hosts[h].listener, met_.hosts[h]);
+      visits_.emplace_back(request.secret, request.self, request.hosts[h].listener,
+                           meeting_.hosts[h]);
   }
 
   Result<UnixMeeting> run() {
@@ -106,17 +109,17 @@ class Gathering {
         receive();
         look_for_guests();
       }
-      if (!met_.refused.empty() || complete()) return std::move(met_);
+      if (!meeting_.refused.empty() || complete()) return std::move(meeting_);
       if (const Status waited = wait(); !waited.ok()) return cause_of(waited.error());
     }
   }
 
  private:
   bool guests_missing() const {
-    return !std::all_of(met_.guests.begin(), met_.guests.end(), settled);
+    return !std::all_of(meeting_.guests.begin(), meeting_.guests.end(), settled);
   }
   bool complete() const {
-    return !guests_missing() && std::all_of(met_.hosts.begin(), met_.hosts.end(), settled);
+    return !guests_missing() && std::all_of(meeting_.hosts.begin(), meeting_.hosts.end(), settled);
   }
 
   // ---- as a host ----
@@ -148,12 +151,12 @@ class Gathering {
     const auto found = std::find_if(guests.begin(), guests.end(),
                                     [&](const auto& guest) { return guest.index == index; });
     const auto at = static_cast<std::size_t>(found - guests.begin());
-    if (found == guests.end() || settled(met_.guests[at])) {
+    if (found == guests.end() || settled(meeting_.guests[at])) {
       RONDO_INFO(kShm, "process {} connected to a Unix socket {}", index,
                  found == guests.end() ? "that does not expect it" : "twice");
       return;
     }
-    met_.guests[at].socket = std::move(arrival.socket);
+    meeting_.guests[at].socket = std::move(arrival.socket);
     watches_[at].reset();
   }
 
@@ -163,7 +166,7 @@ class Gathering {
     look_at_ = Clock::now() + kLookPeriod;
     for (std::size_t g = 0; g < watches_.size(); ++g) {
       const auto& guest = request_.guests[g];
-      if (settled(met_.guests[g]) || guest.listener.empty()) continue;
+      if (settled(meeting_.guests[g]) || guest.listener.empty()) continue;
       if (watches_[g]) {
         pollfd entry{watches_[g].get(), POLLIN, 0};
         if (poll(&entry, 1, 0) > 0) miss(g, "it gave up");
@@ -174,7 +177,8 @@ class Gathering {
         miss(g, "no process listens at its Unix socket");
       } else if (made.error != 0) {
         if (made.error != EAGAIN && !is_shortage(made.error))
-          met_.refused = fmt::format("connecting to a Unix socket: {}", std::strerror(made.error));
+          meeting_.refused =
+              fmt::format("connecting to a Unix socket: {}", std::strerror(made.error));
       } else if (const Status user = may_join(made.fd.get()); !user.ok()) {
         miss(g, user.error().text);
       } else {
@@ -184,7 +188,8 @@ class Gathering {
   }
 
   void miss(std::size_t guest, const std::string& why) {
-    met_.guests[guest].why_not = fmt::format("process {}: {}", request_.guests[guest].index, why);
+    meeting_.guests[guest].why_not =
+        fmt::format("process {}: {}", request_.guests[guest].index, why);
     watches_[guest].reset();
   }
 
@@ -216,7 +221,7 @@ class Gathering {
   }
 
   const UnixMeetingRequest& request_;
-  UnixMeeting met_;
+  UnixMeeting meeting_;
   std::vector<UnixVisit> visits_;
   std::unique_ptr<auth::Acceptor> acceptor_;
   std::vector<net::Socket> watches_;  // one per guest
@@ -228,8 +233,8 @@ class Gathering {
 std::string UnixMeeting::missing() const {
   if (!refused.empty()) return refused;
   for (const auto* list : {&guests, &hosts})
-    for (const Met& met : *list)
-      if (!met.socket) return met.why_not;
+    for (const Met& meeting : *list)
+      if (!meeting.socket) return meeting.why_not;
   return {};
 }
 

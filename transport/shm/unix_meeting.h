@@ -57,9 +57,10 @@ Result<UnixMeeting> meet_by_unix(const UnixMeetingRequest& request);
 class UnixVisit {
  public:
   // met: receives the result; must outlive the visit.
-  UnixVisit(const auth::Digest& secret, int self, const std::string& host, UnixMeeting::Met& met);
+  UnixVisit(const auth::Digest& secret, int self, const std::string& host,
+            UnixMeeting::Met& meeting);
 
-  bool over() const { return met_->socket.valid() || !met_->why_not.empty(); }
+  bool over() const { return meeting_->socket.valid() || !meeting_->why_not.empty(); }
   net::Clock::time_point next_deadline() const;
   pollfd entry() const;
   void step();
@@ -72,7 +73,7 @@ class UnixVisit {
   auth::Digest secret_;
   int self_;
   std::string host_;
-  UnixMeeting::Met* met_;
+  UnixMeeting::Met* meeting_;
   net::Socket socket_;
   std::optional<auth::Handshake> shake_;
   net::Clock::time_point again_{};

@@ -70,7 +70,7 @@ Result<UnixListener> open_unix_listener() {
     return no_socket("cannot listen on a Unix socket");
   const UnixConnection own = connect_unix(listener.name);  // a sandbox can forbid it
   if (errno = own.error; own.error != 0) return no_socket("cannot connect to a Unix socket");
-  const net::Socket heard(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const net::Socket accepted(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
   return listener;
 }
 

@@ -159,13 +159,13 @@ Result<std::vector<Interface>> usable_interfaces() {
               ifname, env::get_string("NCCL_SOCKET_FAMILY"), there.empty() ? " none" : there);
 }
 
-Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> met_at) {
+Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> rendezvous_at) {
   constexpr std::size_t kMax = 10;
   RONDO_TRY(const auto interfaces, usable_interfaces());
   std::vector<SocketAddress> addresses;
   for (const Interface& one : interfaces)
     if (addresses.size() < kMax) addresses.push_back(one.address);
-  for (const SocketAddress& place : met_at) {
+  for (const SocketAddress& place : rendezvous_at) {
     const auto way = address_towards(place);
     if (!way || way->loopback() || !is_admitted(*way) ||
         std::find(addresses.begin(), addresses.end(), *way) != addresses.end())
@@ -186,11 +186,12 @@ std::optional<SocketAddress> address_towards(const SocketAddress& to) {
   return address->with_port(0);
 }
 
-Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at) {
+Status check_reach(std::span<const SocketAddress> own,
+                   std::span<const SocketAddress> rendezvous_at) {
   const std::string ifname = env::get_string("NCCL_SOCKET_IFNAME");
   const bool names_lo =
       !ifname.empty() && !ifname.starts_with('^') && InterfaceFilter::parse(ifname).admits("lo");
-  if (!all_loopback(own) || all_loopback(met_at) || names_lo) return ok_status();
+  if (!all_loopback(own) || all_loopback(rendezvous_at) || names_lo) return ok_status();
   return fail(StatusCode::kInvalidUsage,
               "the ranks are on several hosts, but this rank would listen only at loopback "
               "addresses, which other hosts cannot reach: NCCL_SOCKET_IFNAME='{}' and "

@@ -58,9 +58,9 @@ std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::st
 Result<std::vector<Interface>> usable_interfaces();
 
 // The addresses of these interfaces, for listening and for peers; the best ten. Includes the
-// address from which this host reaches `met_at` (the rendezvous), because that path works, unless
-// the two variables exclude it.
-Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> met_at = {});
+// address from which this host reaches `rendezvous_at` (the rendezvous), because that path works,
+// unless the two variables exclude it.
+Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> rendezvous_at = {});
 
 // The source address of packets from this host to `to`, by the current routes; nullopt: none.
 std::optional<SocketAddress> address_towards(const SocketAddress& to);
@@ -68,6 +68,7 @@ std::optional<SocketAddress> address_towards(const SocketAddress& to);
 // For communicators of several hosts. kInvalidUsage if this rank would listen only at loopback
 // addresses, which other hosts cannot reach. Allowed if the rendezvous is at such an address, or if
 // NCCL_SOCKET_IFNAME names lo: then all ranks are on one machine.
-Status check_reach(std::span<const SocketAddress> own, std::span<const SocketAddress> met_at);
+Status check_reach(std::span<const SocketAddress> own,
+                   std::span<const SocketAddress> rendezvous_at);
 
 }  // namespace rondo::net

@@ -75,7 +75,7 @@ Connector::Connector(Poller& poller, const auth::Digest& secret, std::string end
 
 void Connector::start_round() {
   socket_.link_id = random_number();
-  met_ = false;
+  reached_ = false;
   give_up_at_ = Clock::now() + deadline_;
   start_socket();
 }
@@ -132,7 +132,7 @@ bool Connector::advance(Attempt& attempt) {
 
 Status Connector::answer(Attempt& attempt) {
   attempt.handshake.answer(encode(attempt.socket));
-  met_ = true;
+  reached_ = true;
   if (!wanted_.sealed) return ok_status();
   RONDO_TRY(attempt.records,
             auth::Records::make(attempt.handshake.session_key(), auth::Records::Side::kConnector));
@@ -170,7 +170,7 @@ bool Connector::progress() {
   if (finished_) return true;
   // After this side has answered (met_), the peer may count the link as made. Leaving now because
   // of a late Welcome would look like this side's death.
-  if (candidates_.size() > 1 && !met_ && Clock::now() > give_up_at_) {
+  if (candidates_.size() > 1 && !reached_ && Clock::now() > give_up_at_) {
     deadline_ = std::min(deadline_ * 2, kMaxPatience);
     give_up_candidate(false, "no answer");
   }

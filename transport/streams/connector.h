@@ -88,7 +88,7 @@ class Connector {
   Clock::time_point start_at_{};
   std::optional<Clock::time_point> no_socket_since_;
   std::size_t refusals_ = 0;  // consecutive, over all candidates
-  bool met_ = false;          // the peer has proved itself at this candidate
+  bool reached_ = false;      // the peer has proved itself at this candidate
   bool finished_ = false;
   std::optional<std::string> failure_;
 };

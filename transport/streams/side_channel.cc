@@ -17,7 +17,7 @@ SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance,
       vigilance_(vigilance),
       connector_(std::move(connector)),
       accepted_(false),
-      heard_(kHeader),
+      received_(kHeader),
       farewell_(farewells ? sizeof(std::uint64_t) : 0) {}
 
 SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance, std::string from,
@@ -28,7 +28,7 @@ SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance, std::
       stream_(std::move(stream)),
       proven_at_(std::chrono::steady_clock::now()),
       accepted_(true),
-      heard_(kHeader),
+      received_(kHeader),
       farewell_(farewells ? sizeof(std::uint64_t) : 0) {
   watch(*stream_, vigilance_, true);
 }
@@ -41,7 +41,7 @@ Bytes SideChannel::frame(ByteSpan blob) {
 
 bool SideChannel::answer(ByteSpan blob) {
   if (blob.size() > kMaxBlob) return false;
-  unsaid_ = frame(blob);
+  unsent_ = frame(blob);
   say();
   return true;
 }
@@ -49,9 +49,9 @@ bool SideChannel::answer(ByteSpan blob) {
 bool SideChannel::progress() {
   if (state_ >= State::kClosed) return false;
   if (connector_) return connect();
-  const bool said = !unsaid_.empty() && say();
-  if (state_ == State::kOpening) return hear() || said;  // the owner must see it open first
-  return (state_ == State::kOpen && listen_for_end()) || said;
+  const bool sent_some = !unsent_.empty() && say();
+  if (state_ == State::kOpening) return receive() || sent_some;  // the owner must see it open first
+  return (state_ == State::kOpen && listen_for_end()) || sent_some;
 }
 
 bool SideChannel::connect() {
@@ -70,8 +70,8 @@ bool SideChannel::connect() {
 
 bool SideChannel::say() {
   bool moved = false;
-  while (!unsaid_.empty() && stream_->writable()) {
-    iovec rest{unsaid_.data(), unsaid_.size()};
+  while (!unsent_.empty() && stream_->writable()) {
+    iovec rest{unsent_.data(), unsent_.size()};
     const IoOutcome outcome = stream_->write({&rest, 1});
     if (outcome.over()) {
       end(State::kEnded, text_of(outcome));
@@ -79,15 +79,15 @@ bool SideChannel::say() {
     }
     if (outcome.bytes == 0) break;
     moved = true;
-    unsaid_.erase(unsaid_.begin(), unsaid_.begin() + static_cast<std::ptrdiff_t>(outcome.bytes));
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(outcome.bytes));
   }
   return moved;
 }
 
-bool SideChannel::hear() {
+bool SideChannel::receive() {
   bool moved = false;
   while (stream_->readable()) {
-    iovec rest{heard_.data() + filled_, heard_.size() - filled_};
+    iovec rest{received_.data() + filled_, received_.size() - filled_};
     const IoOutcome outcome = stream_->read({&rest, 1});
     if (outcome.over()) {
       end(State::kEnded,
@@ -97,15 +97,15 @@ bool SideChannel::hear() {
     if (outcome.bytes == 0) break;
     moved = true;
     filled_ += outcome.bytes;
-    if (filled_ < heard_.size()) continue;
-    const std::size_t length = ByteReader(heard_).get<std::uint32_t>();
+    if (filled_ < received_.size()) continue;
+    const std::size_t length = ByteReader(received_).get<std::uint32_t>();
     if (length > kMaxBlob) {
       end(State::kEnded,
           fmt::format("its greeting has {} bytes; at most {} fit", length, kMaxBlob));
       return true;
     }
-    heard_.resize(kHeader + length);
-    if (filled_ < heard_.size()) continue;
+    received_.resize(kHeader + length);
+    if (filled_ < received_.size()) continue;
     state_ = State::kOpen;
     return true;
   }
@@ -141,7 +141,7 @@ bool SideChannel::listen_for_end() {
 void SideChannel::leave(std::uint64_t sent) {
   if (stream_ && state_ < State::kClosed) {
     const auto last = std::as_bytes(std::span(&sent, 1));
-    unsaid_.insert(unsaid_.end(), last.begin(), last.end());
+    unsent_.insert(unsent_.end(), last.begin(), last.end());
     say();
   }
   close();
@@ -183,22 +183,22 @@ Result<std::unique_ptr<SideChannel>> SideChannels::connect(const LinkName& name,
 std::unique_ptr<SideChannel> SideChannels::accept() {
   while (auto arrival = port_->accept()) {
     if (arrival->streams.size() != 1) continue;  // no side channel
-    unheard_.push_back(std::make_unique<SideChannel>(
+    unread_.push_back(std::make_unique<SideChannel>(
         arrival->name, port_->options().vigilance, arrival->from.text(),
         std::move(arrival->streams.front()), farewells_));
   }
-  for (auto it = unheard_.begin(); it != unheard_.end();) {
+  for (auto it = unread_.begin(); it != unread_.end();) {
     (*it)->progress();
     const SideChannel::State state = (*it)->state();
     if (state == SideChannel::State::kOpening) {
       ++it;
       continue;
     }
-    std::unique_ptr<SideChannel> heard = std::move(*it);
-    it = unheard_.erase(it);
-    if (state == SideChannel::State::kOpen) return heard;
-    RONDO_INFO(kNet, "dropped rank {} at '{}': {}", heard->name().from, port_->options().network,
-               heard->why());
+    std::unique_ptr<SideChannel> received = std::move(*it);
+    it = unread_.erase(it);
+    if (state == SideChannel::State::kOpen) return received;
+    RONDO_INFO(kNet, "dropped rank {} at '{}': {}", received->name().from, port_->options().network,
+               received->why());
   }
   return nullptr;
 }

@@ -50,7 +50,7 @@ class SideChannel {
   const LinkName& name() const { return name_; }
   bool progress();  // true if something moved
   State state() const { return state_; }
-  ByteSpan blob() const { return ByteSpan(heard_).subspan(kHeader); }
+  ByteSpan blob() const { return ByteSpan(received_).subspan(kHeader); }
   const std::string& why() const { return why_; }
   const std::string& address() const { return address_; }  // of the peer
   // Sends the acceptor's blob. Call it once. False: longer than kMaxBlob.
@@ -68,7 +68,7 @@ class SideChannel {
   static constexpr std::size_t kHeader = 4;
   bool connect();
   bool say();
-  bool hear();
+  bool receive();
   bool listen_for_end();
   void end(State state, std::string why);
 
@@ -81,9 +81,9 @@ class SideChannel {
   std::string why_;
   std::chrono::steady_clock::time_point proven_at_{};
   const bool accepted_;
-  Bytes heard_;             // the peer's frame, sized as far as its length is known
+  Bytes received_;          // the peer's frame, sized as far as its length is known
   std::size_t filled_ = 0;  // received bytes of heard_
-  Bytes unsaid_;            // unsent rest of this side's frame and farewell
+  Bytes unsent_;            // unsent rest of this side's frame and farewell
   Bytes farewell_;          // buffer for the peer's farewell; empty: this network has none
   std::size_t farewell_filled_ = 0;
 };
@@ -108,7 +108,7 @@ class SideChannels {
 
   const std::unique_ptr<StreamPort> port_;
   const bool farewells_;
-  std::vector<std::unique_ptr<SideChannel>> unheard_;  // accepted; the blob has not arrived
+  std::vector<std::unique_ptr<SideChannel>> unread_;  // accepted; the blob has not arrived
 };
 
 }  // namespace rondo::net

@@ -144,7 +144,7 @@ namespace {
 
 struct Range {
   const char* name;
-  int least, most;
+  int minimum, maximum;
   const char* usual;
 };
 constexpr Range kTrafficClass{"NCCL_IB_TC", 0, 255, "0, or what the fabric's administrator says"};
@@ -157,9 +157,9 @@ constexpr Range kRelaxed{"NCCL_IB_PCI_RELAXED_ORDERING", 0, 2, "2: where the dev
 
 Result<int> read(const Range& range) {
   const std::int64_t value = env::get_int(range.name);
-  if (value < range.least || value > range.most)
+  if (value < range.minimum || value > range.maximum)
     return fail(StatusCode::kInvalidUsage, "{}={} is not in {}..{}; usual is {}", range.name, value,
-                range.least, range.most, range.usual);
+                range.minimum, range.maximum, range.usual);
   return static_cast<int>(value);
 }
 

@@ -90,11 +90,11 @@ void Model::forward(const float* parameters, float scale, Shard& shard) const {
   for (std::size_t s = 0; s < shard.samples.size(); ++s) {
     float* row = shard.gradients[0].data() + s * classes;
     const int target = shard.samples[s][shape_.context];
-    const float most = *std::max_element(row, row + classes);
+    const float maximum = *std::max_element(row, row + classes);
     const float logit = row[target];
     float total = 0;
-    for (int c = 0; c < classes; ++c) total += row[c] = std::exp(row[c] - most);
-    shard.loss += std::log(static_cast<double>(total)) - static_cast<double>(logit - most);
+    for (int c = 0; c < classes; ++c) total += row[c] = std::exp(row[c] - maximum);
+    shard.loss += std::log(static_cast<double>(total)) - static_cast<double>(logit - maximum);
     const float factor = scale / total;
     for (int c = 0; c < classes; ++c) row[c] *= factor;
     row[target] -= scale;

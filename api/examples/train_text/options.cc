@@ -17,11 +17,11 @@ struct Row {
 };
 
 template <class Number>
-std::function<bool(const char*)> number(Number* into, double least, double most) {
+std::function<bool(const char*)> number(Number* into, double minimum, double maximum) {
   return [=](const char* text) {
     char* end = nullptr;
     const double value = std::strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= least) || !(value <= most)) return false;
+    if (end == text || *end != '\0' || !(value >= minimum) || !(value <= maximum)) return false;
     *into = static_cast<Number>(value);
     return static_cast<double>(*into) == value;  // integers: must be whole
   };

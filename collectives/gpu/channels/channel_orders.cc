@@ -75,7 +75,7 @@ std::uint64_t ChannelOrders::digest() const {
   return digest.value();
 }
 
-void ChannelOrders::tell(DevicePlanFacts* facts) const {
+void ChannelOrders::fill_facts(DevicePlanFacts* facts) const {
   facts->wires = rates;
   facts->permuted = permutes();
   facts->tree_roots = 0;

@@ -36,7 +36,7 @@ struct ChannelOrders {
   // Of rings and rates; 0 only for the empty value.
   std::uint64_t digest() const;
   // Sets the rates, and the roots that trees over positions support.
-  void tell(DevicePlanFacts* facts) const;
+  void fill_facts(DevicePlanFacts* facts) const;
 };
 
 // {"gbs", "bound_gbs", "channels": [{"ranks", "hosts": [{"in", "out"}]}]}, in GB/s; the content of

@@ -125,11 +125,12 @@ std::uint64_t ConnectionLayout::staging_at() const {
   return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas);
 }
 
-std::uint64_t ConnectionLayout::told_at() const {
+std::uint64_t ConnectionLayout::arrivals_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
 }
 std::uint64_t ConnectionLayout::shared_at() const {
-  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
+  return arrivals_at() +
+         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
 }
 
 std::uint64_t ConnectionLayout::shared_slice() const {

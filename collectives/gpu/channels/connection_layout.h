@@ -110,7 +110,7 @@ class ConnectionLayout {
   }
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
-  std::uint64_t told_at() const;
+  std::uint64_t arrivals_at() const;
   std::uint64_t shared_at() const;
   // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
   // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots

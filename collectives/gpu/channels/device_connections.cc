@@ -260,8 +260,8 @@ std::byte* DeviceConnections::staging(int rank) const {
 std::uint64_t* DeviceConnections::barriers(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.barriers_at());
 }
-std::uint64_t* DeviceConnections::told(int rank) const {
-  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.told_at());
+std::uint64_t* DeviceConnections::arrivals(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.arrivals_at());
 }
 DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
   std::byte* const input = memory_.of_rank[rank] + layout_.shared_at();

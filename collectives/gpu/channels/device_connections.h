@@ -59,7 +59,7 @@ class DeviceConnections {
   // For any rank, if the layout meets: the words by which the rank's kernels synchronize with
   // others, and staging for its input and output.
   std::uint64_t* barriers(int rank) const;
-  std::uint64_t* told(int rank) const;
+  std::uint64_t* arrivals(int rank) const;
   struct SharedStaging {
     std::byte *input, *output;
   };

@@ -11,13 +11,13 @@ constexpr std::int64_t kBetweenLooksNs = 1'000'000;
 
 InternodeMemory::InternodeMemory(Parts parts)
     : connections_(std::move(parts.connections)),
-      segment_(std::move(parts.met.segment)),
-      processes_(static_cast<int>(parts.met.sockets.size())) {
+      segment_(std::move(parts.meeting.segment)),
+      processes_(static_cast<int>(parts.meeting.sockets.size())) {
   around_.process_of = std::move(parts.process_of);
   around_.processes = processes_;
   around_.near = std::move(parts.near);
   exchange_ = std::make_unique<MemoryExchange>(*segment_, parts.process, around_.process_of,
-                                               std::move(parts.met.sockets));
+                                               std::move(parts.meeting.sockets));
   for (int p = 0; p < processes_; ++p) sockets_.push_back({exchange_->fd(p), POLLIN, 0});
   slots_ = std::make_unique<MessageSlots>(*exchange_, memory_, around_, std::move(parts.devices),
                                           parts.process, parts.staging_bytes, true);

@@ -30,7 +30,7 @@ class InternodeMemory {
  public:
   struct Parts {
     std::unique_ptr<DeviceConnections> connections;
-    ProcessMeeting met;           // all processes of the host
+    ProcessMeeting meeting;       // all processes of the host
     int process = 0;              // this process's number among these
     std::vector<int> process_of;  // by rank; -1: on another host
     std::vector<int> devices;     // by rank; -1: in another process

@@ -24,9 +24,9 @@ CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingSha
   // Number of elements that fit; in whole vectors if there are many, so that pieces stay aligned.
   constexpr std::uint64_t kRound = 64;
   const auto fitting = [&](int segments) {
-    const std::uint64_t most =
+    const std::uint64_t maximum =
         staging.quarter() / (static_cast<std::uint64_t>(segments) * size_of(record.type));
-    return std::max<std::uint64_t>(most > kRound ? most / kRound * kRound : most, 1);
+    return std::max<std::uint64_t>(maximum > kRound ? maximum / kRound * kRound : maximum, 1);
   };
   piece_ = fitting(std::max(segments_.sent, segments_.received));
   if (record.count > piece_ && record.collective == Collective::kReduceScatter) {

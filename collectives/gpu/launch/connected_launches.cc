@@ -9,13 +9,13 @@
 namespace rondo::gpu {
 
 Result<int> resident_connected_ctas(const GpuApi& api, int device) {
-  int multiprocessors = 0, most = 0;
+  int multiprocessors = 0, maximum = 0;
   RONDO_CHECK_OK(check(api.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
                        "cuDeviceGetAttribute"));
-  RONDO_CHECK_OK(check(api.resident_ctas(&most, cuda::kConnectedCopyKernel, cuda::kConnectedThreads,
-                                         cuda::kConnectedShared),
+  RONDO_CHECK_OK(check(api.resident_ctas(&maximum, cuda::kConnectedCopyKernel,
+                                         cuda::kConnectedThreads, cuda::kConnectedShared),
                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
-  return multiprocessors * most;
+  return multiprocessors * maximum;
 }
 
 namespace {
@@ -33,9 +33,9 @@ cuda::ConnectedArgs::Call listed(const PlannedCall& call) {
 
 // Threads of a CTA: the maximum over the calls.
 unsigned threads_of(std::span<const PlannedCall> calls) {
-  unsigned most = 0;
-  for (const PlannedCall& call : calls) most = std::max(most, call.plan.threads);
-  return most;
+  unsigned maximum = 0;
+  for (const PlannedCall& call : calls) maximum = std::max(maximum, call.plan.threads);
+  return maximum;
 }
 
 }  // namespace

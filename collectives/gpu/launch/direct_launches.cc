@@ -90,11 +90,11 @@ DirectLaunches::StagedShape DirectLaunches::staged_shape(const Slices& slices, u
   const auto share = [](std::uint64_t all, std::uint64_t parts) {
     return (all + parts - 1) / parts;
   };
-  const auto most = static_cast<std::uint64_t>(slices.ctas);
+  const auto maximum = static_cast<std::uint64_t>(slices.ctas);
   const std::uint64_t bytes = units * width * static_cast<std::uint64_t>(blocks);
   const std::uint64_t wanted =
-      std::max(share(bytes, threads * kBytesPerThread), share(bytes * most, slices.staging));
-  std::uint64_t ctas = std::clamp<std::uint64_t>(wanted, 1, most);
+      std::max(share(bytes, threads * kBytesPerThread), share(bytes * maximum, slices.staging));
+  std::uint64_t ctas = std::clamp<std::uint64_t>(wanted, 1, maximum);
   const std::uint64_t grain = kLine / width;
   const std::uint64_t part = share(share(units, ctas), grain) * grain;
   if (units > 0) ctas = share(units, part);

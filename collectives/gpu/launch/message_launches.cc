@@ -66,12 +66,12 @@ int kind_of(const Part& part, int max_ctas) {
 }
 
 // Number of CTAs for the lists of each kind: one per list, or else in proportion.
-OfKinds share_ctas(const OfKinds& lists, int most) {
-  if (std::accumulate(lists.begin(), lists.end(), 0) <= most) return lists;
+OfKinds share_ctas(const OfKinds& lists, int maximum) {
+  if (std::accumulate(lists.begin(), lists.end(), 0) <= maximum) return lists;
   OfKinds ctas{};
   for (int kind = 0; kind < kKinds; ++kind) ctas[kind] = lists[kind] > 0 ? 1 : 0;
   const auto is_fuller = [&](int a, int b) { return lists[a] * ctas[b] > lists[b] * ctas[a]; };
-  for (int left = most - std::accumulate(ctas.begin(), ctas.end(), 0); left > 0; --left) {
+  for (int left = maximum - std::accumulate(ctas.begin(), ctas.end(), 0); left > 0; --left) {
     int fullest = 0;
     for (int kind = 1; kind < kKinds; ++kind)
       if (ctas[fullest] == 0 || (ctas[kind] > 0 && is_fuller(kind, fullest))) fullest = kind;
@@ -84,20 +84,20 @@ OfKinds share_ctas(const OfKinds& lists, int most) {
 MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int max_ctas) {
   MessageLaunch launch{};
   launch.ranks = std::move(ranks);
-  const int most = std::min(max_ctas, cuda::kMaxMessageCtas);
+  const int maximum = std::min(max_ctas, cuda::kMaxMessageCtas);
   std::vector<int> list_of;  // by part: index of its end within its kind
   OfKinds lists{};
   std::uint64_t longest = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool goes_on = i > 0 && parts[i].shares_end(parts[i - 1]);
-    list_of.push_back(goes_on ? list_of.back() : lists[kind_of(parts[i], most)]++);
+    list_of.push_back(goes_on ? list_of.back() : lists[kind_of(parts[i], maximum)]++);
     longest = std::max(longest, parts[i].bytes);
   }
-  const OfKinds ctas = share_ctas(lists, most);
+  const OfKinds ctas = share_ctas(lists, maximum);
   launch.ctas = std::accumulate(ctas.begin(), ctas.end(), 0);
   std::vector<int> cta_of;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const int kind = kind_of(parts[i], most);
+    const int kind = kind_of(parts[i], maximum);
     cta_of.push_back(std::accumulate(ctas.begin(), ctas.begin() + kind, 0) +
                      list_of[i] % ctas[kind]);
   }

@@ -9,7 +9,7 @@ namespace rondo::gpu {
 namespace {
 
 cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const PlannedCall& call,
-                                         int most) {
+                                         int maximum) {
   const std::uint64_t units = call.units();
   const Buffers& own = launch.own(call);
   cuda::MulticastArgs::Call made{};
@@ -17,7 +17,7 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
   made.count = call.record.count * units;
   made.per_round = call.plan.per_round * units;
   made.grain = call.plan.grain * static_cast<std::uint32_t>(units);
-  made.channels = std::min(call.plan.channels, most);
+  made.channels = std::min(call.plan.channels, maximum);
   made.input = own.send;
   made.output = own.receive;
   if (!call.in_multicast_windows) return made;
@@ -34,12 +34,12 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
 }  // namespace
 
 Status launch_multicast(const DeviceLaunch& launch) {
-  const int most = launch.told ? launch.ctas_of_processes() : launch.max_ctas;
+  const int maximum = launch.is_announced ? launch.ctas_of_processes() : launch.max_ctas;
   cuda::MulticastArgs args{};
   int ctas = 0;
   for (const PlannedCall& call : launch.calls) {
     if (call.record.count == 0) continue;
-    args.call[args.calls] = multicast_call(launch, call, most);
+    args.call[args.calls] = multicast_call(launch, call, maximum);
     ctas = std::max(ctas, args.call[args.calls++].channels);
   }
   if (args.calls == 0) return ok_status();
@@ -48,7 +48,7 @@ Status launch_multicast(const DeviceLaunch& launch) {
   args.own = launch.multicast->own(launch.rank());
   args.all = launch.multicast->all();
   args.barrier =
-      launch.told ? launch.barrier_of_processes() : launch.barrier(launch.first().record);
+      launch.is_announced ? launch.barrier_of_processes() : launch.barrier(launch.first().record);
   return launch.launch(launch.first().kernel(), ctas, launch.first().plan.threads,
                        cuda::kBarrierShared, args);
 }

@@ -30,8 +30,8 @@ int direct_kernel(const PlannedCall& call) {
 using Calls = std::span<const PlannedCall>;
 
 // The kernel takes a list of up to `most` calls.
-bool takes_one_more(Calls calls, const PlannedCall& next, std::size_t most) {
-  return next.kernel() == calls.front().kernel() && calls.size() < most;
+bool takes_one_more(Calls calls, const PlannedCall& next, std::size_t maximum) {
+  return next.kernel() == calls.front().kernel() && calls.size() < maximum;
 }
 Fusion fuses_connected(Calls calls, const PlannedCall& next, int stations) {
   if (next.kernel() != calls.front().kernel() || next.plan.groups != calls.front().plan.groups ||
@@ -106,7 +106,7 @@ cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
   barrier.launches = connections.launches(rank());
   barrier.call = first().record;
   for (int r = 0; r < barrier.devices; ++r) {
-    barrier.told[r] = connections.told(r);
+    barrier.arrivals[r] = connections.arrivals(r);
     barrier.rank[r] = r;
   }
   return barrier;

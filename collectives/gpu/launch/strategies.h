@@ -45,7 +45,7 @@ struct DeviceLaunch {
   std::span<const PlannedCall> calls;  // in order
   std::span<const int> here;           // ranks on the device
   GpuStream stream = nullptr;
-  bool told = false;  // other processes' hosts read its progress
+  bool is_announced = false;  // other processes' hosts read its progress
 
   const MulticastMemory* multicast = nullptr;  // null: none
 

@@ -20,7 +20,8 @@ constexpr std::uint64_t kMaxPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
 constexpr double kJoinSeconds = 10;  // afterwards calls run anyway, and deaths may be reported late
-constexpr double kToldSeconds = 2;   // for streams that are told to end: work of others may precede
+constexpr double kReportSeconds =
+    2;  // for streams that are told to end: work of others may precede
 
 }  // namespace
 
@@ -78,7 +79,8 @@ Status HostProxy::start(const KernelsBeside& kernels) {
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
     state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels.task);
-    service_.tell_faults([status = status_.get()](const Fault& fault) { status->tell(fault); });
+    service_.report_faults(
+        [status = status_.get()](const Fault& fault) { status->report_fault(fault); });
   }
   RONDO_CHECK_OK(proxy_.start());
   // A rank that dies before its link is open would be missed by the judge and by those below it.
@@ -104,16 +106,16 @@ void HostProxy::close() {
   const auto drained = [&](double seconds) {
     return poll_until([&] { return order_.is_over(); }, seconds_from_now(seconds));
   };
-  const bool told = state_.faults.is_raised();
-  if (proxy_.runs() && (told || !drained(kPatientSeconds))) {
-    if (!told) {
+  const bool was_reported = state_.faults.is_raised();
+  if (proxy_.runs() && (was_reported || !drained(kPatientSeconds))) {
+    if (!was_reported) {
       Fault left;
       left.status = StatusCode::kRemoteError;
       left.rank = left.culprit = rank_;
       left.text = fault_texts::left_early(left.rank);
       state_.faults.raise(std::move(left));
     }
-    drained(kToldSeconds);
+    drained(kReportSeconds);
   }
   proxy_.stop();
   state_.one_sided.remote_puts().take_back();
@@ -199,7 +201,7 @@ Status HostProxy::post_collective(const Call& call) {
 Status HostProxy::post_messages(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
-  const std::uint64_t most = staging_.piece_bytes(size_);
+  const std::uint64_t maximum = staging_.piece_bytes(size_);
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
     streams.push_back(call.stream);
@@ -207,9 +209,9 @@ Status HostProxy::post_messages(std::span<const Call> calls) {
     MessagePieces& pieces = hosted.pieces_of(call.peer, sends);
     auto* const user = static_cast<std::byte*>(sends ? const_cast<void*>(call.send) : call.receive);
     const std::uint64_t width = size_of(call.record.type), count = call.record.count;
-    for (std::uint64_t at = 0; at == 0 || at < count; at += most / width)
+    for (std::uint64_t at = 0; at == 0 || at < count; at += maximum / width)
       pieces.pieces.push_back(
-          {std::min(most / width, count - at), call.record.type, user + at * width});
+          {std::min(maximum / width, count - at), call.record.type, user + at * width});
   }
   const std::vector<MessagePieces> all = hosted.messages;
   const auto copy = [&](std::uint64_t round, bool in) -> Status {
@@ -220,7 +222,7 @@ Status HostProxy::post_messages(std::span<const Call> calls) {
       const MessagePieces::Piece& piece = one.pieces[round];
       if (piece.count == 0) continue;
       std::byte* const staged = (in ? staging_.input(round) : staging_.output(round)) +
-                                static_cast<std::uint64_t>(one.peer) * most;
+                                static_cast<std::uint64_t>(one.peer) * maximum;
       RONDO_CHECK_OK(in ? copies.copy(piece.at, staged, piece.bytes())
                         : copies.copy(staged, piece.at, piece.bytes()));
     }

@@ -11,17 +11,17 @@
 
 namespace rondo::gpu {
 
-void HostedService::tell_faults(std::function<void(const Fault&)> tell) {
-  tell_ = std::move(tell);
-  parts_.state.faults.set_tell_other_hosts(
-      [this](const Fault& fault) { tell_or_leave_to_thread(fault); });
+void HostedService::report_faults(std::function<void(const Fault&)> report) {
+  report_ = std::move(report);
+  parts_.state.faults.set_report_to_other_hosts(
+      [this](const Fault& fault) { report_or_leave_to_thread(fault); });
 }
 
 bool HostedService::progress() {
   if (own_thread_.load(std::memory_order_relaxed) == std::thread::id())
     own_thread_ = std::this_thread::get_id();
   if (parts_.slots.has_ended()) {
-    tell_what_is_left();
+    report_what_is_left();
     release();
     return false;
   }
@@ -35,19 +35,19 @@ bool HostedService::progress() {
 }
 
 // Only the proxy's thread uses the links.
-void HostedService::tell_or_leave_to_thread(const Fault& fault) {
-  if (own_thread_ == std::this_thread::get_id()) return tell_(fault);
+void HostedService::report_or_leave_to_thread(const Fault& fault) {
+  if (own_thread_ == std::this_thread::get_id()) return report_(fault);
   const std::lock_guard lock(mutex_);
-  untold_ = fault;
+  unsent_ = fault;
 }
 
-void HostedService::tell_what_is_left() {
+void HostedService::report_what_is_left() {
   std::optional<Fault> fault;
   {
     const std::lock_guard lock(mutex_);
-    fault = std::exchange(untold_, std::nullopt);
+    fault = std::exchange(unsent_, std::nullopt);
   }
-  if (fault) tell_(*fault);
+  if (fault) report_(*fault);
 }
 
 void HostedService::run_call(std::uint32_t number) {

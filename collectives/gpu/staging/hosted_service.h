@@ -31,25 +31,25 @@ class HostedService final : public ProxyTask {
   explicit HostedService(Parts parts) : parts_(parts) {}
 
   // From then on, the proxy reports the rank's faults to other ranks by `tell`.
-  void tell_faults(std::function<void(const Fault&)> tell);
+  void report_faults(std::function<void(const Fault&)> report);
 
   bool progress() override;
   bool is_busy() const override { return !parts_.slots.has_ended() && parts_.slots.any_waits(); }
-  void finish() override { tell_what_is_left(); }
+  void finish() override { report_what_is_left(); }
 
  private:
   void run_call(std::uint32_t number);
   Status run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step);
   void fail_call(const Error& error);
   void release();
-  void tell_or_leave_to_thread(const Fault& fault);
-  void tell_what_is_left();
+  void report_or_leave_to_thread(const Fault& fault);
+  void report_what_is_left();
 
   const Parts parts_;
   std::atomic<std::thread::id> own_thread_{};  // the proxy's
   std::mutex mutex_;
-  std::optional<Fault> untold_;
-  std::function<void(const Fault&)> tell_;
+  std::optional<Fault> unsent_;
+  std::function<void(const Fault&)> report_;
 };
 
 }  // namespace rondo::gpu

@@ -27,7 +27,7 @@ std::string quoted(const std::string& text) {
 
 std::string number(double value) { return std::isfinite(value) ? print("%.6g", value) : "null"; }
 
-void tell(std::string line) {
+void report(std::string line) {
   line += '\n';
   for (std::size_t at = 0; at < line.size();) {
     const ssize_t written = write(STDOUT_FILENO, line.data() + at, line.size() - at);
@@ -48,24 +48,24 @@ std::string print(const char* format, ...) {
 }
 
 void put(const std::string& name, double value, const char* unit) {
-  tell("{\"put\": " + quoted(name) + ", \"value\": " + number(value) +
-       ", \"unit\": " + quoted(unit) + "}");
+  report("{\"put\": " + quoted(name) + ", \"value\": " + number(value) +
+         ", \"unit\": " + quoted(unit) + "}");
 }
 void put(const std::string& name, const std::string& value) {
-  tell("{\"put\": " + quoted(name) + ", \"value\": " + quoted(value) + "}");
+  report("{\"put\": " + quoted(name) + ", \"value\": " + quoted(value) + "}");
 }
-void say(const std::string& sentence) { tell("{\"say\": " + quoted(sentence) + "}"); }
+void say(const std::string& sentence) { report("{\"say\": " + quoted(sentence) + "}"); }
 void judge(const char* assumption, bool holds, const std::string& seen) {
-  tell("{\"judge\": " + quoted(assumption) + ", \"holds\": " + (holds ? "true" : "false") +
-       ", \"seen\": " + quoted(seen) + "}");
+  report("{\"judge\": " + quoted(assumption) + ", \"holds\": " + (holds ? "true" : "false") +
+         ", \"seen\": " + quoted(seen) + "}");
 }
 
 void give_up(const std::string& why) {
-  tell("{\"error\": " + quoted(why) + "}");
+  report("{\"error\": " + quoted(why) + "}");
   _exit(kGaveUp);
 }
 void unsupported(const std::string& why) {
-  tell("{\"error\": " + quoted(why) + "}");
+  report("{\"error\": " + quoted(why) + "}");
   _exit(kUnsupported);
 }
 

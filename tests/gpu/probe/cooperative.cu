@@ -92,17 +92,17 @@ void ask_cooperative() {
   cudaStream_t stream[2] = {new_stream(), new_stream()};
   PROBE(launch({1, 32, 0, stream[0], true}, nothing));  // loaded
   PROBE(cudaDeviceSynchronize());
-  std::string not_met;
+  std::string not_passed;
   bool plain = false, both = true;
   for (const Case& one : cases) {
     const std::uint32_t late = late_of(one, stream);
     put(one.name, late == 0 ? "at once" : print("one after the other, %u CTAs gave up", late));
     if (one.cooperative[1]) both = both && late == 0;
     if (&one == cases) plain = late == 0;
-    if (late != 0) not_met += std::string(not_met.empty() ? "" : ", ") + one.name;
+    if (late != 0) not_passed += std::string(not_passed.empty() ? "" : ", ") + one.name;
   }
   judge("two_plain", plain, plain ? "they met" : "one waited for the other to end");
-  judge("two_cooperative", both, both ? "they met in all cases" : "not at once: " + not_met);
+  judge("two_cooperative", both, both ? "they met in all cases" : "not at once: " + not_passed);
 
   // A grid larger than the device: an error, but not a sticky one.
   int resident = 0;
@@ -133,7 +133,7 @@ void ask_cooperative() {
   time_turns("turns_plain", false);
   time_turns("turns_cooperative", true);
   say(both ? "two cooperative grids run at once on two streams"
-           : "not all pairs of cooperative grids run at once: " + not_met);
+           : "not all pairs of cooperative grids run at once: " + not_passed);
 }
 
 }  // namespace probe

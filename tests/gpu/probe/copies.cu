@@ -30,7 +30,7 @@ struct Timer {
   // Minimum time of `runs` runs, in seconds; the first one does not count.
   template <class Run>
   double best(int runs, Run run) const {
-    float least = 0;
+    float minimum = 0;
     for (int i = 0; i <= runs; ++i) {
       PROBE(cudaEventRecord(begin, stream));
       run();
@@ -39,14 +39,14 @@ struct Timer {
       PROBE(cudaEventSynchronize(end));
       float ms = 0;
       PROBE(cudaEventElapsedTime(&ms, begin, end));
-      if (i == 1 || (i > 1 && ms < least)) least = ms;
+      if (i == 1 || (i > 1 && ms < minimum)) minimum = ms;
     }
-    return least * 1e-3;
+    return minimum * 1e-3;
   }
 };
 
 // GB/s, bytes read plus bytes written; in total and per CTA.
-void tell_rate(const std::string& name, std::size_t bytes, double seconds, unsigned ctas) {
+void report_rate(const std::string& name, std::size_t bytes, double seconds, unsigned ctas) {
   const double rate = 2.0 * static_cast<double>(bytes) / seconds * 1e-9;
   put(name, rate, "GB/s read and written");
   if (ctas > 1) put(name + "_a_cta", rate / ctas, "GB/s read and written");
@@ -63,15 +63,15 @@ struct Copying {
                                                    reinterpret_cast<const Vector*>(from),
                                                    bytes / sizeof(Vector));
     });
-    tell_rate(print("%s_%d_loads_%u_ctas", name.c_str(), flight, ctas), bytes, seconds, ctas);
+    report_rate(print("%s_%d_loads_%u_ctas", name.c_str(), flight, ctas), bytes, seconds, ctas);
   }
 };
 
 // Bytes for `ctas` CTAs, in whole pieces and steps of every kernel; the time hardly depends on it.
-std::size_t bytes_for(unsigned ctas, std::size_t most) {
+std::size_t bytes_for(unsigned ctas, std::size_t maximum) {
   const std::size_t unit = static_cast<std::size_t>(ctas) * 512 * 8 * sizeof(Vector);
   const std::size_t wanted = ctas * (std::size_t{8} << 20);
-  return (wanted < most ? wanted : most) / unit * unit;
+  return (wanted < maximum ? wanted : maximum) / unit * unit;
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ void ask_copies() {
     PROBE(
         cudaMemcpyAsync(copying.to, copying.from, kBytes, cudaMemcpyDeviceToDevice, timer.stream));
   });
-  tell_rate("memcpy", kBytes, seconds, 1);
+  report_rate("memcpy", kBytes, seconds, 1);
   const unsigned sms = multiprocessors();
   for (const unsigned ctas : {1u, 4u, 8u, 16u, 32u, 64u, sms, 2 * sms}) {
     const std::size_t bytes = bytes_for(ctas, kBytes);

@@ -89,14 +89,15 @@ int fact(const char* name) {
 }
 
 // Output of a command, at most `most` bytes of it; "" if it fails.
-std::string said_by(const std::string& command, std::size_t most) {
-  std::string said;
+std::string output_of(const std::string& command, std::size_t maximum) {
+  std::string output;
   FILE* const pipe = popen((command + " 2>/dev/null").c_str(), "r");
   char part[1024];
-  while (pipe != nullptr && said.size() < most && std::fgets(part, sizeof(part), pipe) != nullptr)
-    said += part;
+  while (pipe != nullptr && output.size() < maximum &&
+         std::fgets(part, sizeof(part), pipe) != nullptr)
+    output += part;
   if (pipe == nullptr || pclose(pipe) != 0) return "";
-  return said.substr(0, most);
+  return output.substr(0, maximum);
 }
 
 }  // namespace
@@ -115,9 +116,9 @@ void ask_device() {
   char bus[32] = "";
   PROBE(cudaDeviceGetPCIBusId(bus, sizeof(bus), 0));
   put("pci", bus);
-  int least = 0, greatest = 0;
-  PROBE(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  put("priorities", print("%d to %d", least, greatest));
+  int minimum = 0, greatest = 0;
+  PROBE(cudaDeviceGetStreamPriorityRange(&minimum, &greatest));
+  put("priorities", print("%d to %d", minimum, greatest));
 
   const auto needs = [](const char* assumption, std::initializer_list<const char*> names) {
     bool all = true;
@@ -149,21 +150,21 @@ void ask_tools() {
   std::string found;
   for (const char* tool : {"nvcc", "nvidia-smi", "compute-sanitizer", "ncu", "nsys", "cuobjdump",
                            "cmake", "ninja", "python3", "gdb"})
-    if (!said_by(std::string("command -v ") + tool, 256).empty())
+    if (!output_of(std::string("command -v ") + tool, 256).empty())
       found.append(found.empty() ? "" : " ").append(tool);
   put("tools", found);
-  put("torch", said_by("python3 -c 'from importlib.metadata import version as v; "
-                       "print(v(\"torch\"))'",
-                       64));
+  put("torch", output_of("python3 -c 'from importlib.metadata import version as v; "
+                         "print(v(\"torch\"))'",
+                         64));
   for (const char* path :
        {"/proc/driver/nvidia/version", "/proc/driver/nvidia-fs/stats", "/dev/nvidiactl",
         "/dev/nvidia-caps", "/dev/infiniband", "/dev/gdrdrv", "/tmp/nvidia-mps/control"})
     put(path, access(path, F_OK) == 0);
-  put("topology", said_by("nvidia-smi topo -m", 4000));
-  put("smi", said_by("nvidia-smi --query-gpu=name,driver_version,compute_mode,mig.mode.current,"
-                     "persistence_mode,clocks.sm,clocks.max.sm,clocks.mem,power.limit,"
-                     "pcie.link.gen.current,pcie.link.width.current --format=csv",
-                     2000));
+  put("topology", output_of("nvidia-smi topo -m", 4000));
+  put("smi", output_of("nvidia-smi --query-gpu=name,driver_version,compute_mode,mig.mode.current,"
+                       "persistence_mode,clocks.sm,clocks.max.sm,clocks.mem,power.limit,"
+                       "pcie.link.gen.current,pcie.link.width.current --format=csv",
+                       2000));
   put("cores", static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)));
   say("found: " + found);
 }

@@ -16,13 +16,13 @@ __global__ void note_times(std::uint64_t* at) {
 // Smallest step, in nanoseconds, of the clock used by waits; and cycles in a period of it.
 __global__ void watch_clocks(std::uint64_t* step, std::uint64_t* ns, std::uint64_t* cycles) {
   const std::uint64_t begin = gpu::timer_ns(), begin_cycles = clock_cycles();
-  std::uint64_t last = begin, least = ~0ull;
+  std::uint64_t last = begin, minimum = ~0ull;
   while (last - begin < 5 * kMillisecond) {
     const std::uint64_t now = gpu::timer_ns();
-    if (now != last && now - last < least) least = now - last;
+    if (now != last && now - last < minimum) minimum = now - last;
     last = now;
   }
-  *step = least;
+  *step = minimum;
   *ns = last - begin;
   *cycles = clock_cycles() - begin_cycles;
 }

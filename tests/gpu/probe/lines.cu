@@ -106,15 +106,15 @@ __global__ void __launch_bounds__(kThreads) use_lines(Field field, Role role) {
 
 // Puts the counts under a name, and judges each of the two protocols.
 void conclude(const std::string& name, const std::uint64_t* counts) {
-  const auto told = [&](const char* what, Count count) {
+  const auto reported = [&](const char* what, Count count) {
     put(name + what, static_cast<double>(counts[count]));
   };
-  told("_looks", kLooks);
-  told("_changes_seen", kFresh);
-  told("_torn_8_bytes", kTorn8);
-  told("_torn_16_bytes", kTorn16);
-  told("_unlike_their_flag", kUnlike);
-  told("_older_than_their_flag", kStale);
+  reported("_looks", kLooks);
+  reported("_changes_seen", kFresh);
+  reported("_torn_8_bytes", kTorn8);
+  reported("_torn_16_bytes", kTorn16);
+  reported("_unlike_their_flag", kUnlike);
+  reported("_older_than_their_flag", kStale);
   if (counts[kFresh] < 1000) give_up(name + ": readers saw hardly any change, so nothing is known");
 }
 void judge_lines(const char* ll, const char* ll128, const std::string& name,

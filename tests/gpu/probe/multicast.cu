@@ -45,14 +45,14 @@ void ask_object(int devices) {
   properties.numDevices = static_cast<unsigned>(devices);
   properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   properties.size = 2 << 20;
-  std::size_t least = 0, recommended = 0;
+  std::size_t minimum = 0, recommended = 0;
   if (!step(named("granularity").c_str(),
-            granularity(&least, &properties, CU_MULTICAST_GRANULARITY_MINIMUM)))
+            granularity(&minimum, &properties, CU_MULTICAST_GRANULARITY_MINIMUM)))
     return;
   granularity(&recommended, &properties, CU_MULTICAST_GRANULARITY_RECOMMENDED);
-  put(named("granularity_minimum"), static_cast<double>(least), "bytes");
+  put(named("granularity_minimum"), static_cast<double>(minimum), "bytes");
   put(named("granularity_recommended"), static_cast<double>(recommended), "bytes");
-  const std::size_t bytes = least;
+  const std::size_t bytes = minimum;
   properties.size = bytes;
   CUmemGenericAllocationHandle object = 0;
   if (!step(named("create").c_str(), create(&object, &properties))) return;

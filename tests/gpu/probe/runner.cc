@@ -23,7 +23,7 @@ double now() {
 
 struct Child {
   pid_t pid = -1;
-  int said = -1;  // its standard output
+  int output = -1;  // its standard output
 };
 
 Child start(const char* name) {
@@ -52,27 +52,27 @@ Child start(const char* name) {
 }
 
 void take_line(const std::string& line, Outcome& outcome) {
-  const Json said = Json::parse(line, nullptr, false);
-  if (!said.is_object()) return;
-  if (said.contains("put")) {
-    Json& value = outcome.values[said["put"].get<std::string>()];
-    value = said["value"];
-    if (const std::string unit = said.value("unit", ""); !unit.empty())
-      value = {{"value", said["value"]}, {"unit", unit}};
-  } else if (said.contains("say")) {
-    outcome.answer = said["say"].get<std::string>();
-  } else if (said.contains("judge")) {
-    Json& judged = outcome.judged[said["judge"].get<std::string>()];
+  const Json output = Json::parse(line, nullptr, false);
+  if (!output.is_object()) return;
+  if (output.contains("put")) {
+    Json& value = outcome.values[output["put"].get<std::string>()];
+    value = output["value"];
+    if (const std::string unit = output.value("unit", ""); !unit.empty())
+      value = {{"value", output["value"]}, {"unit", unit}};
+  } else if (output.contains("say")) {
+    outcome.answer = output["say"].get<std::string>();
+  } else if (output.contains("judge")) {
+    Json& judged = outcome.judged[output["judge"].get<std::string>()];
     const bool held = judged.is_null() || judged["holds"].get<bool>();
-    if (held) judged = {{"holds", said["holds"]}, {"seen", said["seen"]}};
-  } else if (said.contains("error") && outcome.reason.empty()) {
-    outcome.reason = said["error"].get<std::string>();
+    if (held) judged = {{"holds", output["holds"]}, {"seen", output["seen"]}};
+  } else if (output.contains("error") && outcome.reason.empty()) {
+    outcome.reason = output["error"].get<std::string>();
   }
 }
 
-void take_said(int said, std::string& text, Outcome& outcome) {
+void take_output(int output, std::string& text, Outcome& outcome) {
   char part[4096];
-  for (ssize_t got; (got = read(said, part, sizeof(part))) > 0;)
+  for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
     text.append(part, static_cast<std::size_t>(got));
   for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
     take_line(text.substr(0, end), outcome);
@@ -125,17 +125,17 @@ Outcome run_question(const Question& question, double limit, const volatile sig_
   std::string text;
   bool ended = false;
   while (!(ended = has_ended(child.pid)) && stop == 0 && now() - begin < limit) {
-    pollfd event{child.said, POLLIN, 0};
+    pollfd event{child.output, POLLIN, 0};
     poll(&event, 1, 50);
-    take_said(child.said, text, outcome);
+    take_output(child.output, text, outcome);
     if ((event.revents & POLLHUP) != 0) usleep(2000);
   }
   kill(-child.pid, SIGKILL);  // and its children
   const bool died = ended || ends_within(child.pid, 5);
   int status = 0;
   if (died) waitpid(child.pid, &status, 0);
-  take_said(child.said, text, outcome);
-  close(child.said);
+  take_output(child.output, text, outcome);
+  close(child.output);
   outcome.seconds = now() - begin;
   if (ended) {
     name_end(status, outcome);

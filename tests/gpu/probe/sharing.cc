@@ -143,10 +143,10 @@ struct Files {
 void give_file(Files& files, int socket) {
   CUmemAllocationProp properties = device_memory(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   const auto granularity = PROBE_ENTRY(cuMemGetAllocationGranularity);
-  std::size_t least = 0, recommended = 0;
-  PROBE(granularity(&least, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  std::size_t minimum = 0, recommended = 0;
+  PROBE(granularity(&minimum, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   PROBE(granularity(&recommended, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
-  put("granularity_minimum", static_cast<double>(least), "bytes");
+  put("granularity_minimum", static_cast<double>(minimum), "bytes");
   put("granularity_recommended", static_cast<double>(recommended), "bytes");
   files.bytes = recommended;
   const auto create = PROBE_ENTRY(cuMemCreate);

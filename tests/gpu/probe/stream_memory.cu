@@ -162,12 +162,12 @@ void ask_stream_memory_graphs() {
   const CUresult waited = operations.wait(stream, words, 1, CU_STREAM_WAIT_VALUE_EQ);
   add_one<<<1, 1, 0, stream>>>(count);
   const CUresult reset = operations.write(stream, words, 0);
-  const CUresult told = operations.write(stream, words + 64, 1);
+  const CUresult written = operations.write(stream, words + 64, 1);
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
   put("capture_of_a_wait", name_of(waited));
-  put("capture_of_a_write", name_of(reset == CUDA_SUCCESS ? told : reset));
-  if (waited != CUDA_SUCCESS || reset != CUDA_SUCCESS || told != CUDA_SUCCESS ||
+  put("capture_of_a_write", name_of(reset == CUDA_SUCCESS ? written : reset));
+  if (waited != CUDA_SUCCESS || reset != CUDA_SUCCESS || written != CUDA_SUCCESS ||
       ended != cudaSuccess) {
     judge("captured", false, name_of(waited) + ", " + name_of(ended));
     return say("captures do not take stream memory operations");
@@ -203,7 +203,7 @@ void ask_waiting_streams() {
   };
   const char* const settings[] = {nullptr, "1", "32"};
   for (const char* connections : settings) {
-    auto* const said = static_cast<Answer*>(share_memory(sizeof(Answer)));
+    auto* const answer = static_cast<Answer*>(share_memory(sizeof(Answer)));
     in_processes(1, [&](int) {
       unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
       if (connections != nullptr) setenv("CUDA_DEVICE_MAX_CONNECTIONS", connections, 1);
@@ -212,10 +212,10 @@ void ask_waiting_streams() {
       auto* const count = new_device<std::uint32_t>(1);
       add_one<<<1, 1>>>(count);
       PROBE(cudaDeviceSynchronize());
-      for (int waiting = 0; waiting < kMax && said->stuck_at == 0; ++waiting) {
+      for (int waiting = 0; waiting < kMax && answer->stuck_at == 0; ++waiting) {
         const cudaStream_t stream = new_stream();
         add_one<<<1, 1, 0, stream>>>(count);
-        if (!is_over(stream, 0.5)) said->stuck_at = waiting;
+        if (!is_over(stream, 0.5)) answer->stuck_at = waiting;
         PROBE(operations.wait(stream, flag, 1));
       }
       poke(flag, 1u);
@@ -223,11 +223,11 @@ void ask_waiting_streams() {
     });
     const std::string name = connections == nullptr ? "default" : connections;
     put("waiting_streams_that_hold_up_another_" + name,
-        said->stuck_at == 0 ? print("more than %d", kMax) : std::to_string(said->stuck_at));
+        answer->stuck_at == 0 ? print("more than %d", kMax) : std::to_string(answer->stuck_at));
     if (connections == nullptr)
-      judge("waiting_streams", said->stuck_at == 0 || said->stuck_at > 4,
-            said->stuck_at == 0 ? print("not even %d", kMax)
-                                : print("%d waiting streams do", said->stuck_at));
+      judge("waiting_streams", answer->stuck_at == 0 || answer->stuck_at > 4,
+            answer->stuck_at == 0 ? print("not even %d", kMax)
+                                  : print("%d waiting streams do", answer->stuck_at));
   }
   say("how many streams may wait before another one stands still");
 }

@@ -70,7 +70,7 @@ GpuError create_stream_with(GpuStream* stream, int priority, bool waits_for_lega
 GpuError destroy_stream(GpuStream stream);
 GpuError synchronize_stream(GpuStream stream);
 GpuError query_stream(GpuStream stream);
-GpuError priority_range(int* least, int* greatest);
+GpuError priority_range(int* minimum, int* greatest);
 GpuError stream_priority(GpuStream stream, int* priority);
 GpuError stream_device(GpuStream stream, int* device);
 GpuError stream_wait_event(GpuStream stream, GpuEvent event, GpuEventUse use);

@@ -38,9 +38,9 @@ GpuError ipc_export(GpuIpcHandle* handle, void* pointer) {
   if (found == nullptr || found->freed || found->kind != MemoryKind::kDevice || found->imported ||
       found->pooled)
     return kGpuInvalidValue;
-  const Handle says{kMagic,       p.process,    found->file, found->device, found->file_offset,
-                    found->bytes, found->begin, {0, 0, 0}};
-  std::memcpy(handle, &says, sizeof says);
+  const Handle contents{kMagic,       p.process,    found->file, found->device, found->file_offset,
+                        found->bytes, found->begin, {0, 0, 0}};
+  std::memcpy(handle, &contents, sizeof contents);
   return kGpuSuccess;
 }
 
@@ -48,25 +48,25 @@ GpuError ipc_open(void** pointer, const GpuIpcHandle& handle) {
   constexpr std::uint64_t kPage = 4096;
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
-  Handle says;
-  std::memcpy(&says, &handle, sizeof says);
-  if (says.magic != kMagic) return kGpuInvalidHandle;
-  if (says.process == p.process) return kInvalidContext;  // as in CUDA: not one's own
+  Handle contents;
+  std::memcpy(&contents, &handle, sizeof contents);
+  if (contents.magic != kMagic) return kGpuInvalidHandle;
+  if (contents.process == p.process) return kInvalidContext;  // as in CUDA: not one's own
   const int device = current_device();
-  if (says.device >= p.config.devices) return kGpuInvalidDevice;
-  if (says.device != device && !p.reaches(device, says.device)) return kGpuPeerUnsupported;
+  if (contents.device >= p.config.devices) return kGpuInvalidDevice;
+  if (contents.device != device && !p.reaches(device, contents.device)) return kGpuPeerUnsupported;
   const std::lock_guard lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
-  const std::string path = fmt::format("/proc/{}/fd/{}", says.process, says.file);
+  const std::string path = fmt::format("/proc/{}/fd/{}", contents.process, contents.file);
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return kMapFailed;
-  const std::uint64_t in_page = says.offset % kPage;
-  const std::uint64_t reserved = p.memory.reserve(says.bytes + kPage);
+  const std::uint64_t in_page = contents.offset % kPage;
+  const std::uint64_t reserved = p.memory.reserve(contents.bytes + kPage);
   const std::uint64_t at = reserved + in_page;
-  Allocation* const made = reserved == 0
-                               ? nullptr
-                               : p.memory.map(at, says.bytes, file, says.offset, says.device,
-                                              1u << device | 1u << says.device, true);
+  Allocation* const made =
+      reserved == 0 ? nullptr
+                    : p.memory.map(at, contents.bytes, file, contents.offset, contents.device,
+                                   1u << device | 1u << contents.device, true);
   close(file);
   if (made == nullptr) return kMapFailed;
   p.imports[at] = 1;

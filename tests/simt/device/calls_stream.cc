@@ -99,8 +99,8 @@ GpuError query_stream(GpuStream handle) {
   return stream->newest == nullptr || stream->newest->over ? kGpuSuccess : kGpuNotReady;
 }
 
-GpuError priority_range(int* least, int* greatest) {
-  if (least != nullptr) *least = kLeastPriority;
+GpuError priority_range(int* minimum, int* greatest) {
+  if (minimum != nullptr) *minimum = kLeastPriority;
   if (greatest != nullptr) *greatest = kGreatestPriority;
   return platform().trouble();
 }

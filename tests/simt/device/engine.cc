@@ -101,10 +101,10 @@ void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()
 // Called once per standstill, which may still end by itself.
 void Engine::say_standstill() {
   const double limit = config_.standstill_seconds;
-  if (limit <= 0 || commands_ == 0 || told_) return;
+  if (limit <= 0 || commands_ == 0 || reported_) return;
   const auto since = std::chrono::steady_clock::now() - moved_at_;
   if (std::chrono::duration<double>(since).count() < limit) return;
-  told_ = true;
+  reported_ = true;
   fmt::print(stderr,
              "emulated GPU, process {}: for {} s nothing has ended, while a call waits:\n{}",
              getpid(), limit, standstill_text(queued_, queues_));
@@ -113,7 +113,7 @@ void Engine::say_standstill() {
 
 void Engine::note_progress() {
   moved_at_ = std::chrono::steady_clock::now();
-  told_ = false;
+  reported_ = false;
 }
 
 void Engine::call_host(std::function<void()> function) {

@@ -67,7 +67,7 @@ class Engine {
   std::size_t commands_ = 0;
   std::uint64_t made_ = 0;                            // number of commands made
   std::chrono::steady_clock::time_point moved_at_{};  // when a command was last made or finished
-  bool told_ = false;                                 // the current standstill has been printed
+  bool reported_ = false;                             // the current standstill has been printed
   std::atomic<int> standstills_{0};
   bool stop_ = false;
   Gang gang_;

@@ -64,8 +64,8 @@ RONDO_CUDART cudaDeviceGetAttribute(int* value, int which, int device) {
 RONDO_CUDART cudaDeviceGetPCIBusId(char* text, int size, int device) {
   return kept(calls::pci_bus_id(text, static_cast<std::size_t>(size), device));
 }
-RONDO_CUDART cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return kept(calls::priority_range(least, greatest));
+RONDO_CUDART cudaDeviceGetStreamPriorityRange(int* minimum, int* greatest) {
+  return kept(calls::priority_range(minimum, greatest));
 }
 RONDO_CUDART cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return kept(calls::can_access_peer(can, device, peer));

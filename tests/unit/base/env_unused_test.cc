@@ -95,8 +95,8 @@ TEST(UnusedVariables, HaveNeighboursOnlyWithinTheEditsGiven) {
 
 // Runs in a child, so that its environment and its "once per process" state do not affect this
 // process.
-std::string told(std::initializer_list<std::pair<const char*, const char*>> environment,
-                 const char* level) {
+std::string warnings_of(std::initializer_list<std::pair<const char*, const char*>> environment,
+                        const char* level) {
   char path[] = "/tmp/rondo-unused-XXXXXX";
   ::close(mkstemp(path));
   const pid_t child = fork();
@@ -105,8 +105,8 @@ std::string told(std::initializer_list<std::pair<const char*, const char*>> envi
     setenv("NCCL_DEBUG_FILE", path, 1);
     for (const auto& [name, value] : environment) setenv(name, value, 1);
     log::reset();
-    tell_unused();
-    tell_unused();
+    report_unused();
+    report_unused();
     _exit(0);
   }
   int status = 0;
@@ -126,17 +126,18 @@ int count(const std::string& text, const std::string& what) {
 }
 
 TEST(UnusedVariables, AreToldOnceWithTheReason) {
-  const std::string text = told({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "INFO");
+  const std::string text =
+      warnings_of({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "INFO");
   EXPECT_EQ(count(text, "NCCL WARN NCCL_GRAPH_FILE='/x.xml' has no effect: "), 1) << text;
   EXPECT_EQ(count(text, "NCCL INFO NCCL_IB_FIFO_TC='1' has no effect: "), 1) << text;
   const std::string warned =
-      told({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "WARN");
+      warnings_of({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "WARN");
   EXPECT_EQ(count(warned, "NCCL_GRAPH_FILE"), 1) << warned;
   EXPECT_EQ(count(warned, "NCCL_IB_FIFO_TC"), 0) << "a hint need not trouble anybody";
 }
 
 TEST(UnusedVariables, MistypedAreToldWithWhatMayBeMeant) {
-  const std::string text = told({{"NCCL_AGLO", "ring"}, {"RONDO_TIMEOT", "5"}}, "WARN");
+  const std::string text = warnings_of({{"NCCL_AGLO", "ring"}, {"RONDO_TIMEOT", "5"}}, "WARN");
   EXPECT_EQ(count(text, "did you mean NCCL_ALGO?"), 1) << text;
   EXPECT_EQ(count(text, "did you mean RONDO_TIMEOUT?"), 1) << text;
 }

@@ -50,16 +50,16 @@ TEST(Guard, LetsACancelledThreadEnd) {
 }
 
 TEST(Thread, GivesWhatItsBodyThrowsToItsOwnerAndEnds) {
-  std::promise<Error> told;
+  std::promise<Error> reported;
   auto thread = Thread::start(
       "a test", []() -> void { throw std::bad_alloc(); },
       [&](const Error& error) {
-        told.set_value(error);
+        reported.set_value(error);
         throw std::runtime_error("and once more");
       });
   ASSERT_TRUE(thread.ok());
   thread->join();
-  EXPECT_EQ(told.get_future().get().code, StatusCode::kSystemError);
+  EXPECT_EQ(reported.get_future().get().code, StatusCode::kSystemError);
 }
 
 TEST(Turn, OfACallThatNeverRanIsGivenUpInOrder) {

@@ -37,9 +37,9 @@ Result<std::unique_ptr<UcxLink>> UcxLink::connect(const net::LinkName& name, Hub
 Result<std::unique_ptr<UcxLink>> UcxLink::accept(Hub& hub, std::unique_ptr<SideChannel> channel) {
   std::unique_ptr<UcxLink> made(new UcxLink(channel->name(), channel->name().from, hub));
   made->channel_ = std::move(channel);
-  if (Status met = made->meet(); !met.ok()) {
-    (void)made->channel_->answer(serialize_refusal(met.error().text));
-    return met.error();
+  if (Status connected = made->meet(); !connected.ok()) {
+    (void)made->channel_->answer(serialize_refusal(connected.error().text));
+    return connected.error();
   }
   if (!made->channel_->answer(serialize(hub.worker->greeting(made->token_))))
     return fail(StatusCode::kSystemError,
@@ -106,9 +106,9 @@ bool UcxLink::follow_channel() {
       channel_->state() == SideChannel::State::kEnded || end_.is_troubled())
     return moved;
   if (!endpoint_) {
-    if (const Status met = meet(); !met.ok()) {
-      end_.trouble(met.error());
-      fail_with(met.error().text, LinkState::kEnded, met.code());
+    if (const Status connected = meet(); !connected.ok()) {
+      end_.trouble(connected.error());
+      fail_with(connected.error().text, LinkState::kEnded, connected.code());
     }
     return true;
   }

@@ -45,8 +45,8 @@ bool Adapter::poll() {
   for (int i = 0; i < *count; ++i) {
     const Posted posted = Posted::of(some[i].wr_id);
     if (posted.slot >= owners_.size()) continue;
-    const Owner& told = owners_[posted.slot];
-    if (told.owner != nullptr) told.owner->completed(told.pair, posted, some[i]);
+    const Owner& notified = owners_[posted.slot];
+    if (notified.owner != nullptr) notified.owner->completed(notified.pair, posted, some[i]);
   }
   return *count > 0;
 }
@@ -171,9 +171,9 @@ std::vector<Port> Adapters::ports() const {
 }
 
 std::uint64_t Adapters::max_bytes() const {
-  std::uint64_t most = ~std::uint64_t{0};
-  for (const auto& each : all_) most = std::min(most, each->device().max_bytes());
-  return most;
+  std::uint64_t maximum = ~std::uint64_t{0};
+  for (const auto& each : all_) maximum = std::min(maximum, each->device().max_bytes());
+  return maximum;
 }
 
 bool Adapters::poll() {

@@ -94,9 +94,9 @@ static_assert(kMaxPairs == 1u << (30 - Ring::kBits));
 
 // The number in base .. base + most with these low bits; nullopt: none.
 inline std::optional<std::uint64_t> number_after(std::uint64_t base, std::uint32_t low,
-                                                 std::uint64_t most) {
+                                                 std::uint64_t maximum) {
   const std::uint64_t ahead = (low - base) & Ring::kMask;
-  return ahead <= most ? std::optional(base + ahead) : std::nullopt;
+  return ahead <= maximum ? std::optional(base + ahead) : std::nullopt;
 }
 
 }  // namespace rondo::verbs

@@ -89,7 +89,7 @@ void PutSide::put(std::uint16_t value) {
   if (more <= written_ - done_) done_ += more;
 }
 
-std::optional<std::string> PutSide::hear(const LossNote& note) {
+std::optional<std::string> PutSide::take_note(const LossNote& note) {
   if (note.puts > written_)
     return fmt::format("it says that {} puts have taken effect, of {}", note.puts, written_);
   if (!way_ || (note.lost >> way_->rail->index() & 1) == 0) return std::nullopt;

@@ -37,7 +37,7 @@ class PutSide {
 
   // Reports from the rails. hear() returns the fault of an invalid note.
   void put(std::uint16_t value);
-  std::optional<std::string> hear(const LossNote& note);
+  std::optional<std::string> take_note(const LossNote& note);
 
  private:
   struct Outgoing {

@@ -104,16 +104,17 @@ struct RegionPool::Block {
   std::vector<Piece> free;  // sorted by offset; no two are adjacent
 };
 
-RegionPool::RegionPool(DeviceContext& device, std::size_t most) : device_(device), max_(most) {}
+RegionPool::RegionPool(DeviceContext& device, std::size_t maximum)
+    : device_(device), max_(maximum) {}
 RegionPool::~RegionPool() = default;
 
-Status RegionPool::add_block(std::size_t least) {
+Status RegionPool::add_block(std::size_t minimum) {
   const std::size_t room = max_ - mapped_;
-  const std::size_t bytes = std::min(std::max(rounded(least, kBlock), kBlock), room);
-  if (bytes < least)
+  const std::size_t bytes = std::min(std::max(rounded(minimum, kBlock), kBlock), room);
+  if (bytes < minimum)
     return fail(StatusCode::kSystemError,
                 "{} bytes of registered memory are wanted on {}, where {} of at most {} are in use",
-                least, device_.name(), mapped_, max_);
+                minimum, device_.name(), mapped_, max_);
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return fail_errno(errno, "mmap of {} bytes", bytes);
   Block::Mapping memory({static_cast<std::byte*>(at), bytes});

@@ -58,7 +58,7 @@ struct Slice {
 class RegionPool {
  public:
   // most: limit in bytes.
-  RegionPool(DeviceContext& device, std::size_t most);
+  RegionPool(DeviceContext& device, std::size_t maximum);
   ~RegionPool();
   RegionPool(const RegionPool&) = delete;
   RegionPool& operator=(const RegionPool&) = delete;
@@ -70,7 +70,7 @@ class RegionPool {
 
  private:
   struct Block;
-  Status add_block(std::size_t least);
+  Status add_block(std::size_t minimum);
 
   DeviceContext& device_;
   const std::size_t max_;

@@ -13,7 +13,7 @@ std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte
   return pushed_++;
 }
 
-std::optional<std::string> SendSide::hear_credits(const Rail& rail, std::uint32_t low) {
+std::optional<std::string> SendSide::receive_credits(const Rail& rail, std::uint32_t low) {
   const auto now = number_after(granted_, low, written_ + kDepth - granted_);
   if (!now) return fmt::format("it reported credits up to {}, which is impossible now", low);
   for (; granted_ < *now; ++granted_) {
@@ -109,7 +109,7 @@ void SendSide::count_sent() {
   while (sent_ < written_ && outgoing_[sent_ % kDepth].is_done()) ++sent_;
 }
 
-std::optional<std::string> SendSide::hear(const LossNote& note) {
+std::optional<std::string> SendSide::take_note(const LossNote& note) {
   if (note.received > written_ || written_ - note.received > kDepth)
     return fmt::format("it reports {} received messages of {}", note.received, written_);
   for (std::uint64_t number = sent_; number < written_; ++number) {
@@ -174,8 +174,8 @@ bool ReceiveSide::offer_some(Rail& rail, const Rails& rails) {
   offered_ += count;
   writes[count - 1].rings =
       Ring{Ring::Kind::kCredits, static_cast<std::uint32_t>(offered_ & Ring::kMask)}.immediate();
-  const auto told = rail.post(0, std::span(writes).first(count), Posted::Kind::kControl);
-  if (!told.ok()) rail.lose(told.error().text);
+  const auto outcome = rail.post(0, std::span(writes).first(count), Posted::Kind::kControl);
+  if (!outcome.ok()) rail.lose(outcome.error().text);
   return true;
 }
 
@@ -237,7 +237,7 @@ void ReceiveSide::fill(LossNote& note) const {
     note.parts[number - received_] = static_cast<std::uint16_t>(incoming_[number % kDepth].arrived);
 }
 
-std::optional<std::string> ReceiveSide::hear(const LossNote& note) {
+std::optional<std::string> ReceiveSide::take_note(const LossNote& note) {
   if (note.granted < received_ || note.granted > posted_)
     return fmt::format("it says that it has {} credits of {}", note.granted, offered_);
   if (credit_rail_ == nullptr || (note.lost >> credit_rail_->index() & 1) == 0) return std::nullopt;

@@ -42,8 +42,8 @@ class SendSide {
 
   // Reports from the rails. hear*() return the fault of invalid credits or notes.
   void sent(std::uint16_t value);
-  std::optional<std::string> hear_credits(const Rail& rail, std::uint32_t low);
-  std::optional<std::string> hear(const LossNote& note);
+  std::optional<std::string> receive_credits(const Rail& rail, std::uint32_t low);
+  std::optional<std::string> take_note(const LossNote& note);
   std::uint64_t granted() const { return granted_; }
 
  private:
@@ -98,7 +98,7 @@ class ReceiveSide {
 
   // Reports from the rails. They return the fault of an invalid message or note.
   std::optional<std::string> arrived(const Rail& rail, std::size_t pair, const Ring& ring);
-  std::optional<std::string> hear(const LossNote& note);
+  std::optional<std::string> take_note(const LossNote& note);
   // Fills in what this end has received.
   void fill(LossNote& note) const;
   // Continues a flush that is in progress.

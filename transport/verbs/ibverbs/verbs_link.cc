@@ -16,8 +16,8 @@ using net::SideChannel;
 Result<std::unique_ptr<VerbsLink>> VerbsLink::connect(const net::LinkName& name, Adapters& adapters,
                                                       int pairs, const Connect& connect) {
   std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.from, name.to, adapters));
-  const auto most = kMaxPairs / adapters.size();
-  const auto each = std::min(static_cast<std::size_t>(pairs), most);
+  const auto maximum = kMaxPairs / adapters.size();
+  const auto each = std::min(static_cast<std::size_t>(pairs), maximum);
   LinkEnd own;
   for (std::size_t i = 0; i < adapters.size(); ++i) {
     RONDO_TRY(auto rail, Rail::make(*made, adapters.at(i), i, each));
@@ -131,7 +131,7 @@ bool VerbsLink::progress() {
   bool moved = follow_channel();
   moved |= adapters_.poll();
   if (auto wrong = receiving_.settle(); wrong && trouble_.empty()) trouble_ = *wrong;
-  moved |= std::exchange(told_, false);
+  moved |= std::exchange(reported_, false);
   if (channel_->state() < SideChannel::State::kClosed) moved |= follow_rails();
   if (state_ == LinkState::kOpen) {
     receiving_.offer(ways_, rails_);  // not counted as progress of this end
@@ -168,11 +168,11 @@ bool VerbsLink::follow_rails() {
   if (up != up_) find_ways(up);
   if (state_ == LinkState::kOpening && up != 0) {
     state_ = LinkState::kOpen;
-    tell_opened();
+    report_opened();
   }
   if (gone != gone_) {
     for (const auto& rail : rails_)
-      if (((gone & ~gone_) >> rail->index() & 1) != 0) tell_lost(*rail);
+      if (((gone & ~gone_) >> rail->index() & 1) != 0) report_lost(*rail);
     gone_ = gone;
     note_due_ = true;
   }
@@ -193,27 +193,27 @@ void VerbsLink::find_ways(std::uint32_t up) {
 void VerbsLink::say_loss() {
   if (ways_.empty()) return;
   const auto [rail, pair] = ways_.front();
-  if (rail->lost() || !rail->has_room(pair, 1) || notes_said_ == kMaxRails) return;
+  if (rail->lost() || !rail->has_room(pair, 1) || notes_sent_ == kMaxRails) return;
   LossNote note;
   note.lost = gone_;
   note.granted = sending_.granted();
   receiving_.fill(note);
   for (const auto& each : rails_) note.puts = std::max(note.puts, each->puts());
-  const auto from = rail->rings().subspan(Rings::own_note_at(notes_said_), sizeof(note));
+  const auto from = rail->rings().subspan(Rings::own_note_at(notes_sent_), sizeof(note));
   std::memcpy(from.data(), &note, sizeof(note));
-  const Ring ring{Ring::Kind::kLoss, static_cast<std::uint32_t>(notes_said_)};
+  const Ring ring{Ring::Kind::kLoss, static_cast<std::uint32_t>(notes_sent_)};
   Write writes[] = {{.from = from,
                      .local_key = rail->rings_key(),
-                     .to = rail->peer().rings + Rings::note_at(notes_said_),
+                     .to = rail->peer().rings + Rings::note_at(notes_sent_),
                      .remote_key = rail->peer().rings_key,
                      .rings = ring.immediate()}};
-  ++notes_said_;
+  ++notes_sent_;
   note_due_ = false;
-  if (const auto said = rail->post(pair, writes, Posted::Kind::kControl); !said.ok())
-    rail->lose(said.error().text);
+  if (const auto posted = rail->post(pair, writes, Posted::Kind::kControl); !posted.ok())
+    rail->lose(posted.error().text);
 }
 
-std::optional<std::string> VerbsLink::hear_loss(const Rail& by, std::uint32_t index) {
+std::optional<std::string> VerbsLink::receive_loss(const Rail& by, std::uint32_t index) {
   if (index >= kMaxRails) return fmt::format("it reports an invalid note number {}", index);
   LossNote note;
   std::memcpy(&note, &by.rings()[Rings::note_at(index)], sizeof(note));
@@ -224,25 +224,25 @@ std::optional<std::string> VerbsLink::hear_loss(const Rail& by, std::uint32_t in
   for (const auto& rail : rails_)
     if ((note.lost >> rail->index() & 1) != 0)
       rail->lose(fmt::format("{}: rank {} has lost it", rail->text(), peer_));
-  auto wrong = sending_.hear(note);
-  if (!wrong) wrong = putting_.hear(note);
-  return wrong ? wrong : receiving_.hear(note);
+  auto wrong = sending_.take_note(note);
+  if (!wrong) wrong = putting_.take_note(note);
+  return wrong ? wrong : receiving_.take_note(note);
 }
 
 std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ring) {
-  told_ = true;
+  reported_ = true;
   std::optional<std::string> wrong;
   switch (ring.kind) {
     case Ring::Kind::kReady:  // handled by the rail
       break;
     case Ring::Kind::kCredits:
-      wrong = sending_.hear_credits(rail, ring.number);
+      wrong = sending_.receive_credits(rail, ring.number);
       break;
     case Ring::Kind::kMessage:
       wrong = receiving_.arrived(rail, pair, ring);
       break;
     case Ring::Kind::kLoss:
-      wrong = hear_loss(rail, ring.number);
+      wrong = receive_loss(rail, ring.number);
       break;
   }
   if (wrong && trouble_.empty()) trouble_ = *wrong;
@@ -276,14 +276,14 @@ std::string VerbsLink::loss_of_all() const {
   return text;
 }
 
-void VerbsLink::tell_opened() const {
+void VerbsLink::report_opened() const {
   std::string rails;
   for (const auto& rail : rails_) rails += (rails.empty() ? "" : "; ") + rail->text();
   RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) uses {}", own_, name_.lane, peer_,
              channel_->address(), rails);
 }
 
-void VerbsLink::tell_lost(const Rail& rail) const {
+void VerbsLink::report_lost(const Rail& rail) const {
   const auto left = std::popcount(up_);
   if (left == 0) return;  // the error reports it
   RONDO_WARN("rank {} continues to rank {} ({}) with {} of {} rails: {}", own_, peer_,

@@ -81,16 +81,16 @@ class VerbsLink final : public net::Link, private RailOwner {
   Status take_up_answer(ByteSpan blob);
 
   std::optional<std::string> rung(Rail& rail, std::size_t pair, Ring ring) override;
-  void sent(Rail&, std::uint16_t value) override { told_ = true, sending_.sent(value); }
-  void put(Rail&, std::uint16_t value) override { told_ = true, putting_.put(value); }
-  std::optional<std::string> hear_loss(const Rail& by, std::uint32_t index);
+  void sent(Rail&, std::uint16_t value) override { reported_ = true, sending_.sent(value); }
+  void put(Rail&, std::uint16_t value) override { reported_ = true, putting_.put(value); }
+  std::optional<std::string> receive_loss(const Rail& by, std::uint32_t index);
 
   bool follow_channel();
   bool follow_rails();
   void find_ways(std::uint32_t up);
   void say_loss();
-  void tell_opened() const;
-  void tell_lost(const Rail& rail) const;
+  void report_opened() const;
+  void report_lost(const Rail& rail) const;
   std::string loss_of_all() const;
   bool settle();
   void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded);
@@ -103,11 +103,11 @@ class VerbsLink final : public net::Link, private RailOwner {
   std::uint32_t up_ = 0;    // a bit per rail that is up
   std::uint32_t gone_ = 0;  // a bit per rail that is gone
   bool note_due_ = false;
-  std::size_t notes_said_ = 0;
+  std::size_t notes_sent_ = 0;
   std::unique_ptr<net::SideChannel> channel_;
   net::LinkState state_ = net::LinkState::kOpening;
   bool answered_ = false;  // this end has both LinkEnds
-  bool told_ = false;      // a rail reported something since the last progress()
+  bool reported_ = false;  // a rail reported something since the last progress()
   std::string trouble_;    // fault of the peer; ends the link at the next progress()
   std::optional<Error> error_;
   SendSide sending_;

@@ -47,9 +47,9 @@ TEST(RankPlacement, RecordsThatNoRankSendsAreRefused) {
 
 TEST(RankPlacement, TunerPluginsThatDifferAreNamed) {
   const auto why_not = [](const std::vector<std::string>& tuners) {
-    std::vector<PlacementRecord> told;
-    for (const std::string& tuner : tuners) told.push_back({0, 1, 1, {}, tuner});
-    return difference_of_tuners(told);
+    std::vector<PlacementRecord> placements;
+    for (const std::string& tuner : tuners) placements.push_back({0, 1, 1, {}, tuner});
+    return difference_of_tuners(placements);
   };
   EXPECT_EQ(why_not({"", "", ""}), "");
   EXPECT_EQ(why_not({"X v5", "X v5"}), "");

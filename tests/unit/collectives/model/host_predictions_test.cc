@@ -29,7 +29,7 @@ constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGa
 // For threads the closed form counts work that in-place calls do not do. It treats all cores as
 // equal, also if they serve different numbers of ranks.
 struct Apart {
-  double least = 1e9, most = 0;
+  double minimum = 1e9, maximum = 0;
   std::string least_call, max_call;
 };
 void compare(Collective collective, int ranks, int cores, std::uint64_t from, Apart* apart) {
@@ -43,8 +43,8 @@ void compare(Collective collective, int ranks, int cores, std::uint64_t from, Ap
       const double ratio = played->us / way.planner_us;
       const std::string call = way.name + ' ' + to_string(record) + ", " + std::to_string(ranks) +
                                " ranks on " + std::to_string(cores) + " cores";
-      if (ratio < apart->least) apart->least = ratio, apart->least_call = call;
-      if (ratio > apart->most) apart->most = ratio, apart->max_call = call;
+      if (ratio < apart->minimum) apart->minimum = ratio, apart->least_call = call;
+      if (ratio > apart->maximum) apart->maximum = ratio, apart->max_call = call;
     }
   }
 }
@@ -59,13 +59,13 @@ constexpr std::pair<int, int> kSharedCores[] = {{4, 2}, {8, 2}, {16, 4}, {12, 1}
 constexpr std::uint64_t kSmall = 64, kLarge = 1 << 20;
 
 template <class Places>
-void expect_between(Collectives collectives, const Places& places, std::uint64_t from, double least,
-                    double most) {
+void expect_between(Collectives collectives, const Places& places, std::uint64_t from,
+                    double minimum, double maximum) {
   Apart found;
   for (const Collective collective : collectives)
     for (const auto& [ranks, cores] : places) compare(collective, ranks, cores, from, &found);
-  EXPECT_GE(found.least, least) << found.least_call;
-  EXPECT_LE(found.most, most) << found.max_call;
+  EXPECT_GE(found.minimum, minimum) << found.least_call;
+  EXPECT_LE(found.maximum, maximum) << found.max_call;
 }
 
 TEST(HostPredictions, AreNearTheClosedFormWhereAllRanksDoTheSame) {

@@ -93,7 +93,7 @@ TEST_F(ChoiceLogTest, TellsASizeOnceWhereTuningIsWanted) {
     ChoiceLog choices;
     for (int i = 0; i < 3; ++i)
       for (const std::uint64_t count : {10, 1000})
-        choices.tell(facts, sum_of(count), make_plan(facts, sum_of(count)).value());
+        choices.report(facts, sum_of(count), make_plan(facts, sum_of(count)).value());
   };
   EXPECT_EQ(lines("INFO", "TUNING", program), 2);
   EXPECT_EQ(lines("INFO", "INIT", program), 0);
@@ -102,9 +102,9 @@ TEST_F(ChoiceLogTest, TellsASizeOnceWhereTuningIsWanted) {
 
 TEST_F(ChoiceLogTest, OfGpusIsToldByOneRank) {
   const gpu::DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
-  const auto program = [&](bool tells) {
-    return [&facts, tells] {
-      gpu::NewestDevicePlan newest(tells);
+  const auto program = [&](bool reports) {
+    return [&facts, reports] {
+      gpu::NewestDevicePlan newest(reports);
       for (const std::uint64_t count : {10, 10, 1000, 10})
         ASSERT_TRUE(newest.of(facts, sum_of(count)).ok());
     };
@@ -119,7 +119,7 @@ TEST_F(ChoiceLogTest, StopsAfterSoManySizes) {
   const auto program = [&] {
     ChoiceLog choices;
     for (std::uint64_t count = 1; count < 2 * ChoiceLog::kMaxSizes; ++count)
-      choices.tell(facts, sum_of(count), plan);
+      choices.report(facts, sum_of(count), plan);
   };
   EXPECT_EQ(lines("INFO", "TUNING", program), static_cast<int>(ChoiceLog::kMaxSizes));
 }

@@ -99,10 +99,10 @@ TEST(HostWork, DecidesWhatRuns) {
   facts.costs.measured = true;
   for (std::uint64_t bytes = 4; bytes <= kManyBytes; bytes *= 4) {
     const CallRecord record = call_of_bytes(Collective::kAllReduce, bytes);
-    double least = 1e300;
+    double minimum = 1e300;
     for (const char* algorithm : {"oneshot", "twoshot", "recursive", "tree", "ring"})
-      least = std::min(least, ns_forced(facts, algorithm, record));
-    EXPECT_EQ(predicted_ns(facts, record), least) << bytes;
+      minimum = std::min(minimum, ns_forced(facts, algorithm, record));
+    EXPECT_EQ(predicted_ns(facts, record), minimum) << bytes;
   }
   PlanFacts two = facts;
   two.algorithms = *parse_algorithms("oneshot,twoshot", "test");

@@ -29,7 +29,7 @@ struct Watched {
     for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
   }
   // The text of the verdict, or "".
-  std::string told() {
+  std::string fault_text() {
     const auto found = detector.verdict();
     if (!found) return "";
     fault = *found;
@@ -40,7 +40,7 @@ struct Watched {
   std::int64_t now = 0;
 };
 
-testing::Matcher<std::string> says(const std::string& part) {
+testing::Matcher<std::string> has_text(const std::string& part) {
   if (part.empty()) return testing::IsEmpty();
   return HasSubstr(part);
 }
@@ -76,13 +76,13 @@ TEST(FailureDetector, ComparesCallsInWhateverOrderTheyAreHeard) {
   const CallRecord other[] = {sum_of(2), sum_of(4)};
   judge.detector.report_calls(2, 1, same);
   judge.detector.report_calls(0, 1, {same, 1});
-  EXPECT_EQ(judge.told(), "");
+  EXPECT_EQ(judge.fault_text(), "");
   judge.detector.report_calls(0, 2, other);
-  EXPECT_THAT(judge.told(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
+  EXPECT_THAT(judge.fault_text(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
   EXPECT_EQ(judge.fault.status, StatusCode::kInvalidUsage);
   EXPECT_EQ(judge.fault.culprit, 0);
   EXPECT_EQ(judge.fault.sequence, 3u);
-  EXPECT_EQ(judge.told(), "") << "one verdict is enough";
+  EXPECT_EQ(judge.fault_text(), "") << "one verdict is enough";
 }
 
 TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
@@ -93,9 +93,9 @@ TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
   }
   const CallRecord call = sum_of(77);
   judge.detector.report_calls(1, 5, {&call, 1});
-  EXPECT_EQ(judge.told(), "");
+  EXPECT_EQ(judge.fault_text(), "");
   judge.detector.report_calls(1, 6, {&call, 1});
-  EXPECT_NE(judge.told(), "");
+  EXPECT_NE(judge.fault_text(), "");
 }
 
 TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
@@ -105,7 +105,7 @@ TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
   unread.launches = 0;
   const struct {
     Progress one, other;
-    const char* said;
+    const char* message;
   } kRows[] = {
       {in_launch(4, 100), in_launch(5, 200), ""},
       {in_launch(5, 200), in_launch(5, 200), ""},
@@ -118,7 +118,7 @@ TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
     Watched judge(2);
     judge.detector.report(0, row.one);
     judge.detector.report(1, row.other);
-    EXPECT_THAT(judge.told(), says(row.said));
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
   }
 }
 
@@ -130,7 +130,7 @@ TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
   const struct {
     Progress of_the_gone;
     bool leaves;
-    const char* said;
+    const char* message;
   } kRows[] = {
       {done_with(3), false, ""},
       {done_with(3), true, ""},
@@ -146,10 +146,10 @@ TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
     judge.detector.report(2, done_with(3));
     row.leaves ? judge.detector.report_leave(1) : judge.detector.report_end(1);
     judge.pass(200);
-    EXPECT_EQ(judge.told(), "") << "news may be on their way";
+    EXPECT_EQ(judge.fault_text(), "") << "news may be on their way";
     judge.pass(10'000);
-    EXPECT_THAT(judge.told(), says(row.said));
-    if (*row.said != 0) {
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+    if (*row.message != 0) {
       EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 0 waits for it"));
     }
   }
@@ -162,10 +162,10 @@ TEST(FailureDetector, WhoIsGoneWaitsForNobody) {
   judge.detector.report(2, done_with(3));
   judge.detector.report_end(1);
   judge.pass(10'000);
-  EXPECT_EQ(judge.told(), "") << "nobody needs its part";
+  EXPECT_EQ(judge.fault_text(), "") << "nobody needs its part";
   judge.detector.report(2, in_launch(4));
   judge.pass(1000);
-  EXPECT_THAT(judge.told(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
+  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
   EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 2 waits for it"));
 }
 
@@ -177,10 +177,10 @@ TEST(FailureDetector, WaitsWhileAnythingMoves) {
     moving.traffic = static_cast<std::uint64_t>(second);
     judge.detector.report(0, moving);
     judge.pass(100);
-    EXPECT_EQ(judge.told(), "");
+    EXPECT_EQ(judge.fault_text(), "");
   }
   judge.pass(1000);
-  EXPECT_NE(judge.told(), "");
+  EXPECT_NE(judge.fault_text(), "");
 }
 
 // The process was stopped or under a debugger; other ranks may have made progress.
@@ -189,9 +189,9 @@ TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
   judge.detector.report_end(1);
   judge.detector.report(0, in_launch(1));
   judge.detector.tick(judge.now += 60'000 * kMs);
-  EXPECT_EQ(judge.told(), "");
+  EXPECT_EQ(judge.fault_text(), "");
   judge.pass(100);
-  EXPECT_NE(judge.told(), "");
+  EXPECT_NE(judge.fault_text(), "");
 }
 
 TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
@@ -199,7 +199,7 @@ TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
   judge.detector.report(1, in_launch(2));
   judge.detector.report(2, done_with(1));
   judge.detector.report(0, gave_up_for(1, 2));
-  EXPECT_THAT(judge.told(), HasSubstr("waited 2.5 s"));
+  EXPECT_THAT(judge.fault_text(), HasSubstr("waited 2.5 s"));
   EXPECT_THAT(judge.fault.text, HasSubstr("rank 2 did not make this call"));
   EXPECT_EQ(judge.fault.status, StatusCode::kTimeout);
   EXPECT_EQ(judge.fault.culprit, 2);
@@ -210,9 +210,9 @@ TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
   Watched judge(3, kQuiet, 500 * kMs, 1);
   judge.detector.report(1, gave_up_for(2, 2));
   judge.pass(400);
-  EXPECT_EQ(judge.told(), "");
+  EXPECT_EQ(judge.fault_text(), "");
   judge.pass(200);
-  EXPECT_THAT(judge.told(), HasSubstr("rank 1 waited 2.5 s"));
+  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 1 waited 2.5 s"));
   EXPECT_THAT(judge.fault.text, testing::Not(HasSubstr("did not make this call")));
   EXPECT_EQ(judge.fault.culprit, 2);
 }
@@ -222,14 +222,14 @@ TEST(FailureDetector, BlamesALostConnectionLast) {
   judge.detector.report(1, in_launch(2));
   judge.detector.report_lost(2, "connection reset");
   judge.pass(1400);
-  EXPECT_EQ(judge.told(), "");
-  Watched told_more = judge;
+  EXPECT_EQ(judge.fault_text(), "");
+  Watched end_reported = judge;
   judge.pass(200);
-  EXPECT_THAT(judge.told(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
+  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
   EXPECT_THAT(judge.fault.text, HasSubstr("connection reset"));
-  told_more.detector.report_end(2);
-  told_more.pass(400);
-  EXPECT_THAT(told_more.told(), HasSubstr("rank 2 (pid 7) ended"));
+  end_reported.detector.report_end(2);
+  end_reported.pass(400);
+  EXPECT_THAT(end_reported.fault_text(), HasSubstr("rank 2 (pid 7) ended"));
 }
 
 TEST(FailureDetector, ALostConnectionIsNothingToWhoIsInNoLaunch) {
@@ -239,14 +239,14 @@ TEST(FailureDetector, ALostConnectionIsNothingToWhoIsInNoLaunch) {
   judge.detector.report_lost(2, "connection reset");
   judge.detector.report(2, done_with(2));
   judge.pass(10'000);
-  EXPECT_EQ(judge.told(), "");
+  EXPECT_EQ(judge.fault_text(), "");
 }
 
 TEST(FailureDetector, BlamesWhomAStreamAwaits) {
   const struct {
     std::vector<int> awaited;
     int gone, after_ms;
-    const char* said;
+    const char* message;
   } kRows[] = {
       {{1, 2}, 2, 400, "rank 2 (pid 7) ended before it finished call 7, Sum, in which rank 0"},
       {{1}, 2, 10'000, ""},
@@ -258,7 +258,7 @@ TEST(FailureDetector, BlamesWhomAStreamAwaits) {
     judge.detector.report_wait(0, Wait{"call 7, Sum", row.awaited, 0});
     judge.detector.report_end(row.gone);
     judge.pass(row.after_ms);
-    EXPECT_THAT(judge.told(), says(row.said));
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
   }
 }
 
@@ -266,7 +266,7 @@ TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
   const struct {
     Wait wait;
     int culprit;
-    const char* said;
+    const char* message;
   } kRows[] = {
       {{"a message", {2}, 0.5}, 2, "rank 1 waited 0.5 s for rank 2 in a message; RONDO_TIMEOUT"},
       {{"call 7, Sum", {0, 2}, 0.5}, 0, "rank 1 waited 0.5 s for ranks 0, 2 in call 7, Sum"},
@@ -283,9 +283,9 @@ TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
     judge.detector.report(1, moved);
     judge.detector.report_wait(1, row.wait);
     judge.pass(300);
-    EXPECT_EQ(judge.told(), "");
+    EXPECT_EQ(judge.fault_text(), "");
     judge.pass(300);
-    EXPECT_THAT(judge.told(), says(row.said));
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
     EXPECT_EQ(judge.fault.culprit, row.culprit);
   }
 }
@@ -296,16 +296,16 @@ TEST(FailureDetector, AWaitIsOverWhenItsSourceSaysSo) {
   judge.pass(400);
   judge.detector.report_wait(0, std::nullopt);
   judge.pass(400);
-  EXPECT_EQ(judge.told(), "");
+  EXPECT_EQ(judge.fault_text(), "");
   judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
-  EXPECT_EQ(judge.told(), "") << "another wait";
+  EXPECT_EQ(judge.fault_text(), "") << "another wait";
 }
 
 TEST(FailureDetector, BlamesAtOnceWhoLeftWithoutComing) {
   Watched judge(2, 0);
   judge.detector.report_leave(1);
   judge.detector.report_wait(0, Wait{"", {1}, 10});
-  EXPECT_THAT(judge.told(),
+  EXPECT_THAT(judge.fault_text(),
               HasSubstr("rank 1 (pid 7) left the communicator without making a call"));
 }
 
@@ -346,10 +346,10 @@ TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
   watched.detector.report_wait(1, Wait{"a message", {2}, 0});
   watched.detector.report_wait(2, Wait{"a message", {3}, 0});
   watched.pass(1000);
-  EXPECT_EQ(watched.told(), "");
+  EXPECT_EQ(watched.fault_text(), "");
   watched.detector.report_end(3);
   watched.pass(400);
-  EXPECT_THAT(watched.told(), says("rank 3 (pid 7) ended before it finished a message"));
+  EXPECT_THAT(watched.fault_text(), has_text("rank 3 (pid 7) ended before it finished a message"));
   EXPECT_EQ(watched.fault.culprit, 3);
 }
 
@@ -378,7 +378,7 @@ TEST(FailureDetector, BlamesALostConnectionForMessagesThatWaitForIt) {
     watched.detector.report_wait(0, Wait{"a message", {awaited}, 0});
     watched.detector.report_lost(2, "no route");
     watched.pass(2500);
-    EXPECT_THAT(watched.told(), says(awaited == 2 ? "no route" : ""));
+    EXPECT_THAT(watched.fault_text(), has_text(awaited == 2 ? "no route" : ""));
   }
 }
 

@@ -22,7 +22,7 @@ struct Pair {
   void receive(const CallRecord& record, bool captured = false) {
     receiver.announce(0, 2, record, captured);
   }
-  void tell() {
+  void exchange_notes() {
     while (const auto next = sender.take(kMaxBytes)) {
       EXPECT_EQ(next->peer, 2);
       EXPECT_LE(next->message.size(), kMaxBytes);
@@ -36,9 +36,9 @@ TEST(MessageNotes, SizesAreComparedByNumberWhoeverComesFirst) {
     Pair pair;
     for (std::uint64_t n = 1; n <= 20; ++n) {
       const std::uint64_t sent = n == 17 ? 99 : n;
-      if (sent_first) pair.send(message(true, sent)), pair.tell();
+      if (sent_first) pair.send(message(true, sent)), pair.exchange_notes();
       pair.receive(message(false, 4 * n, DataType::kInt8));  // the same number of bytes
-      if (!sent_first) pair.send(message(true, sent)), pair.tell();
+      if (!sent_first) pair.send(message(true, sent)), pair.exchange_notes();
       const auto found = pair.receiver.take_mismatch();
       ASSERT_EQ(found.has_value(), n == 17) << n;
       if (!found) continue;
@@ -55,7 +55,7 @@ TEST(MessageNotes, AreToldInMessagesThatFit) {
   for (std::uint64_t n = 1; n <= 1000; ++n) pair.send(message(true, n));
   for (std::uint64_t n = 1; n <= 1000; ++n) {
     pair.receive(message(false, n == 999 ? 5 : n));
-    if (n % 10 == 0) pair.tell();
+    if (n % 10 == 0) pair.exchange_notes();
   }
   const auto found = pair.receiver.take_mismatch();
   ASSERT_TRUE(found);
@@ -72,7 +72,7 @@ TEST(MessageNotes, StopWithTheFirstCapture) {
       pair.send(message(true, n));
       pair.receive(message(false, n + 1));
     }
-    pair.tell();
+    pair.exchange_notes();
     EXPECT_FALSE(pair.receiver.take_mismatch());
   }
 }

@@ -48,7 +48,7 @@ class StatusRanks {
     std::unique_ptr<StatusTree> tree;
     std::deque<std::pair<int, Bytes>> inbox;
     std::set<int> links;
-    bool dead = false, stopped = false, waits = false, told = false;
+    bool dead = false, stopped = false, waits = false, reported = false;
     std::uint64_t traffic = 0, calls = 0;  // its own values
     std::uint64_t known_traffic = 0;       // as rank 0 knows it
     StatusItem::Presence presence = StatusItem::kThere;
@@ -83,7 +83,7 @@ class StatusRanks {
         if (runs(r)) turn(r);
     }
   }
-  void tell(int rank) { take_fault(rank, {std::byte{kFaultMessage}, std::byte{1}}); }
+  void report_fault(int rank) { take_fault(rank, {std::byte{kFaultMessage}, std::byte{1}}); }
   void leave(int rank) {
     of(rank).tree->leave();
     of(rank).dead = true;
@@ -92,8 +92,8 @@ class StatusRanks {
     for (int r = 1; r < size(); ++r)
       EXPECT_TRUE(but.contains(r) || of(r).known_traffic == of(r).traffic) << "rank " << r;
   }
-  void expect_all_told(const std::set<int>& but = {}) {
-    for (int r = 0; r < size(); ++r) EXPECT_EQ(of(r).told, !but.contains(r)) << "rank " << r;
+  void expect_all_reported(const std::set<int>& but = {}) {
+    for (int r = 0; r < size(); ++r) EXPECT_EQ(of(r).reported, !but.contains(r)) << "rank " << r;
   }
   std::map<std::uint64_t, std::map<std::uint64_t, std::set<int>>> calls;  // number, count, ranks
 
@@ -112,8 +112,8 @@ class StatusRanks {
     mine.tree->tick(now_, mine.waits);
   }
   void take_fault(int rank, Bytes message) {
-    if (std::exchange(of(rank).told, true)) return;
-    of(rank).tree->tell(std::move(message));
+    if (std::exchange(of(rank).reported, true)) return;
+    of(rank).tree->report_fault(std::move(message));
   }
   void take(int rank, const StatusItem& item) {
     if (rank != 0) {
@@ -167,18 +167,18 @@ TEST(StatusTree, BringsEachCallAndWhatDiffers) {
     ranks.pass(5);
   }
   ranks.pass(200);
-  std::uint64_t most = 0, told = 0, other = 0;
-  for (int r = 1; r < ranks.size(); ++r) most = std::max(most, ranks.of(r).calls);
+  std::uint64_t maximum = 0, reported = 0, other = 0;
+  for (int r = 1; r < ranks.size(); ++r) maximum = std::max(maximum, ranks.of(r).calls);
   for (const auto& [number, by_count] : ranks.calls)
     for (const auto& [count, who] : by_count) {
-      told += who.size();
+      reported += who.size();
       if (count == number) continue;
       ++other;
       EXPECT_EQ(who, std::set<int>{kDiffers});
     }
-  EXPECT_EQ(ranks.calls.size(), most) << "every number";
+  EXPECT_EQ(ranks.calls.size(), maximum) << "every number";
   EXPECT_EQ(other, 1U);
-  EXPECT_LE(told, most * (StatusTree::kHostFanout + kOnHost) + 1) << "not by every rank";
+  EXPECT_LE(reported, maximum * (StatusTree::kHostFanout + kOnHost) + 1) << "not by every rank";
 }
 
 TEST(StatusTree, SaysWhoEndedAndTurnsToWhoIsLeft) {
@@ -240,13 +240,13 @@ TEST(StatusTree, BlamesWhoEndedBeforeRankZeroWhereItsVerdictCannotHaveCome) {
   for (const int one : late) ranks.of(one).stopped = true;
   ranks.of(kLeader1).dead = true;
   ranks.pass(400);
-  ranks.tell(0);
+  ranks.report_fault(0);
   ranks.pass(20);
   ranks.leave(0);
   for (const int one : late) ranks.of(one).stopped = false;
   ranks.pass(100);
   for (const int one : late) {
-    EXPECT_TRUE(ranks.of(one).told || ranks.of(one).judge_gone_for == kLeader1)
+    EXPECT_TRUE(ranks.of(one).reported || ranks.of(one).judge_gone_for == kLeader1)
         << "rank " << one << " blames " << ranks.of(one).judge_gone_for;
     EXPECT_EQ(ranks.of(one).judge, StatusItem::kEnded) << one;
   }
@@ -305,9 +305,9 @@ TEST(StatusTree, TellsEverybodyOfAFault) {
     StatusRanks ranks(kHosts, kOnHost);
     ranks.put_all();
     ranks.pass(60);
-    ranks.tell(finder);
+    ranks.report_fault(finder);
     ranks.pass(20);
-    ranks.expect_all_told();
+    ranks.expect_all_reported();
   }
 }
 
@@ -320,9 +320,9 @@ TEST(StatusTree, TellsThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
       (stops ? ranks.of(kLeader1).stopped : ranks.of(kLeader1).dead) = true;
       for (int r = 0; r < ranks.size(); ++r) ranks.of(r).waits = true;
       ranks.pass(100);
-      ranks.tell(finder);
+      ranks.report_fault(finder);
       ranks.pass(1500);
-      ranks.expect_all_told({kLeader1});
+      ranks.expect_all_reported({kLeader1});
     }
 }
 
@@ -330,9 +330,9 @@ TEST(StatusTree, TellsThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
 TEST(StatusTree, TellsThoseWhoHaveNotSpokenYet) {
   for (const int finder : {0, kLeader1, kLeaf}) {
     StatusRanks ranks(kHosts, kOnHost);
-    ranks.tell(finder);
+    ranks.report_fault(finder);
     ranks.pass(20);
-    ranks.expect_all_told();
+    ranks.expect_all_reported();
   }
 }
 
@@ -343,12 +343,12 @@ TEST(StatusTree, TellsThoseWhoTurnToARankThatKnowsOfAFault) {
       StatusRanks ranks(kHosts, kOnHost);
       ranks.put_all();
       ranks.pass(60);
-      ranks.tell(finder);
+      ranks.report_fault(finder);
       ranks.pass(milliseconds);
       ranks.of(kLeader10).dead = true;
       ranks.pass(100);
-      const bool heard = ranks.of(kLeader10).told;
-      ranks.expect_all_told(heard ? std::set<int>{} : std::set<int>{kLeader10});
+      const bool received = ranks.of(kLeader10).reported;
+      ranks.expect_all_reported(received ? std::set<int>{} : std::set<int>{kLeader10});
     }
 }
 

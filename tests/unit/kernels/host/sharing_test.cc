@@ -151,7 +151,7 @@ TEST(HelperTeam, TheSmallestLimitOfItsCommunicatorsApplies) {
 TEST(HelperTeam, IsAbsentInAForkedChildWhichGoesOnAlone) {
   const auto helpers = Helpers::of_rank(0);
   ASSERT_TRUE(all_helpers_come(*helpers, 3));
-  const std::string said = test::in_child([&]() -> std::string {
+  const std::string output = test::in_child([&]() -> std::string {
     Counts counts(kBytes);
     const auto own = pthread_self();
     bool alone = true;
@@ -162,12 +162,12 @@ TEST(HelperTeam, IsAbsentInAForkedChildWhichGoesOnAlone) {
     if (!counts.all_once() || !alone) return "the parent's helpers";
     return Helpers::of_rank(0) == helpers ? "a new communicator gets the parent's helpers" : "";
   });
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(output, "");
   EXPECT_TRUE(all_helpers_come(*helpers, 3));
 }
 
 TEST(HelperTeam, GoesOnAloneWhereTheSystemRefusesThreads) {
-  const std::string said = test::in_child([]() -> std::string {
+  const std::string output = test::in_child([]() -> std::string {
     const rlimit none{0, 0};
     if (getuid() == 0 && setuid(65534) != 0) return "setuid";
     if (setrlimit(RLIMIT_NPROC, &none) != 0) return "setrlimit";
@@ -177,7 +177,7 @@ TEST(HelperTeam, GoesOnAloneWhereTheSystemRefusesThreads) {
     if (helpers.started() != 0) return "a thread was started";
     return counts.all_once() ? "" : "not every byte once";
   });
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(output, "");
 }
 
 // Pools of the program: one that starts threads, and ones that leave out or repeat ranges.

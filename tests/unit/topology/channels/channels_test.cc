@@ -83,24 +83,24 @@ class EverySet {
   }
 
   std::size_t kinds() const { return rows_.size(); }
-  double most(int channels) {
+  double maximum(int channels) {
     best_ = 0;
     add(std::vector<int>(gbs_.size(), 0), 0, 0, channels);
     return best_;
   }
 
  private:
-  void add(const std::vector<int>& load, std::size_t from, int count, int most) {
+  void add(const std::vector<int>& load, std::size_t from, int count, int maximum) {
     double share = 1e300;
     for (std::size_t i = 0; i < load.size(); ++i) {
       if (load[i] > 0) share = std::min(share, gbs_[i] / load[i]);
     }
     if (count > 0) best_ = std::max(best_, count * share);
-    if (count == most || share * most <= best_) return;
+    if (count == maximum || share * maximum <= best_) return;
     for (std::size_t k = from; k < rows_.size(); ++k) {
       std::vector<int> more = load;
       for (std::size_t i = 0; i < more.size(); ++i) more[i] += rows_[k][i];
-      add(more, k, count + 1, most);
+      add(more, k, count + 1, maximum);
     }
   }
 
@@ -132,7 +132,7 @@ TEST_P(RandomMachines, GetNoMoreThanTheirBoundAndAsMuchAsEverySetOfRings) {
     request.max_channels = every.kinds() <= 60 ? 3 : every.kinds() <= 800 ? 2 : 1;
     const auto few = find_channels(graph, request);
     ASSERT_TRUE(few.ok()) << few.error().text;
-    EXPECT_NEAR(few->gbs(), every.most(request.max_channels), 1e-4)
+    EXPECT_NEAR(few->gbs(), every.maximum(request.max_channels), 1e-4)
         << "of " << every.kinds() << " kinds of rings, at most " << request.max_channels;
     if (HasFailure()) return;
   }
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Gpus, RandomMachines, testing::Values(2, 3, 4, 5, 6));
 double narrowest_cut(const Graph& graph, bool network) {
   std::vector<int> nodes(graph.nodes().size());
   std::iota(nodes.begin(), nodes.end(), 0);
-  double least = 1e300;
+  double minimum = 1e300;
   for (unsigned set = 0; set < (1u << nodes.size()); ++set) {
     const auto in = [&](int node) { return (set >> node & 1) != 0; };
     const auto gpus = std::count_if(graph.gpus().begin(), graph.gpus().end(), in);
@@ -154,9 +154,9 @@ double narrowest_cut(const Graph& graph, bool network) {
     double cut = 0;  // both directions are equal
     for (const GraphLink& link : graph.links()) cut += in(link.from) != in(link.to) ? link.gbs : 0;
     for (const int nic : graph.nics()) cut += network && in(nic) ? graph.node(nic).port_gbs : 0;
-    least = std::min(least, cut);
+    minimum = std::min(minimum, cut);
   }
-  return least;
+  return minimum;
 }
 
 TEST(Bound, IsTheNarrowestOfAllCuts) {

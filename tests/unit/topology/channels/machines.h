@@ -98,9 +98,9 @@ inline double gbs_of(const Graph& graph, std::pair<int, int> ends) {
 
 // The maximum bandwidth per channel before the most loaded link is full.
 inline double fits(const Graph& graph, const Loads& loads) {
-  double most = 1e300;
-  for (const auto& [ends, uses] : loads) most = std::min(most, gbs_of(graph, ends) / uses);
-  return most;
+  double maximum = 1e300;
+  for (const auto& [ends, uses] : loads) maximum = std::min(maximum, gbs_of(graph, ends) / uses);
+  return maximum;
 }
 
 }  // namespace rondo::topology::random

@@ -107,9 +107,9 @@ TEST_F(HostGraphs, GpusThatSysHidesAreCudas) {
   EXPECT_THAT(host->notes,
               ElementsAre("/sys does not show GPU 0000:00:01.0", HasSubstr("NVLinks are unknown")));
   // The topology file takes precedence.
-  HostGraphOptions told = hidden;
-  told.topology_file = write("topo.xml", kBehindASwitch);
-  const auto joined = read_host_graph(told);
+  HostGraphOptions with_file = hidden;
+  with_file.topology_file = write("topo.xml", kBehindASwitch);
+  const auto joined = read_host_graph(with_file);
   ASSERT_TRUE(joined.ok()) << joined.error().text;
   EXPECT_EQ(joined->graph.above(joined->graph.gpus()[0]), joined->graph.find("ffff:ff:01.0"));
 }

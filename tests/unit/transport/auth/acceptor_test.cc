@@ -161,11 +161,11 @@ TEST(Acceptor, BoundsItsCrowdOfSilentVisitorsAndStillLetsOthersIn) {
 TEST(Acceptor, VisitorsThatStopHalfWayDoNotHoldTheOthersUp) {
   Host host;
   std::vector<net::Socket> crowd;
-  Handshake heard = Handshake::connector(host.secret, "host");
+  Handshake half_way = Handshake::connector(host.secret, "host");
   for (std::size_t i = 0; i < 3 * Acceptor::max_unproven(); ++i) {
     crowd.push_back(visit(host));
-    const std::size_t bytes = i % 3 == 0 ? 1 : heard.unsent().size();
-    ASSERT_GT(::send(crowd.back().get(), heard.unsent().data(), bytes, MSG_NOSIGNAL), 0);
+    const std::size_t bytes = i % 3 == 0 ? 1 : half_way.unsent().size();
+    ASSERT_GT(::send(crowd.back().get(), half_way.unsent().data(), bytes, MSG_NOSIGNAL), 0);
   }
   std::vector<std::unique_ptr<Visitor>> honest;
   for (int i = 0; i < 100; ++i) honest.push_back(std::make_unique<Visitor>(host));
@@ -218,21 +218,21 @@ TEST(Acceptor, VisitorsWithAWrongSecretAreRefused) {
   // The stranger overheard the tag but does not have the secret.
   stranger = visit(host);
   Handshake right = Handshake::connector(host.secret, "host");
-  Bytes said(right.unsent().begin(), right.unsent().end());
-  said.resize(said.size() + 7 + 32);
-  std::copy_n(said.begin(), 4, said.end() - 39);
-  said[said.size() - 35] = std::byte{3};
-  said[said.size() - 34] = std::byte{32};
-  ASSERT_GT(::send(stranger.get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
-  std::size_t heard = 0;
+  Bytes sent(right.unsent().begin(), right.unsent().end());
+  sent.resize(sent.size() + 7 + 32);
+  std::copy_n(sent.begin(), 4, sent.end() - 39);
+  sent[sent.size() - 35] = std::byte{3};
+  sent[sent.size() - 34] = std::byte{32};
+  ASSERT_GT(::send(stranger.get(), sent.data(), sent.size(), MSG_NOSIGNAL), 0);
+  std::size_t half_way = 0;
   std::byte buffer[256];
   const auto hung_up = [&] {
     const ssize_t got = ::recv(stranger.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-    if (got > 0) heard += static_cast<std::size_t>(got);
+    if (got > 0) half_way += static_cast<std::size_t>(got);
     return got == 0 || (got < 0 && errno == ECONNRESET);
   };
   EXPECT_TRUE(host.until(hung_up));
-  EXPECT_GT(heard, 0u);  // it was challenged
+  EXPECT_GT(half_way, 0u);  // it was challenged
   EXPECT_TRUE(host.arrivals.empty());
 }
 

@@ -47,7 +47,7 @@ struct Talk {
   Handshake acceptor;
   Digest acceptors_secret;
   Bytes payload = bytes_of("rank 7 of 8");
-  std::vector<Bytes> heard{};
+  std::vector<Bytes> recorded{};
 
   explicit Talk(const Digest& secret = secret_of(1), std::string_view wanted = "test rank 3",
                 std::string_view is = "test rank 3", const Digest& acceptors = secret_of(1))
@@ -63,7 +63,7 @@ struct Talk {
       if (from.state() == State::kTurn && message == 2) from.answer(payload);
       Bytes bytes = take(from);
       if (middle) middle(bytes, message);
-      heard.push_back(bytes);
+      recorded.push_back(bytes);
       give(to, bytes);
     }
     return *this;
@@ -143,12 +143,13 @@ TEST(Handshake, EveryFlippedBitOfEveryMessageIsNoticed) {
   std::size_t bytes = 0;
   for (int message = 0; message < 4; ++message) {
     Talk plain;
-    const std::size_t length = plain.run().heard[static_cast<std::size_t>(message)].size();
+    const std::size_t length = plain.run().recorded[static_cast<std::size_t>(message)].size();
     for (std::size_t at = 0; at < length; ++at, ++bytes) {
       for (int bit = 0; bit < 8; ++bit) {
         Talk talk;
-        talk.run([&](Bytes& said, int now) {
-          if (now == message && at < said.size()) said[at] ^= static_cast<std::byte>(1 << bit);
+        talk.run([&](Bytes& sent_bytes, int now) {
+          if (now == message && at < sent_bytes.size())
+            sent_bytes[at] ^= static_cast<std::byte>(1 << bit);
         });
         ASSERT_FALSE(message < 3 ? talk.acceptor_proven() : talk.proven())
             << "message " << message << ", byte " << at;
@@ -161,17 +162,17 @@ TEST(Handshake, EveryFlippedBitOfEveryMessageIsNoticed) {
 TEST(Handshake, EveryInsertedOrLostByteOfEveryMessageIsNoticed) {
   for (int message = 0; message < 4; ++message) {
     Talk plain;
-    const std::size_t length = plain.run().heard[static_cast<std::size_t>(message)].size();
+    const std::size_t length = plain.run().recorded[static_cast<std::size_t>(message)].size();
     for (std::size_t at = 0; at < length; ++at) {
       for (const bool insert : {true, false}) {
         Talk talk;
-        talk.run([&](Bytes& said, int now) {
-          if (now != message || at >= said.size()) return;
-          const auto place = said.begin() + static_cast<std::ptrdiff_t>(at);
+        talk.run([&](Bytes& sent_bytes, int now) {
+          if (now != message || at >= sent_bytes.size()) return;
+          const auto place = sent_bytes.begin() + static_cast<std::ptrdiff_t>(at);
           if (insert) {
-            said.insert(place, ~*place);  // an equal byte would leave the message unchanged
+            sent_bytes.insert(place, ~*place);  // an equal byte would leave the message unchanged
           } else {
-            said.erase(place);
+            sent_bytes.erase(place);
           }
         });
         // Bytes after the last message belong to the connection.
@@ -187,14 +188,14 @@ TEST(Handshake, AReplayedConversationIsRefused) {
   first.run();
   ASSERT_TRUE(first.acceptor_proven());
   Handshake acceptor = Handshake::acceptor("test rank 3");
-  give(acceptor, first.heard[0]);
+  give(acceptor, first.recorded[0]);
   acceptor.challenge(secret_of(1));
   take(acceptor);
-  give(acceptor, first.heard[2]);
+  give(acceptor, first.recorded[2]);
   EXPECT_EQ(acceptor.state(), State::kRefused);
   Handshake connector = Handshake::connector(secret_of(1), "test rank 3");
   take(connector);
-  give(connector, first.heard[1]);
+  give(connector, first.recorded[1]);
   EXPECT_EQ(connector.state(), State::kRefused);
 }
 
@@ -223,12 +224,12 @@ TEST(Handshake, RefusesGarbageAtItsHeaderAndLongMessages) {
   talk.payload.assign(Handshake::kMaxPayload, std::byte{1});
   EXPECT_TRUE(talk.run().acceptor_proven());
   Talk longer;
-  longer.run([](Bytes& said, int message) {
+  longer.run([](Bytes& sent_bytes, int message) {
     if (message != 2) return;
     const std::size_t length = Handshake::kMaxPayload + sizeof(Digest) + 1;
-    said[5] = static_cast<std::byte>(length & 0xff);
-    said[6] = static_cast<std::byte>(length >> 8);
-    said.resize(7 + length);
+    sent_bytes[5] = static_cast<std::byte>(length & 0xff);
+    sent_bytes[6] = static_cast<std::byte>(length >> 8);
+    sent_bytes.resize(7 + length);
   });
   EXPECT_EQ(longer.acceptor.state(), State::kRefused);
   EXPECT_NE(longer.acceptor.why().find("does not speak"), std::string::npos);

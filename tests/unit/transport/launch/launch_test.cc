@@ -150,7 +150,7 @@ TEST_F(Launch, PassesOverWhatAnotherUserShows) {
       boards.push_back(std::move(board));
     }
     char byte = 0;
-    [[maybe_unused]] const auto told = write(ready[1], &byte, 1);
+    [[maybe_unused]] const auto written = write(ready[1], &byte, 1);
     std::this_thread::sleep_for(60s);
     return ok_status();
   });

@@ -165,7 +165,7 @@ struct SendingChild {
           }
         }),
         network(kind.at(1)) {
-    child.tell(network->listen().value());
+    child.send_address(network->listen().value());
   }
   ~SendingChild() {
     ::kill(pid, SIGKILL);
@@ -235,7 +235,7 @@ TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
     ::_exit(0);
   });
   const auto network = GetParam().at(1);
-  child.tell(network->listen().value());
+  child.send_address(network->listen().value());
   std::vector<std::unique_ptr<Registered>> rooms;
   std::unique_ptr<net::Link> link;
   std::array<CallRecord, kMessages + 1> records;
@@ -323,8 +323,8 @@ TEST_P(NetworkEnds, AConnectorWithoutDescriptorsEndsWithAnError) {
     if (!link.ok()) ::_exit(0);
     const bool ended =
         drive([&] { (*link)->progress(); }, [&] { return net::is_over((*link)->state()); });
-    const bool says = (*link)->error().text.find("ulimit -n") != std::string::npos;
-    ::_exit(ended && says ? 0 : 1);
+    const bool is_named = (*link)->error().text.find("ulimit -n") != std::string::npos;
+    ::_exit(ended && is_named ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

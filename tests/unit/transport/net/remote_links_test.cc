@@ -156,13 +156,13 @@ TEST_P(NetworkRemoteLinks, ManyPeersExchangeWithEachOther) {
 
 TEST_P(NetworkRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData) {
   auto ranks = open_ranks(GetParam(), 3, {});
-  std::vector<std::pair<int, int>> heard[3];
+  std::vector<std::pair<int, int>> received[3];
   for (int r = 0; r < 3; ++r)
-    ranks[r]->set_control_handler([&heard, r](int peer, std::span<const std::byte> message) {
+    ranks[r]->set_control_handler([&received, r](int peer, std::span<const std::byte> message) {
       ASSERT_EQ(message.size(), 600u);
       int number;
       std::memcpy(&number, message.data(), sizeof(number));
-      heard[r].push_back({peer, number});
+      received[r].push_back({peer, number});
     });
   constexpr int kMessages = 100;  // more than its slots: the rest waits
   for (int i = 0; i < kMessages; ++i) {
@@ -176,9 +176,10 @@ TEST_P(NetworkRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData
         for (auto& rank : ranks) rank->progress();
       },
       [&] {
-        return std::all_of(heard, heard + 3, [](auto& one) { return one.size() == 2 * kMessages; });
+        return std::all_of(received, received + 3,
+                           [](auto& one) { return one.size() == 2 * kMessages; });
       }));
-  for (const auto& one : heard) {
+  for (const auto& one : received) {
     int next[3] = {};
     for (const auto& [peer, number] : one) ASSERT_EQ(number, next[peer]++);
   }
@@ -193,37 +194,37 @@ TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) 
   for (const int speaker : {0, 1}) {
     auto ranks = open_ranks(GetParam(), 2, {});
     const int listener = 1 - speaker;
-    int said = 0;
-    std::vector<int> heard;
+    int output = 0;
+    std::vector<int> received;
     const auto say = [&] {
       Bytes message(sizeof(int));
-      std::memcpy(message.data(), &said, sizeof(said));
-      ++said;
+      std::memcpy(message.data(), &output, sizeof(output));
+      ++output;
       ASSERT_TRUE(ranks[speaker]->send_control(listener, message).ok());
     };
     ranks[speaker]->set_control_handler([&](int, std::span<const std::byte>) { say(); });
     ranks[listener]->set_control_handler([&](int, std::span<const std::byte> message) {
       int number;
       std::memcpy(&number, message.data(), sizeof(number));
-      heard.push_back(number);
+      received.push_back(number);
     });
     const auto both = [&] {
       for (auto& rank : ranks) rank->progress();
     };
     say();
     ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
-    ASSERT_TRUE(drive(both, [&] { return said == 2 && heard.size() == 2; }));
+    ASSERT_TRUE(drive(both, [&] { return output == 2 && received.size() == 2; }));
     for (int round = 0; round < 3; ++round) {
       // The speaker receives these in one of its next turns, and frees slots before it fills them.
       for (int i = 0; i < kAsked; ++i)
         ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
       ASSERT_TRUE(
           drive([&] { ranks[listener]->progress(); }, [&] { return ranks[listener]->flushed(); }));
-      const std::size_t all = heard.size() + kMessages + kAsked;
+      const std::size_t all = received.size() + kMessages + kAsked;
       for (int i = 0; i < kMessages; ++i) say();
-      ASSERT_TRUE(drive(both, [&] { return heard.size() == all; }));
+      ASSERT_TRUE(drive(both, [&] { return received.size() == all; }));
     }
-    for (std::size_t i = 0; i < heard.size(); ++i) ASSERT_EQ(heard[i], static_cast<int>(i));
+    for (std::size_t i = 0; i < received.size(); ++i) ASSERT_EQ(received[i], static_cast<int>(i));
   }
 }
 

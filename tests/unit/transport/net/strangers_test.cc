@@ -86,9 +86,9 @@ TEST_P(NetworkStrangers, GarbageOnTheSideChannelOpensNoLink) {
   net::PortOptions options;
   options.secret = secret_of(1);
   options.network = GetParam().door;
-  for (const Bytes& said : {Bytes{}, pattern(50, 1), pattern(net::SideChannel::kMaxBlob, 2)}) {
+  for (const Bytes& sent : {Bytes{}, pattern(50, 1), pattern(net::SideChannel::kMaxBlob, 2)}) {
     auto channels = net::SideChannels::open(options).value();
-    auto channel = channels->connect({0, 1, 0}, host.address, said).value();
+    auto channel = channels->connect({0, 1, 0}, host.address, sent).value();
     const auto step = [&] {
       channel->progress();
       channels->poll();

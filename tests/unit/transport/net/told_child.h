@@ -37,7 +37,7 @@ class ToldChild {
   ToldChild& operator=(const ToldChild&) = delete;
 
   pid_t pid() const { return pid_; }
-  void tell(const Bytes& address) const {
+  void send_address(const Bytes& address) const {
     EXPECT_EQ(::write(gate_[1], address.data(), address.size()),
               static_cast<ssize_t>(address.size()));
   }

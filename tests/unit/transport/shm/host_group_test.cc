@@ -99,10 +99,10 @@ TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
 TEST(HostGroup, MemoryThatIsNotSealedIsNotMapped) {
   TwoProcesses two;
   auto following = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
-  const auto met =
+  const auto joined =
       meet_by_unix({two.secret, 0, &two.listeners[0], {{1, ""}}, {}, Deadline::of(30s)});
-  ASSERT_TRUE(met.ok() && met->missing().empty());
-  const int guest = met->guests[0].socket.get();
+  ASSERT_TRUE(joined.ok() && joined->missing().empty());
+  const int guest = joined->guests[0].socket.get();
   ASSERT_EQ(receive_fds(guest, Deadline::of(30s))->fds.size(), 2u);
   const Fd file(memfd_create("unsealed", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
@@ -140,18 +140,18 @@ TEST_P(AbandonedMeeting, EndsWhenItsProcessGivesUp) {
   std::this_thread::sleep_for(20ms);
   give_up.store(true);
   ASSERT_EQ(meeting.wait_for(60s), std::future_status::ready);
-  const auto met = meeting.get();
-  ASSERT_FALSE(met.ok());
-  EXPECT_EQ(met.code(), StatusCode::kInvalidUsage) << met.error().text;
-  EXPECT_NE(met.error().text.find("aborted by this process"), std::string::npos)
-      << met.error().text;
+  const auto joined = meeting.get();
+  ASSERT_FALSE(joined.ok());
+  EXPECT_EQ(joined.code(), StatusCode::kInvalidUsage) << joined.error().text;
+  EXPECT_NE(joined.error().text.find("aborted by this process"), std::string::npos)
+      << joined.error().text;
 }
 
 TEST_P(AbandonedMeeting, EndsAtItsDeadline) {
   TwoProcesses two;
-  const auto met = two.meet(GetParam(), Deadline::of(30ms));
-  ASSERT_FALSE(met.ok());
-  EXPECT_EQ(met.code(), StatusCode::kTimeout) << met.error().text;
+  const auto joined = two.meet(GetParam(), Deadline::of(30ms));
+  ASSERT_FALSE(joined.ok());
+  EXPECT_EQ(joined.code(), StatusCode::kTimeout) << joined.error().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Sides, AbandonedMeeting, testing::Values(0, 1),

@@ -92,8 +92,8 @@ TEST(LimitedFiles, LeaveTheArenaWhatTheyAllow) {
   };
   EXPECT_EQ(allocate(2 * kArenaPiece + 1, kArenaPiece), "allocated");
   for (const std::size_t limit : {std::size_t{0}, kBytes, kArenaPiece}) {
-    const std::string said = allocate(limit, kArenaPiece + 1);
-    EXPECT_NE(said.find("which ulimit -f limits: raise it"), std::string::npos) << said;
+    const std::string message = allocate(limit, kArenaPiece + 1);
+    EXPECT_NE(message.find("which ulimit -f limits: raise it"), std::string::npos) << message;
   }
 }
 

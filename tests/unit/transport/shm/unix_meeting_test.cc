@@ -45,20 +45,20 @@ struct Host {
 };
 
 // All of these guests arrive, and no others.
-void expect_all_met(const Host& host, const std::vector<int>& indexes) {
+void expect_all_joined(const Host& host, const std::vector<int>& indexes) {
   std::vector<std::future<Meeting>> guests;
   for (const int index : indexes) guests.push_back(host.visit(index));
-  const Meeting met = meet_by_unix(host.as_host(indexes));
-  ASSERT_TRUE(met.ok()) << met.error().text;
-  EXPECT_EQ(met->missing(), "");
+  const Meeting joined = meet_by_unix(host.as_host(indexes));
+  ASSERT_TRUE(joined.ok()) << joined.error().text;
+  EXPECT_EQ(joined->missing(), "");
   for (std::size_t g = 0; g < guests.size(); ++g) {
     const Meeting there = guests[g].get();
     ASSERT_TRUE(there.ok()) << there.error().text;
     ASSERT_EQ(there->missing(), "");
     ASSERT_TRUE(send_fds(there->hosts[0].socket.get(), 70 + indexes[g], {}, Deadline::of(kSoon)));
-    const auto heard = receive_fds(met->guests[g].socket.get(), Deadline::of(kSoon));
-    ASSERT_TRUE(heard.ok()) << heard.error().text;
-    EXPECT_EQ(heard->value, 70 + indexes[g]);
+    const auto received = receive_fds(joined->guests[g].socket.get(), Deadline::of(kSoon));
+    ASSERT_TRUE(received.ok()) << received.error().text;
+    EXPECT_EQ(received->value, 70 + indexes[g]);
   }
 }
 
@@ -95,21 +95,21 @@ void expect_turned_away(const net::Socket& visitor) {
 
 // The bytes that a guest with the secret sends.
 Bytes genuine_bytes(const Host& host, int index) {
-  Bytes said;
+  Bytes sent_bytes;
   const net::Socket socket = stranger(host);
   auto shake = auth::Handshake::connector(host.secret, host.listener.name);
   while (shake.state() != auth::Handshake::State::kProven) {
     const auto out = shake.unsent();
-    said.insert(said.end(), out.begin(), out.end());
+    sent_bytes.insert(sent_bytes.end(), out.begin(), out.end());
     if (shake.state() == auth::Handshake::State::kTurn)
       shake.answer(std::as_bytes(std::span(&index, 1)));
     else if (!auth::move(shake, socket.get()).ok())
       break;
   }
-  return said;
+  return sent_bytes;
 }
 
-TEST(UnixMeeting, BringsAStarTogether) { expect_all_met(Host(), {1, 2, 3, 7}); }
+TEST(UnixMeeting, BringsAStarTogether) { expect_all_joined(Host(), {1, 2, 3, 7}); }
 
 TEST(UnixMeeting, BringsAllTogetherWithAll) {
   constexpr int kAll = 4;
@@ -128,9 +128,9 @@ TEST(UnixMeeting, BringsAllTogetherWithAll) {
     }));
   }
   for (auto& meeting : meetings) {
-    const Meeting met = meeting.get();
-    ASSERT_TRUE(met.ok()) << met.error().text;
-    EXPECT_EQ(met->missing(), "");
+    const Meeting joined = meeting.get();
+    ASSERT_TRUE(joined.ok()) << joined.error().text;
+    EXPECT_EQ(joined->missing(), "");
   }
 }
 
@@ -138,7 +138,7 @@ TEST(UnixMeeting, SilentVisitorsHoldNobodyUp) {
   const Host host;
   std::vector<net::Socket> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(stranger(host));
-  expect_all_met(host, {1, 2, 3});
+  expect_all_joined(host, {1, 2, 3});
 }
 
 TEST(UnixMeeting, StrangersAreTurnedAwayWithoutADescriptor) {
@@ -150,19 +150,19 @@ TEST(UnixMeeting, StrangersAreTurnedAwayWithoutADescriptor) {
   ASSERT_TRUE(send_fds(thief.get(), 1, own, Deadline::of(kSoon)).ok());
   auto other = auth::Handshake::connector(secret_of(2), host.listener.name);
   ASSERT_TRUE(auth::move(other, ghost.get()).ok());
-  expect_all_met(host, {1, 2});
+  expect_all_joined(host, {1, 2});
   for (const auto* visitor : {&garbler, &thief, &ghost}) expect_turned_away(*visitor);
 }
 
 TEST(UnixMeeting, WhatAGuestSaidIsOfNoUseToAnother) {
   const Host host;
-  auto met = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
-  const Bytes said = genuine_bytes(host, 1);
-  ASSERT_TRUE(met.get().ok());
-  ASSERT_GT(said.size(), 64u);
+  auto joined = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
+  const Bytes sent_bytes = genuine_bytes(host, 1);
+  ASSERT_TRUE(joined.get().ok());
+  ASSERT_GT(sent_bytes.size(), 64u);
   const net::Socket replayer = stranger(host);
-  say(replayer, said);
-  expect_all_met(host, {1});
+  say(replayer, sent_bytes);
+  expect_all_joined(host, {1});
   expect_turned_away(replayer);
 }
 
@@ -170,15 +170,15 @@ TEST(UnixMeeting, WhatAGuestSaidIsOfNoUseToAnother) {
 TEST(UnixMeeting, AGuestIsNotLetInByAnotherDoor) {
   const Host host, between;
   auto guest = between.visit(1);
-  const net::Socket heard([&] {
+  const net::Socket received([&] {
     pollfd entry{between.listener.fd.get(), POLLIN, 0};
     poll(&entry, 1, 30000);
     return accept4(between.listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC);
   }());
   std::byte hello[512];
-  const ssize_t bytes = recv(heard.get(), hello, sizeof(hello), 0);
+  const ssize_t bytes = recv(received.get(), hello, sizeof(hello), 0);
   ASSERT_GT(bytes, 0);
-  auto met = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
+  auto joined = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
   const net::Socket onward = stranger(host);
   ASSERT_EQ(send(onward.get(), hello, static_cast<std::size_t>(bytes), MSG_NOSIGNAL), bytes);
   std::byte challenge[512];
@@ -186,12 +186,12 @@ TEST(UnixMeeting, AGuestIsNotLetInByAnotherDoor) {
   ASSERT_GT(poll(&entry, 1, 30000), 0);
   const ssize_t got = recv(onward.get(), challenge, sizeof(challenge), 0);
   ASSERT_GT(got, 0);
-  ASSERT_EQ(send(heard.get(), challenge, static_cast<std::size_t>(got), MSG_NOSIGNAL), got);
+  ASSERT_EQ(send(received.get(), challenge, static_cast<std::size_t>(got), MSG_NOSIGNAL), got);
   const Meeting refused = guest.get();
   ASSERT_TRUE(refused.ok()) << refused.error().text;
   EXPECT_NE(refused->missing(), "");
   EXPECT_TRUE(host.visit(1).get().ok());
-  EXPECT_EQ(met.get()->missing(), "");
+  EXPECT_EQ(joined.get()->missing(), "");
 }
 
 TEST(UnixMeeting, WrongNumbersAndSecondOnesAreDropped) {
@@ -202,9 +202,9 @@ TEST(UnixMeeting, WrongNumbersAndSecondOnesAreDropped) {
     std::this_thread::sleep_for(100ms);  // the others have been handled by then
     return host.visit(2).get()->missing();
   });
-  const Meeting met = meet_by_unix(host.as_host({1, 2}));
-  ASSERT_TRUE(met.ok()) << met.error().text;
-  EXPECT_EQ(met->missing(), "");
+  const Meeting joined = meet_by_unix(host.as_host({1, 2}));
+  ASSERT_TRUE(joined.ok()) << joined.error().text;
+  EXPECT_EQ(joined->missing(), "");
   const Meeting one = first.get(), two = second.get(), other = unexpected.get();
   const auto let_in = [](const Meeting& visit) {
     const net::Socket& socket = visit->hosts[0].socket;
@@ -225,9 +225,9 @@ TEST(UnixMeeting, HostsAndGuestsThatAreNotThereAreToldApart) {
   EXPECT_EQ(meeting.wait_for(100ms), std::future_status::timeout);
   there.fd.reset();  // the guest gives up
   ASSERT_EQ(meeting.wait_for(kSoon), std::future_status::ready);
-  const Meeting met = meeting.get();
-  ASSERT_TRUE(met.ok()) << met.error().text;
-  for (const auto& guest : met->guests) EXPECT_NE(guest.why_not, "");
+  const Meeting joined = meeting.get();
+  ASSERT_TRUE(joined.ok()) << joined.error().text;
+  for (const auto& guest : joined->guests) EXPECT_NE(guest.why_not, "");
   host.listener.fd.reset();
   const Meeting missed = host.visit(1).get();
   ASSERT_TRUE(missed.ok()) << missed.error().text;
@@ -291,9 +291,9 @@ TEST(UnixMeeting, AHostOfAnotherUserIsNotVisited) {
   const Host host;
   EXPECT_EQ(as_user(65534,
                     [&] {
-                      const Meeting met = meet_by_unix(host.as_guest(1));
-                      return met.ok() &&
-                             met->missing().find("RONDO_UNIX_UIDS=0") != std::string::npos;
+                      const Meeting joined = meet_by_unix(host.as_guest(1));
+                      return joined.ok() &&
+                             joined->missing().find("RONDO_UNIX_UIDS=0") != std::string::npos;
                     }),
             0);
 }

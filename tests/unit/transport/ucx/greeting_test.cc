@@ -23,9 +23,9 @@ TEST(UcxGreeting, IsReadBackAndNothingElseIs) {
 
 TEST(UcxGreeting, MayBeARefusalWithItsReason) {
   const Bytes refusal = serialize_refusal("Destination is unreachable\x1b");
-  const auto heard = parse_greeting(refusal);
-  EXPECT_EQ(heard.code(), StatusCode::kSystemError);
-  EXPECT_NE(heard.error().text.find("Destination is unreachable\\x1b"), std::string::npos);
+  const auto received = parse_greeting(refusal);
+  EXPECT_EQ(received.code(), StatusCode::kSystemError);
+  EXPECT_NE(received.error().text.find("Destination is unreachable\\x1b"), std::string::npos);
   for (std::size_t length = 0; length < refusal.size(); ++length)
     EXPECT_EQ(parse_greeting(ByteSpan(refusal).first(length)).code(), StatusCode::kRemoteError);
   const std::string longest(kMaxReason + 100, 'x');

@@ -34,7 +34,7 @@ class RdmaAddresses : public testing::Test {
   void no_gids() {
     std::filesystem::remove_all(folder_.path() + "/sys/class/infiniband/nic0/ports/1/gids");
   }
-  void tell(ibv_event_type what) {
+  void raise_event(ibv_event_type what) {
     ibv_async_event event{};
     event.event_type = what;
     event.element.port_num = 1;
@@ -52,11 +52,11 @@ TEST_F(RdmaAddresses, AreReadAgainWhenAPortIsBack) {
   EXPECT_EQ(address(), "10.77.0.1");
   EXPECT_EQ(device_->gid_index(), 1);
   no_gids();
-  tell(IBV_EVENT_PORT_ERR);
+  raise_event(IBV_EVENT_PORT_ERR);
   EXPECT_TRUE(device_->port_is_down());
   EXPECT_EQ(address(), "10.77.0.1");
   gid(3, "0000:0000:0000:0000:0000:ffff:0a4d:0009");
-  tell(IBV_EVENT_PORT_ACTIVE);
+  raise_event(IBV_EVENT_PORT_ACTIVE);
   EXPECT_FALSE(device_->port_is_down());
   EXPECT_EQ(address(), "10.77.0.9");
   EXPECT_EQ(device_->gid_index(), 3);
@@ -66,17 +66,17 @@ TEST_F(RdmaAddresses, AreReadAgainWhenAPortIsBack) {
 TEST_F(RdmaAddresses, AreReadAgainWhenTheyChange) {
   no_gids();
   gid(0, "fe80:0000:0000:0000:5054:00ff:fe77:0001");
-  tell(IBV_EVENT_PORT_ACTIVE);
+  raise_event(IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(address(), "fe80::5054:ff:fe77:1");
   gid(2, "0000:0000:0000:0000:0000:ffff:0a4d:0001");
-  tell(IBV_EVENT_GID_CHANGE);
+  raise_event(IBV_EVENT_GID_CHANGE);
   EXPECT_EQ(address(), "10.77.0.1");
   EXPECT_EQ(device_->gid_index(), 2);
 }
 
 TEST_F(RdmaAddresses, StayWhereThePortHasNoneNow) {
   no_gids();
-  tell(IBV_EVENT_GID_CHANGE);
+  raise_event(IBV_EVENT_GID_CHANGE);
   EXPECT_EQ(address(), "10.77.0.1");
 }
 

@@ -30,14 +30,15 @@ TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
   const net::Memory memory = file();
   const auto key = adapters->register_memory(memory);
   ASSERT_TRUE(key.ok());
-  ASSERT_EQ(played_.told.size(), 1u);
-  const PlayedVerbs::Told& told = played_.told[0];
-  EXPECT_EQ(told.offset, 4096u);
-  EXPECT_EQ(told.bytes, 8192u);
-  EXPECT_EQ(told.iova, 0x7000'0000'0000u);
-  EXPECT_EQ(told.file, 17);
-  EXPECT_EQ(told.access, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                               IBV_ACCESS_RELAXED_ORDERING));
+  ASSERT_EQ(played_.registrations.size(), 1u);
+  const PlayedVerbs::Registration& registrations = played_.registrations[0];
+  EXPECT_EQ(registrations.offset, 4096u);
+  EXPECT_EQ(registrations.bytes, 8192u);
+  EXPECT_EQ(registrations.iova, 0x7000'0000'0000u);
+  EXPECT_EQ(registrations.file, 17);
+  EXPECT_EQ(registrations.access,
+            static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                  IBV_ACCESS_RELAXED_ORDERING));
   EXPECT_NE(adapters->find(*key, memory.bytes.subspan(100, 200)), nullptr);
   EXPECT_FALSE(adapters->needs_flush(*key));
   adapters->deregister_memory(*key);
@@ -54,7 +55,7 @@ TEST_F(DirectMemory, ThatOnePortRefusesIsRegisteredWithNone) {
   EXPECT_THAT(key.error().text, HasSubstr("8192 bytes of a dmabuf file cannot be registered with "
                                           "nic1:1"));
   EXPECT_THAT(key.error().text, HasSubstr(std::strerror(EOPNOTSUPP)));
-  EXPECT_EQ(played_.told.size(), 1u);
+  EXPECT_EQ(played_.registrations.size(), 1u);
   EXPECT_EQ(played_.registered, before);
 }
 

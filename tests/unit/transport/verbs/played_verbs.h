@@ -16,16 +16,16 @@ namespace rondo::verbs {
 
 // libibverbs with the devices nic0 and nic1.
 struct PlayedVerbs {
-  struct Told {
+  struct Registration {
     std::uint64_t offset, bytes, iova;
     int file;
     unsigned access;
   };
   ibv_device devices[2] = {};
   ibv_device* list[3] = {&devices[0], &devices[1], nullptr};
-  std::vector<Told> told;      // registrations of dmabuf files
-  int refused_by = -1;         // the device that refuses them; -1: none
-  std::size_t registered = 0;  // registrations that exist now
+  std::vector<Registration> registrations;  // registrations of dmabuf files
+  int refused_by = -1;                      // the device that refuses them; -1: none
+  std::size_t registered = 0;               // registrations that exist now
   std::uint32_t keys = 100;
   struct Posted {
     int device;
@@ -111,7 +111,7 @@ inline const Ibverbs& played_functions() {
     f.reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
                          std::uint64_t iova, int file, int access) -> ibv_mr* {
       if (device_of(domain) == played->refused_by) return errno = EOPNOTSUPP, nullptr;
-      played->told.push_back({offset, bytes, iova, file, static_cast<unsigned>(access)});
+      played->registrations.push_back({offset, bytes, iova, file, static_cast<unsigned>(access)});
       return registration(domain);
     };
     f.create_comp_channel = [](ibv_context* context) {

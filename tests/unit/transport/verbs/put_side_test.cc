@@ -55,13 +55,13 @@ class Puts : public OnPlayedVerbs, public RailOwner {
     return side_.push(put, put.body.empty() ? Adapters::Keys{} : *adapters_->find(key_, body_));
   }
   // Loses the rail at this end. The peer's note reports the loss, and that `puts` puts took effect.
-  std::optional<std::string> hear_loss(std::size_t rail, std::uint64_t puts) {
+  std::optional<std::string> receive_loss(std::size_t rail, std::uint64_t puts) {
     rails_[rail]->lose("the test has lost it");
     std::erase_if(ways_, [&](const Way& way) { return way.rail == rails_[rail].get(); });
     LossNote note;
     note.lost = 1u << rail;
     note.puts = puts;
-    return side_.hear(note);
+    return side_.take_note(note);
   }
   // Writes posted since the last call, as "device:what": b a body, w4 the word 4, n3 the count 3.
   std::vector<std::string> posted() {
@@ -118,7 +118,7 @@ TEST_F(Puts, OfALostRailGoAgainInOrderButForThoseThatThePeerHas) {
   push(put_of(4));
   EXPECT_FALSE(side_.send(ways_)) << "before the peer has said what it has";
   EXPECT_FALSE(side_.send(std::span(ways_).subspan(1)));
-  EXPECT_EQ(hear_loss(0, 1), std::nullopt);
+  EXPECT_EQ(receive_loss(0, 1), std::nullopt);
   EXPECT_TRUE(side_.is_done(0));
   EXPECT_FALSE(side_.is_done(1));
   EXPECT_TRUE(side_.send(ways_));
@@ -132,7 +132,7 @@ TEST_F(Puts, StayWhereTheyAreWhenTheOtherRailIsLost) {
   push(put_of(1));
   EXPECT_TRUE(side_.send(ways_));
   (void)posted();
-  EXPECT_EQ(hear_loss(1, 0), std::nullopt);
+  EXPECT_EQ(receive_loss(1, 0), std::nullopt);
   EXPECT_FALSE(side_.is_done(0));
   EXPECT_FALSE(side_.send(ways_)) << "nothing goes twice";
   EXPECT_TRUE(posted().empty());
@@ -143,8 +143,9 @@ TEST_F(Puts, OfAPeerThatSaysWhatCannotBeEndTheLink) {
   push(put_of(2));
   EXPECT_TRUE(side_.send(ways_));
   side_.put(1);
-  EXPECT_THAT(hear_loss(0, 3).value_or(""), HasSubstr("3 puts have taken effect, of 2"));
-  EXPECT_THAT(hear_loss(0, 0).value_or(""), HasSubstr("0 puts have taken effect, and has taken 1"));
+  EXPECT_THAT(receive_loss(0, 3).value_or(""), HasSubstr("3 puts have taken effect, of 2"));
+  EXPECT_THAT(receive_loss(0, 0).value_or(""),
+              HasSubstr("0 puts have taken effect, and has taken 1"));
 }
 
 TEST_F(Puts, WaitForRoomInTheQueueOfSends) {

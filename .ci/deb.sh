@@ -45,7 +45,7 @@ try_in_root() {
   debootstrap --variant=minbase bookworm "$root" >build/debootstrap.log ||
     { tail -n 5 build/debootstrap.log; exit 1; }
   mount -t proc proc "$root/proc"
-  trap 'umount "$root/proc"' EXIT
+  trap "umount '$root/proc'" EXIT
   cp "$out"/*.deb "$root/tmp/"
   cp tests/abi/deb_tried.sh "$root/tmp/"
   cp /etc/apt/sources.list "$root/etc/apt/sources.list" 2>/dev/null || true

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "base/result.h"
 
 namespace rondo::cli {
 
@@ -29,6 +32,10 @@ int run_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
 int tune_command(int argc, char** argv);
+
+// The absolute path of this installation's libnccl.so.2, for `rondo preload` and `rondo run
+// --preload`; an error that says what to install if there is none.
+Result<std::string> preload_library();
 
 // Exit status for a wrong command line.
 inline constexpr int kUsageError = 2;

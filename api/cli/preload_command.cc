@@ -6,7 +6,6 @@
 
 #include "api/cli/commands.h"
 #include "api/cli/job.h"
-#include "api/cli/preload.h"
 #include "bench/command_line.h"
 
 namespace rondo::cli {

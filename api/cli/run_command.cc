@@ -5,7 +5,6 @@
 
 #include "api/cli/commands.h"
 #include "api/cli/job.h"
-#include "api/cli/preload.h"
 #include "api/cli/thread_ranks.h"
 #include "base/env.h"
 #include "bench/command_line.h"

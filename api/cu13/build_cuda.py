@@ -31,7 +31,7 @@ class CudaHook(BuildHookInterface):
             folder=pathlib.Path(
                 os.environ.get("RONDO_BUILD_DIR", library.TOP / "build" / "wheel-cu13")
             ),
-            options=["-DRONDO_GPU=cuda"],
+            options=("-DRONDO_GPU=cuda",),
             targets=["nccl_shared", "rondo_audit"],
             components=["cuda"],
         )

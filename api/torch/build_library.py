@@ -43,7 +43,7 @@ def build(
     folder: pathlib.Path,
     targets: list,
     components: list,
-    options: list = [],
+    options: tuple = (),
 ) -> None:
     """Compiles, and installs components below `staged`: bin, lib, include, share."""
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))

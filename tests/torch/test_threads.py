@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def told_by(ranks, **variables):
+def reported_by(ranks, **variables):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(ranks), str(PROGRAM)]
     environment = {k: v for k, v in os.environ.items() if k != "RONDO_THREADS"} | variables
@@ -26,10 +26,10 @@ def told_by(ranks, **variables):
 @pytest.mark.parametrize("number", ["1", "3"])
 def test_calls_of_the_main_thread_use_torchs_pool_and_start_no_threads(number):
     wanted = "pool True, 0 threads of Rondo"
-    assert told_by(2, OMP_NUM_THREADS=number) == [wanted] * 2
+    assert reported_by(2, OMP_NUM_THREADS=number) == [wanted] * 2
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_rondo_threads_asks_for_rondos():
     wanted = "pool False, 1 threads of Rondo"
-    assert told_by(1, OMP_NUM_THREADS="1", RONDO_THREADS="2") == [wanted]
+    assert reported_by(1, OMP_NUM_THREADS="1", RONDO_THREADS="2") == [wanted]

@@ -6,6 +6,7 @@ before the stream's thread has taken it.
 
 import ctypes
 import pathlib
+import sys
 from ctypes import c_int, c_int64, c_void_p
 
 import torch
@@ -46,5 +47,6 @@ blocking = calls_during(False)
 calls_during(True)  # only the sums are checked
 tasks = pathlib.Path("/proc/self/task").iterdir()
 own = sum((task / "comm").read_text().strip() == "rondo-helper" for task in tasks)
-print(f"pool {blocking > 0}, {own} threads of Rondo")
+# One write: torchrun runs Python unbuffered, where print() writes the line and its end apart.
+sys.stdout.write(f"pool {blocking > 0}, {own} threads of Rondo\n")
 dist.destroy_process_group()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from classes import class_findings
+from patches import patch_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
 # The folders of its own layer that a folder may include, besides itself and the layer's root.
@@ -276,7 +277,7 @@ def main():
         for line, text in findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
-    for path, text in class_findings(sources):
+    for path, text in [*class_findings(sources), *patch_findings(sources)]:
         print(f"{path}:1: {text}")
         failed += 1
     pages = [path for path in paths if path.endswith(".md")]

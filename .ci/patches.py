@@ -1,0 +1,30 @@
+"""Checks of tests/planted that need no build: each patch applies, and the tests that it names exist.
+
+The stage `planted` proves that the tests find the bugs; it takes long and runs by name only.
+"""
+import glob
+import re
+import subprocess
+
+# A line '# [VAR=VALUE...] TARGET FILTER' at the beginning of a patch (tests/planted/run.py).
+TESTS = re.compile(r"^# (?:[A-Z_]+=\S+ )*\w+_tests (\S+)$", re.MULTILINE)
+NAME = re.compile(r"(?:\w+/)?(\w+)\.(\w+)(?:/\w+)?")
+
+
+def patch_findings(sources):
+    """Yields (path, text). `sources`: paths of all C++ files."""
+    texts = []
+    for path in sources:
+        if path.startswith("tests/"):
+            with open(path, encoding="utf-8") as file:
+                texts.append(file.read())
+    tests = set(re.findall(r"^\w*TEST(?:_\w+)?\((\w+),\s*(\w+)\)", "\n".join(texts), re.MULTILINE))
+    for path in sorted(glob.glob("tests/planted/*.patch")):
+        done = subprocess.run(["git", "apply", "--check", path], capture_output=True, text=True)
+        if done.returncode != 0:
+            yield path, done.stderr.strip().split("\n")[0]
+        with open(path, encoding="utf-8") as file:
+            filters = TESTS.findall(file.read())
+        for name in ":".join(filters).split(":"):
+            if (parts := NAME.fullmatch(name)) and parts.groups() not in tests:
+                yield path, f"there is no test {name}"

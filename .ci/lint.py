@@ -86,11 +86,13 @@ MAKES_DESCRIPTOR = re.compile(
     r"memfd_create|signalfd|timerfd_create))\(|F_DUPFD|SYS_pidfd_open,")
 OWNED = re.compile(r"\b(Fd|Socket)\b( \w+)?\(|\.reset\(")
 TEXT = re.compile(r'"(\\.|[^"\\])*"')
-OPENS_NAMED = [
+HAS_HOME = [
     (re.compile(r"\bstd::ifstream\b|\bfopen\("), "base/text_file.",
      "a file that may be a FIFO or endless: read it by base/text_file.h"),
     (re.compile(r"\bdlopen\((?!\))"), "base/shared_library.",
      "a library that may be a FIFO: load it by base/shared_library.h"),
+    (re.compile(r"\bStrategy::k"), ("collectives/planner/", "collectives/gpu/launch/"),
+     "a strategy by name: its row says what you need (collectives/planner/device_strategies.h)"),
 ]
 OWNERS = ("base/fd.", "base/shared_library.")
 # Bugs that a test plants in the product are patches.
@@ -193,7 +195,7 @@ def findings(path):
                 if path != home and path.endswith(SOURCES) and pattern.search(line):
                     yield number, text
             code = TEXT.sub('""', line).split("//")[0]
-            for pattern, home, text in OPENS_NAMED:
+            for pattern, home, text in HAS_HOME:
                 if not path.startswith(home) and pattern.search(code):
                     yield number, text
             if PLANTED.search(code):

@@ -120,7 +120,7 @@ std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
     return rows;
   }
   rows.push_back({"runs", "as kernels", "each rank's proxy sends slots between hosts"});
-  add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
+  add_plan(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));
   return rows;

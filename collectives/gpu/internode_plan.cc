@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "collectives/gpu/number_of.h"
+#include "collectives/planner/device_strategies.h"
 
 namespace rondo::gpu {
 namespace {
@@ -146,8 +147,8 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
   // What kernels cannot do, the hosts do or refuse.
   const auto plan = newest == nullptr ? make_device_plan(facts, record) : newest->of(facts, record);
   if (!plan.ok()) return std::nullopt;
-  const bool known =
-      plan->strategy == Strategy::kConnected || plan->strategy == Strategy::kMessages;
+  const Runner runner = row_of(*plan).traits.runner;
+  const bool known = runner == Runner::kEveryDevice || runner == Runner::kMessages;
   return known ? std::optional<DevicePlan>(*plan) : std::nullopt;
 }
 

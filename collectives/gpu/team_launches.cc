@@ -6,6 +6,7 @@
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/launch_turn.h"
 #include "collectives/gpu/multi_device_launch.h"
+#include "collectives/planner/device_strategies.h"
 
 namespace rondo::gpu {
 
@@ -15,47 +16,37 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
   const DevicePlanFacts facts = facts_of(call);
   RONDO_TRY(const DevicePlan plan, newest_.of(facts, record));
   PlannedCall planned{plan, record, call.buffers(run_.spare_buffers()), !facts.all_reach};
+  const DeviceStrategyRow& row = row_of(plan);
   planned.in_multicast_windows =
-      plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
+      row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
   if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(rank));
   // Led calls are announced by LeaderCalls. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
-  if (team_.processes != nullptr && plan.strategy != Strategy::kLeader) {
-    const bool in_windows = plan.strategy == Strategy::kWindows || planned.in_multicast_windows;
+  if (team_.processes != nullptr && row.traits.runner != Runner::kLeader) {
+    const bool in_windows = row.traits.windows == Windows::kAll || planned.in_multicast_windows;
     const Status announced = team_.processes->announcements().announce(
         record, in_windows, capturing(last.capture), mismatch);
     if (!announced.ok()) (void)flush(rank).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
-  switch (plan.strategy) {
-    case Strategy::kCopyEngines:
+  switch (row.traits.runner) {
+    case Runner::kCopyEngines:
       return copies(call);
-    case Strategy::kLeader:
+    case Runner::kLeader:
       return processes_.led(call, mismatch);
-    case Strategy::kMessages:
+    case Runner::kMessages:
       return processes_.as_messages(call, mismatch);
-    case Strategy::kDirect:
-    case Strategy::kConnected:
-    case Strategy::kBarrier:
-    case Strategy::kShared:
-    case Strategy::kWindows:
-    case Strategy::kLLPush:
-    case Strategy::kMulticast:
+    case Runner::kOneDevice:
+    case Runner::kEveryDevice:
       run_.add(call, std::move(planned));
-      return ok_status();
-    case Strategy::kAlone:
-    case Strategy::kParts:
-    case Strategy::kHierarchical:
-      break;
   }
-  return fail(StatusCode::kInternalError, "a plan for ranks on the host was made for {}",
-              name(record.collective));
+  return ok_status();
 }
 
 Status TeamLaunches::flush(int rank) {
   if (run_.empty()) return ok_status();
-  const bool direct_ones = run_.calls().front().plan.strategy == Strategy::kDirect;
+  const bool direct_ones = row_of(run_.calls().front().plan).traits.runner == Runner::kOneDevice;
   Status launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
   run_.clear();
   return launched;

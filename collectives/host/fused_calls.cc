@@ -41,7 +41,7 @@ Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   PlanFacts as_group = facts_;
   as_group.fused = true;
   const Result<Plan> made = make_plan(as_group, shape);
-  if (!made.ok() || made->strategy != Strategy::kDirect) {
+  if (!made.ok() || !made->in_memory()) {
     // NCCL_ALGO requests an algorithm along connections, or excludes all: the calls run one by one.
     for (const host::Segment& segment : segments_) {
       Call single = first;

@@ -112,8 +112,8 @@ Status HostEngine::run_collective(const Call& call) {
     if (members_.rank == 0) choices_.report(facts_, call.record, plan_);
   }
   host_.sharing.begin_call(moving_ns_, beside_the_program_);
-  if (plan_.strategy == Strategy::kAlone) return run_alone(host_.sharing, call), ok_status();
-  if (plan_.strategy == Strategy::kMessages) return messages_.run_collective(call);
+  if (members_.size == 1) return run_alone(host_.sharing, call), ok_status();
+  if (plan_.row == nullptr) return messages_.run_collective(call);
   last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
   host_.staged_bytes = host_.read_bytes = 0;
   call_.record = call.record;
@@ -141,13 +141,18 @@ Status HostEngine::run_collective(const Call& call) {
   host_call.may_expose_to_reads = plan_.protocol == Protocol::kRead && host_call.may_expose_input;
   host_call.stream_stores = plan_.stream_stores;
   Status result;
-  if (plan_.strategy == Strategy::kConnected) {
-    result = connected_.run_connected(host_call, plan_);
-  } else if (plan_.strategy == Strategy::kHierarchical) {
-    result = connected_.run_hierarchical(host_call, plan_);
-  } else if (!host::run_direct(host_, host_call, plan_.algorithm, carrier_of(plan_.protocol),
-                               plan_.rounds)) {
-    result = faults_.why_it_ended();
+  switch (row.verbs) {
+    case Verbs::kPrimitives:
+      result = connected_.run_connected(host_call, plan_);
+      break;
+    case Verbs::kViews:
+      result = connected_.run_hierarchical(host_call, plan_);
+      break;
+    case Verbs::kPeerMemory:
+      if (!host::run_direct(host_, host_call, plan_.algorithm, carrier_of(plan_.protocol),
+                            plan_.rounds))
+        result = faults_.why_it_ended();
+      break;
   }
   last_plan_.staged_bytes = host_.staged_bytes;
   last_plan_.read_bytes = host_.read_bytes;

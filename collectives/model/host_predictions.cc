@@ -66,7 +66,7 @@ sim::SimHostCall host_call(const PlanFacts& facts, int cores, const CallRecord& 
 Result<Prediction> predict_host(const PlanFacts& facts, int cores, const CallRecord& record,
                                 const HostWay& way) {
   Prediction prediction;
-  if (way.plan.strategy != Strategy::kDirect || way.plan.protocol == Protocol::kRead) {
+  if (!way.plan.in_memory() || way.plan.protocol == Protocol::kRead) {
     prediction.us = way.planner_us;
     prediction.by = Prediction::By::kClosedForm;
     return prediction;

@@ -9,6 +9,7 @@
 #include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/model/message_call.h"
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 #include "kernels/sim/sim_multicast.h"
@@ -125,7 +126,7 @@ Result<Prediction> predict_messages(const GpuCluster& cluster, const CallRecord&
 }  // namespace
 
 sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const Way& way) {
-  sim::SimCall call = way.plan.strategy == Strategy::kConnected
+  sim::SimCall call = row_of(way.plan).traits.simulation == gpu::Simulation::kConnected
                           ? connected_call(cluster, record, way.plan)
                           : push_call(cluster, record, way.plan);
   call.algorithm = way.plan.algorithm;
@@ -139,17 +140,25 @@ sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const 
 }
 
 Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, const Way& way) {
-  if (way.plan.strategy == Strategy::kMessages) return predict_messages(cluster, record, way.plan);
   const sim::Machine machine = cluster.machine(way.plan.protocol);
-  if (way.plan.strategy == Strategy::kMulticast) {
-    RONDO_TRY(const sim::SimResult result,
-              sim::simulate_multicast(machine, multicast_call(cluster, record, way.plan)));
-    return prediction_of(cluster, result, launch_ns());
-  }
-  if (way.plan.strategy == Strategy::kShared) {
-    RONDO_TRY(const sim::SimResult result,
-              sim::simulate_staged(machine, staged_call(cluster, record)));
-    return prediction_of(cluster, result, launch_ns());
+  sim::SimResult result;
+  switch (row_of(way.plan).traits.simulation) {
+    case gpu::Simulation::kMessages:
+      return predict_messages(cluster, record, way.plan);
+    case gpu::Simulation::kMulticast: {
+      RONDO_TRY(result,
+                sim::simulate_multicast(machine, multicast_call(cluster, record, way.plan)));
+      return prediction_of(cluster, result, launch_ns());
+    }
+    case gpu::Simulation::kStaged: {
+      RONDO_TRY(result, sim::simulate_staged(machine, staged_call(cluster, record)));
+      return prediction_of(cluster, result, launch_ns());
+    }
+    case gpu::Simulation::kConnected:
+    case gpu::Simulation::kPush:
+      break;
+    case gpu::Simulation::kNone:
+      return fail(StatusCode::kInternalError, "{} cannot be simulated", way.name);
   }
   const sim::SimCall call = call_of(cluster, record, way);
   const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMaxPlayed;
@@ -159,7 +168,7 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
     prediction.us = (launch_ns() + closed_form_ns(machine, call)) / 1000;
     return prediction;
   }
-  RONDO_TRY(const sim::SimResult result, sim::simulate(machine, call));
+  RONDO_TRY(result, sim::simulate(machine, call));
   return prediction_of(cluster, result, launch_ns());
 }
 

@@ -5,6 +5,7 @@
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/internode_plan.h"
 #include "collectives/model/message_call.h"
+#include "collectives/planner/device_strategies.h"
 #include "kernels/algorithms/rerooted_tree.h"
 
 namespace rondo::model {
@@ -48,8 +49,7 @@ bool same(const DevicePlan& a, const DevicePlan& b) {
 }
 
 bool is_played(const DevicePlan& plan) {
-  return plan.strategy == Strategy::kConnected || plan.strategy == Strategy::kLLPush ||
-         plan.strategy == Strategy::kShared || plan.strategy == Strategy::kMulticast;
+  return row_of(plan).traits.simulation != gpu::Simulation::kNone;
 }
 
 // False if the tree of some ring has the root at a place where a reduction cannot end.
@@ -65,13 +65,13 @@ bool takes_root(const GpuCluster& cluster, const CallRecord& record, const Devic
 
 // Messages, and on one host a direct kernel on staging if the call fits there.
 std::vector<Way> ways_of_messages(const GpuCluster& cluster, const CallRecord& record) {
-  DevicePlan messages;
-  messages.strategy = Strategy::kMessages;
+  const DevicePlan messages = gpu::plan_of_messages();
   if (record.collective == Collective::kSend) return {{"messages", messages, true}};
   const auto usual = gpu::make_device_plan(facts_of(cluster), record);
   if (!usual.ok()) return {};
   std::vector<Way> ways{{"messages", messages, same(*usual, messages)}};
-  if (usual->strategy == Strategy::kShared) ways.push_back({"direct", *usual, true});
+  if (row_of(*usual).traits.simulation == gpu::Simulation::kStaged)
+    ways.push_back({"direct", *usual, true});
   return ways;
 }
 

@@ -15,9 +15,9 @@ namespace rondo {
 namespace {
 
 // The cheapest candidate other than the chosen one; null: there is none.
-template <class Facts, class Plan>
-const Candidate<Facts, Plan>* runner_up(const std::vector<Candidate<Facts, Plan>>& all,
-                                        const Plan& taken) {
+template <class Row>
+const Candidate<Row>* runner_up(const std::vector<Candidate<Row>>& all,
+                                const typename Row::Plan& taken) {
   for (const auto& one : all)
     if (one.plan.strategy != taken.strategy || one.plan.algorithm != taken.algorithm ||
         one.plan.protocol != taken.protocol)
@@ -26,10 +26,10 @@ const Candidate<Facts, Plan>* runner_up(const std::vector<Candidate<Facts, Plan>
 }
 
 // name_of(row, plan), ns_of(plan)
-template <class Facts, class Plan, class NameOf, class NsOf>
-std::string words_of(std::span<const StrategyRow<Facts, Plan>> rows, const Facts& facts,
-                     const CallRecord& record, const Plan& taken, const NameOf& name_of,
-                     const NsOf& ns_of) {
+template <class Row, class NameOf, class NsOf>
+std::string words_of(std::span<const Row> rows, const typename Row::Facts& facts,
+                     const CallRecord& record, const typename Row::Plan& taken,
+                     const NameOf& name_of, const NsOf& ns_of) {
   const auto all = candidates(rows, facts, record);
   const auto* const next = runner_up(all, taken);
   const std::string other = next == nullptr
@@ -42,7 +42,7 @@ std::string words_of(std::span<const StrategyRow<Facts, Plan>> rows, const Facts
 
 bool is_by_plugin(const gpu::DevicePlanFacts& facts, const CallRecord& record,
                   const gpu::DevicePlan& plan) {
-  if (facts.tuned == nullptr || plan.strategy != Strategy::kConnected) return false;
+  if (facts.tuned == nullptr || row_of(plan).traits.tuning != gpu::Tuning::kOffered) return false;
   const gpu::TunedWay way = facts.tuned->of(record, facts.ranks);
   return way.chosen && way.algorithm == plan.algorithm && way.protocol == plan.protocol;
 }

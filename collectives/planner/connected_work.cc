@@ -90,12 +90,13 @@ void recursive_work(WorkEstimate& e, int partners, double bytes, double slot, do
 
 }  // namespace
 
-void add_connected_work(WorkEstimate& e, Algorithm algorithm, Collective collective) {
-  switch (algorithm) {
+void add_connected_work(WorkEstimate& e, Collective collective) {
+  const bool barrier = collective == Collective::kBarrier;  // runs as a sum of tokens
+  switch (e.plan.algorithm) {
     case Algorithm::kRing:
-      return ring_work(e, collective);
+      return ring_work(e, barrier ? Collective::kAllReduce : collective);
     case Algorithm::kTree:
-      return tree_work(e, collective);
+      return tree_work(e, barrier ? Collective::kAllReduce : collective);
     case Algorithm::kRecursive: {
       const double log = std::max(log2_of(e.ranks), 1.0);
       const double crossing = e.hosts > 1 ? log2_of(e.hosts) / log : 0;

@@ -279,29 +279,38 @@ DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
 
 template <Algorithm algorithm, Protocol protocol>
 constexpr DeviceStrategyRow connected_row() {
+  constexpr DeviceTraits kTraits(Runner::kEveryDevice, Tuning::kOffered, Simulation::kConnected);
   return {Strategy::kConnected,
           may_connect<algorithm, protocol>,
           predicted,
           connected_plan<algorithm, protocol>,
           nullptr,
           device_reasons::connected,
-          device_reasons::rounds};
+          device_reasons::rounds,
+          connected_ns,
+          kTraits};
 }
 
 // Rows without a cost run on request, or are the only rows for their calls.
 constexpr DeviceStrategyRow kStrategies[] = {
     {Strategy::kCopyEngines, may_use_engines, nullptr, plain_plan, "copies",
-     device_reasons::engines, nullptr},
+     device_reasons::engines, nullptr, direct_ns, Runner::kCopyEngines},
     {Strategy::kMulticast, may_multicast, nullptr, multicast_plan, nullptr,
-     device_reasons::multicast, device_reasons::multicast_rounds},
+     device_reasons::multicast, device_reasons::multicast_rounds, multicast_ns,
+     DeviceTraits(Runner::kEveryDevice, Tuning::kFixed, Simulation::kMulticast,
+                  Windows::kMulticast)},
     {Strategy::kLLPush, may_ll_push, predicted, ll_push_plan, nullptr, device_reasons::ll_push,
-     device_reasons::rounds},
+     device_reasons::rounds, ll_push_ns,
+     DeviceTraits(Runner::kEveryDevice, Tuning::kReplaceable, Simulation::kPush)},
     {Strategy::kBarrier, may_use_barriers, predicted, barrier_plan, nullptr,
-     device_reasons::barrier, nullptr},
+     device_reasons::barrier, nullptr, in_place_ns,
+     DeviceTraits(Runner::kEveryDevice, Tuning::kReplaceable)},
     {Strategy::kWindows, may_share_windows, predicted, barrier_plan, nullptr,
-     device_reasons::barrier, nullptr},
+     device_reasons::barrier, nullptr, in_place_ns,
+     DeviceTraits(Runner::kEveryDevice, Tuning::kFixed, Simulation::kNone, Windows::kAll)},
     {Strategy::kShared, may_share, predicted, barrier_plan, nullptr, device_reasons::barrier,
-     nullptr},
+     nullptr, staged_ns,
+     DeviceTraits(Runner::kEveryDevice, Tuning::kReplaceable, Simulation::kStaged)},
     connected_row<Algorithm::kTree, Protocol::kLL>(),
     connected_row<Algorithm::kTree, Protocol::kLL128>(),
     connected_row<Algorithm::kTree, Protocol::kSimple>(),
@@ -309,11 +318,12 @@ constexpr DeviceStrategyRow kStrategies[] = {
     connected_row<Algorithm::kRing, Protocol::kLL128>(),
     connected_row<Algorithm::kRing, Protocol::kSimple>(),
     {Strategy::kMessages, may_be_messages, last_resort, plain_plan, "messages",
-     device_reasons::messages, nullptr},
+     device_reasons::messages, nullptr, messages_ns,
+     DeviceTraits(Runner::kMessages, Tuning::kFixed, Simulation::kMessages)},
     {Strategy::kDirect, may_go_direct, last_resort, plain_plan, nullptr, device_reasons::direct,
-     nullptr},
+     nullptr, direct_ns, Runner::kOneDevice},
     {Strategy::kLeader, may_use_leader, last_resort, plain_plan, nullptr, device_reasons::leader,
-     nullptr},
+     nullptr, direct_ns, Runner::kLeader},
 };
 
 }  // namespace

@@ -11,8 +11,41 @@
 
 namespace rondo::gpu {
 
-using DeviceStrategyRow = StrategyRow<DevicePlanFacts, DevicePlan>;
+// Who launches the calls of a strategy.
+enum class Runner : std::uint8_t {
+  kEveryDevice,  // a kernel on each device (collectives/gpu/launch/strategies.h)
+  kOneDevice,    // direct kernels or copies of one device
+  kLeader,       // rank 0's process
+  kMessages,     // launches of messages
+  kCopyEngines
+};
+// Whose kernels work in symmetric windows: none; all; if all buffers are in multicast windows.
+enum class Windows : std::uint8_t { kNone, kAll, kMulticast };
+// What tuner plugins may do: nothing; replace it by an offered row; choose it.
+enum class Tuning : std::uint8_t { kFixed, kReplaceable, kOffered };
+// How `rondo simulate` plays it (collectives/model).
+enum class Simulation : std::uint8_t { kNone, kConnected, kPush, kStaged, kMulticast, kMessages };
+
+struct DeviceCall;  // device_work.cc
+using NsAfterLaunch = double (*)(const DeviceCall& call, const DevicePlan& plan);
+struct DeviceTraits {
+  constexpr DeviceTraits(Runner by, Tuning may = Tuning::kFixed, Simulation as = Simulation::kNone,
+                         Windows in = Windows::kNone)
+      : runner(by), tuning(may), simulation(as), windows(in) {}
+  Runner runner;
+  Tuning tuning;
+  Simulation simulation;
+  Windows windows;
+};
+using DeviceStrategyRow = StrategyRow<DevicePlanFacts, DevicePlan, NsAfterLaunch, DeviceTraits>;
 std::span<const DeviceStrategyRow> device_strategies();
+inline const DeviceStrategyRow& row_of(const DevicePlan& plan) {
+  return row_of(device_strategies(), plan.strategy);
+}
+// Of calls that run as messages, and of messages.
+inline DevicePlan plan_of_messages() { return {.strategy = Strategy::kMessages}; }
+// The planner's choice, or the one that facts.tuned prefers if it can run.
+Candidate<DeviceStrategyRow> tuned_choice(const DevicePlanFacts& facts, const CallRecord& record);
 
 // True if the direct kernels, or copies, may run the call in one launch.
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record);

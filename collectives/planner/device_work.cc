@@ -5,21 +5,18 @@
 
 #include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/device_strategies.h"
 #include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
 
 namespace rondo::gpu {
-namespace {
-
-double at_least_one_round(double rounds) { return rounds > 1 ? rounds : 1; }
-
-// Of a plan that GPUs do not run.
-double never() { return std::numeric_limits<double>::infinity(); }
 
 // One call on these GPUs.
 struct DeviceCall {
-  DeviceCall(const DevicePlanFacts& facts, const CallRecord& record)
-      : ranks(facts.ranks),
+  DeviceCall(const DevicePlanFacts& with, const CallRecord& made)
+      : facts(with),
+        record(made),
+        ranks(facts.ranks),
         hosts(facts.hosts),
         bytes(static_cast<double>(record.count * size_of(record.type))),
         collective(record.collective),
@@ -27,6 +24,8 @@ struct DeviceCall {
         links(links_of(facts)),
         slots(facts.slots) {}
 
+  const DevicePlanFacts& facts;
+  const CallRecord& record;
   double ranks, hosts;
   double bytes;  // of the call's count
   Collective collective;
@@ -47,6 +46,13 @@ struct DeviceCall {
     return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
   }
 };
+
+namespace {
+
+double at_least_one_round(double rounds) { return rounds > 1 ? rounds : 1; }
+
+// Of a plan that GPUs do not run.
+double never() { return std::numeric_limits<double>::infinity(); }
 
 // Bytes that the busiest rank of a direct kernel sends or receives: shares of the call, once to the
 // ranks that work on them and once to the ranks that want the result; or one block per peer.
@@ -129,12 +135,14 @@ double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, do
   return first + (rounds - 1) * std::max({jobs * work, returned, shared});
 }
 
-double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
+}  // namespace
+
+double connected_ns(const DeviceCall& call, const DevicePlan& plan) {
+  const auto count = static_cast<double>(call.record.count);
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
-  const double rounds =
-      of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
+  const double rounds = of_round > 0 ? at_least_one_round(count / of_round) : 1;
   const double of_channel = call.bytes / plan.channels;
-  const double slot = static_cast<double>(plan.slice) * call.bytes / static_cast<double>(count);
+  const double slot = static_cast<double>(plan.slice) * call.bytes / count;
   switch (plan.algorithm) {
     case Algorithm::kTree:
       return tree_ns(call, plan, rounds, of_channel);
@@ -155,17 +163,19 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
 
 // A round is pushed after the previous one was taken: half of its lines' work, the transfer on the
 // link into which all ranks push at once, the other half.
-double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
+double ll_push_ns(const DeviceCall& call, const DevicePlan& plan) {
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL, call.costs);
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
   const double rounds =
-      of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
+      of_round > 0 ? at_least_one_round(static_cast<double>(call.record.count) / of_round) : 1;
   const double bytes = call.bytes * (call.ranks - 1) / rounds;
   const double half = bytes / (plan.channels * verb.copy_gbs) / 2;
   const double way = bytes * verb.wire_bytes / call.links.direct_gbs +
                      hop_ns(cuda::Protocol::kLL, call.links.near_all, call.costs);
   return rounds * (std::max(half, way) + half);
 }
+
+namespace {
 
 // Two barriers around each device's reads and writes of the others' data. Staged: data that a rank
 // sends is copied in before, and results not written directly to its buffer are copied out after.
@@ -181,6 +191,16 @@ double synchronised_ns(const DeviceCall& call, bool staged) {
   return ns + (in + out) * call.bytes / (kDirectCtasOfGpu * direct_cost(call.costs).copy_gbs);
 }
 
+}  // namespace
+
+double in_place_ns(const DeviceCall& call, const DevicePlan&) {
+  return synchronised_ns(call, false);
+}
+double staged_ns(const DeviceCall& call, const DevicePlan&) { return synchronised_ns(call, true); }
+double messages_ns(const DeviceCall& call, const DevicePlan&) {
+  return messages_ns(call.facts, call.record);
+}
+
 // The switch adds or copies: a rank sends its data once, in rounds of its CTAs.
 double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
   const double blocks = call.by_blocks() ? call.ranks : 1;
@@ -191,41 +211,15 @@ double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
 }
 
 // One kernel reads the data and writes the results of all ranks; with several devices, over a link.
-double direct_ns(const DeviceCall& call, bool one_device) {
+double direct_ns(const DeviceCall& call, const DevicePlan&) {
   const double moved = call.bytes * call.ranks * 2;
-  return one_device ? moved * call.costs.of(DeviceRate::kMemory) : moved / call.links.direct_gbs;
+  return call.facts.devices == 1 ? moved * call.costs.of(DeviceRate::kMemory)
+                                 : moved / call.links.direct_gbs;
 }
 
-}  // namespace
-
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
-  const DeviceCall call(facts, record);
-  const double launched =
-      facts.costs.of(DeviceRate::kLaunch) + plan.channels * facts.costs.of(DeviceRate::kCta);
-  switch (plan.strategy) {
-    case Strategy::kConnected:
-      return launched + connected_ns(call, plan, record.count);
-    case Strategy::kLLPush:
-      return launched + ll_push_ns(call, plan, record.count);
-    case Strategy::kBarrier:
-    case Strategy::kWindows:
-      return launched + synchronised_ns(call, false);
-    case Strategy::kMulticast:
-      return launched + multicast_ns(call, plan);
-    case Strategy::kShared:
-      return launched + synchronised_ns(call, true);
-    case Strategy::kMessages:
-      return launched + messages_ns(facts, record);
-    case Strategy::kDirect:
-    case Strategy::kLeader:
-    case Strategy::kCopyEngines:
-      return launched + direct_ns(call, facts.devices == 1);
-    case Strategy::kAlone:
-    case Strategy::kParts:
-    case Strategy::kHierarchical:
-      break;
-  }
-  return never();
+  return facts.costs.of(DeviceRate::kLaunch) + plan.channels * facts.costs.of(DeviceRate::kCta) +
+         row_of(plan).work(DeviceCall(facts, record), plan);
 }
 
 std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
@@ -242,11 +236,7 @@ std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
 }
 
 double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (record.collective >= Collective::kSend) {
-    DevicePlan message;
-    message.strategy = Strategy::kMessages;
-    return device_ns(facts, record, message);
-  }
+  if (record.collective >= Collective::kSend) return device_ns(facts, record, plan_of_messages());
   const Result<DevicePlan> plan = make_device_plan(facts, record);
   return plan.ok() ? device_ns(facts, record, *plan) : 0;
 }

@@ -12,10 +12,20 @@
 
 namespace rondo::gpu {
 
+struct DeviceCall;  // a call and its facts (device_work.cc)
+
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan);
 // The rates that this time depends on: bit_of(DeviceRate). Cost: one prediction per rate.
 std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
                        const DevicePlan& plan);
+// Columns of the strategies' rows (device_strategies.cc): times after the launch.
+double connected_ns(const DeviceCall& call, const DevicePlan& plan);
+double ll_push_ns(const DeviceCall& call, const DevicePlan& plan);
+double in_place_ns(const DeviceCall& call, const DevicePlan& plan);
+double staged_ns(const DeviceCall& call, const DevicePlan& plan);
+double multicast_ns(const DeviceCall& call, const DevicePlan& plan);
+double messages_ns(const DeviceCall& call, const DevicePlan& plan);
+double direct_ns(const DeviceCall& call, const DevicePlan& plan);
 // Time of the call's plan, in nanoseconds; 0 if no plan can run it.
 double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record);
 

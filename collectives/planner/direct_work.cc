@@ -118,8 +118,12 @@ void barrier_work(WorkEstimate& e) { e.meet(1); }
 
 }  // namespace
 
-void add_direct_work(WorkEstimate& e, Algorithm algorithm, Collective collective) {
+void add_direct_work(WorkEstimate& e, Collective collective) {
+  const Algorithm algorithm = e.plan.algorithm;
   const bool one_shot = algorithm == Algorithm::kOneShot;
+  if (!one_shot && algorithm != (collective == Collective::kAllReduce ? Algorithm::kTwoShot
+                                                                      : Algorithm::kDirect))
+    return e.never();
   switch (collective) {
     case Collective::kAllReduce:
       return one_shot ? one_shot_all_reduce_work(e) : two_shot_all_reduce_work(e);

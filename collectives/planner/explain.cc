@@ -21,7 +21,7 @@ std::string bytes_text(std::uint64_t bytes) {
 
 namespace {
 
-using HostCandidate = Candidate<PlanFacts, Plan>;
+using HostCandidate = Candidate<HostStrategyRow>;
 
 std::string name_of(const HostCandidate& candidate) {
   return name_of(*candidate.row, candidate.plan);

@@ -14,11 +14,12 @@ namespace rondo {
 std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record);
 
 // Adds the explanation of a plan; a row "refused" if there is no plan.
-template <class Facts, class Plan>
-void add_plan(std::span<const StrategyRow<Facts, Plan>> strategies, const Facts& facts,
-              const CallRecord& record, const Result<Plan>& made, std::vector<ExplainRow>* rows) {
+template <class Row>
+void add_plan(std::span<const Row> strategies, const typename Row::Facts& facts,
+              const CallRecord& record, const Result<typename Row::Plan>& made,
+              std::vector<ExplainRow>* rows) {
   if (!made.ok()) return rows->push_back({"refused", "", made.error().text});
-  const StrategyRow<Facts, Plan>& row = row_of(strategies, made->strategy);
+  const Row& row = row_of(strategies, made->strategy);
   rows->push_back({"algorithm", row.name != nullptr ? row.name : std::string(name(made->algorithm)),
                    row.why(facts, record, *made)});
   if (row.details != nullptr) row.details(facts, record, *made, rows);

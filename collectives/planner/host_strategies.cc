@@ -5,6 +5,7 @@
 
 #include "collectives/planner/host_work.h"
 #include "collectives/planner/tuning.h"
+#include "collectives/planner/work_estimate.h"
 #include "kernels/algorithms/hierarchical.h"
 #include "transport/connection.h"
 
@@ -217,9 +218,14 @@ double predicted_across(const PlanFacts& facts, const CallRecord& record, const 
 
 template <Algorithm algorithm>
 constexpr HostStrategyRow direct_row() {
-  return {
-      Strategy::kDirect,    may_go_direct<algorithm>, predicted, direct_plan<algorithm>, nullptr,
-      host_reasons::direct, host_reasons::details};
+  return {Strategy::kDirect,
+          may_go_direct<algorithm>,
+          predicted,
+          direct_plan<algorithm>,
+          nullptr,
+          host_reasons::direct,
+          host_reasons::details,
+          add_direct_work};
 }
 template <Algorithm algorithm>
 constexpr HostStrategyRow connected_row() {
@@ -229,25 +235,28 @@ constexpr HostStrategyRow connected_row() {
           connected_plan<algorithm>,
           nullptr,
           host_reasons::connected,
-          host_reasons::details};
+          host_reasons::details,
+          add_connected_work};
 }
 
 // Rows without a cost are the only rows for their calls.
 constexpr HostStrategyRow kStrategies[] = {
-    {Strategy::kAlone, is_alone, nullptr, plain_plan, "none", host_reasons::alone, nullptr},
-    {Strategy::kParts, has_parts, nullptr, plain_plan, "reduces", host_reasons::parts, nullptr},
+    {Strategy::kAlone, is_alone, nullptr, plain_plan, "none", host_reasons::alone, nullptr,
+     add_copy_work},
+    {Strategy::kParts, has_parts, nullptr, plain_plan, "reduces", host_reasons::parts, nullptr,
+     add_message_work},
     {Strategy::kMessages, may_be_messages, nullptr, plain_plan, "messages", host_reasons::messages,
-     nullptr},
+     nullptr, add_message_work},
     direct_row<Algorithm::kOneShot>(),
     direct_row<Algorithm::kTwoShot>(),
     direct_row<Algorithm::kDirect>(),
     {Strategy::kDirect, may_read, predicted, read_plan, nullptr, host_reasons::direct,
-     host_reasons::details},
+     host_reasons::details, add_direct_work},
     connected_row<Algorithm::kRecursive>(),
     connected_row<Algorithm::kTree>(),
     connected_row<Algorithm::kRing>(),
     {Strategy::kHierarchical, may_be_hierarchical, predicted_across, hierarchical_plan, nullptr,
-     host_reasons::hierarchical, host_reasons::details},
+     host_reasons::hierarchical, host_reasons::details, add_hierarchical_work},
 };
 
 }  // namespace

@@ -10,7 +10,9 @@
 
 namespace rondo {
 
-using HostStrategyRow = StrategyRow<PlanFacts, Plan>;
+struct WorkEstimate;
+using AddWork = void (*)(WorkEstimate& estimate, Collective collective);
+using HostStrategyRow = StrategyRow<PlanFacts, Plan, AddWork>;
 std::span<const HostStrategyRow> host_strategies();
 std::string name_of(const HostStrategyRow& row, const Plan& plan);  // in explanations
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/planner/host_strategies.h"
 #include "collectives/planner/work_estimate.h"
 
 namespace rondo {
@@ -9,15 +10,6 @@ namespace {
 
 double at_least_one(std::uint64_t number) {
   return static_cast<double>(std::max<std::uint64_t>(number, 1));
-}
-
-// Messages of a rank: one to each of the others, or a single one.
-void add_messages(WorkEstimate& e, Collective collective) {
-  const bool one = is_rooted(collective) || collective >= Collective::kSend;
-  const double peers = one ? 1 : e.ranks - 1;
-  e.hand_on(peers, e.hosts > 1 ? 1 - (e.local - 1) / std::max(e.ranks - 1, 1.0) : 0);
-  e.copy(2 * peers * e.bytes);
-  e.leave((e.ranks - e.local) * e.bytes * (one ? 1 : e.local));
 }
 
 // Blocks of the call's count in both buffers of a rank, on average.
@@ -89,38 +81,21 @@ double log2_of(double ranks) {
   return steps;
 }
 
+void add_copy_work(WorkEstimate& e, Collective) { e.copy(e.bytes); }
+
+// Messages of a rank: one to each of the others, or a single one.
+void add_message_work(WorkEstimate& e, Collective collective) {
+  const bool one = is_rooted(collective) || collective >= Collective::kSend;
+  const double peers = one ? 1 : e.ranks - 1;
+  e.hand_on(peers, e.hosts > 1 ? 1 - (e.local - 1) / std::max(e.ranks - 1, 1.0) : 0);
+  e.copy(2 * peers * e.bytes);
+  e.leave((e.ranks - e.local) * e.bytes * (one ? 1 : e.local));
+}
+
 HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   WorkEstimate e(facts, record, plan);
   e.work[HostRate::kCall] += e.share;
-  switch (plan.strategy) {
-    case Strategy::kAlone:
-      e.copy(e.bytes);
-      break;
-    case Strategy::kParts:
-    case Strategy::kMessages:
-      add_messages(e, record.collective);
-      break;
-    case Strategy::kHierarchical:
-      add_hierarchical_work(e, record.collective);
-      break;
-    case Strategy::kConnected: {
-      const bool barrier = record.collective == Collective::kBarrier;  // runs as a sum of tokens
-      add_connected_work(e, plan.algorithm, barrier ? Collective::kAllReduce : record.collective);
-      break;
-    }
-    case Strategy::kDirect:
-      add_direct_work(e, plan.algorithm, record.collective);
-      break;
-    case Strategy::kLeader:
-    case Strategy::kCopyEngines:
-    case Strategy::kBarrier:
-    case Strategy::kShared:
-    case Strategy::kWindows:
-    case Strategy::kLLPush:
-    case Strategy::kMulticast:
-      e.never();
-      break;
-  }
+  row_of(host_strategies(), plan.strategy).work(e, record.collective);
   e.add_memory(e.bytes * blocks_of_rank(record.collective, e.ranks));
   return e.work;
 }

@@ -65,6 +65,9 @@ struct Plan {
   Rounds rounds{};      // rounds of the algorithm
   bool expose = false;  // large enough for peers to use the callers' buffers in place
   bool stream_stores = false;
+
+  // True if it runs on the memory of this host's ranks alone.
+  bool in_memory() const { return row != nullptr && row->verbs == Verbs::kPeerMemory; }
 };
 
 // Fails with kInvalidUsage, naming the requested algorithms, if none is left. A barrier between

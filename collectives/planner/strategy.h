@@ -41,8 +41,12 @@ struct ExplainRow {
 };
 
 // Of the rows that support a call, the one with the cheapest plan runs it; the first of equals.
-template <class Facts, class Plan>
+// Work: adds up a plan's work or time. Traits: what only one planner's rows say.
+struct NoTraits {};
+template <class TheFacts, class ThePlan, class TheWork, class Traits = NoTraits>
 struct StrategyRow {
+  using Facts = TheFacts;
+  using Plan = ThePlan;
   Strategy strategy;
   bool (*supports)(const Facts& facts, const CallRecord& record);
   // In nanoseconds; larger than any real time for a last resort. Null: 0.
@@ -53,6 +57,8 @@ struct StrategyRow {
   // Further rows about the plan; may be null.
   void (*details)(const Facts& facts, const CallRecord& record, const Plan& plan,
                   std::vector<ExplainRow>* rows);
+  TheWork work;
+  Traits traits{};
 };
 
 // Calls with a count per rank.
@@ -61,17 +67,17 @@ constexpr bool is_vector(Collective which) {
 }
 
 // A row with its plan and cost for a call.
-template <class Facts, class Plan>
+template <class Row>
 struct Candidate {
-  const StrategyRow<Facts, Plan>* row = nullptr;
-  Plan plan{};
+  const Row* row = nullptr;
+  typename Row::Plan plan{};
   double cost = 0;
 };
 
-template <class Facts, class Plan>
-Candidate<Facts, Plan> candidate_of(const StrategyRow<Facts, Plan>& row, const Facts& facts,
-                                    const CallRecord& record) {
-  Candidate<Facts, Plan> made{&row, row.make(facts, record)};
+template <class Row>
+Candidate<Row> candidate_of(const Row& row, const typename Row::Facts& facts,
+                            const CallRecord& record) {
+  Candidate<Row> made{&row, row.make(facts, record)};
   made.plan.strategy = row.strategy;
   if (row.cost != nullptr) made.cost = row.cost(facts, record, made.plan);
   assert(made.cost >= 0 && "a cost is a time, never NaN");
@@ -79,13 +85,13 @@ Candidate<Facts, Plan> candidate_of(const StrategyRow<Facts, Plan>& row, const F
 }
 
 // The result has no row if none supports the call.
-template <class Facts, class Plan>
-Candidate<Facts, Plan> choose(std::span<const StrategyRow<Facts, Plan>> rows, const Facts& facts,
-                              const CallRecord& record) {
-  Candidate<Facts, Plan> best;
-  for (const StrategyRow<Facts, Plan>& row : rows) {
+template <class Row>
+Candidate<Row> choose(std::span<const Row> rows, const typename Row::Facts& facts,
+                      const CallRecord& record) {
+  Candidate<Row> best;
+  for (const Row& row : rows) {
     if (!row.supports(facts, record)) continue;
-    const Candidate<Facts, Plan> made = candidate_of(row, facts, record);
+    const Candidate<Row> made = candidate_of(row, facts, record);
     if (best.row == nullptr || made.cost < best.cost) best = made;
     if (best.cost == 0) break;
   }
@@ -93,20 +99,19 @@ Candidate<Facts, Plan> choose(std::span<const StrategyRow<Facts, Plan>> rows, co
 }
 
 // All rows that support the call, cheapest first.
-template <class Facts, class Plan>
-std::vector<Candidate<Facts, Plan>> candidates(std::span<const StrategyRow<Facts, Plan>> rows,
-                                               const Facts& facts, const CallRecord& record) {
-  std::vector<Candidate<Facts, Plan>> all;
-  for (const StrategyRow<Facts, Plan>& row : rows)
+template <class Row>
+std::vector<Candidate<Row>> candidates(std::span<const Row> rows, const typename Row::Facts& facts,
+                                       const CallRecord& record) {
+  std::vector<Candidate<Row>> all;
+  for (const Row& row : rows)
     if (row.supports(facts, record)) all.push_back(candidate_of(row, facts, record));
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.cost < b.cost; });
   return all;
 }
 
-template <class Facts, class Plan>
-const StrategyRow<Facts, Plan>& row_of(std::span<const StrategyRow<Facts, Plan>> rows,
-                                       Strategy strategy) {
+template <class Row>
+const Row& row_of(std::span<const Row> rows, Strategy strategy) {
   std::size_t i = 0;
   while (i < rows.size() && rows[i].strategy != strategy) ++i;
   assert(i < rows.size());

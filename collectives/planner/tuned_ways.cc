@@ -102,13 +102,7 @@ std::string TunedWays::difference(const TunedWays& other) const {
   return {};
 }
 
-bool gives_way(Strategy strategy) {
-  return strategy == Strategy::kConnected || strategy == Strategy::kLLPush ||
-         strategy == Strategy::kBarrier || strategy == Strategy::kShared;
-}
-
-Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts,
-                                                    const CallRecord& record) {
+Candidate<DeviceStrategyRow> tuned_choice(const DevicePlanFacts& facts, const CallRecord& record) {
   const TunedWay way = facts.tuned == nullptr ? TunedWay{} : facts.tuned->of(record, facts.ranks);
   if (way == TunedWay{}) return choose(device_strategies(), facts, record);
   DevicePlanFacts bounded = facts;
@@ -117,9 +111,9 @@ Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts
     bounded.max_channels = std::clamp<int>(
         way.max_channels, std::min(facts.min_channels, facts.max_channels), facts.max_channels);
   const auto own = choose(device_strategies(), bounded, record);
-  if (!way.chosen || own.row == nullptr || !gives_way(own.row->strategy)) return own;
+  if (!way.chosen || own.row == nullptr || own.row->traits.tuning == Tuning::kFixed) return own;
   for (const DeviceStrategyRow& row : device_strategies()) {
-    if (row.strategy != Strategy::kConnected || !row.supports(bounded, record)) continue;
+    if (row.traits.tuning != Tuning::kOffered || !row.supports(bounded, record)) continue;
     auto made = candidate_of(row, bounded, record);
     if (made.plan.algorithm == way.algorithm && made.plan.protocol == way.protocol) return made;
   }

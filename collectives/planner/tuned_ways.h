@@ -66,10 +66,4 @@ class TunedWays {
   Ways ways_{};
 };
 
-// True if a plugin may replace it: a strategy with kernels that the user did not request by name.
-bool gives_way(Strategy strategy);
-// The planner's choice, or the one that facts.tuned prefers if it can run.
-Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts,
-                                                    const CallRecord& record);
-
 }  // namespace rondo::gpu

@@ -73,9 +73,12 @@ struct WorkEstimate {
 // Rounded up; 0 for one.
 double log2_of(double ranks);
 
-// Add the work of the plan's algorithm: over peers' memory, over connections, or both (hosts > 1).
-void add_direct_work(WorkEstimate& estimate, Algorithm algorithm, Collective collective);
-void add_connected_work(WorkEstimate& estimate, Algorithm algorithm, Collective collective);
+// Add the work of the plan: of one rank, of messages, or of its algorithm: over peers' memory, over
+// connections, or both (hosts > 1).
+void add_copy_work(WorkEstimate& estimate, Collective collective);
+void add_message_work(WorkEstimate& estimate, Collective collective);
+void add_direct_work(WorkEstimate& estimate, Collective collective);
+void add_connected_work(WorkEstimate& estimate, Collective collective);
 void add_hierarchical_work(WorkEstimate& estimate, Collective collective);
 
 }  // namespace rondo

@@ -41,7 +41,7 @@ TunedWay way_of(const Cell& cell) {
 void fill(abi::Costs& costs, const DevicePlanFacts& facts, const CallRecord& record) {
   for (auto& row : costs) std::fill(std::begin(row), std::end(row), abi::kIgnored);
   for (const gpu::DeviceStrategyRow& row : gpu::device_strategies()) {
-    if (row.strategy != Strategy::kConnected || !row.supports(facts, record)) continue;
+    if (row.traits.tuning != gpu::Tuning::kOffered || !row.supports(facts, record)) continue;
     const auto made = candidate_of(row, facts, record);
     const Cell cell = cell_of(made.plan);
     costs[cell.algorithm][cell.protocol] = static_cast<float>(made.cost / 1000);
@@ -106,7 +106,7 @@ class Grid {
   TunedWay ask(Collective which, int size) {
     const CallRecord record = TunedWays::record_at(which, size, facts_.ranks);
     const auto own = choose(gpu::device_strategies(), facts_, record);
-    if (own.row == nullptr || !gpu::gives_way(own.row->strategy)) return {};
+    if (own.row == nullptr || own.row->traits.tuning == gpu::Tuning::kFixed) return {};
     abi::Costs given;
     fill(given, facts_, record);
     const auto runs = [&](int a, int p) { return given[a][p] >= 0; };
@@ -118,8 +118,7 @@ class Grid {
       complaints_.add(which, size, "{}", tuner_.failure_to_answer(answer.result).text);
       return {};
     }
-    TunedWay way =
-        same(costs, given) ? TunedWay{} : chosen(which, size, given, costs, own.row->strategy);
+    TunedWay way = same(costs, given) ? TunedWay{} : chosen(which, size, given, costs, *own.row);
     // A number of at least max_channels limits nothing.
     if (answer.channels > 0 && answer.channels < facts_.max_channels)
       way.max_channels = static_cast<std::uint8_t>(answer.channels);
@@ -127,7 +126,7 @@ class Grid {
   }
 
   TunedWay chosen(Collective which, int size, const abi::Costs& given, const abi::Costs& costs,
-                  Strategy own) {
+                  const gpu::DeviceStrategyRow& own) {
     const auto runs = [&](int a, int p) { return given[a][p] >= 0; };
     const Cell wanted = cheapest(costs, [](int, int) { return true; });
     const Cell best = cheapest(costs, runs);
@@ -140,7 +139,8 @@ class Grid {
                       kAlgorithmNames[wanted.algorithm], kProtocolNames[wanted.protocol]);
     const bool is_set =
         costs[best.algorithm][best.protocol] != given[best.algorithm][best.protocol];
-    const bool is_left = own == Strategy::kConnected && !(best == cheapest(given, runs));
+    const bool is_left =
+        own.traits.tuning == gpu::Tuning::kOffered && !(best == cheapest(given, runs));
     return is_set || is_left ? way_of(best) : TunedWay{};
   }
 

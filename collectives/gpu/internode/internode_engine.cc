@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/gpu/staging/group_streams.h"
+#include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 
 namespace rondo::gpu {
@@ -77,7 +78,8 @@ Status InternodeEngine::post(std::span<const Call> calls, Mismatch* mismatch) {
 
 Status InternodeEngine::post_collective(const Call& call) {
   const auto plan = kernels_->plan(call.record, &newest_);
-  if (plan && plan->strategy == Strategy::kConnected) return post_by_kernels(call, *plan);
+  if (plan && row_of(*plan).traits.runner == Runner::kEveryDevice)
+    return post_by_kernels(call, *plan);
   RONDO_CHECK_OK(flush());
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
   RONDO_CHECK_OK(announce(call, capture));

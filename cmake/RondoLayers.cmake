@@ -12,7 +12,7 @@ set(RONDO_NOT_IN_CALLS
     "^kernels/(check|sim)/"
     "^collectives/(communicator|model|watchdog)/"
     "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
-    "^collectives/gpu/(bind|channel_search|explain_devices|memory_exchange|reachability)"
+    "^collectives/gpu/(bind|channel_search|explain_devices|gpu_facts|gpu_plan|memory_exchange)"
     "^collectives/gpu/(team_connections|window_memory)"
     "^collectives/gpu/channels/(channel_orders|multicast_memory|p2p_reach|shared_)"
     ^transport/[^/]*.cc$
@@ -26,7 +26,7 @@ set(RONDO_NOT_IN_CALLS
 # that `rondo explain` and `rondo simulate` make for GPUs that are not present.
 string(CONCAT RONDO_GPU_WITHOUT_ENGINE
        "/collectives/gpu/(absent|channel_search|explain_devices|internode_plan|pointers"
-       "|reachability|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
+       "|gpu_plan|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
        "|launch/message_launches).cc$")
 
 # Removes sources that only some builds have, so that the remaining objects are equal in all builds.

@@ -8,11 +8,10 @@
 #include "base/log.h"
 #include "base/shared_by_key.h"
 #include "collectives/communicator/agreed_facts.h"
-#include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/shared_device.h"
+#include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/unused_gpus.h"
 #include "transport/cuda/device.h"
 
@@ -24,12 +23,11 @@ using Blob = std::vector<std::byte>;
 class Binding {
  public:
   explicit Binding(const BindingRequest& request)
-      : state_(request.state),
+      : request_(request),
+        state_(request.state),
         create_(request.create),
         session_(request.session),
-        records_(request.records),
-        listener_(request.listener),
-        deadline_(request.deadline) {}
+        records_(request.records) {}
 
   Status run() {
     std::vector<int> devices;
@@ -37,10 +35,20 @@ class Binding {
     if (devices.front() < 0) return ok_status();  // no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_);
     warn_if_gpus_are_unused();
-    if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
-    TeamOptions options = team_options(std::move(devices));
-    options.orders = [this] { return orders(-1); };
-    return take_team(options, nullptr);
+    if (state_.facts.one_process) {
+      TeamOptions options = team_options(std::move(devices));
+      options.orders = [this] { return orders(-1); };
+      return take_team(options, nullptr);
+    }
+    RONDO_TRY(const GpuPlan plan, agree());
+    if (plan.engine == GpuPlan::Engine::kProcesses) {
+      const ProcessId& own = state_.members.ranks[create_.rank].process;
+      for (std::size_t r = 0; r < devices.size(); ++r)
+        if (state_.members.ranks[r].process != own) devices[r] = -1;
+      return bind_among_processes(plan, devices);
+    }
+    if (plan.hosts() == 1 && create_.rank == 0) RONDO_WARN("{}", plan.why_proxy);
+    return bind_across_hosts(request_, plan, devices);
   }
 
  private:
@@ -91,53 +99,51 @@ class Binding {
                        create_.options.max_ctas, rank);
   }
 
-  // Ranks of several processes agree on which rank reaches which. One rank per process joins it to
-  // the others.
-  Status bind_among_processes(std::vector<int> devices) {
-    if (state_.facts.hosts > 1) return bind_through_host(std::move(devices));
-    ReachabilityRecords known;
-    known.reproducible = state_.facts.reproducible;
-    known.algorithms = state_.facts.algorithms;
-    known.costs = agree_on_device_costs(records_);
-    SharedDeviceRequest request;
-    request.rank = create_.rank;
-    request.deadline = {deadline_, create_.aborted};
-    request.listener = &listener_;
-    request.secret = state_.secret.derive("processes with GPUs").bytes();
-    for (std::size_t r = 0; r < devices.size(); ++r) {
-      const RankFacts& facts = records_[r].facts;
-      known.processes.push_back(facts.process);
-      request.sockets.push_back(facts.socket);
-      if (facts.process != records_[create_.rank].facts.process) devices[r] = -1;
+  // What all ranks agree on. Between hosts, a rank whose device cannot be queried has no kernels.
+  Result<GpuPlan> agree() {
+    const Membership& members = state_.members;
+    const bool wide = state_.facts.hosts > 1;
+    GpuRecords records;
+    records.reproducible = state_.facts.reproducible;
+    records.algorithms = state_.facts.algorithms;
+    records.costs = agree_on_device_costs(records_);
+    for (const auto& rank : members.ranks) {
+      records.processes.push_back(rank.process);
+      if (wide) records.hosts.push_back(rank.host);
     }
     const int device = create_.options.device;
-    RONDO_TRY(GpuFacts mine,
-              facts_of_device(device, create_.options.min_ctas, create_.options.max_ctas));
-    known.orders = orders(create_.rank);
-    mine.orders = known.orders.digest();
-    Blob blob(sizeof(mine));
-    std::memcpy(blob.data(), &mine, sizeof(mine));
-    RONDO_TRY(const std::vector<Blob> all_facts, session_.all_gather(blob));
-    for (const Blob& one : all_facts) {
-      if (one.size() != sizeof(mine))
+    auto mine = facts_of_device(device, create_.options.min_ctas, create_.options.max_ctas);
+    if (!mine.ok()) {
+      if (!wide) return mine.error();
+      RONDO_INFO(kInit, "no kernels between hosts: {}", mine.error().text);
+      mine = GpuFacts{};
+    }
+    mine->staging_bytes = HostProxy::wanted_bytes();
+    records.orders = orders(create_.rank);
+    mine->orders = records.orders.digest();
+    Blob blob(sizeof(GpuFacts));
+    std::memcpy(blob.data(), &*mine, sizeof(GpuFacts));
+    RONDO_TRY(const std::vector<Blob> all, session_.all_gather(blob));
+    for (const Blob& one : all) {
+      if (one.size() != sizeof(GpuFacts))
         return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
-      std::memcpy(&known.facts.emplace_back(), one.data(), sizeof(mine));
+      std::memcpy(&records.facts.emplace_back(), one.data(), sizeof(GpuFacts));
     }
-    RONDO_TRY(const Blob row,
-              reach_of_device(device, known.facts, state_.members.placement->own.get()));
-    RONDO_TRY(known.reach, session_.all_gather(row));
-    RONDO_TRY(request.around, agree_on_reachability(known));
-    if (!request.around.through_host.empty()) {
-      if (create_.rank == 0) RONDO_WARN("{}", request.around.through_host);
-      return bind_through_host(std::move(devices));
-    }
-    request.processes = known.processes;
-    request.devices = devices;
-    const TeamOptions options = team_options(std::move(devices));
-    std::shared_ptr<ProcessTeam> processes;
-    const bool speaks = speaks_for_process(request);
+    std::vector<GpuFacts> on_host;
+    for (const int rank : members.local_ranks)
+      on_host.push_back(records.facts[static_cast<std::size_t>(rank)]);
+    const auto row = reach_of_device(device, on_host, members.placement->own.get());
+    if (!row.ok() && !wide) return row.error();
+    RONDO_TRY(records.reach, session_.all_gather(row.ok() ? *row : Blob{}));
+    return plan_gpus(records);
+  }
+
+  // One rank per process joins it to the others.
+  Status bind_among_processes(const GpuPlan& plan, const std::vector<int>& devices) {
+    const TeamOptions options = team_options(devices);
+    const bool speaks = plan.speaks(create_.rank);
     if (speaks) {
-      RONDO_TRY(processes, join_processes(request));
+      RONDO_TRY(auto processes, join_processes(request_, plan, devices));
       RONDO_CHECK_OK(take_team(options, std::move(processes)));
     }
     RONDO_TRY([[maybe_unused]] const auto all_joined, session_.all_gather({}));
@@ -145,29 +151,17 @@ class Binding {
     rank().join_team();
     // The rank that made the team may destroy its communicator at once, so it waits until the other
     // ranks have the team.
-    if (std::set(known.processes.begin(), known.processes.end()).size() < known.processes.size()) {
+    if (plan.processes[0] < static_cast<int>(plan.process_of.size())) {
       RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     }
     return ok_status();
   }
 
-  // Ranks on GPUs of several hosts, or of processes that share some of several GPUs.
-  Status bind_through_host(std::vector<int> devices) {
-    return bind_across_hosts({state_,
-                              session_,
-                              create_,
-                              listener_,
-                              std::move(devices),
-                              agree_on_device_costs(records_),
-                              {deadline_, create_.aborted}});
-  }
-
+  const BindingRequest& request_;
   CommunicatorState& state_;
   const CreateRequest& create_;
   bootstrap::Session& session_;
   const std::vector<InitRecord>& records_;
-  const shm::UnixListener& listener_;
-  const std::chrono::steady_clock::time_point deadline_;
 };
 
 }  // namespace

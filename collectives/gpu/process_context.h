@@ -11,8 +11,8 @@
 #include "collectives/gpu/channels/message_slots.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/control_segment.h"
+#include "collectives/gpu/gpu_plan.h"
 #include "collectives/gpu/leader_memory.h"
-#include "collectives/gpu/reachability.h"
 #include "collectives/gpu/shared_blocks.h"
 #include "collectives/gpu/suspension.h"
 #include "collectives/gpu/team_standing.h"
@@ -26,7 +26,7 @@ struct ProcessFacts {
   int max_ctas = 1;
   int process = 0;           // this process; 0 is the leader
   std::vector<int> devices;  // by rank; -1: in another process
-  Reachability around;
+  GpuPlan around;
 };
 
 // Memory that kernels of several processes share.

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "collectives/gpu/reachability.h"
+#include "collectives/gpu/gpu_plan.h"
 #include "collectives/gpu/team_context.h"
 #include "transport/cuda/device.h"
 
@@ -24,7 +24,7 @@ Status TeamConnections::open(const TeamOptions& options, const TeamDevices& devi
 }
 
 Status TeamConnections::make(const TeamOptions& options, const TeamDevices& devices) {
-  ReachabilityRecords records;
+  GpuRecords records;
   records.reproducible = options.reproducible;
   records.algorithms = options.algorithms;
   records.costs = options.costs;
@@ -43,7 +43,7 @@ Status TeamConnections::make(const TeamOptions& options, const TeamDevices& devi
   for (int r = 0; r < devices.ranks(); ++r)
     records.reach.push_back(reach[static_cast<std::size_t>(devices.place_of(r))]);
   if (options.orders) records.orders = options.orders();
-  RONDO_TRY(const Reachability found, agree_on_reachability(records));
+  RONDO_TRY(const GpuPlan found, plan_gpus(records));
   facts_ = found.plan;
   if (facts_.max_channels == 0) return ok_status();  // calls that need connections will fail
   RONDO_TRY(own_,
@@ -53,10 +53,8 @@ Status TeamConnections::make(const TeamOptions& options, const TeamDevices& devi
 }
 
 Status TeamConnections::make_barriers(const TeamDevices& devices) {
-  if (devices.size() < 2 || devices.size() > cuda::kMaxBarrierDevices || !facts_.all_reach)
-    return ok_status();
+  if (!facts_.may_use_barriers) return ok_status();
   RONDO_TRY(barriers_, DeviceBarriers::make(devices.numbers()));
-  facts_.may_use_barriers = true;
   if (devices.size() != devices.ranks() || !wants_multicast(facts_)) return ok_status();
   RONDO_TRY(own_multicast_, MulticastMemory::make(devices.by_rank()));
   multicast_ = own_multicast_.get();

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "collectives/gpu/channels/connection_layout.h"
-#include "collectives/gpu/reachability.h"
+#include "collectives/gpu/gpu_plan.h"
 #include "tests/support/environment.h"
 #include "tests/support/fixture_file.h"
 #include "tests/support/temporary_folder.h"

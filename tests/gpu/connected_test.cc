@@ -279,17 +279,6 @@ TEST_P(ConnectedFaultsOf, NameTheRankAndTheCallThatAKernelWaitedFor) {
   let_go(ranks[1].stream);
 }
 
-TEST_F(ConnectedFaults, RefuseLL128WhereDevicesDoNotReachEachOther) {
-  int reach = 0;
-  GPU_OK(gpu_api()->can_access_peer(&reach, 0, 1));
-  if (reach != 0) GTEST_SKIP() << "they do (RONDO_SIMT=p2p=none)";
-  const WithEnvironment protocol("NCCL_PROTO", "LL128");
-  ncclComm_t comms[2];
-  const int devices[2] = {0, 1};
-  EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclInvalidUsage);
-  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("allow simple or ll"), std::string::npos);
-}
-
 TEST_P(ConnectedFaultsOf, AbortEndsKernelsThatWait) {
   const WithEnvironment algorithm("NCCL_ALGO", GetParam());
   ncclComm_t comms[2];

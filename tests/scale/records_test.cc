@@ -7,7 +7,7 @@
 
 #include "collectives/communicator/agreed_facts.h"
 #include "collectives/gpu/channel_search.h"
-#include "collectives/gpu/internode_plan.h"
+#include "collectives/gpu/gpu_plan.h"
 #include "tests/scale/heap.h"
 #include "topology/graph/nccl_xml.h"
 
@@ -44,13 +44,13 @@ InitRecord record_of(int rank, const std::string& bus_id) {
   return record;
 }
 
-gpu::InternodeFacts internode_facts_of_rank(int rank, std::uint64_t digest) {
-  gpu::InternodeFacts facts;
-  facts.gpu.uuid[0] = static_cast<unsigned char>(rank);
-  facts.gpu.uuid[1] = static_cast<unsigned char>(rank >> 8);
-  facts.gpu.resident_ctas = 100;
-  facts.gpu.protocols_within = facts.gpu.protocols_between = gpu::kUsualProtocols;
-  facts.gpu.orders = digest;
+gpu::GpuFacts gpu_facts_of_rank(int rank, std::uint64_t digest) {
+  gpu::GpuFacts facts;
+  facts.uuid[0] = static_cast<unsigned char>(rank);
+  facts.uuid[1] = static_cast<unsigned char>(rank >> 8);
+  facts.resident_ctas = 100;
+  facts.protocols_within = facts.protocols_between = gpu::kUsualProtocols;
+  facts.orders = digest;
   return facts;
 }
 
@@ -89,24 +89,26 @@ class LargeCommunicator {
     ASSERT_FALSE(orders_.rings.empty());
   }
   void span() {
-    gpu::InternodeRecords encoded;
+    gpu::GpuRecords encoded;
     const std::uint64_t digest = orders_.digest();
     for (const InitRecord& record : records_) {
       encoded.processes.push_back(record.facts.process);
       encoded.hosts.push_back(record.facts.host);
-      encoded.facts.push_back(internode_facts_of_rank(record.facts.rank, digest));
+      encoded.facts.push_back(gpu_facts_of_rank(record.facts.rank, digest));
       encoded.reach.emplace_back(kGpus, std::byte{1});
     }
     encoded.orders = std::move(orders_);
-    span_ = gpu::agree_on_internode(encoded);
-    ASSERT_EQ(span_.why_not, "");
-    EXPECT_TRUE(span_.near(0, kGpus - 1));
-    EXPECT_FALSE(span_.near(0, kGpus));
+    auto planned = gpu::plan_gpus(encoded);
+    ASSERT_TRUE(planned.ok());
+    plan_ = std::move(*planned);
+    ASSERT_EQ(plan_.why_proxy, "");
+    EXPECT_TRUE(plan_.near(0, kGpus - 1));
+    EXPECT_FALSE(plan_.near(0, kGpus));
   }
   void lay_out() {
-    const gpu::ConnectionLayout layout(span_.shape, span_.near, {span_.host_of, 1}, span_.orders);
+    const gpu::ConnectionLayout layout(plan_.shape, plan_.near, {plan_.host_of, 1}, plan_.orders);
     for (const auto& edge : layout.edges())
-      EXPECT_TRUE(span_.host_of[edge.from] == 1 || span_.host_of[edge.to] == 1);
+      EXPECT_TRUE(plan_.host_of[edge.from] == 1 || plan_.host_of[edge.to] == 1);
     EXPECT_GT(layout.edges().size(), static_cast<std::size_t>(kGpus));
   }
 
@@ -118,7 +120,7 @@ class LargeCommunicator {
   PlanFacts facts_;
   RankPlacement places_;
   gpu::ChannelOrders orders_;
-  gpu::Span span_;
+  gpu::GpuPlan plan_;
 };
 
 TEST(ManyRecords, ArePlannedInLinearMemory) {

@@ -10,7 +10,7 @@
 
 namespace rondo::gpu {
 MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
-                           const Reachability& around, std::vector<int> devices, int process,
+                           const GpuPlan& around, std::vector<int> devices, int process,
                            std::uint64_t staging_bytes, bool by_kernels)
     : exchange_(exchange),
       droppable_(droppable),

@@ -20,8 +20,8 @@
 
 #include "collectives/gpu/channels/edge_transport.h"
 #include "collectives/gpu/droppable_memory.h"
+#include "collectives/gpu/gpu_plan.h"
 #include "collectives/gpu/memory_exchange.h"
-#include "collectives/gpu/reachability.h"
 #include "kernels/cuda/message_args.h"
 #include "transport/proxy/direct_memory.h"
 
@@ -40,7 +40,7 @@ class MessageSlots {
   // devices: by rank; -1: in another process. Processes of other hosts have number -1. by_kernels:
   // only a rank's own device accesses the slots of its messages; else any device of its process
   // may.
-  MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const Reachability& around,
+  MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const GpuPlan& around,
                std::vector<int> devices, int process, std::uint64_t staging_bytes, bool by_kernels);
 
   // Words before slots in host memory: tails and heads of all channels and, to another host, the
@@ -76,7 +76,7 @@ class MessageSlots {
 
   MemoryExchange& exchange_;
   DroppableMemory& droppable_;
-  const Reachability& around_;
+  const GpuPlan& around_;
   const std::vector<int> devices_;
   const int process_;
   const std::uint64_t staging_bytes_;

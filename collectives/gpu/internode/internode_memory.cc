@@ -14,7 +14,6 @@ InternodeMemory::InternodeMemory(Parts parts)
       segment_(std::move(parts.meeting.segment)),
       processes_(static_cast<int>(parts.meeting.sockets.size())) {
   around_.process_of = std::move(parts.process_of);
-  around_.processes = processes_;
   around_.near = std::move(parts.near);
   exchange_ = std::make_unique<MemoryExchange>(*segment_, parts.process, around_.process_of,
                                                std::move(parts.meeting.sockets));

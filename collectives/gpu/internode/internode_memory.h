@@ -57,7 +57,7 @@ class InternodeMemory {
   std::unique_ptr<DeviceConnections> connections_;
   std::unique_ptr<ControlSegment> segment_;
   const int processes_;
-  Reachability around_;
+  GpuPlan around_;
   DroppableMemory memory_;  // never dropped
   std::unique_ptr<MemoryExchange> exchange_;
   std::unique_ptr<MessageSlots> slots_;

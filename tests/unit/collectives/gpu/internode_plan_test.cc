@@ -1,30 +1,24 @@
-// What ranks on GPUs of several hosts agree on, and where the memory between them is.
+// Which calls between hosts run as kernels, and where the memory between hosts is.
 #include "collectives/gpu/internode_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "collectives/gpu/explain_devices.h"
+#include "tests/unit/collectives/gpu/gpu_records.h"
 
 namespace rondo::gpu {
 namespace {
 
-InternodeRecords internode_records(const std::vector<int>& hosts,
-                                   const std::vector<int>& processes) {
-  InternodeRecords made;
-  for (std::size_t r = 0; r < hosts.size(); ++r) {
-    made.hosts.push_back(static_cast<std::uint64_t>(100 + hosts[r]));
-    made.processes.push_back({7, static_cast<std::uint64_t>(processes[r])});
-    InternodeFacts facts;
-    facts.gpu.uuid[0] = static_cast<unsigned char>(r);
-    facts.gpu.resident_ctas = 100;
-    facts.gpu.protocols_within = facts.gpu.protocols_between = kUsualProtocols;
-    facts.from_bytes = 4096;
-    made.facts.push_back(facts);
-    made.reach.emplace_back(std::count(hosts.begin(), hosts.end(), hosts[r]), std::byte{1});
-  }
-  return made;
+// A GPU for each rank.
+GpuPlan planned(const std::vector<int>& hosts) {
+  std::vector<int> each(hosts.size());
+  std::iota(each.begin(), each.end(), 0);
+  auto plan = plan_gpus(gpu_records(hosts, each, each));
+  EXPECT_TRUE(plan.ok() && plan->engine == GpuPlan::Engine::kHosts);
+  return std::move(*plan);
 }
 
 CallRecord call(Collective which, std::uint64_t floats) {
@@ -32,33 +26,8 @@ CallRecord call(Collective which, std::uint64_t floats) {
           RedOp::kSum, 0,     which == Collective::kBroadcast ? 0 : -1};
 }
 
-TEST(InternodePlan, NobodyIsNearAnotherHost) {
-  const Internode found = agree_on_internode(internode_records({0, 0, 1}, {0, 1, 2}));
-  EXPECT_EQ(found.why_not, "");
-  EXPECT_TRUE(found.near(0, 1));
-  EXPECT_FALSE(found.near(1, 2));
-  EXPECT_EQ(found.host_of, (std::vector<int>{0, 0, 1}));
-  EXPECT_EQ(found.process_of, (std::vector<int>{0, 1, 0}));
-  EXPECT_EQ(found.processes, (std::vector<int>{2, 1}));
-}
-
-TEST(InternodePlan, EveryRankNeedsItsGpuAndSimple) {
-  InternodeRecords all = internode_records({0, 1}, {0, 1});
-  all.facts[1].gpu.uuid = all.facts[0].gpu.uuid;
-  EXPECT_EQ(agree_on_internode(all).why_not, "ranks 0 and 1 share a GPU");
-  all = internode_records({0, 1}, {0, 1});
-  all.facts[1].gpu.protocols_between = bit_of(cuda::Protocol::kLL);
-  EXPECT_NE(agree_on_internode(all).why_not.find("rank 1"), std::string::npos);
-  all = internode_records({0, 1}, {0, 1});
-  all.facts[0].gpu.resident_ctas = 0;
-  EXPECT_NE(agree_on_internode(all).why_not.find("rank 0"), std::string::npos);
-  all = internode_records({0, 0, 1}, {3, 3, 4});
-  for (InternodeFacts& one : all.facts) one.blocking = 1;
-  EXPECT_NE(agree_on_internode(all).why_not.find("CUDA_LAUNCH_BLOCKING"), std::string::npos);
-}
-
 TEST(InternodePlan, TheBytesThatMoveDecide) {
-  const Internode found = agree_on_internode(internode_records({0, 1, 1, 2}, {0, 1, 2, 3}));
+  const GpuPlan found = planned({0, 1, 1, 2});
   const auto runs = [&](Collective which, std::uint64_t floats) {
     return plan_across_hosts(found.plan, found.from_bytes, call(which, floats)).has_value();
   };
@@ -78,10 +47,17 @@ TEST(InternodePlan, TheBytesThatMoveDecide) {
   EXPECT_LE(plan->channels, found.shape.channels);
 }
 
-TEST(InternodePlan, TheMostOfAllThresholdsCounts) {
-  InternodeRecords all = internode_records({0, 1}, {0, 1});
-  all.facts[1].from_bytes = 1 << 20;
-  EXPECT_EQ(agree_on_internode(all).from_bytes, 1u << 20);
+TEST(InternodePlan, CallsThatNoRingOrTreeMayRunAreTheHosts) {
+  const auto runs = [](DevicePlanFacts facts) {
+    return plan_across_hosts(facts, 0, call(Collective::kAllReduce, 1000)).has_value();
+  };
+  DevicePlanFacts facts = planned({0, 1}).plan;
+  EXPECT_TRUE(runs(facts));
+  facts.reproducible = true;
+  EXPECT_FALSE(runs(facts));
+  facts = planned({0, 1}).plan;
+  facts.algorithms = *parse_algorithms("hierarchical", "NCCL_ALGO");
+  EXPECT_FALSE(runs(facts));
 }
 
 TEST(InternodePlan, IsExplained) {
@@ -107,7 +83,7 @@ TEST(InternodePlan, IsExplained) {
 // Both sides of a connection between hosts have their own slots; connections between other ranks
 // cost this host no memory.
 TEST(InternodePlan, LayoutsHoldOnlyWhatAHostNeeds) {
-  const Internode found = agree_on_internode(internode_records({0, 0, 1, 1}, {0, 1, 2, 3}));
+  const GpuPlan found = planned({0, 0, 1, 1});
   const ConnectionLayout first(found.shape, found.near, {found.host_of, 0});
   const ConnectionLayout second(found.shape, found.near, {found.host_of, 1});
   bool any = false;

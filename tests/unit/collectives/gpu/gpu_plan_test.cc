@@ -1,0 +1,265 @@
+// What executes the calls of ranks on GPUs, for every kind of layout: a table, without devices.
+#include "collectives/gpu/gpu_plan.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "kernels/cuda/ll_push_args.h"
+#include "tests/unit/collectives/gpu/gpu_records.h"
+
+namespace rondo::gpu {
+namespace {
+
+using Engine = GpuPlan::Engine;
+using Places = std::vector<int>;  // by rank
+
+// "processes, 4 GPUs, 16 channels, push, share, messages"
+std::string words(const GpuRecords& records) {
+  const auto plan = plan_gpus(records);
+  if (!plan.ok()) return "refused: " + plan.error().text;
+  if (plan->engine == Engine::kHostProxy)
+    return "host: " + plan->why_proxy.substr(0, plan->why_proxy.find(", so"));
+  const DevicePlanFacts& facts = plan->plan;
+  std::string text = plan->engine == Engine::kTeam        ? "threads"
+                     : plan->engine == Engine::kProcesses ? "processes"
+                                                          : "hosts";
+  text += fmt::format(", {} GPUs", facts.devices);
+  if (facts.max_channels > 0) text += fmt::format(", {} channels", facts.max_channels);
+  if (!facts.all_reach && facts.hosts == 1) text += ", apart";
+  if (facts.may_use_barriers) text += ", barriers";
+  if (facts.may_ll_push) text += ", push";
+  if (facts.shared_bytes > 0) text += ", share";
+  if (facts.messages) text += ", messages";
+  return text;
+}
+
+struct Layout {
+  const char* name;
+  Places hosts, processes, gpus;
+  std::vector<std::pair<int, int>> apart;  // without peer access
+  const char* plan;
+};
+const Layout kLayouts[] = {
+    {"one rank", {}, {0}, {0}, {}, "threads, 1 GPUs, 16 channels, push"},
+    {"threads, a GPU each",
+     {},
+     {0, 0, 0, 0},
+     {0, 1, 2, 3},
+     {},
+     "threads, 4 GPUs, 16 channels, barriers, push"},
+    {"threads on one GPU", {}, {0, 0, 0}, {5, 5, 5}, {}, "threads, 1 GPUs, 16 channels"},
+    {"threads, two on a GPU",
+     {},
+     {0, 0, 0, 0},
+     {0, 0, 1, 1},
+     {},
+     "threads, 2 GPUs, 16 channels, barriers"},
+    {"threads without peer access",
+     {},
+     {0, 0, 0},
+     {0, 1, 2},
+     {{1, 2}},
+     "threads, 3 GPUs, 16 channels, apart"},
+    {"processes, a GPU each",
+     {},
+     {4, 9, 2, 7},
+     {1, 0, 5, 6},
+     {},
+     "processes, 4 GPUs, 16 channels, push, share, messages"},
+    {"processes on one GPU", {}, {0, 1, 2}, {4, 4, 4}, {}, "processes, 1 GPUs"},
+    {"processes on one GPU, one of two threads", {}, {0, 1, 1}, {4, 4, 4}, {}, "processes, 1 GPUs"},
+    {"processes, two on a GPU",
+     {},
+     {0, 1, 2, 3},
+     {7, 5, 6, 5},
+     {},
+     "host: ranks 1 and 3 are processes that share one of 3 GPUs"},
+    {"processes of two threads, in turns",
+     {},
+     {0, 0, 1, 1},
+     {0, 1, 1, 0},
+     {},
+     "host: ranks 1 and 2 are processes that share one of 2 GPUs"},
+    {"processes without peer access",
+     {},
+     {0, 1, 2},
+     {0, 1, 2},
+     {{1, 2}},
+     "processes, 3 GPUs, 16 channels, messages"},
+    {"processes that the leader does not reach",
+     {},
+     {0, 1, 2},
+     {0, 1, 2},
+     {{0, 2}},
+     "processes, 3 GPUs, 16 channels, apart, messages"},
+    {"mixed, a GPU each",
+     {},
+     {0, 0, 1},
+     {0, 1, 2},
+     {},
+     "processes, 3 GPUs, 16 channels, push, share, messages"},
+    {"mixed, threads share a GPU",
+     {},
+     {0, 0, 1},
+     {0, 0, 1},
+     {},
+     "processes, 2 GPUs, 16 channels, messages"},
+    {"mixed, threads without peer access",
+     {},
+     {0, 0, 1},
+     {0, 1, 2},
+     {{0, 1}},
+     "processes, 3 GPUs, 16 channels, apart, messages"},
+    {"two hosts, a GPU each",
+     {0, 0, 1, 1},
+     {0, 1, 2, 3},
+     {0, 1, 2, 3},
+     {},
+     "hosts, 4 GPUs, 4 channels, messages"},
+    {"two hosts of threads",
+     {0, 0, 1, 1},
+     {0, 0, 1, 1},
+     {0, 1, 2, 3},
+     {},
+     "hosts, 4 GPUs, 4 channels, messages"},
+    {"two hosts, no peer access",
+     {0, 0, 1},
+     {0, 1, 2},
+     {0, 1, 2},
+     {{0, 1}},
+     "hosts, 3 GPUs, 4 channels, messages"},
+    {"two hosts, threads share a GPU",
+     {0, 0, 1},
+     {0, 0, 1},
+     {0, 0, 1},
+     {},
+     "host: ranks 0 and 1 share a GPU"},
+    {"two hosts, processes share a GPU",
+     {0, 1, 1},
+     {0, 1, 2},
+     {0, 1, 1},
+     {},
+     "host: ranks 1 and 2 share a GPU"},
+    {"a host each", {0, 1, 2}, {0, 1, 2}, {0, 1, 2}, {}, "hosts, 3 GPUs, 4 channels, messages"},
+};
+
+TEST(GpuPlan, HasAnEngineForEveryLayout) {
+  for (const Layout& layout : kLayouts) {
+    GpuRecords records = gpu_records(layout.hosts, layout.processes, layout.gpus);
+    for (const auto& [a, b] : layout.apart) separate(records, a, b);
+    EXPECT_EQ(words(records), layout.plan) << layout.name;
+  }
+}
+
+TEST(GpuPlan, IsTheSameKindForEveryNumberOfRanks) {
+  for (int n = 2; n <= 8; ++n) {
+    Places each(static_cast<std::size_t>(n)), same(each.size()), pairs(each.size());
+    std::iota(each.begin(), each.end(), 0);
+    for (int r = 0; r < n; ++r) pairs[r] = r / 2;
+    const auto gpus = std::to_string(n) + " GPUs, ";
+    EXPECT_EQ(words(gpu_records({}, same, each)),
+              "threads, " + gpus + "16 channels, barriers, push");
+    EXPECT_EQ(words(gpu_records({}, each, each)),
+              "processes, " + gpus + "16 channels, push, share, messages");
+    EXPECT_EQ(words(gpu_records({}, same, same)),
+              fmt::format("threads, 1 GPUs, {} channels", 16 * n > 100 ? 100 / n : 16));
+    EXPECT_EQ(words(gpu_records({}, each, same)), "processes, 1 GPUs");
+    EXPECT_EQ(words(gpu_records(each, each, each)), "hosts, " + gpus + "4 channels, messages");
+    const std::string shared = words(gpu_records({}, each, pairs));
+    EXPECT_EQ(shared.rfind(n == 2 ? "processes, 1 GPUs" : "host: ranks 0 and 1", 0), 0U) << shared;
+  }
+  Places nine(9);
+  std::iota(nine.begin(), nine.end(), 0);
+  EXPECT_EQ(words(gpu_records({}, nine, nine)).find("push"), std::string::npos);
+}
+
+TEST(GpuPlan, NumbersProcessesOnEachHost) {
+  const auto found = plan_gpus(gpu_records({0, 0, 1, 0}, {4, 9, 2, 4}, {0, 1, 2, 3}));
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->host_of, (Places{0, 0, 1, 0}));
+  EXPECT_EQ(found->process_of, (Places{0, 1, 0, 0}));
+  EXPECT_EQ(found->processes, (Places{2, 1}));
+  EXPECT_TRUE(found->speaks(0) && found->speaks(1) && found->speaks(2) && !found->speaks(3));
+  EXPECT_TRUE(found->near(0, 1));
+  EXPECT_FALSE(found->near(1, 2));
+}
+
+TEST(GpuPlan, TakesTheSmallestOffer) {
+  auto all = gpu_records({}, {0, 1, 2}, {0, 1, 2});
+  all.facts[1].max_ctas = 5;
+  all.facts[2].buffer_bytes = 4096;
+  all.facts[0].buffer_bytes = 8192;
+  all.facts[1].staging_bytes = 77;
+  all.facts[0].protocols_between = bit_of(cuda::Protocol::kLL);
+  const auto found = plan_gpus(all);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->plan.max_channels, 5);
+  EXPECT_EQ(found->shape.slot_bytes, 1024u);
+  EXPECT_EQ(found->plan.protocols, bit_of(cuda::Protocol::kLL));
+  EXPECT_EQ(found->staging_bytes, 77u);
+  all.facts[1].protocols_between = bit_of(cuda::Protocol::kSimple);
+  EXPECT_EQ(words(all).rfind("refused: NCCL_PROTO leaves no protocol", 0), 0u);
+  all = gpu_records({}, {0, 1}, {0, 1});
+  all.facts[1].protocols_between = bit_of(cuda::Protocol::kSimple);
+  EXPECT_EQ(words(all).find("push"), std::string::npos);
+  all = gpu_records({0, 1}, {0, 1}, {0, 1});
+  all.facts[1].from_bytes = 1 << 20;
+  EXPECT_EQ(plan_gpus(all)->from_bytes, 1u << 20);
+}
+
+TEST(GpuPlan, RanksOfOneGpuShareItsRoom) {
+  auto all = gpu_records({}, {0, 0, 1}, {3, 3, 4});
+  all.facts[0].resident_ctas = all.facts[1].resident_ctas = 20;
+  EXPECT_EQ(words(all), "processes, 2 GPUs, 10 channels, messages");
+}
+
+TEST(GpuPlan, SaysWhyKernelsCannotWaitBetweenHosts) {
+  auto all = gpu_records({0, 1}, {0, 1}, {0, 1});
+  all.facts[1].protocols_between = bit_of(cuda::Protocol::kLL);
+  EXPECT_EQ(words(all), "host: NCCL_PROTO leaves out simple on rank 1");
+  all = gpu_records({0, 1}, {0, 1}, {0, 1});
+  all.facts[0].resident_ctas = 0;
+  EXPECT_EQ(words(all), "host: rank 0's GPU or NCCL_PROTO has no room for kernels that wait");
+  all = gpu_records({0, 0, 1}, {3, 3, 4}, {0, 1, 2});
+  for (GpuFacts& one : all.facts) one.blocking = 1;
+  EXPECT_EQ(words(all), "host: CUDA_LAUNCH_BLOCKING is set, and ranks 0 and 1 share a process");
+}
+
+TEST(GpuPlan, RefusesLL128WhereGpusDoNotReachEachOther) {
+  auto all = gpu_records({}, {0, 0}, {0, 1});
+  for (GpuFacts& one : all.facts) one.protocols_between = bit_of(cuda::Protocol::kLL128);
+  EXPECT_EQ(words(all), "threads, 2 GPUs, 16 channels, barriers");
+  separate(all, 0, 1);
+  EXPECT_NE(words(all).find("allow simple or ll"), std::string::npos);
+}
+
+TEST(GpuPlan, OneDirectionOfReachIsNone) {
+  auto all = gpu_records({}, {0, 1, 2}, {0, 1, 2});
+  all.reach[2][1] = std::byte{0};
+  const auto found = plan_gpus(all);
+  ASSERT_TRUE(found.ok());
+  EXPECT_FALSE(found->near(1, 2));
+  EXPECT_TRUE(found->near(0, 2));
+}
+
+TEST(GpuPlan, LLPushUsesEverybodysMemory) {
+  ConnectionShape shape;
+  shape.ll_push = true;
+  P2pReach near(6);
+  const ConnectionLayout all(shape, near);
+  EXPECT_TRUE(all.uses(0, 3));
+  EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kLLPushStaging);
+  // If one pair cannot be mapped, no pair uses LL push.
+  near.separate(1, 4);
+  const ConnectionLayout some(shape, near);
+  EXPECT_FALSE(some.ll_push());
+  EXPECT_FALSE(some.uses(0, 3));
+  EXPECT_LT(some.bytes(0) + cuda::kLLPushStaging, all.bytes(0) + 1);
+}
+
+}  // namespace
+}  // namespace rondo::gpu

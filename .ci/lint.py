@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from classes import class_findings
+from folders import circle_findings
 from patches import patch_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
@@ -37,6 +38,9 @@ FOLDERS = {
     "transport/proxy": ["transport/net", "transport/cuda", "transport/memory",
                         "transport/socket"],
     "transport/bootstrap": ["transport/auth", "transport/socket"],
+    "transport/networks": ["transport/net", "transport/streams", "transport/tcp", "transport/verbs",
+                           "transport/ucx", "transport/plugin", "transport/auth",
+                           "transport/socket"],
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],
     "collectives/tuner": ["collectives/planner"],
@@ -111,7 +115,7 @@ NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 # header of ours.
 ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
-PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
+PROGRAMS = ("api/cli/", "api/runner/", "api/examples/", "api/audit/", "kernels/check/")
 
 # A switch over these lists every value, so that the compiler (-Wswitch) finds what a new one lacks.
 LISTED = re.compile(r"( *)case (Strategy|Algorithm)::")
@@ -280,6 +284,12 @@ def main():
             print(f"{path}:{line}: {text}")
             failed += 1
     for path, text in [*class_findings(sources), *patch_findings(sources)]:
+        print(f"{path}:1: {text}")
+        failed += 1
+    library = [path for path in sources if path.split("/")[0] in LAYERS[:-1]]
+    for path, text in circle_findings(library):
+        if path.startswith("collectives/"):  # not yet
+            continue
         print(f"{path}:1: {text}")
         failed += 1
     pages = [path for path in paths if path.endswith(".md")]

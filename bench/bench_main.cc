@@ -5,8 +5,8 @@
 
 #include <cstdio>
 
-#include "api/cli/job.h"
 #include "api/launch_env.h"
+#include "api/runner/job.h"
 #include "bench/rondo_backend.h"
 #include "bench/sweep.h"
 
@@ -14,8 +14,8 @@ namespace rondo::bench {
 namespace {
 
 int start_processes(int processes, int argc, char** argv, const MainOptions& main_options) {
-  cli::JobOptions job;
-  job.argv = {cli::own_program(), "bench"};
+  runner::JobOptions job;
+  job.argv = {runner::own_program(), "bench"};
   if (main_options.named) job.argv.emplace_back(info(*main_options.named).name);
   job.argv.insert(job.argv.end(), argv + 1, argv + argc);
   if (main_options.plain) job.argv.emplace_back("--plain");
@@ -24,7 +24,7 @@ int start_processes(int processes, int argc, char** argv, const MainOptions& mai
   job.quiet = true;
   // The failed rank has printed its error; this gives the others time to print theirs.
   job.patience_seconds = 3;
-  return cli::run_job(job);
+  return runner::run_job(job);
 }
 
 }  // namespace

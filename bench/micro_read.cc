@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/process_memory.h"
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 namespace {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host/reduce_kernels.h"
-#include "kernels/host/simd_target.h"
+#include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/host/simd/simd_target.h"
 
 namespace {
 

@@ -15,8 +15,7 @@ set(RONDO_NOT_IN_CALLS
     "^collectives/gpu/(bind|channel_search|explain_devices|gpu_facts|gpu_plan|memory_exchange)"
     "^collectives/gpu/(team_connections|window_memory)"
     "^collectives/gpu/channels/(channel_orders|multicast_memory|p2p_reach|shared_)"
-    ^transport/[^/]*.cc$
-    "^transport/(auth|bootstrap|launch)/"
+        "^transport/(auth|bootstrap|launch|networks)/"
     "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
     "^transport/shm/(host_group|memfd|unix_)"
     ^transport/socket/interfaces
@@ -38,7 +37,7 @@ function(rondo_remove_absent list_name)
   if(RONDO_PORTABLE)
     list(FILTER kept EXCLUDE REGEX "/topology/(graph/)?hwloc_(discovery|graph|load).cc$")
   else()
-    list(FILTER kept EXCLUDE REGEX "/topology/hwloc_none.cc$")
+    list(FILTER kept EXCLUDE REGEX "/topology/graph/hwloc_none.cc$")
   endif()
   if(NOT RONDO_GPU STREQUAL "none")
     list(FILTER kept EXCLUDE REGEX "/base/gpu_none.cc$|/collectives/gpu/absent.cc$")
@@ -126,6 +125,7 @@ endfunction()
 # Each is compiled separately for every instruction set, also in a unity build.
 function(rondo_simd_kernels)
   file(GLOB per_target CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/host/simd/*.cc)
+  list(FILTER per_target EXCLUDE REGEX "/(reduce_kernels|simd_target).cc$")
   set_source_files_properties(${per_target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   # There, vectors are thousands of values on the stack; checking them takes four times as long to
   # compile. The reduced memory and overflowing sums are still checked.
@@ -135,6 +135,6 @@ function(rondo_simd_kernels)
     set_source_files_properties(${per_target} PROPERTIES COMPILE_OPTIONS
       "-fno-sanitize=undefined;-fsanitize=signed-integer-overflow,shift;--param=asan-stack=0")
   endif()
-  # Header only: kernels/host/simd_target.h chooses the instruction set at run time.
+  # Header only: kernels/host/simd/simd_target.h chooses the instruction set at run time.
   target_include_directories(rondo_kernels_calls SYSTEM PRIVATE ${HWY_INCLUDE_DIRS})
 endfunction()

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include "base/json.h"
 #include "topology/cpu_features.h"
-#include "topology/graph/describe_graph.h"
 
 namespace rondo::topology {
 namespace {
@@ -142,8 +140,7 @@ std::string describe(const HostTopology& host, std::span<const NetInterface> int
   return out;
 }
 
-std::string describe_json(const HostTopology& host, std::span<const NetInterface> interfaces,
-                          const Graph* graph) {
+Json json_of(const HostTopology& host, std::span<const NetInterface> interfaces) {
   Json root;
   root["host_id"] = fmt::format("{:016x}", host.host_id);
   root["host_name"] = host.host_name;
@@ -178,8 +175,7 @@ std::string describe_json(const HostTopology& host, std::span<const NetInterface
                                {"loopback", one.loopback}});
   }
   root["source"] = host.source;
-  if (graph != nullptr) root["graph"] = json_of(*graph);
-  return root.text(2);
+  return root;
 }
 
 }  // namespace rondo::topology

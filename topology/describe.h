@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "topology/graph/graph.h"
+#include "base/json.h"
 #include "topology/host_topology.h"
 #include "topology/net_interfaces.h"
 
@@ -13,10 +13,8 @@ namespace rondo::topology {
 // Lines of facts, then the machine as a tree: packages, NUMA nodes, L3 caches, cores.
 std::string describe(const HostTopology& host, std::span<const NetInterface> interfaces = {});
 
-// The same as one JSON object: CPU lists as text ("0-3,8"), the host id as 16 hex digits; the graph
-// of GPUs and network ports as "graph", if not null.
-std::string describe_json(const HostTopology& host, std::span<const NetInterface> interfaces = {},
-                          const Graph* graph = nullptr);
+// The same as one JSON object: CPU lists as text ("0-3,8"), the host id as 16 hex digits.
+Json json_of(const HostTopology& host, std::span<const NetInterface> interfaces = {});
 
 // "32 MiB", "1.5 GiB", "0 B": rounded to one digit after the point.
 std::string bytes_text(std::uint64_t bytes);

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "topology/graph/nccl_xml.h"
+#include "topology/small_file.h"
 
 namespace rondo::topology {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 Status choose_source(const HwlocTopology& topology, const DiscoverOptions& options) {
   if (!options.xml_path.empty()) {
     // Read here, because hwloc would wait for the writer of a FIFO.
-    RONDO_TRY(const std::string text, read_graph_text(options.xml_path));
+    RONDO_TRY(const std::string text, read_topology_file(options.xml_path));
     const auto with_its_end = static_cast<int>(text.size() + 1);
     if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), with_its_end) != 0) {
       return fail(StatusCode::kInvalidArgument,

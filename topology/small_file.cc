@@ -16,6 +16,11 @@ std::optional<std::string> read_small_file(const std::string& path, std::size_t 
   return std::move(text).value();
 }
 
+Result<std::string> read_topology_file(const std::string& path) {
+  constexpr std::size_t kMaxBytes = 4 << 20;
+  return read_text_file("topology file", path, kMaxBytes);
+}
+
 std::optional<std::int64_t> read_number(const std::string& path) {
   const auto text = read_small_file(path, 64);
   if (!text) return std::nullopt;

@@ -1,4 +1,4 @@
-// Reads the small text files of /proc and /sys, by base/text_file.h.
+// Reads the small text files of /proc and /sys, and topology files, by base/text_file.h.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace rondo::topology {
 
 // The file's text, at most `limit` bytes; nullopt if it cannot be read.
 std::optional<std::string> read_small_file(const std::string& path, std::size_t limit = 4 << 20);
+
+// The text of a topology file, NCCL's or hwloc's: a regular file of at most 4 MiB.
+Result<std::string> read_topology_file(const std::string& path);
 
 // The number at the start of the file; nullopt if there is none ("max\n", an error, no file).
 std::optional<std::int64_t> read_number(const std::string& path);

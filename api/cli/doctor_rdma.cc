@@ -8,7 +8,7 @@
 #include "api/cli/doctor_checks.h"
 #include "base/env.h"
 #include "topology/describe.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 #include "transport/ucx/presence.h"
 #include "transport/verbs/devices.h"
 #include "transport/verbs/presence.h"

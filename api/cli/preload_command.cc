@@ -5,7 +5,7 @@
 #include <string>
 
 #include "api/cli/commands.h"
-#include "api/cli/job.h"
+#include "api/runner/job.h"
 #include "bench/command_line.h"
 
 namespace rondo::cli {
@@ -21,7 +21,7 @@ constexpr const char* kPlaces[] = {"../" RONDO_LIBDIR "/rondo-cuda", "../../rond
 
 Result<std::string> preload_library() {
   namespace fs = std::filesystem;
-  const fs::path here = fs::path(own_program()).parent_path();
+  const fs::path here = fs::path(runner::own_program()).parent_path();
   std::error_code ignored;
   for (const char* place : kPlaces) {
     const fs::path found = fs::weakly_canonical(here / place / "libnccl.so.2", ignored);
@@ -30,7 +30,7 @@ Result<std::string> preload_library() {
   return fail(StatusCode::kSystemError,
               "there is no libnccl.so.2 beside {}: install the package that has it (librondo1, or "
               "pip install rondo), or build the target nccl_shared",
-              own_program());
+              runner::own_program());
 }
 
 int preload_command(int argc, char** argv) {

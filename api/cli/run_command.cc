@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "api/cli/commands.h"
-#include "api/cli/job.h"
 #include "api/cli/thread_ranks.h"
+#include "api/runner/job.h"
 #include "base/env.h"
 #include "bench/command_line.h"
 #include "topology/cpu_budget.h"
@@ -36,7 +36,7 @@ Status preload() {
 }  // namespace
 
 int run_command(int argc, char** argv) {
-  JobOptions job;
+  runner::JobOptions job;
   job.ranks = topology::usable_cores();
   bool no_prefix = false, threads = false, preloaded = false;
   accept_np(argc, argv);
@@ -73,7 +73,7 @@ int run_command(int argc, char** argv) {
   }
   if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
-  return run_job(job);
+  return runner::run_job(job);
 }
 
 }  // namespace rondo::cli

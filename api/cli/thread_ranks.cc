@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "api/cli/job.h"
+#include "api/runner/job.h"
 #include "base/fd.h"
 
 namespace rondo::cli {
@@ -63,7 +63,7 @@ int run_threads(const ThreadJob& job) {
 
   std::uint64_t name = 0;
   if (getrandom(&name, sizeof name, 0) != sizeof name) return say("no random bytes");
-  const std::string secret = secret_of_job();
+  const std::string secret = runner::secret_of_job();
   if (secret.empty()) return say("no random bytes");
   setenv("RONDO_SECRET", secret.c_str(), 1);
   const int port = job.master_port != 0 ? job.master_port : free_port();

@@ -72,7 +72,9 @@ int print_host(const TopoOptions& options, const topology::Graph& graph) {
   if (!host) return refuse(host.error());
   const auto interfaces = topology::read_net_interfaces();
   if (options.json) {
-    fmt::print("{}\n", topology::describe_json(host.value(), interfaces, &graph));
+    Json facts = topology::json_of(host.value(), interfaces);
+    facts["graph"] = topology::json_of(graph);
+    fmt::print("{}\n", facts.text(2));
     return 0;
   }
   fmt::print("{}\n", topology::describe(host.value(), interfaces));

@@ -5,11 +5,11 @@
 #include <cstdlib>
 
 #include "api/cli/commands.h"
-#include "api/cli/job.h"
 #include "api/cli/tune_devices.h"
 #include "api/cli/tune_peer.h"
 #include "api/cli/tune_rank.h"
 #include "api/cli/tune_report.h"
+#include "api/runner/job.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
@@ -34,7 +34,7 @@ struct TuneOptions {
 Status prepare_to_listen(const TuneAddress& place) {
   if (const char* set = std::getenv("RONDO_SECRET"); set != nullptr && *set != '\0')
     return ok_status();
-  const std::string secret = secret_of_job();
+  const std::string secret = runner::secret_of_job();
   if (secret.empty()) return fail(StatusCode::kSystemError, "cannot get random bytes for a secret");
   setenv("RONDO_SECRET", secret.c_str(), 1);
   fmt::print(

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "api/cli/job.h"
+#include "api/runner/job.h"
 #include "topology/small_file.h"
 
 namespace rondo::cli {
@@ -113,15 +113,15 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
   std::string words = run.meeting;
   if (run.hosts > 1 && run.meeting.empty())
     words = fmt::format("NCCL_HOSTID=tune$((RANK * {} / {})) ", run.hosts, run.ranks);
-  JobOptions job;
+  runner::JobOptions job;
   job.ranks = run.processes_here();
   job.passthrough = true;
   job.argv = {"sh", "-c",
               fmt::format("{}exec '{}' tune --rank {} --lanes {} --devices {} --most {} --min-time "
                           "{} '{}'",
-                          words, own_program(), run.collective, run.lanes, run.devices,
+                          words, runner::own_program(), run.collective, run.lanes, run.devices,
                           sizes.max_bytes, sizes.seconds, scratch.file())};
-  if (const int status = run_job(job); status != 0)
+  if (const int status = runner::run_job(job); status != 0)
     return fail(StatusCode::kSystemError, "measuring {} ended with status {}", run.name(), status);
   const auto text = topology::read_small_file(scratch.file());
   if (!text)

@@ -14,7 +14,7 @@
 #include "collectives/host/host_stream.h"
 #include "collectives/planner/wire_rates.h"
 #include "collectives/watchdog/peer_words.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 at -O3 warns wrongly about a vector that has just grown.

@@ -27,7 +27,7 @@
 #include "topology/host_identity.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
-#include "transport/network_agreement.h"
+#include "transport/networks/network_agreement.h"
 #include "transport/socket/interfaces.h"
 
 namespace rondo {

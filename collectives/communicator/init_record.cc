@@ -4,7 +4,7 @@
 #include "base/printable.h"
 #include "topology/graph/graph.h"
 #include "transport/connection.h"
-#include "transport/network_agreement.h"
+#include "transport/networks/network_agreement.h"
 #include "transport/shm/unix_socket.h"
 
 namespace rondo {

@@ -2,8 +2,8 @@
 
 #include "collectives/planner/host_work.h"
 #include "kernels/host/announcer.h"
-#include "kernels/host/reduce_kernels.h"
 #include "kernels/host/run_direct.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 namespace rondo {
 namespace {

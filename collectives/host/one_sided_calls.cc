@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "collectives/watchdog/peer_words.h"
 #include "kernels/host/reach.h"
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/host/slots.h"
 #include "kernels/host/touch.h"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "kernels/host/announcer.h"
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 namespace rondo::host {
 

@@ -8,8 +8,8 @@
 // the joint size.
 #pragma once
 
-#include "kernels/host/reduce_kernels.h"
 #include "kernels/host/segments.h"
+#include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/host/staging.h"
 #include "kernels/primitives.h"
 

@@ -18,7 +18,7 @@
 #include <memory>
 
 #include "kernels/host/helpers.h"
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 namespace rondo::host {
 

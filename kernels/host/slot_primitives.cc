@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 namespace rondo::host {
 

@@ -26,7 +26,7 @@
 #include <cstring>
 
 #include "kernels/host/announcer.h"
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/host/staging.h"
 #include "kernels/primitives.h"
 

@@ -16,7 +16,7 @@
 #include "tests/support/temporary_folder.h"
 #include "topology/graph/nccl_xml.h"
 #include "topology/graph/sysfs_graph.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 namespace rondo::test {
 namespace {

@@ -10,7 +10,7 @@
 #include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/rank_report.h"
 #include "transport/connection.h"
-#include "transport/network_agreement.h"
+#include "transport/networks/network_agreement.h"
 
 namespace {
 

@@ -21,7 +21,7 @@
 
 #include "kernels/host/slots.h"
 #include "transport/net/remote_links.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 namespace {
 

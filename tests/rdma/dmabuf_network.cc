@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 #include "transport/verbs/ibverbs/verbs_network.h"
 
 namespace rondo::test {

@@ -15,7 +15,7 @@
 namespace rondo::topology {
 
 Result<ParsedGraph> read_graph_file(const std::string& path) {
-  RONDO_TRY(const std::string text, read_graph_text(path));
+  RONDO_TRY(const std::string text, read_topology_file(path));
   pugi::xml_document document;
   const bool whole = static_cast<bool>(document.load_buffer(text.data(), text.size()));
   if (whole && std::string_view(document.document_element().name()) == "topology") {

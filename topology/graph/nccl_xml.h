@@ -28,8 +28,6 @@ struct ParsedGraph {
 // kSystemError: the file cannot be read.
 Result<ParsedGraph> parse_nccl_xml(std::string_view text, std::string_view file);
 Result<ParsedGraph> read_nccl_xml(const std::string& path);
-// The text of NCCL's or hwloc's file: a regular file of at most 4 MiB (base/text_file.h).
-Result<std::string> read_graph_text(const std::string& path);
 
 std::string write_nccl_xml(const Graph& graph);
 

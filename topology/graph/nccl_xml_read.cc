@@ -7,7 +7,6 @@
 #include <pugixml.hpp>
 #include <set>
 
-#include "base/text_file.h"
 #include "topology/graph/nccl_xml.h"
 #include "topology/graph/rates.h"
 #include "topology/small_file.h"
@@ -15,7 +14,6 @@
 namespace rondo::topology {
 namespace {
 
-constexpr std::size_t kMaxBytes = 4 << 20;
 constexpr int kMaxBridges = 32;  // in one path
 constexpr std::uint32_t kClassBridge = 0x060400, kClassNvSwitch = 0x068000, kClassCpu = 0x068001;
 
@@ -319,12 +317,8 @@ Result<ParsedGraph> parse_nccl_xml(std::string_view text, std::string_view file)
   return NcclXmlReader(text, file).read();
 }
 
-Result<std::string> read_graph_text(const std::string& path) {
-  return read_text_file("topology file", path, kMaxBytes);
-}
-
 Result<ParsedGraph> read_nccl_xml(const std::string& path) {
-  RONDO_TRY(const std::string text, read_graph_text(path));
+  RONDO_TRY(const std::string text, read_topology_file(path));
   return parse_nccl_xml(text, path);
 }
 

@@ -40,7 +40,7 @@ namespace rondo {
 struct RemoteLinksOptions {
   int rank = 0;
   int size = 1;
-  std::unique_ptr<net::Network> network = {};  // transport/network_agreement.h
+  std::unique_ptr<net::Network> network = {};  // transport/networks/network_agreement.h
   std::unique_ptr<net::Network> data = {};     // for data lanes; null: use `network`
   net::SlotShape slots;                        // for data lanes; the same on all ranks
   // Receives the messages of the control lane. progress() calls it. It may call send_control(), and

@@ -12,7 +12,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/device.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 namespace rondo::gpu {
 namespace {

@@ -49,7 +49,7 @@ class InternodeKernels final : public ProxyTask {
     int message_ctas = 1;       // per launch of messages
     double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
     std::function<net::Deadline()> deadline;  // of requests within the host
-    std::string network;                      // transport/open_network.h
+    std::string network;                      // transport/networks/open_network.h
     std::array<std::byte, 32> secret{};
     topology::NearNics near{};
     std::vector<net::SocketAddress> addresses{};  // on which the rank listens

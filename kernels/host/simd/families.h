@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "base/types.h"
-#include "kernels/host/reduce_kernels.h"
-#include "kernels/host/simd_target.h"
+#include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/host/simd/simd_target.h"
 
 namespace rondo::host {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "hwy/highway.h"
-#include "kernels/host/simd_target.h"
+#include "kernels/host/simd/simd_target.h"
 
 #if HWY_TARGETS & HWY_AVX3
 #define RONDO_AVX3(function) N_AVX3::function

@@ -14,8 +14,8 @@
 #include <cstring>
 
 #include "hwy/cache_control.h"
-#include "kernels/host/reduce_kernels.h"
 #include "kernels/host/simd/operations-inl.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 #if HWY_TARGET != HWY_SCALAR  // HWY_SCALAR uses the table's scalar code
 HWY_BEFORE_NAMESPACE();

@@ -9,8 +9,8 @@
 
 #include <type_traits>
 
-#include "kernels/host/reduce_portable.h"
 #include "kernels/host/simd/reduce-inl.h"
+#include "kernels/host/simd/reduce_portable.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rondo::host::HWY_NAMESPACE {

@@ -8,7 +8,7 @@
 
 #include "tests/support/loop/add_loop_network.h"
 #include "tests/support/loop/loop_network.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 #include "transport/verbs/presence.h"
 
 namespace rondo::test {

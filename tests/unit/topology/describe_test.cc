@@ -49,7 +49,7 @@ TEST(Describe, JsonHoldsTheSameFactsAndSurvivesForeignBytes) {
   HostTopology host = machine("numa:2 l3:1 core:2 pu:1");
   host.cpu_model = "bad \xff bytes \"quoted\"";
   const std::vector<NetInterface> interfaces = {{"eth0", 25000, 1, true, false}};
-  const auto json = nlohmann::json::parse(describe_json(host, interfaces));
+  const auto json = nlohmann::json::parse(json_of(host, interfaces).text(2));
   EXPECT_EQ(json["cores_total"], 4);
   EXPECT_EQ(json["numa_nodes"][1]["cpus"], "2-3");
   EXPECT_EQ(json["l3_caches"].size(), 2u);

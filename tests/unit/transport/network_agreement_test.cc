@@ -1,5 +1,5 @@
 // How ranks agree on a network: their requests, their offers, and the rule.
-#include "transport/network_agreement.h"
+#include "transport/networks/network_agreement.h"
 
 #include <gtest/gtest.h>
 

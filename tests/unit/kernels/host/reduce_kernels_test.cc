@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host/reduce_kernels.h"
-#include "kernels/host/reduce_portable.h"
-#include "kernels/host/simd_target.h"
+#include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/host/simd/reduce_portable.h"
+#include "kernels/host/simd/simd_target.h"
 #include "kernels/reduce.h"
 
 namespace rondo::host {

@@ -9,7 +9,7 @@
 #include "tests/support/ucx_networks.h"
 #include "tests/unit/transport/net/turns.h"
 #include "transport/net/remote_links.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 namespace rondo::test {
 

@@ -7,7 +7,7 @@
 #include "tests/support/plugin/plugins.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/transport/net/turns.h"
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 #include "transport/plugin/library.h"
 
 namespace rondo::test {

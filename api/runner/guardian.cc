@@ -1,4 +1,4 @@
-#include "api/cli/guardian.h"
+#include "api/runner/guardian.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -17,10 +17,10 @@
 #include <chrono>
 #include <optional>
 
-#include "api/cli/job.h"
-#include "api/cli/rank_process.h"
+#include "api/runner/job.h"
+#include "api/runner/rank_process.h"
 
-namespace rondo::cli {
+namespace rondo::runner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -275,4 +275,4 @@ int guard(const JobOptions& options, int caller, const sigset_t& program_mask) {
   return Guardian(options, program_mask).run(caller);
 }
 
-}  // namespace rondo::cli
+}  // namespace rondo::runner

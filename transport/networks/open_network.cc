@@ -1,4 +1,4 @@
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 #include <fmt/ranges.h>
 

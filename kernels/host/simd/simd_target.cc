@@ -1,4 +1,4 @@
-#include "kernels/host/simd_target.h"
+#include "kernels/host/simd/simd_target.h"
 
 #include <atomic>
 

@@ -17,7 +17,7 @@
 #include <optional>
 #include <span>
 
-#include "transport/open_network.h"
+#include "transport/networks/open_network.h"
 
 namespace rondo {
 

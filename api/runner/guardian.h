@@ -4,9 +4,9 @@
 
 #include <signal.h>
 
-#include "api/cli/job.h"
+#include "api/runner/job.h"
 
-namespace rondo::cli {
+namespace rondo::runner {
 
 // Signals that a job forwards. The caller blocks them (and SIGCHLD and SIGPIPE) before the fork.
 sigset_t forwarded_signals();
@@ -15,4 +15,4 @@ sigset_t forwarded_signals();
 // `program_mask` the signal mask that ranks start with.
 int guard(const JobOptions& options, int caller, const sigset_t& program_mask);
 
-}  // namespace rondo::cli
+}  // namespace rondo::runner

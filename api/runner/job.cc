@@ -1,4 +1,4 @@
-#include "api/cli/job.h"
+#include "api/runner/job.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -13,11 +13,11 @@
 #include <cerrno>
 #include <string_view>
 
-#include "api/cli/guardian.h"
-#include "api/cli/rank_process.h"
+#include "api/runner/guardian.h"
+#include "api/runner/rank_process.h"
 #include "base/env.h"
 
-namespace rondo::cli {
+namespace rondo::runner {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;
@@ -191,4 +191,4 @@ int run_job(const JobOptions& options) {
   return result;
 }
 
-}  // namespace rondo::cli
+}  // namespace rondo::runner

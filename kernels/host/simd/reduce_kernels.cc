@@ -1,10 +1,10 @@
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 
 #include <cstring>
 
-#include "kernels/host/reduce_portable.h"
 #include "kernels/host/simd/families.h"
-#include "kernels/host/simd_target.h"
+#include "kernels/host/simd/reduce_portable.h"
+#include "kernels/host/simd/simd_target.h"
 
 namespace rondo::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "api/cli/rank_process.h"
+#include "api/runner/rank_process.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-namespace rondo::cli {
+namespace rondo::runner {
 namespace {
 
 constexpr int kCannotStart = 127;
@@ -107,4 +107,4 @@ void kill_descendants() {
   }
 }
 
-}  // namespace rondo::cli
+}  // namespace rondo::runner

@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 
-namespace rondo::cli {
+namespace rondo::runner {
 
 struct RankStart {
   const std::vector<std::string>* argv;
@@ -33,4 +33,4 @@ RankProcess start_rank(const RankStart& start);
 // an uninterruptible sleep dies later.
 void kill_descendants();
 
-}  // namespace rondo::cli
+}  // namespace rondo::runner

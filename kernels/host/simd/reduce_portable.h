@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/reduce.h"
 
 namespace rondo::host::portable {

@@ -23,7 +23,7 @@
 
 #include "base/fd.h"
 
-namespace rondo::cli {
+namespace rondo::runner {
 
 // JobOutput: forwards the ranks' output, line by line, to our own stdout and stderr.
 //
@@ -90,4 +90,4 @@ std::string own_program();
 // RONDO_SECRET if it is set, else a new random one; "" if there are no random bytes.
 std::string secret_of_job();
 
-}  // namespace rondo::cli
+}  // namespace rondo::runner

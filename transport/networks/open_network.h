@@ -1,7 +1,7 @@
 // open_network(): the table of all available networks, and the function that opens one of them.
 //
 // A network is a folder beside tcp/ that implements net::Network (transport/net/net.h), and a row
-// of the table in open_network.cc. transport/network_agreement.h chooses the network of a
+// of the table in open_network.cc. transport/networks/network_agreement.h chooses the network of a
 // communicator.
 #pragma once
 

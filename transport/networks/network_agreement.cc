@@ -1,4 +1,4 @@
-#include "transport/network_agreement.h"
+#include "transport/networks/network_agreement.h"
 
 #include <algorithm>
 

@@ -44,10 +44,19 @@ FOLDERS = {
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],
     "collectives/tuner": ["collectives/planner"],
+    "collectives/context": ["collectives/planner"],
+    "collectives/faults": ["collectives/context"],
+    "collectives/rank": ["collectives/planner", "collectives/context", "collectives/faults"],
+    "collectives/watchdog": ["collectives/faults", "collectives/rank"],
+    "collectives/host": ["collectives/planner", "collectives/context", "collectives/faults",
+                         "collectives/rank", "collectives/watchdog"],
+    "collectives/messages": ["collectives/communicator", "collectives/context",
+                             "collectives/faults", "collectives/rank"],
     "collectives/model": ["collectives/planner", "collectives/gpu",
                           "collectives/gpu/channels", "collectives/gpu/launch"],
     "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
-    "collectives/gpu/launch": ["collectives/planner", "collectives/gpu",
+    "collectives/gpu/launch": ["collectives/planner", "collectives/context",
+                               "collectives/gpu",
                                "collectives/gpu/channels"],
 }
 SOURCES = (".cc", ".h", ".cu", ".c")
@@ -288,7 +297,7 @@ def main():
         failed += 1
     library = [path for path in sources if path.split("/")[0] in LAYERS[:-1]]
     for path, text in circle_findings(library):
-        if path.startswith("collectives/"):  # not yet
+        if path.startswith("collectives/gpu/"):  # not yet
             continue
         print(f"{path}:1: {text}")
         failed += 1

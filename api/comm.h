@@ -17,7 +17,7 @@
 #include "collectives/communicator/call_order.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/host/host_stream.h"
-#include "collectives/host/tagged_messages.h"
+#include "collectives/messages/tagged_messages.h"
 
 namespace rondo::api {
 

@@ -6,9 +6,9 @@
 #include "api/handles.h"
 #include "api/rondo.h"
 #include "base/result.h"
-#include "collectives/communicator/completion.h"
+#include "collectives/context/completion.h"
 #include "collectives/host/host_stream.h"
-#include "collectives/host/tagged_messages.h"
+#include "collectives/messages/tagged_messages.h"
 
 namespace rondo::api {
 

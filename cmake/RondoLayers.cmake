@@ -10,7 +10,7 @@ set(RONDO_NOT_IN_CALLS
     "^base/(env|fmt|json|printable|text_file)"
     ^topology/
     "^kernels/(check|sim)/"
-    "^collectives/(communicator|model|watchdog)/"
+    "^collectives/(communicator|context|faults|model|watchdog)/"
     "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
     "^collectives/gpu/(bind|channel_search|explain_devices|gpu_facts|gpu_plan|memory_exchange)"
     "^collectives/gpu/(team_connections|window_memory)"

@@ -8,12 +8,12 @@
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/create.h"
 #include "collectives/communicator/meet_again.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/peer_words.h"
 #include "collectives/gpu/enqueue_together.h"
-#include "collectives/gpu/gpu_rank.h"
-#include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
 #include "collectives/planner/wire_rates.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/rank/fiber_group.h"
 #include "transport/networks/open_network.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -40,15 +40,6 @@ Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent
 
 }  // namespace
 
-CommOptions CommOptions::from_environment() {
-  CommOptions options;
-  options.timeout_seconds = env::get_seconds("RONDO_TIMEOUT");
-  options.init_timeout_seconds = env::get_seconds("RONDO_INIT_TIMEOUT");
-  options.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
-  options.network = env::get_string("NCCL_NET");
-  return options;
-}
-
 Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
   RONDO_TRY(auto state, make_state(request));
   return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
@@ -68,7 +59,7 @@ int Communicator::size() const { return state_->members.size; }
 const CommOptions& Communicator::options() const { return state_->options; }
 const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
-Communicator::Choice Communicator::last_plan() const { return state_->engine.last_plan(); }
+LastPlan Communicator::last_plan() const { return state_->engine.last_plan(); }
 
 double Communicator::predicted_ns(const CallRecord& record) const {
   if (state_->device) return state_->device->predicted_ns(record);
@@ -255,8 +246,11 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
 // ---- windows ----
 
 Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool symmetric) {
-  if (state_->device) return state_->device->open_window(*this, memory, bytes, symmetric);
   constexpr const char* kWhat = "CommWindowRegister";
+  if (state_->device)
+    return state_->device->open_window(
+        [this](std::span<const std::byte> mine) { return exchange(kWhat, mine); }, memory, bytes,
+        symmetric);
   RONDO_CHECK_OK(state_->enter());
   const OneSidedCalls::Offer mine = state_->one_sided.offer_of(memory, bytes);
   state_->leave();

@@ -23,29 +23,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/call.h"
+#include "collectives/context/call.h"
+#include "collectives/context/comm_options.h"
+#include "collectives/faults/fault.h"
 #include "collectives/planner/planner.h"
-#include "collectives/watchdog/fault.h"
 #include "kernels/host/sharing.h"
 #include "topology/graph/graph.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {
-
-struct CommOptions {
-  double timeout_seconds = 600;      // without progress until a call fails; RONDO_TIMEOUT
-  double init_timeout_seconds = 60;  // RONDO_INIT_TIMEOUT
-  bool reproducible = false;         // RONDO_REPRODUCIBLE
-  std::string name;                  // for logs
-  std::string network;               // requested between hosts; "": none; NCCL_NET
-  int device = -1;                   // the rank's CUDA device; -1: the host
-  int min_ctas = 1;                  // per rank, for kernels that wait for each other
-  int max_ctas = 64;                 // the same; below 64 it also limits other kernels
-  bool copy_engines = false;         // calls that only copy use cudaMemcpyAsync
-  double kernel_seconds = 0;         // without progress until a waiting kernel fails; 0: never
-  int threads = 0;                   // that share copies and sums; 0: by RONDO_THREADS
-  static CommOptions from_environment();
-};
 
 struct CreateRequest {
   int rank = 0;
@@ -129,15 +115,8 @@ class Communicator {
   void deregister_window(int window, const std::function<void()>& wait_turn = {});
   std::size_t window_bytes(int window, int peer) const;
 
-  struct Choice {
-    Algorithm algorithm = Algorithm::kDirect;
-    Protocol protocol = Protocol::kStaged;
-    std::uint64_t rounds = 0;
-    // Bytes that this rank wrote to its staging, and read from private memory of other processes.
-    std::uint64_t staged_bytes = 0, read_bytes = 0;
-  };
   // How the last collective on host memory ran.
-  Choice last_plan() const;
+  LastPlan last_plan() const;
   // Predicted time of the call in nanoseconds, by the cost model of its planner (GPU or host); 0 if
   // no algorithm is allowed.
   double predicted_ns(const CallRecord& record) const;

@@ -10,18 +10,18 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/communicator/agreed_facts.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/communicator/read_check.h"
+#include "collectives/context/agreed_facts.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/fault.h"
+#include "collectives/faults/standstill.h"
 #include "collectives/gpu/binding.h"
-#include "collectives/gpu/gpu_rank.h"
 #include "collectives/gpu/tuning.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/tuner/tuner_plugin.h"
-#include "collectives/watchdog/fault.h"
-#include "collectives/watchdog/standstill.h"
 #include "topology/cpu_budget.h"
 #include "topology/cpu_features.h"
 #include "topology/host_identity.h"
@@ -95,8 +95,12 @@ class Creation {
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // a thread of the GPU binding watches it
     RONDO_CHECK_OK(check_same_kind(records_));
-    RONDO_CHECK_OK(gpu::bind_to_device(
-        {*state_, request_, *session_, records_, host_listener_.listener, deadline_}));
+    RONDO_CHECK_OK(gpu::bind_to_device({*state_,
+                                        *session_,
+                                        records_,
+                                        host_listener_.listener,
+                                        {deadline_, request_.aborted},
+                                        request_.graph != nullptr}));
     return tuner == nullptr ? ok_status() : tune(*tuner);
   }
 

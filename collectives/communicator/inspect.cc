@@ -13,9 +13,9 @@
 #include <sstream>
 
 #include "base/printable.h"
-#include "collectives/watchdog/peer_words.h"
-#include "collectives/watchdog/rank_report.h"
-#include "collectives/watchdog/standstill.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/faults/standstill.h"
 #include "topology/small_file.h"
 #include "transport/shm/host_segment.h"
 

@@ -7,9 +7,9 @@
 #include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/communicator/child_request.h"
-#include "collectives/gpu/gpu_rank.h"
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
 
 namespace rondo {
 namespace {

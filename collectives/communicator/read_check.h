@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/process_memory.h"
-#include "collectives/communicator/init_record.h"
+#include "collectives/context/init_record.h"
 
 namespace rondo {
 

@@ -8,13 +8,12 @@
 namespace rondo::gpu {
 
 Status bind_to_device(const BindingRequest& request) {
-  if (request.create.options.device < 0) return ok_status();
+  if (request.state.options.device < 0) return ok_status();
   return fail(StatusCode::kInternalError, "rank {} is on CUDA device {} in a build without CUDA",
-              request.create.rank, request.create.options.device);
+              request.state.members.rank, request.state.options.device);
 }
 
-Result<std::string> agree_on_tuning(CommunicatorState&, bootstrap::Session&,
-                                    const tuner::TunerPlugin&) {
+Result<std::string> agree_on_tuning(RankState&, bootstrap::Session&, const tuner::TunerPlugin&) {
   return std::string();
 }
 

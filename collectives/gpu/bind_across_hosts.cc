@@ -30,9 +30,9 @@ class AcrossHosts {
         state_(request.state),
         plan_(std::move(plan)),
         devices_(devices),
-        rank_(request.create.rank),
-        size_(request.create.size),
-        device_(request.create.options.device) {}
+        rank_(request.state.members.rank),
+        size_(request.state.members.size),
+        device_(request.state.options.device) {}
 
   Status run() {
     RONDO_TRY(auto hosted, HostProxy::make(state_, plan_.staging_bytes));
@@ -61,7 +61,7 @@ class AcrossHosts {
               request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
     RONDO_TRY(const bool opened, all_did(mine, "open connections"));
     if (!opened) return ok_status();
-    mine = kernels->connect(addresses, request_.ends());
+    mine = kernels->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return ok_status();
     DeviceRank& own = DeviceRank::of(state_);
@@ -107,7 +107,7 @@ class AcrossHosts {
     sharing.shape = plan_.shape;
     sharing.near = &plan_.near;
     sharing.orders = plan_.orders;
-    sharing.peers.deadline = request_.ends();
+    sharing.peers.deadline = request_.deadline;
     sharing.hosts = {plan_.host_of, plan_.host_of[rank_]};
     for (int r = 0; r < size_; ++r)
       sharing.peers.process_of.push_back(sharing.hosts.is_own(r) ? plan_.process_of[r] : -1);
@@ -158,7 +158,7 @@ class AcrossHosts {
         plan_.plan,
         plan_.from_bytes,
         plan_.message_ctas,
-        request_.create.options.kernel_seconds,
+        state_.options.kernel_seconds,
         deadline,
         state_.network,
         state_.secret.derive("kernels between hosts").bytes(),
@@ -171,7 +171,7 @@ class AcrossHosts {
   }
 
   const BindingRequest& request_;
-  CommunicatorState& state_;
+  RankState& state_;
   GpuPlan plan_;
   const std::vector<int>& devices_;  // of this process's ranks
   const int rank_, size_, device_;

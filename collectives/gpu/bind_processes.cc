@@ -24,20 +24,20 @@ std::uint64_t staging_bytes() {
 Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan& plan,
                                     std::uint64_t staging_bytes) {
   const Membership& members = request.state.members;
-  const int rank = request.create.rank, processes = plan.processes[plan.host_of[rank]];
+  const int rank = request.state.members.rank, processes = plan.processes[plan.host_of[rank]];
   std::vector<std::string> listeners(static_cast<std::size_t>(processes));
   for (const int r : members.local_ranks)
     if (plan.speaks(r)) listeners[plan.process_of[r]] = members.ranks[r].socket;
   return meet_processes(
       {static_cast<int>(members.local_ranks.size()), processes, plan.process_of[rank],
        staging_bytes, &request.listener, std::move(listeners),
-       request.state.secret.derive("processes with GPUs").bytes(), request.ends()});
+       request.state.secret.derive("processes with GPUs").bytes(), request.deadline});
 }
 
 Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request,
                                                     const GpuPlan& plan,
                                                     const std::vector<int>& devices) {
-  const int device = devices[request.create.rank];
+  const int device = devices[request.state.members.rank];
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
@@ -46,7 +46,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   facts.device = device;
   facts.devices = devices;
   facts.around = plan;
-  facts.process = plan.process_of[request.create.rank];
+  facts.process = plan.process_of[request.state.members.rank];
   int multiprocessors = 0;
   RONDO_CHECK_OK(
       check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
@@ -56,7 +56,8 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   if (plan.max_ctas < kNoCtaLimit) facts.max_ctas = std::min(facts.max_ctas, plan.max_ctas * ranks);
   RONDO_TRY(auto meeting, meet_on_host(request, plan, staging_bytes()));
   auto [segment, sockets] = std::move(meeting);
-  const ProcessPeers peers{segment.get(), sockets, facts.process, plan.process_of, request.ends()};
+  const ProcessPeers peers{segment.get(), sockets, facts.process, plan.process_of,
+                           request.deadline};
   TeamMemory memory;
   DevicePlanFacts& agreed = facts.around.plan;
   if (agreed.max_channels > 0) {

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/shared_by_key.h"
-#include "collectives/communicator/agreed_facts.h"
+#include "collectives/context/agreed_facts.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
@@ -25,7 +25,6 @@ class Binding {
   explicit Binding(const BindingRequest& request)
       : request_(request),
         state_(request.state),
-        create_(request.create),
         session_(request.session),
         records_(request.records) {}
 
@@ -42,12 +41,12 @@ class Binding {
     }
     RONDO_TRY(const GpuPlan plan, agree());
     if (plan.engine == GpuPlan::Engine::kProcesses) {
-      const ProcessId& own = state_.members.ranks[create_.rank].process;
+      const ProcessId& own = state_.members.ranks[state_.members.rank].process;
       for (std::size_t r = 0; r < devices.size(); ++r)
         if (state_.members.ranks[r].process != own) devices[r] = -1;
       return bind_among_processes(plan, devices);
     }
-    if (plan.hosts() == 1 && create_.rank == 0) RONDO_WARN("{}", plan.why_proxy);
+    if (plan.hosts() == 1 && state_.members.rank == 0) RONDO_WARN("{}", plan.why_proxy);
     return bind_across_hosts(request_, plan, devices);
   }
 
@@ -57,11 +56,11 @@ class Binding {
   // Once per communicator and host. Children share the GPUs of their parents.
   void warn_if_gpus_are_unused() const {
     const HostShape& shape = state_.members.shape;
-    const int host = shape.host_of(create_.rank);
+    const int host = shape.host_of(state_.members.rank);
     const std::span<const int> ranks =
         std::span(shape.ranks)
             .subspan(shape.first[host], shape.first[host + 1] - shape.first[host]);
-    if (create_.graph != nullptr || ranks.front() != create_.rank) return;
+    if (request_.is_child || ranks.front() != state_.members.rank) return;
     std::vector<std::string> of_ranks, visible;
     for (const int r : ranks) of_ranks.push_back(records_[r].bus_id);
     if (std::set(of_ranks.begin(), of_ranks.end()).size() == of_ranks.size()) return;
@@ -88,15 +87,15 @@ class Binding {
     options.reproducible = state_.facts.reproducible;
     options.algorithms = state_.facts.algorithms;
     options.costs = agree_on_device_costs(records_);
-    options.min_ctas = create_.options.min_ctas;
-    options.max_ctas = create_.options.max_ctas;
-    options.kernel_seconds = create_.options.kernel_seconds;
+    options.min_ctas = state_.options.min_ctas;
+    options.max_ctas = state_.options.max_ctas;
+    options.kernel_seconds = state_.options.kernel_seconds;
     options.graph = state_.members.placement->own;
     return options;
   }
   ChannelOrders orders(int rank) const {
     return find_orders(state_.members.placement.get(), state_.members.shape,
-                       create_.options.max_ctas, rank);
+                       state_.options.max_ctas, rank);
   }
 
   // What all ranks agree on. Between hosts, a rank whose device cannot be queried has no kernels.
@@ -111,15 +110,15 @@ class Binding {
       records.processes.push_back(rank.process);
       if (wide) records.hosts.push_back(rank.host);
     }
-    const int device = create_.options.device;
-    auto mine = facts_of_device(device, create_.options.min_ctas, create_.options.max_ctas);
+    const int device = state_.options.device;
+    auto mine = facts_of_device(device, state_.options.min_ctas, state_.options.max_ctas);
     if (!mine.ok()) {
       if (!wide) return mine.error();
       RONDO_INFO(kInit, "no kernels between hosts: {}", mine.error().text);
       mine = GpuFacts{};
     }
     mine->staging_bytes = HostProxy::wanted_bytes();
-    records.orders = orders(create_.rank);
+    records.orders = orders(state_.members.rank);
     mine->orders = records.orders.digest();
     Blob blob(sizeof(GpuFacts));
     std::memcpy(blob.data(), &*mine, sizeof(GpuFacts));
@@ -141,7 +140,7 @@ class Binding {
   // One rank per process joins it to the others.
   Status bind_among_processes(const GpuPlan& plan, const std::vector<int>& devices) {
     const TeamOptions options = team_options(devices);
-    const bool speaks = plan.speaks(create_.rank);
+    const bool speaks = plan.speaks(state_.members.rank);
     if (speaks) {
       RONDO_TRY(auto processes, join_processes(request_, plan, devices));
       RONDO_CHECK_OK(take_team(options, std::move(processes)));
@@ -158,8 +157,7 @@ class Binding {
   }
 
   const BindingRequest& request_;
-  CommunicatorState& state_;
-  const CreateRequest& create_;
+  RankState& state_;
   bootstrap::Session& session_;
   const std::vector<InitRecord>& records_;
 };

@@ -10,31 +10,27 @@
 // between hosts, and what is made.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/communicator/communicator.h"
-#include "collectives/communicator/communicator_state.h"
-#include "collectives/communicator/init_record.h"
+#include "collectives/context/init_record.h"
 #include "collectives/gpu/gpu_plan.h"
 #include "collectives/gpu/process_meeting.h"
 #include "collectives/gpu/process_team.h"
+#include "collectives/host/rank_state.h"
 #include "transport/bootstrap/session.h"
 #include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 
 struct BindingRequest {
-  CommunicatorState& state;  // has its ranks and facts
-  const CreateRequest& create;
+  RankState& state;  // has its ranks, facts and options
   bootstrap::Session& session;
   const std::vector<InitRecord>& records;  // by rank
   const shm::UnixListener& listener;       // this rank's
-  std::chrono::steady_clock::time_point deadline;
-
-  net::Deadline ends() const { return {deadline, create.aborted}; }
+  net::Deadline deadline;
+  bool is_child;  // its parent has warned of what concerns both
 };
 Status bind_to_device(const BindingRequest& request);
 

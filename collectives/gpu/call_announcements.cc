@@ -4,8 +4,8 @@
 
 #include "base/atomics.h"
 #include "base/poll_until.h"
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
 
 namespace rondo::gpu {
 

@@ -8,8 +8,8 @@
 
 #include <span>
 
-#include "collectives/communicator/host_shape.h"
-#include "collectives/communicator/rank_placement.h"
+#include "collectives/context/host_shape.h"
+#include "collectives/context/rank_placement.h"
 #include "collectives/gpu/channels/channel_orders.h"
 #include "topology/channels/cluster.h"
 #include "topology/graph/nearness.h"

@@ -4,14 +4,14 @@
 
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/communicator/communicator_state.h"
+#include "collectives/faults/peer_words.h"
 #include "collectives/gpu/device_windows.h"
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/process_hooks.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team_engine.h"
+#include "collectives/host/rank_state.h"
 #include "collectives/tuner/tuner_plugin.h"
-#include "collectives/watchdog/peer_words.h"
 
 namespace rondo::gpu {
 namespace {
@@ -22,7 +22,7 @@ constexpr std::chrono::microseconds kLook{2000};
 // The rank's side of the team of processes that share the device.
 class TeamHooks final : public ProcessHooks {
  public:
-  TeamHooks(DeviceRank& rank, CommunicatorState& state) : rank_(rank), state_(state) {
+  TeamHooks(DeviceRank& rank, RankState& state) : rank_(rank), state_(state) {
     rank_.team()->processes()->standing().join(this);
   }
   ~TeamHooks() override { rank_.team()->processes()->standing().leave(this); }
@@ -42,16 +42,16 @@ class TeamHooks final : public ProcessHooks {
 
  private:
   DeviceRank& rank_;
-  CommunicatorState& state_;
+  RankState& state_;
 };
 
 }  // namespace
 
-DeviceRank& DeviceRank::of(const CommunicatorState& state) {
+DeviceRank& DeviceRank::of(const RankState& state) {
   return static_cast<DeviceRank&>(*state.device);
 }
 
-DeviceRank::DeviceRank(CommunicatorState& state) : state_(state) {
+DeviceRank::DeviceRank(RankState& state) : state_(state) {
   state_.faults.listen([this](const Fault& fault) { stop(fault); });
 }
 
@@ -208,10 +208,10 @@ void DeviceRank::look_for_windows(Call* call) const {
   call->receive_windows = window_of(call->receive, segments.received);
 }
 
-Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes,
+Result<int> DeviceRank::open_window(const Exchange& exchange, void* memory, std::size_t bytes,
                                     bool symmetric) {
   if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
-  RONDO_TRY(const int window, windows_->open(self, memory, bytes, symmetric));
+  RONDO_TRY(const int window, windows_->open(exchange, memory, bytes, symmetric));
   if (window_rank_) return window;
   std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {

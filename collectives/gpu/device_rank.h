@@ -11,16 +11,15 @@
 #include <span>
 
 #include "base/result.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/failure_detector.h"
+#include "collectives/faults/fault.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/gpu_engine.h"
-#include "collectives/gpu/gpu_rank.h"
-#include "collectives/watchdog/failure_detector.h"
-#include "collectives/watchdog/fault.h"
 #include "transport/cuda/deferred_free.h"
 
 namespace rondo {
-class Communicator;
-class CommunicatorState;
+class RankState;
 namespace tuner {
 class Tuner;
 }
@@ -35,9 +34,9 @@ class ProcessHooks;
 class DeviceRank : public GpuRank {
  public:
   // The rank of a state to which bind_to_device() has given one.
-  static DeviceRank& of(const CommunicatorState& state);
+  static DeviceRank& of(const RankState& state);
 
-  explicit DeviceRank(CommunicatorState& state);
+  explicit DeviceRank(RankState& state);
   ~DeviceRank() override;
   DeviceRank(const DeviceRank&) = delete;
   DeviceRank& operator=(const DeviceRank&) = delete;
@@ -72,7 +71,7 @@ class DeviceRank : public GpuRank {
   Status standing();  // why the rank has ended, if it has; any thread
   bool adopt_kernel_fault() override;
 
-  Result<int> open_window(Communicator& self, void* memory, std::size_t bytes,
+  Result<int> open_window(const Exchange& exchange, void* memory, std::size_t bytes,
                           bool symmetric) override;
   // Sets in which symmetric windows the call's buffers are.
   void look_for_windows(Call* call) const;
@@ -93,7 +92,7 @@ class DeviceRank : public GpuRank {
   Status fault_of_post(const Status& posted, const Mismatch& mismatch);
   std::optional<Fault> look_at_missing(FailureDetector& detector);
 
-  CommunicatorState& state_;
+  RankState& state_;
   EnqueueFlag enqueues_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;

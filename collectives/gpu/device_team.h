@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/context/gpu_rank.h"
 #include "collectives/gpu/graph_messages.h"
-#include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/outside_messages.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/rank_order.h"

@@ -6,12 +6,12 @@
 
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/pointers.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/window_memory.h"
+#include "collectives/host/rank_state.h"
 #include "transport/cuda/device.h"
 #include "transport/shm/unix_meeting.h"
 
@@ -225,7 +225,7 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
 
 // Access by kernels of its device; checked also for ranks of one process, whose memory may have its
 // own access list.
-Result<bool> DeviceWindows::all_may_touch(Communicator& self, const Window& window) const {
+Result<bool> DeviceWindows::all_may_touch(const Exchange& exchange, const Window& window) const {
   bool may = true;
   for (std::size_t r = 0; r < window.at.size() && may; ++r) {
     GpuPointer info;
@@ -235,7 +235,7 @@ Result<bool> DeviceWindows::all_may_touch(Communicator& self, const Window& wind
       may = gpu_api()->may_access(&may, window.at[r], state_.options.device) == kGpuSuccess && may;
   }
   const std::byte mine{may};
-  RONDO_TRY(const auto gathered, self.exchange("CommWindowRegister", {&mine, 1}));
+  RONDO_TRY(const auto gathered, exchange({&mine, 1}));
   return std::all_of(gathered.begin(), gathered.end(),
                      [](const auto& one) { return one[0] == std::byte{1}; });
 }
@@ -283,7 +283,8 @@ bool DeviceWindows::may_bind(const Offers& offers) {
          });
 }
 
-Status DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window* window) const {
+Status DeviceWindows::bind_all(const Exchange& exchange, const Offers& offers,
+                               Window* window) const {
   const int rank = state_.members.rank;
   const auto join = [&]() -> Status {
     if (rank == 0) return window->multicast->add();
@@ -296,25 +297,24 @@ Status DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window*
     RONDO_CHECK_OK(window->multicast->open(object));
     return window->multicast->add();
   };
-  RONDO_TRY(bool could, all_could(self, join()));
+  RONDO_TRY(bool could, all_could(exchange, join()));
   if (could) {
     const Offer& own = offers.all[static_cast<std::size_t>(rank)];
-    RONDO_TRY(could, all_could(self, window->multicast->bind_own(
-                                         rank, reinterpret_cast<std::byte*>(own.handle.base))));
+    RONDO_TRY(could, all_could(exchange, window->multicast->bind_own(
+                                             rank, reinterpret_cast<std::byte*>(own.handle.base))));
   }
   if (!could) window->multicast.reset();
   return ok_status();
 }
 
-Result<bool> DeviceWindows::all_could(Communicator& self, const Status& own) const {
+Result<bool> DeviceWindows::all_could(const Exchange& exchange, const Status& own) const {
   struct Answer {
     std::uint64_t failed;
     char text[200];
   };
   Answer mine{own.ok() ? 0u : 1u, {}};
   if (!own.ok()) own.error().text.copy(mine.text, sizeof(mine.text) - 1);
-  RONDO_TRY(const auto gathered,
-            self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
+  RONDO_TRY(const auto gathered, exchange(std::as_bytes(std::span(&mine, 1))));
   for (std::size_t r = 0; r < gathered.size(); ++r) {
     Answer answer{};
     std::memcpy(&answer, gathered[r].data(), sizeof(answer));
@@ -326,14 +326,14 @@ Result<bool> DeviceWindows::all_could(Communicator& self, const Status& own) con
   return true;
 }
 
-Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes,
+Result<int> DeviceWindows::open(const Exchange& exchange, void* memory, std::size_t bytes,
                                 bool symmetric) {
   const RelaxedCapture relaxed;
   const DeviceScope scope(state_.options.device);
   ++asked_;
   RONDO_CHECK_OK(scope.entered());
   Window made;
-  if (const Status opened = meet(self, memory, bytes, symmetric, &made); !opened.ok()) {
+  if (const Status opened = meet(exchange, memory, bytes, symmetric, &made); !opened.ok()) {
     withdraw(&made);
     return opened.error();
   }
@@ -341,8 +341,8 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   return static_cast<int>(windows_.size()) - 1;
 }
 
-Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric,
-                           Window* window) {
+Status DeviceWindows::meet(const Exchange& exchange, void* memory, std::size_t bytes,
+                           bool symmetric, Window* window) {
   Window& made = *window;
   Status why;
   MemoryHandle own;
@@ -361,8 +361,7 @@ Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, 
     RONDO_TRY(listener, shm::open_unix_listener());
     listener.name.copy(mine.socket, shm::kMaxSocketName);
   }
-  RONDO_TRY(const auto gathered,
-            self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
+  RONDO_TRY(const auto gathered, exchange(std::as_bytes(std::span(&mine, 1))));
   std::vector<Offer>& all = offers.all;
   all.resize(gathered.size());
   for (std::size_t r = 0; r < gathered.size(); ++r)
@@ -381,11 +380,11 @@ Status DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, 
     map(all[r], r, offers.handles[r], &made);
   }
   if (std::all_of(all.begin(), all.end(), [](const Offer& one) { return one.symmetric != 0; })) {
-    RONDO_TRY(made.symmetric, all_may_touch(self, made));
+    RONDO_TRY(made.symmetric, all_may_touch(exchange, made));
     if (!made.symmetric || !may_bind(offers))
       made.multicast.reset();
     else
-      RONDO_CHECK_OK(bind_all(self, offers, &made));
+      RONDO_CHECK_OK(bind_all(exchange, offers, &made));
     const Offer& own_offer = all[static_cast<std::size_t>(state_.members.rank)];
     made.at.push_back(made.multicast == nullptr
                           ? nullptr

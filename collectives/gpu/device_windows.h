@@ -23,8 +23,7 @@
 #include "transport/memory/memory_registry.h"
 
 namespace rondo {
-class Communicator;
-class CommunicatorState;
+class RankState;
 }  // namespace rondo
 namespace rondo::shm {
 struct UnixListener;
@@ -34,7 +33,7 @@ namespace rondo::gpu {
 
 class DeviceWindows {
  public:
-  explicit DeviceWindows(CommunicatorState& state) : state_(state) {}
+  explicit DeviceWindows(RankState& state) : state_(state) {}
   ~DeviceWindows();
   DeviceWindows(const DeviceWindows&) = delete;
   DeviceWindows& operator=(const DeviceWindows&) = delete;
@@ -42,7 +41,7 @@ class DeviceWindows {
   // Collective. Memory of the rank's own device. Returns the window's number, equal on all ranks.
   // symmetric: collectives may use buffers at equal offsets of all windows, if all ranks set it and
   // can.
-  Result<int> open(Communicator& self, void* memory, std::size_t bytes, bool symmetric);
+  Result<int> open(const Exchange& exchange, void* memory, std::size_t bytes, bool symmetric);
   // No put of this rank into the window may be under way.
   void close(int window);
   // Start of a peer's window for streams of this rank; or, if the network writes there, the
@@ -75,7 +74,8 @@ class DeviceWindows {
   };
   // Data and handles that the ranks of a window have exchanged.
   struct Offers;
-  Status meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric, Window* window);
+  Status meet(const Exchange& exchange, void* memory, std::size_t bytes, bool symmetric,
+              Window* window);
   Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Status* why) const;
   bool is_neighbour(int peer) const;  // in another process of this host
   Status exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
@@ -87,16 +87,16 @@ class DeviceWindows {
   void withdraw(Window* window);
   net::Deadline deadline() const;
 
-  Result<bool> all_may_touch(Communicator& self, const Window& window) const;
+  Result<bool> all_may_touch(const Exchange& exchange, const Window& window) const;
   // NVLS in place: rank 0 sends a multicast object with its offer; all ranks bind to it, or none.
   std::unique_ptr<MulticastMemory> new_multicast(const MemoryHandle& own,
                                                  MemoryHandle* object) const;
   std::unique_ptr<MulticastMemory> multicast_of_own() const;
   static bool may_bind(const Offers& offers);
-  Status bind_all(Communicator& self, const Offers& offers, Window* window) const;
-  Result<bool> all_could(Communicator& self, const Status& own) const;
+  Status bind_all(const Exchange& exchange, const Offers& offers, Window* window) const;
+  Result<bool> all_could(const Exchange& exchange, const Status& own) const;
 
-  CommunicatorState& state_;
+  RankState& state_;
   std::deque<Window> windows_;
   std::uint64_t asked_ = 0;  // windows so far, failed ones included
 };

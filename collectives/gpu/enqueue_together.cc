@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/pointers.h"
+#include "collectives/host/rank_state.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/streams.h"
 
@@ -13,7 +13,7 @@ namespace rondo::gpu {
 namespace {
 
 // The call with the addresses that its device uses. Checks the buffers.
-Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses& addresses) {
+Result<Call> resolve(const Call& call, RankState& state, BufferAddresses& addresses) {
   const CommOptions& options = state.options;
   const int rank = state.members.rank;
   const Collective which = call.record.collective;
@@ -79,7 +79,7 @@ Status enqueue_together(std::span<const RankWork> works) {
   RONDO_CHECK_OK(outermost.entered());
   std::vector<std::vector<Call>> resolved, one_sided;
   for (const RankWork& work : works) {
-    CommunicatorState& state = work.state;
+    RankState& state = work.state;
     const RankScope scope(work);
     RONDO_CHECK_OK(scope.entered());
     BufferAddresses addresses(state.options.device);
@@ -117,7 +117,7 @@ Status enqueue_together(std::span<const RankWork> works) {
   }
   for (std::size_t i = 0; i < posted && result.ok(); ++i) {
     if (one_sided[i].empty()) continue;
-    CommunicatorState& state = works[i].state;
+    RankState& state = works[i].state;
     const DeviceScope scope(state.options.device);
     result = scope.entered();
     if (result.ok()) result = DeviceRank::of(state).post_one_sided(one_sided[i]);

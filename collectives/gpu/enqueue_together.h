@@ -9,16 +9,16 @@
 #include <span>
 
 #include "base/result.h"
-#include "collectives/call.h"
+#include "collectives/context/call.h"
 
 namespace rondo {
-class CommunicatorState;
+class RankState;
 }
 
 namespace rondo::gpu {
 
 struct RankWork {
-  CommunicatorState& state;
+  RankState& state;
   std::span<const Call> calls;
 };
 Status enqueue_together(std::span<const RankWork> works);

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/gpu/memory_use.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/fault.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/planner/device_plan.h"
-#include "collectives/watchdog/fault.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::gpu {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/atomics.h"
-#include "collectives/watchdog/failure_detector.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/faults/failure_detector.h"
+#include "collectives/faults/peer_words.h"
 
 namespace rondo::gpu {
 namespace {

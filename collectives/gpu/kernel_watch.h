@@ -6,9 +6,9 @@
 
 #include <optional>
 
+#include "collectives/faults/fault.h"
+#include "collectives/faults/progress.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/watchdog/fault.h"
-#include "collectives/watchdog/progress.h"
 
 namespace rondo::gpu {
 

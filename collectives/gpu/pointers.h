@@ -13,7 +13,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/call.h"
+#include "collectives/context/call.h"
 
 namespace rondo::gpu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "collectives/watchdog/fault_texts.h"
+#include "collectives/faults/fault_texts.h"
 
 namespace rondo::gpu {
 

@@ -13,10 +13,10 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/call.h"
+#include "collectives/context/call.h"
+#include "collectives/faults/fault.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/planner/device_plan.h"
-#include "collectives/watchdog/fault.h"
 
 namespace rondo::gpu {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "collectives/watchdog/fault.h"
+#include "collectives/faults/fault.h"
 
 namespace rondo::gpu {
 

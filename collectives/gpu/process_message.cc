@@ -1,6 +1,6 @@
 #include "collectives/gpu/process_message.h"
 
-#include "collectives/watchdog/fault_texts.h"
+#include "collectives/faults/fault_texts.h"
 
 namespace rondo::gpu {
 

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "base/types.h"
-#include "collectives/call.h"
-#include "collectives/watchdog/fault.h"
+#include "collectives/context/call.h"
+#include "collectives/faults/fault.h"
 
 namespace rondo::gpu {
 

@@ -1,8 +1,8 @@
 #include "collectives/gpu/process_messages.h"
 
 #include "base/atomics.h"
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
 
 namespace rondo::gpu {
 

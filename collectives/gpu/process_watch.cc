@@ -10,9 +10,9 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/seconds.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
 #include "collectives/gpu/kernel_watch.h"
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {

@@ -17,9 +17,9 @@
 
 #include "base/fd.h"
 #include "base/thread.h"
+#include "collectives/faults/failure_detector.h"
 #include "collectives/gpu/call_announcements.h"
 #include "collectives/gpu/process_context.h"
-#include "collectives/watchdog/failure_detector.h"
 
 namespace rondo::gpu {
 

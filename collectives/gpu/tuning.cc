@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-tuner::About about(const CommunicatorState& state) {
+tuner::About about(const RankState& state) {
   const Membership& members = state.members;
   // Equal on all ranks, and reveals nothing of their secret.
   const auto digest = state.secret.derive("tuner plugin").bytes();
@@ -40,7 +40,7 @@ Result<std::string> refusal(const TunedWays& own, int other, const Membership& m
 
 }  // namespace
 
-Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session& session,
+Result<std::string> agree_on_tuning(RankState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin) {
   const DevicePlanFacts* const facts = DeviceRank::of(state).plan_facts();
   if (facts == nullptr || facts->max_channels == 0) return std::string();  // there are no rings

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "collectives/communicator/communicator_state.h"
+#include "collectives/host/rank_state.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "transport/bootstrap/session.h"
 
@@ -18,7 +18,7 @@ namespace rondo::gpu {
 
 // Why all ranks are refused, which each finds by itself; "": they agree. An error is only this
 // rank's.
-Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session& session,
+Result<std::string> agree_on_tuning(RankState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin);
 
 }  // namespace rondo::gpu

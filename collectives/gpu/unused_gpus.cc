@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/watchdog/fault_texts.h"
+#include "collectives/faults/fault_texts.h"
 
 namespace rondo::gpu {
 

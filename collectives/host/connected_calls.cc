@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/host/fiber_group.h"
+#include "collectives/rank/fiber_group.h"
 #include "collectives/watchdog/supervisor.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/run_connected.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/communicator/rank_context.h"
+#include "collectives/rank/rank_context.h"
 #include "kernels/host/slot_primitives.h"
 
 namespace rondo {

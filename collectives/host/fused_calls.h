@@ -8,9 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/call.h"
-#include "collectives/communicator/communicator.h"
-#include "collectives/communicator/rank_context.h"
+#include "collectives/context/call.h"
+#include "collectives/rank/rank_context.h"
 #include "kernels/host/segments.h"
 
 namespace rondo {
@@ -18,7 +17,7 @@ namespace rondo {
 class FusedCalls : RankPart {
  public:
   // last_plan: set to the plan of a fused call.
-  FusedCalls(RankContext& context, Communicator::Choice& last_plan)
+  FusedCalls(RankContext& context, LastPlan& last_plan)
       : RankPart(context), last_plan_(last_plan) {}
 
   // Keeps the collectives at the head of `calls` that run as one; messages between them run later
@@ -30,7 +29,7 @@ class FusedCalls : RankPart {
   Status run(const Call& first, const RunAlone& run_alone);
 
  private:
-  Communicator::Choice& last_plan_;
+  LastPlan& last_plan_;
   std::vector<host::Segment> segments_;  // segments of the fused call in progress
 };
 

@@ -8,14 +8,13 @@
 
 #include <span>
 
-#include "collectives/call.h"
-#include "collectives/communicator/communicator.h"
-#include "collectives/communicator/rank_context.h"
+#include "collectives/context/call.h"
 #include "collectives/host/connected_calls.h"
 #include "collectives/host/fused_calls.h"
 #include "collectives/host/message_calls.h"
 #include "collectives/host/one_sided_calls.h"
 #include "collectives/planner/choice_log.h"
+#include "collectives/rank/rank_context.h"
 
 namespace rondo {
 
@@ -31,7 +30,7 @@ class HostEngine : RankPart {
   // Order: collectives, then all sends and receives at once, then puts and signals.
   Status run_group(std::span<const Call> calls);
   Status run_collective(const Call& call);
-  const Communicator::Choice& last_plan() const { return last_plan_; }
+  const LastPlan& last_plan() const { return last_plan_; }
 
   // How long waits spin: shorter if the program computes at the same time.
   void set_budget(const Waiter::Budget& alone);
@@ -41,7 +40,7 @@ class HostEngine : RankPart {
   Status announce_empty(const CallRecord& record);
   Status run_parts(const Call& whole);
 
-  Communicator::Choice last_plan_;
+  LastPlan last_plan_;
   OneSidedCalls& one_sided_;
   MessageCalls messages_;
   ConnectedCalls connected_;

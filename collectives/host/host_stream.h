@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 #include "base/thread.h"
-#include "collectives/communicator/completion.h"
+#include "collectives/context/completion.h"
 
 namespace rondo {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/call.h"
-#include "collectives/communicator/rank_context.h"
+#include "collectives/context/call.h"
+#include "collectives/rank/rank_context.h"
 #include "kernels/host/point_to_point.h"
 
 namespace rondo {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/faults/peer_words.h"
 #include "kernels/host/reach.h"
 #include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/host/slots.h"

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "base/types.h"
-#include "collectives/call.h"
-#include "collectives/communicator/rank_context.h"
+#include "collectives/context/call.h"
 #include "collectives/host/remote_puts.h"
+#include "collectives/rank/rank_context.h"
 #include "collectives/watchdog/supervisor.h"
 #include "collectives/watchdog/withdrawal.h"
 #include "transport/connection.h"

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/call.h"
-#include "collectives/communicator/rank_context.h"
+#include "collectives/context/call.h"
+#include "collectives/rank/rank_context.h"
 #include "transport/net/net.h"
 
 namespace rondo {

@@ -70,6 +70,15 @@ struct Plan {
   bool in_memory() const { return row != nullptr && row->verbs == Verbs::kPeerMemory; }
 };
 
+// How the last collective of a rank on host memory ran.
+struct LastPlan {
+  Algorithm algorithm = Algorithm::kDirect;
+  Protocol protocol = Protocol::kStaged;
+  std::uint64_t rounds = 0;
+  // Bytes that this rank wrote to its staging, and read from private memory of other processes.
+  std::uint64_t staged_bytes = 0, read_bytes = 0;
+};
+
 // Fails with kInvalidUsage, naming the requested algorithms, if none is left. A barrier between
 // hosts is planned as a sum of one int32 per rank.
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);

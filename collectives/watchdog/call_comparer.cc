@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
 
 namespace rondo {
 namespace {

@@ -5,7 +5,7 @@
 // per local rank.
 #pragma once
 
-#include "collectives/communicator/rank_context.h"
+#include "collectives/rank/rank_context.h"
 
 namespace rondo {
 

@@ -5,9 +5,9 @@
 
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/watchdog/fault.h"
-#include "collectives/watchdog/peer_words.h"
-#include "collectives/watchdog/standstill.h"
+#include "collectives/faults/fault.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/faults/standstill.h"
 
 namespace rondo {
 namespace {

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "collectives/communicator/rank_context.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/rank/rank_context.h"
 #include "collectives/watchdog/call_comparer.h"
-#include "collectives/watchdog/rank_report.h"
 
 namespace rondo {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/seconds.h"
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
 
 namespace rondo {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/communicator/rank_context.h"
+#include "collectives/rank/rank_context.h"
 #include "collectives/watchdog/call_comparer.h"
 #include "collectives/watchdog/status_exchange.h"
 #include "collectives/watchdog/wait_graph.h"

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/seconds.h"
-#include "collectives/watchdog/fault_texts.h"
-#include "collectives/watchdog/peer_words.h"
-#include "collectives/watchdog/rank_report.h"
-#include "collectives/watchdog/standstill.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/faults/standstill.h"
 
 namespace rondo {
 namespace {

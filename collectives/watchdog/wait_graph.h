@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator/rank_context.h"
-#include "collectives/watchdog/rank_report.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/rank/rank_context.h"
 #include "collectives/watchdog/status_exchange.h"
 
 namespace rondo {

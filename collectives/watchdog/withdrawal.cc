@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/watchdog/rank_report.h"
-#include "collectives/watchdog/standstill.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/faults/standstill.h"
 #include "kernels/host/reach.h"
 #include "transport/shm/arena.h"
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "collectives/communicator/rank_context.h"
+#include "collectives/rank/rank_context.h"
 
 namespace rondo {
 

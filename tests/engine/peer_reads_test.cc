@@ -64,7 +64,7 @@ TEST_P(PeerReads, MoveEveryByteOnce) {
       const Case c = case_of(collective, seat.size, 256 << 10);
       const std::string wrong = check_call(*seat.comm, c, false, 0);
       seat.expect(wrong.empty(), wrong);
-      const Communicator::Choice ran = seat.comm->last_plan();
+      const LastPlan ran = seat.comm->last_plan();
       seat.expect(ran.protocol == Protocol::kRead && ran.staged_bytes == 0 &&
                       ran.read_bytes == blocks_read(c, seat.rank) * c.count * 4,
                   fmt::format("{}: {} bytes staged, {} read", name(collective), ran.staged_bytes,
@@ -183,7 +183,7 @@ TEST_P(ForbiddenReads, LeaveAllRanksStagingAndOneLine) {
       const std::string wrong =
           check_call(*seat.comm, case_of(collective, seat.size, 100'003), false, 4);
       seat.expect(wrong.empty(), wrong);
-      const Communicator::Choice ran = seat.comm->last_plan();
+      const LastPlan ran = seat.comm->last_plan();
       const bool gives = is_among(find_row(Algorithm::kDirect, collective)->inputs, seat.rank, 2);
       seat.expect(ran.read_bytes == 0 && (ran.staged_bytes > 0) == gives,
                   fmt::format("{} bytes read, {} staged", ran.read_bytes, ran.staged_bytes));

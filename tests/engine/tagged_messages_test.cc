@@ -1,5 +1,5 @@
 // Messages with tags when their counters wrap, and when a peer sends invalid values.
-#include "collectives/host/tagged_messages.h"
+#include "collectives/messages/tagged_messages.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "collectives/communicator/init_record.h"
-#include "collectives/watchdog/fault.h"
-#include "collectives/watchdog/rank_report.h"
+#include "collectives/context/init_record.h"
+#include "collectives/faults/fault.h"
+#include "collectives/faults/rank_report.h"
 #include "transport/connection.h"
 #include "transport/networks/network_agreement.h"
 

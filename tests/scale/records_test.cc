@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "collectives/communicator/agreed_facts.h"
+#include "collectives/context/agreed_facts.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/gpu_plan.h"
 #include "tests/scale/heap.h"

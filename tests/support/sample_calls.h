@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/call.h"
+#include "collectives/context/call.h"
 
 namespace rondo::test {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "collectives/communicator/communicator_state.h"
-#include "collectives/host/tagged_messages.h"
+#include "collectives/messages/tagged_messages.h"
 
 namespace rondo::test {
 

@@ -8,7 +8,7 @@
 
 namespace rondo::gpu {
 
-InternodeEngine::InternodeEngine(CommunicatorState& state, std::shared_ptr<HostProxy> host,
+InternodeEngine::InternodeEngine(RankState& state, std::shared_ptr<HostProxy> host,
                                  std::unique_ptr<InternodeKernels> kernels)
     : state_(state),
       rank_(state.members.rank),

@@ -12,7 +12,6 @@
 #include <span>
 
 #include "base/result.h"
-#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/call_run.h"
 #include "collectives/gpu/gpu_engine.h"
 #include "collectives/gpu/internode/internode_kernels.h"
@@ -20,13 +19,14 @@
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team_devices.h"
+#include "collectives/host/rank_state.h"
 
 namespace rondo::gpu {
 
 class InternodeEngine final : public GpuEngine {
  public:
   // host: not yet started.
-  InternodeEngine(CommunicatorState& state, std::shared_ptr<HostProxy> host,
+  InternodeEngine(RankState& state, std::shared_ptr<HostProxy> host,
                   std::unique_ptr<InternodeKernels> kernels);
   ~InternodeEngine() override;  // ends the proxy's thread, which drives the kernels' connections
   InternodeEngine(const InternodeEngine&) = delete;
@@ -56,7 +56,7 @@ class InternodeEngine final : public GpuEngine {
   template <class Launch>
   Status launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch);
 
-  CommunicatorState& state_;
+  RankState& state_;
   const int rank_, device_;
   const bool implicit_order_ = LaunchTurn::is_wanted();
   const std::shared_ptr<HostProxy> host_;

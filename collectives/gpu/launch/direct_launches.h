@@ -20,7 +20,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "base/types.h"
-#include "collectives/call.h"
+#include "collectives/context/call.h"
 #include "kernels/cuda/direct_args.h"
 
 namespace rondo::gpu {

@@ -3,7 +3,7 @@
 #include <cassert>
 
 #include "base/log.h"
-#include "collectives/watchdog/fault_texts.h"
+#include "collectives/faults/fault_texts.h"
 
 namespace rondo::gpu {
 namespace {

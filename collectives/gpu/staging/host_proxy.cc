@@ -6,11 +6,11 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/poll_until.h"
+#include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/staging/group_streams.h"
 #include "collectives/gpu/staging/one_sided_rounds.h"
-#include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -31,13 +31,13 @@ std::uint64_t HostProxy::wanted_bytes() {
   return std::min(asked, kMaxPinned) / kLeastPinned * kLeastPinned;
 }
 
-Result<std::unique_ptr<HostProxy>> HostProxy::make(CommunicatorState& state, std::uint64_t bytes) {
+Result<std::unique_ptr<HostProxy>> HostProxy::make(RankState& state, std::uint64_t bytes) {
   std::unique_ptr<HostProxy> made(new HostProxy(state, bytes));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
+HostProxy::HostProxy(RankState& state, std::uint64_t bytes)
     : state_(state),
       rank_(state.members.rank),
       size_(state.members.size),

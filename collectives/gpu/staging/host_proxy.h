@@ -22,14 +22,14 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/communicator/communicator_state.h"
+#include "collectives/faults/internode_status.h"
 #include "collectives/gpu/gpu_engine.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/hosted_service.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 #include "collectives/gpu/stream_order.h"
-#include "collectives/watchdog/internode_status.h"
+#include "collectives/host/rank_state.h"
 #include "transport/proxy/proxy_errand.h"
 
 namespace rondo::gpu {
@@ -40,7 +40,7 @@ class HostProxy final : public GpuEngine {
   static std::uint64_t wanted_bytes();
   // For a rank whose host view is ready. bytes: of pinned memory, equal on all ranks. Nothing may
   // be posted before start().
-  static Result<std::unique_ptr<HostProxy>> make(CommunicatorState& state, std::uint64_t bytes);
+  static Result<std::unique_ptr<HostProxy>> make(RankState& state, std::uint64_t bytes);
   ~HostProxy() override;
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
@@ -84,14 +84,14 @@ class HostProxy final : public GpuEngine {
   void close();
 
  private:
-  HostProxy(CommunicatorState& state, std::uint64_t bytes);
+  HostProxy(RankState& state, std::uint64_t bytes);
   Status open();
   Status post_messages(std::span<const Call> calls);
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
   Status enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
   Status enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
 
-  CommunicatorState& state_;
+  RankState& state_;
   const int rank_, size_, device_;
   StreamOrder order_;
   PinnedStaging staging_;

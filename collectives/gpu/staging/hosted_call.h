@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "collectives/call.h"
+#include "collectives/context/call.h"
 #include "collectives/gpu/launch/call_steps.h"
 
 namespace rondo::gpu {

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "base/result.h"
-#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/pinned_staging.h"
+#include "collectives/host/rank_state.h"
 #include "transport/proxy/proxy.h"
 
 namespace rondo::gpu {
@@ -23,7 +23,7 @@ namespace rondo::gpu {
 class HostedService final : public ProxyTask {
  public:
   struct Parts {
-    CommunicatorState& state;
+    RankState& state;
     CallSlots& slots;
     PinnedStaging& staging;
     Proxy& proxy;

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/call.h"
+#include "collectives/context/call.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 
 namespace rondo::gpu {

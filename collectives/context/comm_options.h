@@ -1,0 +1,35 @@
+// CommOptions: what the creator of a communicator asks for. Defaults are those of the environment
+// table (base/env_table.cc).
+#pragma once
+
+#include <string>
+
+#include "base/env.h"
+
+namespace rondo {
+
+struct CommOptions {
+  double timeout_seconds = 600;      // without progress until a call fails; RONDO_TIMEOUT
+  double init_timeout_seconds = 60;  // RONDO_INIT_TIMEOUT
+  bool reproducible = false;         // RONDO_REPRODUCIBLE
+  std::string name;                  // for logs
+  std::string network;               // requested between hosts; "": none; NCCL_NET
+  int device = -1;                   // the rank's CUDA device; -1: the host
+  int min_ctas = 1;                  // per rank, for kernels that wait for each other
+  int max_ctas = 64;                 // the same; below 64 it also limits other kernels
+  bool copy_engines = false;         // calls that only copy use cudaMemcpyAsync
+  double kernel_seconds = 0;         // without progress until a waiting kernel fails; 0: never
+  int threads = 0;                   // that share copies and sums; 0: by RONDO_THREADS
+  static CommOptions from_environment();
+};
+
+inline CommOptions CommOptions::from_environment() {
+  CommOptions options;
+  options.timeout_seconds = env::get_seconds("RONDO_TIMEOUT");
+  options.init_timeout_seconds = env::get_seconds("RONDO_INIT_TIMEOUT");
+  options.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
+  options.network = env::get_string("NCCL_NET");
+  return options;
+}
+
+}  // namespace rondo

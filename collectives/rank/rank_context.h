@@ -1,0 +1,62 @@
+// RankContext: state shared by all parts of a communicator's rank: its members, the host view, the
+// call in progress, the fault, and the links to ranks of other hosts.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "collectives/context/membership.h"
+#include "collectives/faults/fault_state.h"
+#include "collectives/planner/planner.h"
+#include "collectives/rank/connections.h"
+#include "collectives/rank/remote_ranks.h"
+#include "kernels/host/host_rank.h"
+
+namespace rondo {
+
+struct RankContext {
+  RankContext() = default;
+  RankContext(const RankContext&) = delete;
+  RankContext& operator=(const RankContext&) = delete;
+
+  Membership members;
+  host::HostRank host;
+  CurrentCall call{host};
+  FaultState faults{members, host, call};
+  RemoteRanks remote{members, host, call, faults};
+  std::unique_ptr<Connections> connections;
+  PlanFacts facts;
+  std::atomic<double> timeout_seconds{600};
+  bool waits_for_ever = false;  // a rank on a GPU whose kernels have no limit
+
+  // Maximum time that a call on the host waits without progress.
+  double wait_limit_seconds() const {
+    constexpr double kForEver = 365.0 * 24 * 3600;
+    return waits_for_ever ? kForEver : timeout_seconds.load(std::memory_order_relaxed);
+  }
+};
+
+// Base class of a rank's parts: gives them the same names for the shared state.
+class RankPart {
+ protected:
+  explicit RankPart(RankContext& context)
+      : context_(context),
+        members_(context.members),
+        host_(context.host),
+        call_(context.call),
+        faults_(context.faults),
+        remote_(context.remote),
+        connections_(context.connections),
+        facts_(context.facts) {}
+
+  RankContext& context_;
+  const Membership& members_;
+  host::HostRank& host_;
+  CurrentCall& call_;
+  FaultState& faults_;
+  RemoteRanks& remote_;
+  const std::unique_ptr<Connections>& connections_;
+  const PlanFacts& facts_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,50 @@
+// The number of threads that share a rank's copies: its part of the cores, by RONDO_THREADS.
+#include <gtest/gtest.h>
+
+#include "collectives/context/agreed_facts.h"
+
+namespace rondo {
+namespace {
+
+// Ranks on one machine: the cores of each rank's mask, named by their number.
+std::vector<InitRecord> ranks_with(std::initializer_list<std::int32_t> cores) {
+  std::vector<InitRecord> records;
+  for (const std::int32_t number : cores) {
+    InitRecord record;
+    record.machine = 1;
+    record.cpu_set = static_cast<std::uint64_t>(number);
+    record.cores = number;
+    records.push_back(record);
+  }
+  return records;
+}
+
+TEST(RankThreads, AreTheRanksPartOfItsCores) {
+  EXPECT_EQ(rank_threads(ranks_with({16}), 0, 0).threads, 16);
+  EXPECT_EQ(rank_threads(ranks_with({16, 16, 16}), 1, 0).threads, 5);
+  EXPECT_EQ(rank_threads(ranks_with({2, 2, 2}), 2, 0).threads, 1);
+  EXPECT_EQ(rank_threads(ranks_with({8, 4, 4}), 0, 0).threads, 8) << "other cores";
+  auto records = ranks_with({6, 6});
+  records[1].machine = 2;
+  EXPECT_EQ(rank_threads(records, 0, 0).threads, 6) << "another machine";
+  records[0].device = 0;
+  EXPECT_EQ(rank_threads(records, 0, 0).threads, 1) << "a GPU";
+}
+
+TEST(RankThreads, AreAtMostWhatWasAskedForAndNeverMoreThanThePart) {
+  const auto records = ranks_with({16, 16});
+  EXPECT_EQ(rank_threads(records, 0, 1).threads, 1);
+  EXPECT_EQ(rank_threads(records, 0, 3).threads, 3);
+  EXPECT_EQ(rank_threads(records, 0, 3).complaint, "");
+  EXPECT_EQ(rank_threads(records, 0, 0).complaint, "");
+  const RankThreads many = rank_threads(records, 0, 4096);
+  EXPECT_EQ(many.threads, 8);
+  EXPECT_EQ(many.complaint,
+            "RONDO_THREADS=4096: rank 0 uses 8, its part of 16 cores shared by 2 ranks");
+  const RankThreads negative = rank_threads(records, 1, -1);
+  EXPECT_EQ(negative.threads, 8);
+  EXPECT_EQ(negative.complaint, "RONDO_THREADS=-1 is below 0; using 8");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,386 @@
+// Verdicts from the reports of ranks on GPUs: kernels between hosts, kernels and streams of
+// processes of one host, and a caller that waits for the other threads of its process.
+#include "collectives/faults/failure_detector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rondo::gpu {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kQuiet = 300 * kMs;
+
+CallRecord sum_of(std::uint64_t count) {
+  return {count, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
+}
+
+// A detector, and a clock that its source reads every 10 ms.
+struct Watched {
+  explicit Watched(int ranks, std::int64_t quiet_ns = kQuiet, std::int64_t patience_ns = 0,
+                   int rank = 0)
+      : detector({rank, ranks, [](int of) { return "rank " + std::to_string(of) + " (pid 7)"; },
+                  quiet_ns, patience_ns}) {
+    pass(1);
+  }
+  void pass(int milliseconds) {
+    for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
+  }
+  // The text of the verdict, or "".
+  std::string fault_text() {
+    const auto found = detector.verdict();
+    if (!found) return "";
+    fault = *found;
+    return found->text;
+  }
+  FailureDetector detector;
+  Fault fault;
+  std::int64_t now = 0;
+};
+
+testing::Matcher<std::string> has_text(const std::string& part) {
+  if (part.empty()) return testing::IsEmpty();
+  return HasSubstr(part);
+}
+
+// A position in launch `number`; each launch has two parts.
+Progress in_launch(std::uint64_t number, std::uint64_t count = 100) {
+  Progress at;
+  at.launches = number;
+  at.launch = sum_of(count);
+  at.begun = 2 * number;
+  at.over = 2 * number - 2;
+  return at;
+}
+
+Progress done_with(std::uint64_t number) {
+  Progress at = in_launch(number);
+  at.over = at.begun;
+  return at;
+}
+
+Progress gave_up_for(int peer, std::uint64_t number) {
+  Progress at = in_launch(number);
+  at.gave_up_in = at.launch;
+  at.gave_up = 1;
+  at.peer = peer;
+  at.limit_ns = 2500 * static_cast<std::uint64_t>(kMs);
+  return at;
+}
+
+TEST(FailureDetector, ComparesCallsInWhateverOrderTheyAreHeard) {
+  Watched judge(3);
+  const CallRecord same[] = {sum_of(1), sum_of(2), sum_of(3)};
+  const CallRecord other[] = {sum_of(2), sum_of(4)};
+  judge.detector.report_calls(2, 1, same);
+  judge.detector.report_calls(0, 1, {same, 1});
+  EXPECT_EQ(judge.fault_text(), "");
+  judge.detector.report_calls(0, 2, other);
+  EXPECT_THAT(judge.fault_text(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
+  EXPECT_EQ(judge.fault.status, StatusCode::kInvalidUsage);
+  EXPECT_EQ(judge.fault.culprit, 0);
+  EXPECT_EQ(judge.fault.sequence, 3u);
+  EXPECT_EQ(judge.fault_text(), "") << "one verdict is enough";
+}
+
+TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
+  Watched judge(2);
+  for (std::uint64_t n = 1; n <= FailureDetector::kWindow + 5; ++n) {
+    const CallRecord call = sum_of(n);
+    judge.detector.report_calls(0, n, {&call, 1});
+  }
+  const CallRecord call = sum_of(77);
+  judge.detector.report_calls(1, 5, {&call, 1});
+  EXPECT_EQ(judge.fault_text(), "");
+  judge.detector.report_calls(1, 6, {&call, 1});
+  EXPECT_NE(judge.fault_text(), "");
+}
+
+TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
+  Progress after_others = in_launch(5, 200);
+  after_others.digest = 1;
+  Progress unread = in_launch(5, 999), none;
+  unread.launches = 0;
+  const struct {
+    Progress one, other;
+    const char* message;
+  } kRows[] = {
+      {in_launch(4, 100), in_launch(5, 200), ""},
+      {in_launch(5, 200), in_launch(5, 200), ""},
+      {in_launch(5, 100), in_launch(5, 200), "rank 1 in AllReduce(count 200"},
+      {done_with(5), in_launch(5, 200), "rank 1 in AllReduce(count 200"},
+      {after_others, in_launch(5, 200), "rank 0 and rank 1 have run different calls before"},
+      {unread, none, ""},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(2);
+    judge.detector.report(0, row.one);
+    judge.detector.report(1, row.other);
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+  }
+}
+
+TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
+  Progress half = in_launch(3);
+  half.over += 1;
+  Progress half_begun = half;
+  half_begun.begun -= 1;
+  const struct {
+    Progress of_the_gone;
+    bool leaves;
+    const char* message;
+  } kRows[] = {
+      {done_with(3), false, ""},
+      {done_with(3), true, ""},
+      {done_with(2), false, "rank 1 (pid 7) ended before it finished AllReduce"},
+      {done_with(2), true, "rank 1 (pid 7) left the communicator before it finished AllReduce"},
+      {half, false, "rank 1 (pid 7) ended"},
+      {half_begun, false, "rank 1 (pid 7) ended"},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(3);
+    judge.detector.report(0, in_launch(3));
+    judge.detector.report(1, row.of_the_gone);
+    judge.detector.report(2, done_with(3));
+    row.leaves ? judge.detector.report_leave(1) : judge.detector.report_end(1);
+    judge.pass(200);
+    EXPECT_EQ(judge.fault_text(), "") << "news may be on their way";
+    judge.pass(10'000);
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+    if (*row.message != 0) {
+      EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 0 waits for it"));
+    }
+  }
+}
+
+TEST(FailureDetector, WhoIsGoneWaitsForNobody) {
+  Watched judge(3);
+  judge.detector.report(0, done_with(3));
+  judge.detector.report(1, in_launch(3));
+  judge.detector.report(2, done_with(3));
+  judge.detector.report_end(1);
+  judge.pass(10'000);
+  EXPECT_EQ(judge.fault_text(), "") << "nobody needs its part";
+  judge.detector.report(2, in_launch(4));
+  judge.pass(1000);
+  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
+  EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 2 waits for it"));
+}
+
+TEST(FailureDetector, WaitsWhileAnythingMoves) {
+  Watched judge(2);
+  judge.detector.report_end(1);
+  for (int second = 1; second < 10; ++second) {
+    Progress moving = in_launch(1);
+    moving.traffic = static_cast<std::uint64_t>(second);
+    judge.detector.report(0, moving);
+    judge.pass(100);
+    EXPECT_EQ(judge.fault_text(), "");
+  }
+  judge.pass(1000);
+  EXPECT_NE(judge.fault_text(), "");
+}
+
+// The process was stopped or under a debugger; other ranks may have made progress.
+TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
+  Watched judge(2);
+  judge.detector.report_end(1);
+  judge.detector.report(0, in_launch(1));
+  judge.detector.tick(judge.now += 60'000 * kMs);
+  EXPECT_EQ(judge.fault_text(), "");
+  judge.pass(100);
+  EXPECT_NE(judge.fault_text(), "");
+}
+
+TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
+  Watched judge(3);
+  judge.detector.report(1, in_launch(2));
+  judge.detector.report(2, done_with(1));
+  judge.detector.report(0, gave_up_for(1, 2));
+  EXPECT_THAT(judge.fault_text(), HasSubstr("waited 2.5 s"));
+  EXPECT_THAT(judge.fault.text, HasSubstr("rank 2 did not make this call"));
+  EXPECT_EQ(judge.fault.status, StatusCode::kTimeout);
+  EXPECT_EQ(judge.fault.culprit, 2);
+}
+
+// A rank that receives reports only about itself and rank 0.
+TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
+  Watched judge(3, kQuiet, 500 * kMs, 1);
+  judge.detector.report(1, gave_up_for(2, 2));
+  judge.pass(400);
+  EXPECT_EQ(judge.fault_text(), "");
+  judge.pass(200);
+  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 1 waited 2.5 s"));
+  EXPECT_THAT(judge.fault.text, testing::Not(HasSubstr("did not make this call")));
+  EXPECT_EQ(judge.fault.culprit, 2);
+}
+
+TEST(FailureDetector, BlamesALostConnectionLast) {
+  Watched judge(3, kQuiet, 0, 1);
+  judge.detector.report(1, in_launch(2));
+  judge.detector.report_lost(2, "connection reset");
+  judge.pass(1400);
+  EXPECT_EQ(judge.fault_text(), "");
+  Watched end_reported = judge;
+  judge.pass(200);
+  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
+  EXPECT_THAT(judge.fault.text, HasSubstr("connection reset"));
+  end_reported.detector.report_end(2);
+  end_reported.pass(400);
+  EXPECT_THAT(end_reported.fault_text(), HasSubstr("rank 2 (pid 7) ended"));
+}
+
+TEST(FailureDetector, ALostConnectionIsNothingToWhoIsInNoLaunch) {
+  Watched judge(3, kQuiet, 0, 1);
+  judge.detector.report(1, done_with(2));
+  judge.detector.report(0, in_launch(2));
+  judge.detector.report_lost(2, "connection reset");
+  judge.detector.report(2, done_with(2));
+  judge.pass(10'000);
+  EXPECT_EQ(judge.fault_text(), "");
+}
+
+TEST(FailureDetector, BlamesWhomAStreamAwaits) {
+  const struct {
+    std::vector<int> awaited;
+    int gone, after_ms;
+    const char* message;
+  } kRows[] = {
+      {{1, 2}, 2, 400, "rank 2 (pid 7) ended before it finished call 7, Sum, in which rank 0"},
+      {{1}, 2, 10'000, ""},
+      {{}, 2, 2900, ""},
+      {{}, 2, 3100, "rank 2 (pid 7) ended"},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(3);
+    judge.detector.report_wait(0, Wait{"call 7, Sum", row.awaited, 0});
+    judge.detector.report_end(row.gone);
+    judge.pass(row.after_ms);
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+  }
+}
+
+TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
+  const struct {
+    Wait wait;
+    int culprit;
+    const char* message;
+  } kRows[] = {
+      {{"a message", {2}, 0.5}, 2, "rank 1 waited 0.5 s for rank 2 in a message; RONDO_TIMEOUT"},
+      {{"call 7, Sum", {0, 2}, 0.5}, 0, "rank 1 waited 0.5 s for ranks 0, 2 in call 7, Sum"},
+      {{"call 7, Sum", {}, 0.5}, -1, "rank 1 waited 0.5 s for its peers in call 7, Sum"},
+      {{"", {0}, 0.5}, 0, "rank 1 waited 0.5 s for rank 0 to make the same call"},
+      {{"a message", {2}, 0}, -1, ""},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(3, kQuiet, 0, 1);
+    judge.detector.report_wait(1, row.wait);
+    judge.pass(300);
+    Progress moved;
+    moved.traffic = 1;
+    judge.detector.report(1, moved);
+    judge.detector.report_wait(1, row.wait);
+    judge.pass(300);
+    EXPECT_EQ(judge.fault_text(), "");
+    judge.pass(300);
+    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+    EXPECT_EQ(judge.fault.culprit, row.culprit);
+  }
+}
+
+TEST(FailureDetector, AWaitIsOverWhenItsSourceSaysSo) {
+  Watched judge(2);
+  judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
+  judge.pass(400);
+  judge.detector.report_wait(0, std::nullopt);
+  judge.pass(400);
+  EXPECT_EQ(judge.fault_text(), "");
+  judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
+  EXPECT_EQ(judge.fault_text(), "") << "another wait";
+}
+
+TEST(FailureDetector, BlamesAtOnceWhoLeftWithoutComing) {
+  Watched judge(2, 0);
+  judge.detector.report_leave(1);
+  judge.detector.report_wait(0, Wait{"", {1}, 10});
+  EXPECT_THAT(judge.fault_text(),
+              HasSubstr("rank 1 (pid 7) left the communicator without making a call"));
+}
+
+TEST(FailureDetector, AsksWhoIsGoneOnlyWhereSomebodyWaits) {
+  Watched judge(2);
+  judge.pass(100);
+  EXPECT_FALSE(judge.detector.is_stalled()) << "nobody waits";
+  judge.detector.report(0, in_launch(1));
+  EXPECT_FALSE(judge.detector.is_stalled());
+  judge.detector.tick(judge.now += 10 * kMs);
+  EXPECT_FALSE(judge.detector.is_stalled()) << "the news of this tick is to come";
+  judge.detector.tick(judge.now += 10 * kMs);
+  EXPECT_TRUE(judge.detector.is_stalled());
+}
+
+TEST(FailureDetector, WarnsOnceAStall) {
+  Watched judge(3);
+  judge.detector.report(0, in_launch(2));
+  judge.detector.report(1, done_with(2));
+  judge.detector.report(2, done_with(1));
+  judge.pass(59'000);
+  EXPECT_FALSE(judge.detector.warning());
+  judge.pass(2000);
+  EXPECT_THAT(judge.detector.warning().value_or(""),
+              HasSubstr("rank 0 has waited 61 s for rank 2 in AllReduce"));
+  judge.pass(1000);
+  EXPECT_FALSE(judge.detector.warning()) << "once";
+  judge.detector.report_wait(1, Wait{"", {2}, 0});
+  judge.pass(61'000);
+  EXPECT_THAT(
+      judge.detector.warning().value_or(""),
+      HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it keeps waiting"));
+}
+
+// Rank 1 waits for rank 2, which is alive and waits for rank 3, which is dead.
+TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
+  Watched watched(4);
+  watched.detector.report_wait(1, Wait{"a message", {2}, 0});
+  watched.detector.report_wait(2, Wait{"a message", {3}, 0});
+  watched.pass(1000);
+  EXPECT_EQ(watched.fault_text(), "");
+  watched.detector.report_end(3);
+  watched.pass(400);
+  EXPECT_THAT(watched.fault_text(), has_text("rank 3 (pid 7) ended before it finished a message"));
+  EXPECT_EQ(watched.fault.culprit, 3);
+}
+
+// Messages of a rank that has left may be on their way for longer than the wait for its death.
+TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
+  FailureDetector detector({0, 2, [](int) { return "rank 1 (pid 7)"; }, kQuiet, 0, 10 * kQuiet});
+  std::int64_t now = kMs;
+  const auto pass = [&](int milliseconds) {
+    for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
+  };
+  detector.report_wait(0, Wait{"a message", {1}, 0});
+  pass(10);
+  detector.report_leave(1);
+  pass(2500);
+  EXPECT_FALSE(detector.verdict());
+  pass(1000);
+  const auto found = detector.verdict();
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->text, HasSubstr("left the communicator before it finished a message"));
+}
+
+// A lost connection is no fault if this rank does not wait for its peer.
+TEST(FailureDetector, BlamesALostConnectionForMessagesThatWaitForIt) {
+  for (const int awaited : {1, 2}) {
+    Watched watched(3);
+    watched.detector.report_wait(0, Wait{"a message", {awaited}, 0});
+    watched.detector.report_lost(2, "no route");
+    watched.pass(2500);
+    EXPECT_THAT(watched.fault_text(), has_text(awaited == 2 ? "no route" : ""));
+  }
+}
+
+}  // namespace
+}  // namespace rondo::gpu

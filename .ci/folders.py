@@ -1,45 +1,44 @@
-"""Finds circles of includes between folders: two folders that include each other, directly or by
-way of others, cannot be understood or tested one at a time."""
+"""Checks which folder of a layer includes which, by the rows of folders.txt.
+
+A row names only folders of rows above it, so includes between folders form no circle.
+"""
+import functools
 import re
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+TABLE = ".ci/folders.txt"
 
 
 def folder_of(path):
     return path.rpartition("/")[0]
 
 
-def includes_between_folders(paths):
-    """The includes of these sources that name a source of another folder: {(from, to): paths}."""
-    known, edges = set(paths), {}
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            for target in INCLUDE.findall(file.read()):
-                edge = folder_of(path), folder_of(target)
-                if target in known and edge[0] != edge[1]:
-                    edges.setdefault(edge, []).append((path, target))
-    return edges
-
-
-def reachable(start, follows):
-    """The folders that `start` includes, directly or not."""
-    found, waiting = set(), [start]
-    while waiting:
-        for folder in follows.get(waiting.pop(), ()):
-            if folder not in found:
-                found.add(folder)
-                waiting.append(folder)
+@functools.cache
+def rows():
+    """{folder: the folders of its layer that it may include}, in the order of the table."""
+    with open(TABLE, encoding="utf-8") as file:
+        text = re.sub(r"^#.*\n", "", file.read(), flags=re.MULTILINE)
+    found = {}
+    for folder, names in re.findall(r"^([\w/]+):((?:\s+[\w/]+(?=\s))*)", text, re.MULTILINE):
+        layer = folder.split("/")[0]
+        found[folder] = [f"{layer}/{name}" for name in names.split()]
     return found
 
 
-def circle_findings(paths):
-    """Each include that is part of a circle."""
-    edges = includes_between_folders(paths)
-    follows = {}
-    for folder, included in edges:
-        follows.setdefault(folder, set()).add(included)
-    below = {folder: reachable(folder, follows) for folder in follows}
-    for (folder, included), sources in sorted(edges.items()):
-        if folder in below.get(included, ()):
-            for path, target in sources:
-                yield path, f"includes {target}, but {included} includes {folder}: a circle"
+def row_findings(folders):
+    """Folders without a row, rows without a folder, and rows that name what is not above them."""
+    above = set()
+    for folder, included in rows().items():
+        if folder not in folders:
+            yield f"{folder} holds no source"
+        for name in included:
+            if name not in above:
+                yield f"{folder} may include {name}, which has no row above it"
+        above.add(folder)
+    for folder in sorted(folders - above):
+        yield f"{folder} has no row: list what it may include of its layer"
+
+
+def may_include(path, target):
+    """True if this source may include a file of this folder of its layer."""
+    folder, included = folder_of(path), folder_of(target)
+    return folder == included or "/" not in included or included in rows().get(folder, [])

@@ -12,53 +12,10 @@ import subprocess
 import sys
 
 from classes import class_findings
-from folders import circle_findings
+from folders import TABLE, folder_of, may_include, row_findings
 from patches import patch_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
-# The folders of its own layer that a folder may include, besides itself and the layer's root.
-# Folders that are not listed may include any.
-FOLDERS = {
-    "transport/socket": [],
-    "transport/auth": ["transport/socket"],
-    "transport/net": [],
-    "transport/cuda": [],
-    "transport/memory": ["transport/cuda", "transport/shm", "transport/socket"],
-    "transport/streams": ["transport/net", "transport/auth", "transport/socket"],
-    "transport/tcp": ["transport/net", "transport/streams", "transport/auth", "transport/socket"],
-    "transport/plugin": ["transport/net", "transport/streams", "transport/auth",
-                         "transport/socket"],
-    "transport/verbs": ["transport/net"],
-    "transport/verbs/ibverbs": ["transport/verbs", "transport/net", "transport/streams",
-                                "transport/auth", "transport/socket"],
-    "transport/ucx": ["transport/net"],
-    "transport/ucx/ucp": ["transport/ucx", "transport/net", "transport/streams",
-                          "transport/auth", "transport/socket"],
-    "transport/shm": ["transport/auth", "transport/socket"],
-    "transport/proxy": ["transport/net", "transport/cuda", "transport/memory",
-                        "transport/socket"],
-    "transport/bootstrap": ["transport/auth", "transport/socket"],
-    "transport/networks": ["transport/net", "transport/streams", "transport/tcp", "transport/verbs",
-                           "transport/ucx", "transport/plugin", "transport/auth",
-                           "transport/socket"],
-    "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
-    "collectives/planner": [],
-    "collectives/tuner": ["collectives/planner"],
-    "collectives/context": ["collectives/planner"],
-    "collectives/faults": ["collectives/context"],
-    "collectives/rank": ["collectives/planner", "collectives/context", "collectives/faults"],
-    "collectives/watchdog": ["collectives/faults", "collectives/rank"],
-    "collectives/host": ["collectives/planner", "collectives/context", "collectives/faults",
-                         "collectives/rank", "collectives/watchdog"],
-    "collectives/messages": ["collectives/communicator", "collectives/context",
-                             "collectives/faults", "collectives/rank"],
-    "collectives/model": ["collectives/planner", "collectives/gpu",
-                          "collectives/gpu/channels", "collectives/gpu/launch"],
-    "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
-    "collectives/gpu/launch": ["collectives/planner", "collectives/context",
-                               "collectives/gpu",
-                               "collectives/gpu/channels"],
-}
 SOURCES = (".cc", ".h", ".cu", ".c")
 SCRIPTS = (".sh", ".py", "CMakeLists.txt", ".cmake", ".ci/run")
 MAX_LINES = 400
@@ -99,13 +56,11 @@ MAKES_DESCRIPTOR = re.compile(
     r"memfd_create|signalfd|timerfd_create))\(|F_DUPFD|SYS_pidfd_open,")
 OWNED = re.compile(r"\b(Fd|Socket)\b( \w+)?\(|\.reset\(")
 TEXT = re.compile(r'"(\\.|[^"\\])*"')
-HAS_HOME = [
+OPENS_NAMED = [
     (re.compile(r"\bstd::ifstream\b|\bfopen\("), "base/text_file.",
      "a file that may be a FIFO or endless: read it by base/text_file.h"),
     (re.compile(r"\bdlopen\((?!\))"), "base/shared_library.",
      "a library that may be a FIFO: load it by base/shared_library.h"),
-    (re.compile(r"\bStrategy::k"), ("collectives/planner/", "collectives/gpu/launch/"),
-     "a strategy by name: its row says what you need (collectives/planner/device_strategies.h)"),
 ]
 OWNERS = ("base/fd.", "base/shared_library.")
 # Bugs that a test plants in the product are patches.
@@ -157,18 +112,10 @@ def allowed(layer, included, path, target):
     if layer == "kernels" and included == "transport":
         return target == "transport/connection.h"
     if layer == "bench":
-        return included != "tests"
+        return included != "tests" and not target.startswith("api/cli/")
     if path.startswith("api/cli/") and included == "bench":
         return True
     return LAYERS.index(included) < LAYERS.index(layer)
-
-
-def beside(path, target):
-    """True if a folder may include this one of its layer."""
-    folder, included = path.rpartition("/")[0], target.rpartition("/")[0]
-    if folder == included or "/" not in included:
-        return True
-    return folder not in FOLDERS or included in FOLDERS[folder]
 
 
 def split_words(words, between):
@@ -208,7 +155,7 @@ def findings(path):
                 if path != home and path.endswith(SOURCES) and pattern.search(line):
                     yield number, text
             code = TEXT.sub('""', line).split("//")[0]
-            for pattern, home, text in HAS_HOME:
+            for pattern, home, text in OPENS_NAMED:
                 if not path.startswith(home) and pattern.search(code):
                     yield number, text
             if PLANTED.search(code):
@@ -242,7 +189,7 @@ def findings(path):
             included = target.split("/")[0]
             if included in LAYERS and not allowed(layer, included, path, target):
                 yield number, f"{layer} may not include {target}: imports point downwards"
-            elif included == layer and not beside(path, target):
+            elif included == layer and layer != "tests" and not may_include(path, target):
                 yield number, f"{path.rpartition('/')[0]} may not include {target}"
 
 
@@ -295,11 +242,9 @@ def main():
     for path, text in [*class_findings(sources), *patch_findings(sources)]:
         print(f"{path}:1: {text}")
         failed += 1
-    library = [path for path in sources if path.split("/")[0] in LAYERS[:-1]]
-    for path, text in circle_findings(library):
-        if path.startswith("collectives/gpu/"):  # not yet
-            continue
-        print(f"{path}:1: {text}")
+    folders = {folder_of(path) for path in sources if path.split("/")[0] in LAYERS[:-1]}
+    for text in row_findings(folders):
+        print(f"{TABLE}:1: {text}")
         failed += 1
     pages = [path for path in paths if path.endswith(".md")]
     for path in pages:

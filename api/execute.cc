@@ -11,7 +11,7 @@
 #include "api/streams.h"
 #include "base/gpu.h"
 #include "base/guard.h"
-#include "collectives/gpu/pointers.h"
+#include "collectives/gpu/calls/pointers.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 at -O3 warns about empty pins of communicators; a job has none.

@@ -12,10 +12,10 @@ set(RONDO_NOT_IN_CALLS
     "^kernels/(check|sim)/"
     "^collectives/(communicator|context|faults|model|watchdog)/"
     "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
-    "^collectives/gpu/(bind|channel_search|explain_devices|gpu_facts|gpu_plan|memory_exchange)"
-    "^collectives/gpu/(team_connections|window_memory)"
-    "^collectives/gpu/channels/(channel_orders|multicast_memory|p2p_reach|shared_)"
-        "^transport/(auth|bootstrap|launch|networks)/"
+    "^collectives/gpu/(agree/memory_exchange|rank/(bind|window_memory)|team/team_connections)"
+    "^collectives/gpu/channels/(gpu_facts|multicast_memory|shared_)"
+    "^collectives/gpu/plan/(channel_orders|channel_search|explain_devices|gpu_plan|p2p_reach)"
+    "^transport/(auth|bootstrap|launch|networks)/"
     "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
     "^transport/shm/(host_group|memfd|unix_)"
     ^transport/socket/interfaces
@@ -23,16 +23,14 @@ set(RONDO_NOT_IN_CALLS
     "^transport/(ucx|verbs)/[^/]*.cc$")
 # Sources of collectives/gpu in a build without GPUs: absent.cc instead of the engine, and the plans
 # that `rondo explain` and `rondo simulate` make for GPUs that are not present.
-string(CONCAT RONDO_GPU_WITHOUT_ENGINE
-       "/collectives/gpu/(absent|channel_search|explain_devices|internode_plan|pointers"
-       "|gpu_plan|channels/(channel_orders|connection_layout|edge_transport|p2p_reach)"
-       "|launch/message_launches).cc$")
+set(RONDO_GPU_WITHOUT_ENGINE
+    "/collectives/gpu/(rank/absent|calls/pointers|plan/[a-z0-9_]+).cc$")
 
 # Removes sources that only some builds have, so that the remaining objects are equal in all builds.
 function(rondo_remove_absent list_name)
   set(kept ${${list_name}})
   set(optional ${kept})
-  list(FILTER optional INCLUDE REGEX "/base/gpu_none.cc$|/gpu/absent.cc$|/topology/(graph/)?hwloc_")
+  list(FILTER optional INCLUDE REGEX "/(base/gpu_none|gpu/rank/absent).cc$|/topology/.*hwloc_")
   set_source_files_properties(${optional} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(RONDO_PORTABLE)
     list(FILTER kept EXCLUDE REGEX "/topology/(graph/)?hwloc_(discovery|graph|load).cc$")
@@ -40,7 +38,7 @@ function(rondo_remove_absent list_name)
     list(FILTER kept EXCLUDE REGEX "/topology/graph/hwloc_none.cc$")
   endif()
   if(NOT RONDO_GPU STREQUAL "none")
-    list(FILTER kept EXCLUDE REGEX "/base/gpu_none.cc$|/collectives/gpu/absent.cc$")
+    list(FILTER kept EXCLUDE REGEX "/base/gpu_none.cc$|/collectives/gpu/rank/absent.cc$")
   endif()
   if(RONDO_VERBS)
     list(FILTER kept EXCLUDE REGEX "/transport/verbs/absent.cc$")

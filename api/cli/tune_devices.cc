@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "api/cli/asked_call.h"
-#include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 
 namespace rondo::cli {

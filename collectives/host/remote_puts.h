@@ -5,7 +5,8 @@
 // to all ranks, and opens a link to each rank of another host; both ends must take part in opening
 // a link. A put reads the caller's buffer directly if it is in memory of this rank that the network
 // has registered, else through staging. Windows of ranks on GPUs may be GPU memory
-// (collectives/gpu/window_memory.h); what such a rank puts is then already registered, or lent.
+// (collectives/gpu/rank/window_memory.h); what such a rank puts is then already registered, or
+// lent.
 //
 // After the last byte, a put writes this rank's number of raised signals of this index into a word
 // at the peer that no other rank writes. Guarantees: puts and signals between two ranks take effect

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
-#include "collectives/gpu/channels/message_slots.h"
-#include "collectives/gpu/launch/message_launches.h"
+#include "collectives/gpu/plan/message_launches.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/message_work.h"
 #include "kernels/sim/simulate.h"
@@ -15,7 +14,6 @@ namespace {
 using gpu::MessageLaunch;
 using gpu::MessageMove;
 using gpu::MessageShape;
-using gpu::MessageSlots;
 
 // Planning only checks whether this rank has a buffer; its address does not matter.
 const void* const kSent = &kSent;
@@ -31,7 +29,7 @@ class Messages {
     const auto staging =
         static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), 0));
     const auto ranks = static_cast<std::size_t>(cluster.ranks());
-    const std::uint64_t words = MessageSlots::kCountersBytes + MessageSlots::kUsedBytes;
+    const std::uint64_t words = cuda::kMessageCountersBytes + cuda::kMessageUsedBytes;
     within_ = gpu::message_shape(gpu::message_bytes_of_pair(staging, ranks, false));
     across_ = gpu::message_shape(gpu::message_bytes_of_pair(staging, ranks, true) - words, true);
   }

@@ -1,5 +1,5 @@
 // Predicted time of a call of messages on a cluster: the launches that the ranks' devices would
-// make for it (collectives/gpu/launch/message_launches.h), simulated in virtual time.
+// make for it (collectives/gpu/plan/message_launches.h), simulated in virtual time.
 //
 // Slots are those of RONDO_GPU_STAGING; each rank is a process. If a message has many slots, only
 // some are simulated, and the time is extrapolated once it grows evenly (`extrapolated`). Cost: 300

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "collectives/gpu/channels/connection_layout.h"
+#include "collectives/gpu/plan/connection_layout.h"
 #include "collectives/model/message_call.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_strategies.h"

@@ -1,9 +1,9 @@
 // TunedWays: the rings and trees that a tuner plugin prefers, on a grid of collectives and sizes.
 //
 // All ranks of a communicator have the same preferences, compared at init
-// (collectives/gpu/tuning.h), so plans remain pure functions of what ranks agreed on. The plugin is
-// queried once, only for the grid; a call between two sizes uses the answer for the larger one.
-// Cost: a few hundred bytes; one look-up per plan.
+// (collectives/gpu/rank/tuning.h), so plans remain pure functions of what ranks agreed on. The
+// plugin is queried once, only for the grid; a call between two sizes uses the answer for the
+// larger one. Cost: a few hundred bytes; one look-up per plan.
 #pragma once
 
 #include <array>

@@ -38,6 +38,13 @@ constexpr int message_ends(int ranks) { return message_end(ranks, 0, 0); }
 
 inline constexpr std::uint64_t kMessageCounterBytes = 128;  // each counter has its own line
 
+// Words before slots in host memory: tails and heads of all channels and, to another host, the
+// number of bytes in each slot.
+inline constexpr std::uint64_t kMessageTailsBytes = kMessageChannels * kMessageCounterBytes;
+inline constexpr std::uint64_t kMessageCountersBytes = 2 * kMessageTailsBytes;
+inline constexpr std::uint64_t kMessageUsedBytes =
+    kMessageChannels * kMessageChannelSlots * sizeof(std::uint64_t);
+
 // The channels of a pair, at one of its ends. Stored in host memory and written before the first
 // launch that uses them. That launch's kernel fills in the DeviceEnds, so that the host does not
 // have to wait for the device.

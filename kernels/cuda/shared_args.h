@@ -1,4 +1,5 @@
-// Arguments of the kernels for ranks in several processes (collectives/gpu/process_team.h).
+// Arguments of the kernels for ranks in several processes
+// (collectives/gpu/processes/process_team.h).
 //
 // The launching process does not know the others' buffers when it enqueues. Each rank's stream
 // writes the number of its call's descriptor to its call slot; the resolve kernel reads all of them

@@ -1,6 +1,6 @@
 // Channels of GPU kernels follow the rings that the search finds: on one host and on several,
 // through which ports, and what ranks do if they find different rings.
-#include "collectives/gpu/channel_search.h"
+#include "collectives/gpu/plan/channel_search.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <numeric>
 #include <set>
 
-#include "collectives/gpu/channels/connection_layout.h"
-#include "collectives/gpu/gpu_plan.h"
+#include "collectives/gpu/plan/connection_layout.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "tests/support/environment.h"
 #include "tests/support/fixture_file.h"
 #include "tests/support/temporary_folder.h"

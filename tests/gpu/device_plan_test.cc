@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "collectives/gpu/call_run.h"
-#include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/calls/call_run.h"
+#include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/host_work.h"
 #include "collectives/planner/newest_device_plan.h"

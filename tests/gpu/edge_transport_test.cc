@@ -1,11 +1,11 @@
 // The transport of each edge between ranks on GPUs, and where layouts therefore put its slots.
-#include "collectives/gpu/channels/edge_transport.h"
+#include "collectives/gpu/plan/edge_transport.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "collectives/gpu/channels/connection_layout.h"
+#include "collectives/gpu/plan/connection_layout.h"
 
 namespace rondo::gpu {
 namespace {

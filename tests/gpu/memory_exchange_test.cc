@@ -1,6 +1,6 @@
 // Requests for memory between processes, and replies that arrive too late; here the processes are
 // threads of this one.
-#include "collectives/gpu/memory_exchange.h"
+#include "collectives/gpu/agree/memory_exchange.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "collectives/gpu/rank_order.h"
-#include "collectives/gpu/stream_order.h"
+#include "collectives/gpu/order/rank_order.h"
+#include "collectives/gpu/order/stream_order.h"
 #include "tests/gpu/device_case.h"
 
 namespace rondo::gpu {

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "collectives/context/agreed_facts.h"
-#include "collectives/gpu/channel_search.h"
-#include "collectives/gpu/gpu_plan.h"
+#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "tests/scale/heap.h"
 #include "topology/graph/nccl_xml.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "collectives/gpu/launch/message_launches.h"
+#include "collectives/gpu/plan/message_launches.h"
 #include "kernels/cuda/messages.h"
 #include "tests/simt/machine_fixture.h"
 #include "tests/simt/rounds.h"

@@ -17,8 +17,8 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/gpu/channels/connection_layout.h"
-#include "collectives/gpu/droppable_memory.h"
+#include "collectives/gpu/memory/droppable_memory.h"
+#include "collectives/gpu/plan/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/message_args.h"
 #include "kernels/cuda/shared_args.h"

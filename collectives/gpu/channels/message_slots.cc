@@ -76,7 +76,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
   const int rank = owner(from, to);
   DirectPiece direct;
   if (arena != nullptr) {
-    constexpr std::uint64_t kWords = kCountersBytes + kUsedBytes;
+    constexpr std::uint64_t kWords = cuda::kMessageCountersBytes + cuda::kMessageUsedBytes;
     if (auto piece = arena->take(bytes - kWords); piece.ok()) {
       direct = std::move(*piece);
       bytes = kWords;

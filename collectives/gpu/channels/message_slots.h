@@ -18,10 +18,10 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/gpu/channels/edge_transport.h"
-#include "collectives/gpu/droppable_memory.h"
-#include "collectives/gpu/gpu_plan.h"
-#include "collectives/gpu/memory_exchange.h"
+#include "collectives/gpu/agree/memory_exchange.h"
+#include "collectives/gpu/memory/droppable_memory.h"
+#include "collectives/gpu/plan/edge_transport.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "kernels/cuda/message_args.h"
 #include "transport/proxy/direct_memory.h"
 
@@ -42,13 +42,6 @@ class MessageSlots {
   // may.
   MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const GpuPlan& around,
                std::vector<int> devices, int process, std::uint64_t staging_bytes, bool by_kernels);
-
-  // Words before slots in host memory: tails and heads of all channels and, to another host, the
-  // number of bytes in each slot.
-  static constexpr std::uint64_t kTailsBytes = cuda::kMessageChannels * cuda::kMessageCounterBytes;
-  static constexpr std::uint64_t kCountersBytes = 2 * kTailsBytes;
-  static constexpr std::uint64_t kUsedBytes =
-      cuda::kMessageChannels * cuda::kMessageChannelSlots * sizeof(std::uint64_t);
 
   // For messages between a rank of this process, which sends or receives, and another one. One
   // caller at a time. arena: for slots to another host; null: they are pinned.

@@ -17,7 +17,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/gpu/droppable_memory.h"
+#include "collectives/gpu/memory/droppable_memory.h"
 #include "kernels/cuda/multicast_args.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/own_memory.h"

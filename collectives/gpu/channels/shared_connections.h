@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/gpu/agree/process_agreement.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/process_agreement.h"
 
 namespace rondo::gpu {
 

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/gpu/agree/process_agreement.h"
 #include "collectives/gpu/channels/multicast_memory.h"
-#include "collectives/gpu/process_agreement.h"
 
 namespace rondo::gpu {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "collectives/gpu/staging/group_streams.h"
+#include "collectives/gpu/order/group_streams.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 

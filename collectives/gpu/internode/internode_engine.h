@@ -12,13 +12,13 @@
 #include <span>
 
 #include "base/result.h"
-#include "collectives/gpu/call_run.h"
-#include "collectives/gpu/gpu_engine.h"
+#include "collectives/gpu/calls/call_run.h"
+#include "collectives/gpu/calls/gpu_engine.h"
+#include "collectives/gpu/calls/posted_calls.h"
+#include "collectives/gpu/calls/team_devices.h"
 #include "collectives/gpu/internode/internode_kernels.h"
-#include "collectives/gpu/launch_turn.h"
-#include "collectives/gpu/posted_calls.h"
+#include "collectives/gpu/order/launch_turn.h"
 #include "collectives/gpu/staging/host_proxy.h"
-#include "collectives/gpu/team_devices.h"
 #include "collectives/host/rank_state.h"
 
 namespace rondo::gpu {

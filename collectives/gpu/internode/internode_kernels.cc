@@ -7,7 +7,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/poll_until.h"
-#include "collectives/gpu/kernel_watch.h"
+#include "collectives/gpu/channels/kernel_watch.h"
 #include "collectives/gpu/launch/kernel_loading.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"

@@ -17,11 +17,11 @@
 
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
+#include "collectives/gpu/agree/memory_exchange.h"
+#include "collectives/gpu/agree/process_meeting.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/message_slots.h"
-#include "collectives/gpu/droppable_memory.h"
-#include "collectives/gpu/memory_exchange.h"
-#include "collectives/gpu/process_meeting.h"
+#include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::gpu {

@@ -18,8 +18,8 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/faults/progress.h"
+#include "collectives/gpu/calls/messages_by_kernel.h"
 #include "collectives/gpu/internode/internode_memory.h"
-#include "collectives/gpu/messages_by_kernel.h"
 #include "transport/proxy/net_proxy.h"
 
 namespace rondo::gpu {

@@ -1,5 +1,3 @@
-#include "collectives/gpu/launch/connected_launches.h"
-
 #include <algorithm>
 
 #include "collectives/gpu/launch/strategies.h"
@@ -7,16 +5,6 @@
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
-
-Result<int> resident_connected_ctas(const GpuApi& api, int device) {
-  int multiprocessors = 0, maximum = 0;
-  RONDO_CHECK_OK(check(api.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
-                       "cuDeviceGetAttribute"));
-  RONDO_CHECK_OK(check(api.resident_ctas(&maximum, cuda::kConnectedCopyKernel,
-                                         cuda::kConnectedThreads, cuda::kConnectedShared),
-                       "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
-  return multiprocessors * maximum;
-}
 
 namespace {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "collectives/gpu/launch/connected_launches.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/ll_push_args.h"
 #include "kernels/cuda/multicast_args.h"

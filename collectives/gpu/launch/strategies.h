@@ -5,9 +5,9 @@
 // They do not handle stream order or the ranks' threads: device_team.cc does. Direct launches of
 // one device are in direct_launches.h. CTAs of launches here wait for CTAs of other devices. If a
 // device has several ranks, they also wait for each other, and the launch is cooperative. All take
-// lists of calls (collectives/gpu/call_run.h). Cost: connected, LL push and multicast: one launch
-// per device for a list; barrier, windows and shared: one for copies, or for reductions of one kind
-// (direct_launches.h).
+// lists of calls (collectives/gpu/calls/call_run.h). Cost: connected, LL push and multicast: one
+// launch per device for a list; barrier, windows and shared: one for copies, or for reductions of
+// one kind (direct_launches.h).
 #pragma once
 
 #include <span>
@@ -17,8 +17,8 @@
 #include "base/result.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_memory.h"
-#include "collectives/gpu/device_barriers.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/memory/device_barriers.h"
 #include "collectives/planner/device_plan.h"
 
 namespace rondo::gpu {

@@ -7,9 +7,8 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "collectives/faults/fault_texts.h"
-#include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/launch/direct_launches.h"
-#include "collectives/gpu/staging/group_streams.h"
+#include "collectives/gpu/order/group_streams.h"
 #include "collectives/gpu/staging/one_sided_rounds.h"
 #include "transport/cuda/device.h"
 
@@ -231,7 +230,7 @@ Status HostProxy::post_messages(std::span<const Call> calls) {
   return enqueue_group(streams, std::move(hosted), copy);
 }
 
-Status HostProxy::post_one_sided(std::span<const Call> calls) {
+Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwork& name) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
   OneSidedRounds rounds(staging_, size_);
@@ -243,7 +242,7 @@ Status HostProxy::post_one_sided(std::span<const Call> calls) {
       one.peer = call.peer;
       one.signal = call.signal;
     } else {
-      rounds.add(call, DeviceRank::of(state_).name_to_network(call));
+      rounds.add(call, name(call));
     }
   }
   hosted.rounds = rounds.calls();

@@ -23,12 +23,12 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/faults/internode_status.h"
-#include "collectives/gpu/gpu_engine.h"
-#include "collectives/gpu/posted_calls.h"
+#include "collectives/gpu/calls/gpu_engine.h"
+#include "collectives/gpu/calls/posted_calls.h"
+#include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/hosted_service.h"
 #include "collectives/gpu/staging/pinned_staging.h"
-#include "collectives/gpu/stream_order.h"
 #include "collectives/host/rank_state.h"
 #include "transport/proxy/proxy_errand.h"
 
@@ -74,8 +74,10 @@ class HostProxy final : public GpuEngine {
   Status post(std::span<const Call> calls, Mismatch* mismatch) override;
   Status post_collective(const Call& call);
   bool is_enqueued(std::chrono::microseconds) override { return true; }
-  // Puts, signals and waits for signals of one group.
-  Status post_one_sided(std::span<const Call> calls);
+  // Puts, signals and waits for signals of one group. name: the network's address of the bytes of a
+  // put; null: it has none, so the put passes through pinned memory.
+  using NameToNetwork = std::function<const void*(const Call&)>;
+  Status post_one_sided(std::span<const Call> calls, const NameToNetwork& name);
   bool kernel_gave_up(std::optional<Fault>*) const override { return false; }
   void end(const Fault& fault) override;
   GpuMemoryUse memory() const override;

@@ -7,7 +7,7 @@
 
 #include "base/atomics.h"
 #include "base/guard.h"
-#include "collectives/gpu/control_segment.h"
+#include "collectives/gpu/agree/control_segment.h"
 
 namespace rondo::gpu {
 

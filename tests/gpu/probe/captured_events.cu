@@ -1,4 +1,4 @@
-// Whether external event nodes order graphs and plain calls as collectives/gpu/stream_order.h
+// Whether external event nodes order graphs and plain calls as collectives/gpu/order/stream_order.h
 // assumes: work waits for the newest record of one event, wherever that was made.
 #include "asks.h"
 #include "bounded.h"

@@ -1,5 +1,5 @@
 // What executes the calls of ranks on GPUs, for every kind of layout: a table, without devices.
-#include "collectives/gpu/gpu_plan.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/gpu/gpu_plan.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 
 namespace rondo::gpu {
 

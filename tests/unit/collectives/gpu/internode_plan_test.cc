@@ -1,12 +1,12 @@
 // Which calls between hosts run as kernels, and where the memory between hosts is.
-#include "collectives/gpu/internode_plan.h"
+#include "collectives/gpu/plan/internode_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/plan/explain_devices.h"
 #include "tests/unit/collectives/gpu/gpu_records.h"
 
 namespace rondo::gpu {

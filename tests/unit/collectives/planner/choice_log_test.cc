@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/log.h"
-#include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/newest_device_plan.h"
 #include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 
 namespace rondo::gpu {

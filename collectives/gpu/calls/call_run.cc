@@ -1,0 +1,92 @@
+#include "collectives/gpu/calls/call_run.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "collectives/gpu/launch/call_steps.h"
+
+namespace rondo::gpu {
+
+bool CallRun::takes(const JointCall& call, const PlannedCall& planned) const {
+  if (calls_.empty()) return true;
+  return planned.plan.strategy == calls_.front().plan.strategy && calls_.size() < kMaxCalls &&
+         on_the_same_streams(call) && fits(call, planned);
+}
+
+void CallRun::add(const JointCall& call, PlannedCall planned) {
+  assert(calls_.size() < kMaxCalls);
+  assert(calls_.empty() || calls_.front().plan.strategy == planned.plan.strategy);
+  joint_.push_back(&call);
+  max_ctas_ = std::min(max_ctas_, call.max_ctas());
+  calls_.push_back(std::move(planned));
+}
+
+void CallRun::clear() {
+  for (PlannedCall& call : calls_) spares_.push_back(std::move(call.buffers));
+  joint_.clear();
+  calls_.clear();
+  max_ctas_ = kNoCtaLimit;
+}
+
+std::vector<Buffers> CallRun::spare_buffers() {
+  std::vector<Buffers> buffers;
+  if (spares_.empty()) return buffers;
+  buffers = std::move(spares_.back());
+  spares_.pop_back();
+  return buffers;
+}
+
+// Within a rank's group, equal stream handles name the same stream.
+bool CallRun::on_the_same_streams(const JointCall& call) const {
+  const std::vector<int>& here = devices_.here();
+  return std::all_of(here.begin(), here.end(), [&](int rank) {
+    return call.posted[rank].call.stream == first().posted[rank].call.stream;
+  });
+}
+
+bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
+  const LaunchRow& row = launch_row(planned.plan.strategy);
+  if (row.fuses == nullptr) return false;
+  std::size_t stations = 1;
+  for (const TeamDevices::Device& device : devices_)
+    stations = std::max(stations, device.ranks.size());
+  const Fusion fusion = row.fuses(calls_, planned, static_cast<int>(stations));
+  return fusion != Fusion::kNone && !overlaps(call, fusion == Fusion::kApartFromAll);
+}
+
+// of_all: a launch touches the memory of all ranks, not only of its own device's ranks.
+bool CallRun::overlaps(const JointCall& call, bool of_all) const {
+  const std::vector<int>& here = devices_.here();
+  return std::any_of(joint_.begin(), joint_.end(), [&](const JointCall* other) {
+    return std::any_of(here.begin(), here.end(), [&](int rank) {
+      const Sides own = sides_of(call, rank);
+      if (!of_all) return overlap(own, sides_of(*other, rank));
+      return std::any_of(here.begin(), here.end(),
+                         [&](int peer) { return overlap(own, sides_of(*other, peer)); });
+    });
+  });
+}
+
+bool CallRun::overlap(const Sides& some, const Sides& others) {
+  for (const Side& one : some)
+    for (const Side& other : others)
+      if ((one.written || other.written) && one.begin < other.end && other.begin < one.end)
+        return true;
+  return false;
+}
+
+// A buffer that a rank does not use has a null address here.
+CallRun::Sides CallRun::sides_of(const JointCall& joint, int rank) const {
+  const Call& call = joint.posted[rank].call;
+  const std::uint64_t width = size_of(call.record.type), block = call.record.count * width;
+  const Segments segments = segments_of(call.record.collective, ranks_);
+  const auto side = [](const void* at, std::uint64_t bytes, bool written) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(at);
+    return Side{begin, at == nullptr ? begin : begin + bytes, written};
+  };
+  return {side(call.send, block * static_cast<std::uint64_t>(segments.sent), false),
+          side(call.receive, block * static_cast<std::uint64_t>(segments.received), true),
+          side(call.late_scalar, width, false)};
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,102 @@
+#include "collectives/gpu/calls/messages_by_kernel.h"
+
+#include "kernels/cuda/kernels.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+std::uint64_t bytes_before(const MessageSlots::Slots& slots) {
+  if (slots.on_host == nullptr) return 0;
+  return cuda::kMessageCountersBytes + (slots.over_network ? cuda::kMessageUsedBytes : 0);
+}
+
+// Slots of all channels: behind the words that begin at `words`, or in device memory.
+std::byte* slots_of(const MessageSlots::Slots& slots, std::byte* words) {
+  return slots.direct.block ? slots.direct.at.get() : words + bytes_before(slots);
+}
+
+}  // namespace
+
+Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) {
+  if (const auto known = shapes_.find({message.from, message.to}); known != shapes_.end())
+    return known->second;
+  const bool sends = options_.is_here(message.from);
+  RONDO_TRY(const MessageSlots::Slots slots, options_.slots_for(message, sends));
+  const std::uint64_t before = bytes_before(slots);
+  MessageShape shape = message_shape(slots.bytes - before, slots.over_network);
+  DeviceConnections::MessageLink link;
+  link.slots = slots_of(slots, slots.at);
+  if (slots.on_host != nullptr) {
+    link.counters = slots.at;
+    link.counters_on_host = slots.on_host;
+  }
+  if (slots.over_network)
+    link.used = reinterpret_cast<std::uint64_t*>(slots.at + cuda::kMessageCountersBytes);
+  link.slot_bytes = shape.slot_bytes;
+  const int own = sends ? message.from : message.to, peer = sends ? message.to : message.from;
+  options_.connections->set_message_link(own, peer, sends ? cuda::kOutgoing : cuda::kIncoming,
+                                         link);
+  if (slots.over_network) carry(message, slots, shape);
+  shapes_[{message.from, message.to}] = shape;
+  return shape;
+}
+
+void MessagesByKernel::carry(const ProcessMessage& message, const MessageSlots::Slots& slots,
+                             const MessageShape& shape) const {
+  const auto word = [&](std::uint64_t offset) {
+    return reinterpret_cast<std::uint64_t*>(slots.on_host + offset);
+  };
+  for (int channel = 0; channel < shape.channels; ++channel) {
+    const auto c = static_cast<std::uint64_t>(channel);
+    Connection end{};
+    end.slot_bytes = shape.slot_bytes;
+    end.slot_count = cuda::kMessageChannelSlots;
+    end.buffer = slots_of(slots, slots.on_host) + c * end.slot_count * end.slot_bytes;
+    end.tail = word(c * cuda::kMessageCounterBytes);
+    end.head = word(cuda::kMessageTailsBytes + c * cuda::kMessageCounterBytes);
+    end.used = word(cuda::kMessageCountersBytes) + c * end.slot_count;
+    end.peer = options_.is_here(message.from) ? message.to : message.from;
+    options_.carry(message.from, message.to, channel, end, slots.direct.block);
+  }
+}
+
+Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
+    std::span<const ProcessMessage> messages, int* peer) {
+  std::vector<MessageMove> moves;
+  for (const ProcessMessage& message : messages) {
+    MessageMove& move = moves.emplace_back();
+    move = {message.from, message.to, message.send, message.receive, message.bytes(), {}};
+    if (!message.is_within() && move.bytes > 0) {
+      auto shape = shape_for(message);
+      if (!shape.ok() && peer != nullptr)
+        *peer = options_.is_here(message.from) ? message.to : message.from;
+      RONDO_TRY(move.shape, std::move(shape));
+    }
+  }
+  const DeviceConnections& connections = *options_.connections;
+  Launches launches = plan_message_launches(moves, connections.layout().ranks(), options_.max_ctas);
+  for (MessageLaunch& launch : launches) {
+    launch.args.call = messages.front().record;
+    for (std::size_t s = 0; s < launch.ranks.size(); ++s)
+      launch.args.station[s] = connections.message_station(launch.ranks[s]);
+  }
+  return launches;
+}
+
+Status MessagesByKernel::enqueue(const Launches& launches, GpuStream stream) const {
+  for (const MessageLaunch& launch : launches) {
+    GpuLaunch made;
+    made.kernel = cuda::kMessagesKernel;
+    made.grid = static_cast<unsigned>(launch.ctas);
+    made.block = launch.threads;
+    made.shared_bytes = cuda::kConnectedShared;
+    made.arguments = &launch.args;
+    made.argument_bytes = sizeof(launch.args);
+    made.remote_domain = true;
+    RONDO_CHECK_OK(check(gpu_api()->launch(made, stream), "a kernel launch"));
+  }
+  return ok_status();
+}
+
+}  // namespace rondo::gpu

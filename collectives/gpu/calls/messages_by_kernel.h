@@ -1,0 +1,54 @@
+// MessagesByKernel: messages of ranks with GPUs of their own to ranks of other processes and hosts.
+// Everything that one device's ranks send and receive in a group is one kernel
+// (kernels/cuda/messages.h), or a few if it is very much (message_launches.h).
+//
+// Guarantees: a call waits for no work of the device, not even for the first message of a pair.
+// Cost: one launch per group; for the first message of a pair its memory (message_slots.h).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/gpu.h"
+#include "collectives/gpu/calls/process_message.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/message_slots.h"
+#include "collectives/gpu/plan/message_launches.h"
+
+namespace rondo::gpu {
+
+class MessagesByKernel {
+ public:
+  struct Options {
+    DeviceConnections* connections;  // with words for messages
+    int max_ctas;                    // per launch
+    std::function<bool(int rank)> is_here;
+    // Called with the first message of a pair. sends: the sender's slots are requested.
+    std::function<Result<MessageSlots::Slots>(const ProcessMessage&, bool sends)> slots_for;
+    // Called if the messages go over the network. `end`: a channel as its proxy sees it; its slots
+    // are in `block` or, if that is null, on the host. May be empty.
+    std::function<void(int from, int to, int channel, const Connection& end,
+                       const DirectBlock& block)>
+        carry = {};
+  };
+  explicit MessagesByKernel(Options options) : options_(std::move(options)) {}
+
+  // Messages of ranks of one device. One caller at a time in prepare(); ranks may enqueue at once.
+  using Launches = std::vector<MessageLaunch>;
+  // peer: the rank that an error is about, if any.
+  Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer = nullptr);
+  Status enqueue(const Launches& launches, GpuStream stream) const;
+
+ private:
+  Result<MessageShape> shape_for(const ProcessMessage& message);
+
+  void carry(const ProcessMessage& message, const MessageSlots::Slots& slots,
+             const MessageShape& shape) const;
+
+  const Options options_;
+  std::map<std::pair<int, int>, MessageShape> shapes_;  // of pairs with known channels
+};
+
+}  // namespace rondo::gpu

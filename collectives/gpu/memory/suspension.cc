@@ -1,0 +1,90 @@
+#include "collectives/gpu/memory/suspension.h"
+
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "base/log.h"
+#include "base/poll_until.h"
+#include "collectives/gpu/agree/control_segment.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Waits for `holds` until the deadline or until the caller gives up; what: "timed out while ...".
+template <class Holds>
+Status wait_while_standing(Holds&& holds, const net::Deadline& deadline, const std::string& what) {
+  bool gave_up = false;
+  const bool came = poll_until(
+      [&] { return holds() || (gave_up = deadline.aborted && deadline.aborted()); }, deadline.at);
+  if (gave_up) return fail(StatusCode::kInvalidUsage, "the communicator ended while {}", what);
+  if (!came) return fail(StatusCode::kTimeout, "timed out while {}", what);
+  return ok_status();
+}
+
+}  // namespace
+
+Status Suspension::suspend(int rank, const std::function<bool()>& is_over,
+                           const net::Deadline& deadline) {
+  RONDO_CHECK_OK(wait_while_standing(
+      is_over, deadline, fmt::format("rank {} waited for its calls before its suspension", rank)));
+  std::lock_guard lock(mutex_);
+  const std::uint64_t round = ++rounds_[rank];
+  for (const int other : local_)
+    if (rounds_[other] < round) return ok_status();
+  round_ = round;
+  dropped_ = true;
+  const RelaxedCapture relaxed;
+  Status gone = memory_.drop();
+  if (others_)
+    HostAtomics::store_release(others_->segment.process(others_->process).suspended, round);
+  return gone;
+}
+
+Status Suspension::resume(int rank, const net::Deadline& deadline) {
+  RONDO_CHECK_OK(wait_while_standing(
+      [&] { return all_are_suspended(rank); }, deadline,
+      fmt::format("rank {} waited for ncclCommSuspend of the other ranks of its process", rank)));
+  std::lock_guard lock(mutex_);
+  if (!dropped_) return ok_status();
+  RONDO_CHECK_OK(bring_back(deadline));
+  dropped_ = false;
+  return ok_status();
+}
+
+bool Suspension::all_are_suspended(int rank) const {
+  std::lock_guard lock(mutex_);
+  return round_ >= rounds_.at(rank);
+}
+
+Status Suspension::bring_back(const net::Deadline& deadline) {
+  const RelaxedCapture relaxed;
+  const int processes = others_ ? others_->segment.processes() : 0;
+  // What others still write goes to what they have mapped: freed memory, or memory that could not
+  // be dropped.
+  for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, false, p, deadline));
+  RONDO_CHECK_OK(memory_.bring_back());
+  if (!others_) return ok_status();
+  HostAtomics::store_release(others_->segment.process(others_->process).resumed, round_);
+  // Counters in host memory are zeroed by the side that raises them; old ones would pass for new.
+  for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, true, p, deadline));
+  return memory_.bring_back_mapped(
+      [&](int process, const MemoryExchange::Question& question) -> Result<MemoryHandle> {
+        RONDO_CHECK_OK(wait_for(round_, true, process, deadline));
+        RONDO_TRY(auto reply, others_->exchange.ask(process, question, {}, deadline));
+        return std::move(reply.handle);
+      });
+}
+
+Status Suspension::wait_for(std::uint64_t round, bool resumed, int process,
+                            const net::Deadline& deadline) {
+  ProcessLines& lines = others_->segment.process(process);
+  const auto& of = others_->process_of;
+  return wait_while_standing(
+      [&] { return HostAtomics::load_acquire(resumed ? lines.resumed : lines.suspended) >= round; },
+      deadline,
+      fmt::format("waiting for {} of rank {}", resumed ? "ncclCommResume" : "ncclCommSuspend",
+                  std::find(of.begin(), of.end(), process) - of.begin()));
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,230 @@
+#include "collectives/gpu/plan/connection_layout.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/double_tree.h"
+#include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/ll_push_args.h"
+#include "kernels/cuda/message_args.h"
+#include "kernels/cuda/shared_args.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::uint64_t kAlignment = 128;  // each counter has a line of its own
+constexpr std::uint64_t kCounterBytes = kAlignment;
+static_assert(kCounterBytes == cuda::kMessageCounterBytes);
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
+                                   const HostsOfRanks& hosts, ChannelOrders orders)
+    : shape_(shape),
+      near_(near),
+      orders_(std::move(orders)),
+      ll_push_(shape.ll_push && near.all()),
+      meets_(shape.meets && near.all()),
+      bounce_bytes_(static_cast<std::size_t>(near.ranks())) {
+  const int n = near.ranks();
+  count_own(hosts);
+  barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
+  messages_at_ = meets_ ? shared_at() + 2 * shared_bytes() : barriers_at_;
+  bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
+  host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
+  host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
+  add_edges(hosts);
+  place_all(hosts);
+  assert(host_bytes_ % kAlignment == 0);
+  assert(std::all_of(bytes_.begin(), bytes_.end(),
+                     [](std::uint64_t bytes) { return bytes % kAlignment == 0; }));
+}
+
+void ConnectionLayout::count_own(const HostsOfRanks& hosts) {
+  for (int r = 0; r < near_.ranks(); ++r)
+    place_.push_back(hosts.is_own(r) ? static_cast<int>(own_ranks_++) : -1);
+}
+
+// Adds each edge of one channel once.
+class ConnectionLayout::Edges {
+ public:
+  Edges(int ranks, int channel, std::vector<Edge>* all)
+      : channel_(channel),
+        all_(*all),
+        outgoing_(static_cast<std::size_t>(ranks)),
+        incoming_(static_cast<std::size_t>(ranks)) {}
+
+  void add(int from, int to, int lane, const EdgeTransport& transport) {
+    std::vector<std::size_t>& before = outgoing_[static_cast<std::size_t>(from)];
+    for (const std::size_t i : before)
+      if (all_[i].to == to && all_[i].lane == lane) return;
+    const int out = static_cast<int>(before.size());
+    before.push_back(all_.size());
+    all_.push_back(
+        {from, to, lane, channel_, out, incoming_[static_cast<std::size_t>(to)]++, &transport});
+  }
+
+ private:
+  const int channel_;
+  std::vector<Edge>& all_;
+  std::vector<std::vector<std::size_t>> outgoing_;  // by rank: indices of `all_`
+  std::vector<int> incoming_;                       // by rank: number of edges
+};
+
+void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
+  const int n = near_.ranks();
+  for (int c = 0; c < shape_.channels; ++c) {
+    Edges edges(n, c, &edges_);
+    const ChannelOrders::Ring* const ring = orders_.of(c);
+    const auto rank_at = [&](int position) {
+      return ring == nullptr ? position : ring->ranks[static_cast<std::size_t>(position)];
+    };
+    const auto add = [&](int position, int next, int lane) {
+      const int from = rank_at(position), to = rank_at(next);
+      if (!hosts.is_own(from) && !hosts.is_own(to)) return;
+      edges.add(from, to, lane, edge_transport({hosts.same(from, to), near_(from, to)}));
+    };
+    for (int p = 0; p < n; ++p) {
+      add(p, (p + 1) % n, 0);
+      for (int tree = 0; tree < 2; ++tree) {
+        const int parent = double_tree(p, n, tree).parent;
+        if (parent == kNoRank) continue;
+        add(p, parent, tree);
+        add(parent, p, tree);
+      }
+    }
+  }
+}
+
+std::uint64_t ConnectionLayout::slot_bytes(int protocol) const {
+  return cuda::slot_bytes_of(static_cast<cuda::Protocol>(protocol), shape_.slot_bytes);
+}
+
+std::uint64_t ConnectionLayout::bytes_of_ends() const {
+  return sizeof(cuda::DeviceEnd) * cuda::kChannelEnds * static_cast<std::uint64_t>(shape_.channels);
+}
+
+std::uint64_t ConnectionLayout::rounded_ends() const { return rounded(bytes_of_ends()); }
+
+// Behind a line whose last word is the digest of the launches' calls.
+std::uint64_t ConnectionLayout::launches_at() const {
+  const std::uint64_t of_orders = orders_at() == 0
+                                      ? 0
+                                      : sizeof(std::int32_t) * cuda::order_words(near_.ranks()) *
+                                            static_cast<std::uint64_t>(shape_.channels);
+  return rounded_ends() + rounded(of_orders) + kAlignment;
+}
+std::uint64_t ConnectionLayout::rounds_at() const {
+  return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
+}
+std::uint64_t ConnectionLayout::staging_at() const {
+  return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas);
+}
+
+std::uint64_t ConnectionLayout::arrivals_at() const {
+  return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
+}
+std::uint64_t ConnectionLayout::shared_at() const {
+  return arrivals_at() +
+         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
+}
+
+std::uint64_t ConnectionLayout::shared_slice() const {
+  const auto ctas = static_cast<std::uint64_t>(shared_ctas());
+  return rounded((kSharedStaging + ctas - 1) / ctas) + kAlignment * cuda::kMaxBarrierDevices;
+}
+
+std::uint64_t ConnectionLayout::message_counters_at(int peer, int direction) const {
+  const auto ends = static_cast<std::uint64_t>(cuda::message_ends(near_.ranks()));
+  return messages_at_ + rounded(sizeof(cuda::DeviceEnd) * ends) +
+         kCounterBytes * static_cast<std::uint64_t>(cuda::message_end(peer, direction, 0));
+}
+std::uint64_t ConnectionLayout::message_control_bytes_at(std::uint64_t place) const {
+  return host_messages_at_ + sizeof(cuda::Control) * place;
+}
+std::uint64_t ConnectionLayout::message_links_bytes_at(std::uint64_t place) const {
+  const auto links = std::uint64_t{cuda::kDirections} * static_cast<std::uint64_t>(near_.ranks());
+  return message_control_bytes_at(own_ranks_) + rounded(sizeof(cuda::MessageLink) * links) * place;
+}
+std::uint64_t ConnectionLayout::message_waits_bytes_at(std::uint64_t place) const {
+  const auto words = static_cast<std::uint64_t>(cuda::message_ends(near_.ranks()));
+  return message_links_bytes_at(own_ranks_) + rounded(sizeof(std::uint32_t) * words) * place;
+}
+
+std::uint64_t ConnectionLayout::control_at(int rank) const {
+  return sizeof(cuda::Control) * place_of(rank);
+}
+std::uint64_t ConnectionLayout::message_control_at(int rank) const {
+  return message_control_bytes_at(place_of(rank));
+}
+std::uint64_t ConnectionLayout::message_links_at(int rank) const {
+  return message_links_bytes_at(place_of(rank));
+}
+std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
+  return message_waits_bytes_at(place_of(rank));
+}
+
+ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes) {
+  assert(home == kHost || (home >= 0 && home < near_.ranks()));
+  std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
+  assert(used % kAlignment == 0 && "counters would share a line");
+  const Location place{home, used};
+  used += rounded(bytes);
+  return place;
+}
+
+void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
+  for (Edge& edge : edges_) {
+    if (edge.crosses() || !hosts.is_own(edge.from)) {
+      edge.slots.assign(cuda::kProtocols, {kNowhere, 0});
+      edge.tail = edge.head = edge.slots;
+      if (edge.crosses()) place_bounce_buffers(edge, hosts);
+      continue;
+    }
+    const bool on_host = edge.transport->home == EdgeTransport::kOnHost;
+    const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
+    for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
+      const std::uint64_t slots =
+          (shape_.protocols >> protocol & 1) == 0
+              ? 0
+              : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(protocol);
+      edge.slots.push_back(take(receiver, slots));
+      edge.tail.push_back(take(receiver, kCounterBytes));
+      edge.head.push_back(take(sender, kCounterBytes));
+    }
+  }
+}
+
+void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts) {
+  for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
+    const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
+    if (!hosts.is_own(rank)) continue;
+    BounceBytes& of_rank = bounce_bytes_[static_cast<std::size_t>(rank)];
+    const auto take_from = [](std::uint64_t& used, std::uint64_t bytes) {
+      used += rounded(bytes);
+      return used - rounded(bytes);
+    };
+    const auto take = [&](std::uint64_t bytes) { return take_from(of_rank.words, bytes); };
+    const auto slots = static_cast<std::uint64_t>(shape_.slots);
+    edge.bounce_buffers[direction] =
+        BounceBuffer{take_from(of_rank.slots[direction], slots * shape_.slot_bytes),
+                     take(kCounterBytes), take(kCounterBytes), take(slots * sizeof(std::uint64_t))};
+  }
+}
+
+bool ConnectionLayout::uses(int rank, int home) const {
+  if (rank == home || ll_push_ || meets_) return true;
+  if (messages() && near_(rank, home)) return true;
+  for (const Edge& edge : edges_) {
+    const bool joins = (edge.from == rank && edge.to == home) ||  //
+                       (edge.from == home && edge.to == rank);
+    if (joins && edge.slots[0].home >= 0) return true;
+  }
+  return false;
+}
+
+}  // namespace rondo::gpu

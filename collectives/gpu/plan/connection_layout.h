@@ -1,0 +1,159 @@
+// ConnectionLayout: the offsets of the slots, counters and words of a communicator's connections.
+//
+// Pure arithmetic: every channel has a ring and the double tree over the positions of an order of
+// the ranks (channel_orders.h; else their numbers), for every protocol. An order that differs from
+// the numbers is stored behind the ends of each rank, for its kernels. The edge's transport says in
+// which memory they are (edge_transport.h): with P2P, slots and `tail` in the receiver's memory and
+// `head` in the sender's; else all of it in host memory that both reach. So ranks in several
+// processes compute the same layout without communication, and only the memory itself has to be
+// shared. Cost: per rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32
+// KiB if LL128 is allowed); 2 MiB per rank for LL push (ll_push.h), and 2 MiB if several processes
+// share direct kernels (shared_launch.cc).
+//
+// Ranks of several hosts: a layout is for one host and has only the edges of its ranks. A
+// connection to another host has slots and words on both sides (bounce buffers), which a net proxy
+// keeps equal (net_proxy.h): to a kernel, its neighbour is on its own host. The words are in pinned
+// memory of the rank; the slots of each direction are also there, or in its device memory. Simple
+// only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "collectives/gpu/plan/channel_orders.h"
+#include "collectives/gpu/plan/edge_transport.h"
+#include "collectives/gpu/plan/p2p_reach.h"
+#include "kernels/cuda/connected_args.h"
+#include "kernels/cuda/direct_args.h"
+
+namespace rondo::gpu {
+
+struct ConnectionShape {
+  int channels = 1;
+  int slots = kUsualSlots;
+  std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
+  std::uint8_t protocols = 0xff;        // bit cuda::Protocol: protocols that get slots
+  bool ll_push = false;                 // staging for LL push, if all are near
+  bool meets = false;     // words and staging for shared direct kernels, if all are near
+  bool messages = false;  // ends and words for the kernel of messages
+};
+
+// The host of each rank, and the host that this layout is for. Empty: one host.
+struct HostsOfRanks {
+  std::vector<int> of_rank;
+  int own = 0;
+  bool same(int a, int b) const { return of_rank.empty() || of_rank[a] == of_rank[b]; }
+  bool is_own(int rank) const { return of_rank.empty() || of_rank[rank] == own; }
+};
+
+class ConnectionLayout {
+ public:
+  static constexpr int kHost = -1;
+  static constexpr int kNowhere = -2;  // not on this host, or in bounce buffers
+  // Offsets of slots among the rank's of that direction, of words among all of its words. `used`:
+  // bytes in each slot.
+  struct BounceBuffer {
+    std::uint64_t slots, tail, head, used;
+  };
+  // A place in the memory of a rank, or of the host (home kHost).
+  struct Location {
+    int home = kHost;
+    std::uint64_t offset = 0;
+  };
+  struct Edge {
+    int from, to, lane, channel;
+    // Index among the channel's ends of `from` and of `to`, if these are on this host.
+    int out_index, in_index;
+    const EdgeTransport* transport = nullptr;
+    std::vector<Location> slots = {}, tail = {}, head = {};  // by protocol
+    // [direction], if the edge crosses: at `from` and at `to`, if they are on this host.
+    std::optional<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
+    bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // between hosts
+  };
+
+  ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
+                   const HostsOfRanks& hosts = {}, ChannelOrders orders = {});
+
+  int ranks() const { return static_cast<int>(bytes_.size()); }
+  const ConnectionShape& shape() const { return shape_; }
+  const std::vector<Edge>& edges() const { return edges_; }
+  // A rank's memory begins with its ends; the host's with the Control of each of its ranks.
+  std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
+  std::uint64_t host_bytes() const { return host_bytes_; }
+  std::uint64_t control_at(int rank) const;  // in the host's memory, for a rank of this host
+  // Sizes of a rank's bounce buffers.
+  std::uint64_t bounce_word_bytes(int rank) const {
+    return bounce_bytes_[static_cast<std::size_t>(rank)].words;
+  }
+  std::uint64_t bounce_slot_bytes(int rank, int direction) const {
+    return bounce_bytes_[static_cast<std::size_t>(rank)].slots[direction];
+  }
+  std::uint64_t bytes_of_ends() const;
+  // In a rank's memory: its order by channel, as kernels read it (cuda::order_words); 0: none.
+  const ChannelOrders& orders() const { return orders_; }
+  std::uint64_t orders_at() const { return orders_.permutes() ? rounded_ends() : 0; }
+  std::uint64_t launches_at() const;  // by channel: launches so far; 0: none
+  // For LL push: rounds that each CTA of the rank has done, and the staging that others push to.
+  bool ll_push() const { return ll_push_; }
+  std::uint64_t rounds_at() const;
+  std::uint64_t staging_at() const;
+  // For shared direct kernels: the words of a barrier, and staging, [input, output], each for calls
+  // of kSharedStaging bytes. Each CTA has a slice of it, with extra room because its part of each
+  // block is rounded to whole lines.
+  static constexpr std::uint64_t kSharedStaging = 1 << 20;
+  int shared_ctas() const { return std::clamp(shape_.channels, 1, cuda::kBarrierCtas); }
+  std::uint64_t shared_slice() const;
+  std::uint64_t shared_bytes() const {
+    return shared_slice() * static_cast<unsigned>(shared_ctas());
+  }
+  bool meets() const { return meets_; }
+  std::uint64_t barriers_at() const { return barriers_at_; }
+  std::uint64_t arrivals_at() const;
+  std::uint64_t shared_at() const;
+  // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
+  // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots
+  // are made with the first message of a pair (message_slots.h).
+  bool messages() const { return shape_.messages; }
+  std::uint64_t message_ends_at() const { return messages_at_; }
+  std::uint64_t message_counters_at(int peer, int direction) const;  // of all channels
+  std::uint64_t message_control_at(int rank) const;
+  std::uint64_t message_links_at(int rank) const;
+  std::uint64_t message_waits_at(int rank) const;
+  std::uint64_t slot_bytes(int protocol) const;
+  // Whether the rank's kernels access the memory of `home`.
+  bool uses(int rank, int home) const;
+
+ private:
+  class Edges;
+  void add_edges(const HostsOfRanks& hosts);
+  void count_own(const HostsOfRanks& hosts);
+  std::uint64_t place_of(int rank) const {
+    return static_cast<std::uint64_t>(place_[static_cast<std::size_t>(rank)]);
+  }
+  std::uint64_t message_control_bytes_at(std::uint64_t place) const;
+  std::uint64_t message_links_bytes_at(std::uint64_t place) const;
+  std::uint64_t message_waits_bytes_at(std::uint64_t place) const;
+  std::uint64_t rounded_ends() const;
+  void place_all(const HostsOfRanks& hosts);
+  void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
+  Location take(int home, std::uint64_t bytes);
+
+  ConnectionShape shape_;
+  const P2pReach near_;
+  const ChannelOrders orders_;
+  bool ll_push_, meets_;
+  std::vector<int> place_;  // by rank: index among this host's ranks; -1: on another host
+  std::uint64_t own_ranks_ = 0;
+  std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
+  std::vector<Edge> edges_;
+  std::vector<std::uint64_t> bytes_;
+  struct BounceBytes {
+    std::uint64_t words = 0, slots[cuda::kDirections] = {};
+  };
+  std::vector<BounceBytes> bounce_bytes_;  // by rank
+  std::uint64_t host_bytes_ = 0;
+};
+
+}  // namespace rondo::gpu

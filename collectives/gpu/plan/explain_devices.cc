@@ -1,0 +1,129 @@
+#include "collectives/gpu/plan/explain_devices.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "collectives/gpu/plan/connection_layout.h"
+#include "collectives/gpu/plan/internode_plan.h"
+#include "collectives/planner/device_strategies.h"
+#include "collectives/planner/device_work.h"
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Protocol;
+
+// Why the hosts do a call. Checks in the order of internode_plan.cc.
+std::string why_hosts(const InternodeQuestion& question, const CallRecord& record) {
+  if (!question.own_gpus) return "ranks share a GPU";
+  if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
+    return "NCCL_PROTO leaves out simple";
+  if (record.collective < Collective::kAllReduce || record.collective > Collective::kScatter)
+    return "the collective has no ring, tree or message algorithm";
+  if (bytes_across_hosts(question.facts, record) < question.from_bytes)
+    return fmt::format("it moves less than {} (RONDO_GPU_RELAY, unmeasured)",
+                       bytes_text(question.from_bytes));
+  return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE requires tree order";
+}
+
+// Whether the costs behind the choice were measured. Those of networks never are.
+ExplainRow costs_row(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
+                     const char* table) {
+  const std::uint32_t used = rates_of(facts, record, plan);
+  if ((used & facts.costs.measured) == 0)
+    return {"costs", "", std::string("assumed, unmeasured (") + table + ")"};
+  std::string priors;
+  for (const DeviceRateInfo& info : kDeviceRateTable)
+    if ((used & bit_of(info.rate) & ~facts.costs.measured) != 0)
+      priors += (priors.empty() ? "" : ", ") + std::string(info.name);
+  if (facts.hosts > 1) priors += priors.empty() ? "the network" : ", the network";
+  if (priors.empty()) return {"costs", "measured", "by rondo tune"};
+  return {"costs", "measured in part", "by rondo tune; on priors: " + priors};
+}
+
+void append_by_hosts(const std::vector<ExplainRow>& by_hosts, std::vector<ExplainRow>* rows) {
+  for (const ExplainRow& row : by_hosts)
+    if (row.what != "call") rows->push_back(row);
+}
+
+}  // namespace
+
+DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool processes) {
+  DevicePlanFacts facts;
+  facts.ranks = ranks;
+  facts.devices = std::min(ranks, devices);
+  facts.all_reach = all_reach || facts.devices == 1;
+  facts.may_use_barriers =
+      facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMaxBarrierDevices;
+  facts.may_ll_push = facts.may_use_barriers && facts.devices == ranks;
+  facts.max_channels = kUsualChannels;
+  facts.processes = processes && ranks > 1;
+  if (facts.processes) {
+    facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
+    facts.may_use_barriers = false;
+    facts.messages = facts.devices > 1;
+    if (facts.devices < ranks) facts.max_channels = 0;
+  }
+  facts.slot_bytes = kUsualSlotBytes;
+  return facts;
+}
+
+bool is_through_host(int ranks, int devices, bool processes) {
+  return processes && devices > 1 && devices < ranks;
+}
+
+std::vector<ExplainRow> explain_through_host(int ranks, int devices, const CallRecord& record,
+                                             const std::vector<ExplainRow>& by_host) {
+  std::vector<ExplainRow> rows{
+      {"call", to_string(record),
+       fmt::format("{} ranks, each a process, on {} GPUs", ranks, devices)},
+      {"runs", "on the host",
+       "through pinned memory, since processes share some of several GPUs; each process with a GPU "
+       "of its own would run kernels"},
+      {"cost", "",
+       "every byte is copied to host memory and back, which no prediction here counts"}};
+  append_by_hosts(by_host, &rows);
+  return rows;
+}
+
+std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record) {
+  std::vector<ExplainRow> rows;
+  rows.push_back(
+      {"call", to_string(record),
+       fmt::format("{} ranks{} on {} GPU{}{}{}", facts.ranks,
+                   facts.processes ? ", each a process," : "", facts.devices,
+                   facts.devices == 1 ? "" : "s", facts.processes ? "" : " of one process",
+                   facts.all_reach ? "" : " that do not reach each other")});
+  const Result<DevicePlan> made = make_device_plan(facts, record);
+  add_plan(device_strategies(), facts, record, made, &rows);
+  if (!made.ok()) return rows;
+  rows.push_back(costs_row(facts, record, *made, "collectives/planner/device_costs.h"));
+  return rows;
+}
+
+std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
+                                             const CallRecord& record,
+                                             const std::vector<ExplainRow>& by_hosts) {
+  const DevicePlanFacts& facts = question.facts;
+  std::vector<ExplainRow> rows{
+      {"call", to_string(record),
+       fmt::format("{} ranks on GPUs of {} hosts", facts.ranks, question.hosts)}};
+  const bool allowed = question.own_gpus && (facts.protocols & bit_of(Protocol::kSimple)) != 0;
+  DevicePlanFacts simple = facts;
+  simple.protocols = bit_of(Protocol::kSimple);
+  const auto plan = allowed ? plan_across_hosts(simple, question.from_bytes, record) : std::nullopt;
+  if (!plan) {
+    rows.push_back(
+        {"runs", "on the hosts", "through pinned memory, since " + why_hosts(question, record)});
+    append_by_hosts(by_hosts, &rows);
+    return rows;
+  }
+  rows.push_back({"runs", "as kernels", "each rank's proxy sends slots between hosts"});
+  add_plan(device_strategies(), facts, record, *plan, &rows);
+  rows.push_back(
+      costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));
+  return rows;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,92 @@
+// GpuPlan: what executes the calls of a communicator's ranks on GPUs, and all that they must agree
+// on before they share anything. A pure function of one record of facts per rank, so all ranks
+// agree or refuse alike; tests/unit/collectives/gpu_plan_test.cc is its table of layouts.
+//
+// One host: kernels of the ranks' teams (device_team.h), joined by a ProcessTeam if there are
+// several processes. Several hosts: kernels over connections between hosts (internode_kernels.h) if
+// every rank has a GPU of its own, for the calls of internode_plan.h; the hosts do the others. The
+// hosts do all calls (host_proxy.h) if processes share some of several GPUs of a host, or if ranks
+// of several hosts share a GPU: no kernel may wait there.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "base/result.h"
+#include "collectives/gpu/plan/connection_layout.h"
+#include "collectives/planner/device_plan.h"
+
+namespace rondo::gpu {
+
+// Device numbers differ between processes (CUDA_VISIBLE_DEVICES), so GPUs are identified by UUID.
+using GpuId = std::array<unsigned char, 16>;  // its UUID
+
+// What a rank contributes, as exchanged between ranks (channels/gpu_facts.h reads it).
+struct GpuFacts {
+  GpuId uuid{};
+  std::int32_t resident_ctas = 0;  // of any connected kernel, on the whole device; 0: none may wait
+  std::int32_t min_ctas = 1, max_ctas = kNoCtaLimit;
+  // Protocols, as bits: those that NCCL_PROTO allows, else the defaults for this kind of device; if
+  // all ranks are on one device, and if they are on several.
+  std::uint8_t protocols_within = 0, protocols_between = 0;
+  std::uint8_t blocking = 0;        // 1: launches return only when their kernel has finished
+  std::uint64_t buffer_bytes = 0;   // NCCL_BUFFSIZE; 0: not set
+  std::uint64_t orders = 0;         // ChannelOrders::digest()
+  std::uint64_t from_bytes = 0;     // RONDO_GPU_RELAY
+  std::uint64_t message_bytes = 0;  // RONDO_GPU_STAGING: of message slots between hosts
+  std::uint64_t staging_bytes = 0;  // for calls that hosts do (HostProxy::wanted_bytes())
+};
+
+// The ranks' records, by rank.
+struct GpuRecords {
+  std::vector<ProcessId> processes;
+  std::vector<std::uint64_t> hosts;  // empty: one host
+  std::vector<GpuFacts> facts;
+  std::vector<std::vector<std::byte>> reach;  // reach_of_device(), for the ranks of its host
+  ChannelOrders orders;                       // this rank's, whose digest is in its facts
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+  DeviceCosts costs;  // each of the slowest rank
+};
+
+struct GpuPlan {
+  // kTeam: one process. kProcesses: several of one host. kHosts: kernels between hosts.
+  enum class Engine : std::uint8_t { kTeam, kProcesses, kHosts, kHostProxy };
+  Engine engine = Engine::kTeam;
+  std::string why_proxy;  // why the hosts do all calls; empty: they do not
+
+  std::vector<int> host_of, process_of;  // by rank; processes are numbered on each host from 0
+  std::vector<int> processes;            // by host
+  int gpus = 1;
+  P2pReach near;                 // by pair of ranks
+  bool one_owner = true;         // no GPU is used by two processes
+  bool leader_reaches = true;    // rank 0's GPU and all others use each other's memory
+  int max_ctas = kNoCtaLimit;    // per rank; allowed by all
+  std::uint64_t from_bytes = 0;  // kHosts: smaller calls are done by the hosts
+  // Minimum of the ranks' requests: for steps of the hosts, and for message slots between them.
+  std::uint64_t staging_bytes = 0, message_bytes = 0;
+  int message_ctas = 1;  // kHosts: per launch of messages
+  ConnectionShape shape;
+  ChannelOrders orders;
+  DevicePlanFacts plan;  // max_channels 0: there are no connections
+
+  int hosts() const { return static_cast<int>(processes.size()); }
+  // Whether it is the first rank of its process, which speaks for the others.
+  bool speaks(int rank) const;
+};
+Result<GpuPlan> plan_gpus(const GpuRecords& records);
+
+// Connections between hosts. Slots keep a port busy until the first ones return: at 14 us per hop
+// each way, 8 of 128 KiB allow 37 GB/s, more than a port of 200 Gbit/s (4 allow 19).
+inline constexpr int kHostChannels = 4, kHostSlots = 8;
+inline constexpr std::uint64_t kHostSlotBytes = 128 << 10;
+
+// `found` if all ranks have found the same; else rank after rank, which is logged.
+ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found);
+
+}  // namespace rondo::gpu

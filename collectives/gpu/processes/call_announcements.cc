@@ -1,0 +1,117 @@
+#include "collectives/gpu/processes/call_announcements.h"
+
+#include <cassert>
+
+#include "base/atomics.h"
+#include "base/poll_until.h"
+#include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
+
+namespace rondo::gpu {
+
+CallAnnouncements::CallAnnouncements(ProcessContext& context)
+    : context_(context),
+      led_(kPlainDescriptors),
+      captured_(static_cast<std::size_t>(context.ranks()), kPlainDescriptors) {}
+
+void CallAnnouncements::publish_led(std::uint64_t sequence) {
+  led_[sequence % kPlainDescriptors] = sequence;
+  publish(sequence);
+}
+
+Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
+                                   Mismatch* mismatch) {
+  RONDO_CHECK_OK(context_.standing.check());
+  if (capturing) return ok_status();  // kernels report what they replay
+  RONDO_TRY(const std::uint64_t sequence, next());
+  cuda::CallDescriptor made{};
+  made.record = record;
+  made.sequence = sequence;
+  if (in_windows) made.flags = cuda::CallDescriptor::kInWindows;
+  for (const int rank : context_.local) RONDO_CHECK_OK(place(rank, made));
+  publish(sequence);
+  return compare(sequence, record, in_windows, mismatch);
+}
+
+void CallAnnouncements::publish(std::uint64_t sequence) {
+  assert(sequence == newest() + 1 && "calls are announced in their order");
+  sequence_.store(sequence, std::memory_order_release);
+  HostAtomics::store_release(context_.segment->process(context_.facts.process).announced, sequence);
+}
+
+// True if the descriptor that this call overwrites is no longer needed: neither by the leader's
+// kernel nor by a process that still has to compare it with its own.
+bool CallAnnouncements::has_room(std::uint64_t sequence) const {
+  if (HostAtomics::load_acquire(context_.segment->words().consumed) <
+      led_[sequence % kPlainDescriptors])
+    return false;
+  for (int p = 0; p < context_.segment->processes(); ++p)
+    if (HostAtomics::load_acquire(context_.segment->process(p).announced) + kPlainDescriptors <
+        sequence)
+      return false;
+  return true;
+}
+
+Result<std::uint64_t> CallAnnouncements::next() const {
+  const std::uint64_t sequence = newest() + 1;
+  Status standing = ok_status();
+  const auto is_over = [&] {
+    return has_room(sequence) || !(standing = context_.standing.check()).ok();
+  };
+  poll_until(is_over);
+  RONDO_CHECK_OK(standing);
+  return sequence;
+}
+
+// A plain call's descriptor takes its turn in the ring. A captured one stays; equal calls share it.
+Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescriptor& made) {
+  std::uint32_t index = static_cast<std::uint32_t>(made.sequence % kPlainDescriptors);
+  if (made.sequence == 0) {
+    const auto same = [&](const cuda::CallDescriptor& other) {
+      return other.record == made.record && other.send == made.send &&
+             other.receive == made.receive && other.scalar == made.scalar &&
+             other.flags == made.flags;
+    };
+    for (index = kPlainDescriptors; index < captured_[rank]; ++index)
+      if (same(context_.segment->descriptor(rank, index))) return index;
+    if (index == context_.segment->depth())
+      return fail(StatusCode::kInvalidUsage,
+                  "rank {} has captured {} different calls into graphs, the most that ranks on a "
+                  "shared GPU can: capture calls on the same buffers, or use another communicator",
+                  rank, index - kPlainDescriptors);
+    ++captured_[rank];
+  }
+  assert(index < context_.segment->depth() && (made.sequence == 0) == (index >= kPlainDescriptors));
+  cuda::CallDescriptor& at = context_.segment->descriptor(rank, index);
+  at.send = made.send;
+  at.receive = made.receive;
+  at.scalar = made.scalar;
+  at.flags = made.flags;
+  store_record(at.record, made.record);
+  HostAtomics::store_seq_cst(at.sequence, made.sequence);
+  return index;
+}
+
+Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
+                                  Mismatch* mismatch) const {
+  HostAtomics::fence_seq_cst();
+  const int first = context_.local[0];
+  for (int r = 0; r < context_.ranks(); ++r) {
+    if (context_.is_local(r)) continue;
+    const cuda::CallDescriptor& theirs =
+        context_.segment->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
+    if (HostAtomics::load_acquire(theirs.sequence) != sequence) continue;
+    const CallRecord other = load_record(theirs.record);
+    const bool theirs_are = (theirs.flags & cuda::CallDescriptor::kInWindows) != 0;
+    if (other == record && theirs_are == in_windows) continue;
+    *mismatch = {r, record, other,
+                 other == record
+                     ? fault_texts::not_all_in_windows(sequence, record, in_windows ? first : r,
+                                                       in_windows ? r : first)
+                     : fault_texts::different_calls(sequence, first, record, r, other)};
+    return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
+  }
+  return ok_status();
+}
+
+}  // namespace rondo::gpu

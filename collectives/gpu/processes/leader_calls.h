@@ -1,0 +1,59 @@
+// LeaderCalls: collectives of processes that share GPUs, launched by the leader, the process of
+// rank 0.
+//
+// A led call, on every process's own stream:
+//   others   [copy into staging] READY, wait for DONE, [copy out of staging]
+//   leader   wait for all READY, resolve and direct kernel, all DONE
+// READY and DONE are words in the ControlSegment, written and awaited by stream memory operations.
+// No kernel waits, and no stream waits for work that its own process has not enqueued. A host waits
+// for another one only if a rank is kCallsAhead ahead or memory is first shared. Buffers that the
+// leader has mapped (ncclMemAlloc'd, registered) are used in place; others are staged, in steps
+// that fit, double-buffered. Flags count the steps of one call, and the rank that awaits them
+// resets them, so plain calls and graph replays can be mixed.
+// Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
+// launches; staged bytes are copied twice more.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/processes/call_announcements.h"
+#include "collectives/gpu/processes/process_context.h"
+
+namespace rondo::gpu {
+
+class LeaderCalls {
+ public:
+  LeaderCalls(ProcessContext& context, CallAnnouncements& announcements);
+  Status open();  // loads the leader's kernels
+
+  // Enqueues this process's part; buffers[i] are the i-th local rank's. One caller at a time.
+  Status enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
+                 bool capturing, Mismatch* mismatch);
+
+ private:
+  struct Enqueued {
+    const CallRecord& record;
+    std::span<const Buffers> buffers;
+    GpuStream stream;
+    const CallSteps& steps;
+    std::vector<std::uint32_t> flags = {};  // of the local ranks' descriptors
+    bool staged = false;
+  };
+  Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Buffers& buffers);
+  Status copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);
+  Status follow(const Enqueued& call);
+  Status copy_step(const Enqueued& call, std::uint64_t number, bool in);
+  Status lead(const Enqueued& call);
+  Status launch_step(const Enqueued& call, std::uint64_t number);
+
+  ProcessContext& context_;
+  CallAnnouncements& announcements_;
+  const cuda::StagingShape shape_;
+  std::byte* staging_ = nullptr;  // this process's address; null: not yet made
+  OwnMemory arguments_;           // on the leader: those of the next kernel
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,120 @@
+#include "collectives/gpu/processes/process_context.h"
+
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "kernels/cuda/kernels.h"
+#include "transport/cuda/device.h"
+#include "transport/memory/memory_registry.h"
+
+namespace rondo::gpu {
+
+ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made)
+    : api(*gpu_api()), facts(std::move(agreed)), segment(std::move(made)) {
+  for (int r = 0; r < ranks(); ++r)
+    if (is_local(r)) local.push_back(r);
+}
+
+Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
+  std::vector<int> devices{facts.device};
+  for (const int device : facts.devices)
+    if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.push_back(device);
+  exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
+                                              std::move(sockets));
+  suspension = std::make_unique<Suspension>(
+      local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
+  DroppableMemory& droppable = suspension->memory();
+  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process,
+                                          [this] { return running_calls(); });
+  memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
+                                          facts.process);
+  const bool by_kernel = messages_are_kernels();
+  slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
+                                         facts.process, segment->staging_bytes(), by_kernel);
+  if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
+  if (shared.multicast) shared.multicast->list_in(droppable);
+  for (const int rank : local) {
+    const DeviceScope there(facts.devices[rank]);
+    RONDO_CHECK_OK(there.entered());
+    RONDO_CHECK_OK(finished.emplace_back().open());
+    if (by_kernel) RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
+  }
+  work.watch([this] { return is_over(); });
+  return ok_status();
+}
+
+void ProcessContext::forget() {
+  (void)blocks.release();
+  (void)memory.release();
+  (void)slots.release();
+  (void)suspension.release();
+  (void)exchange.release();
+}
+
+void ProcessContext::answer(int process) {
+  exchange->serve(process, [this](MemoryNote& asked, const MemoryHandle& with) {
+    return memory_for(asked, with);
+  });
+}
+
+std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked,
+                                                               const MemoryHandle& with) {
+  if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
+  if (asked.kind == MemoryNote::kStaging) return memory->answer();
+  if (asked.kind != MemoryNote::kConnections) return blocks->answer(asked, with);
+  if (!shared.connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
+      !is_local(static_cast<int>(asked.what)))
+    return fail(StatusCode::kInternalError, "rank {} was asked for here", asked.what);
+  const RelaxedCapture relaxed;
+  return memory_registry().export_range(shared.connections->ends(static_cast<int>(asked.what)), 1);
+}
+
+Status ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
+  return check(api.stream_write32(stream, segment->on_device(word), value),
+               "cuStreamWriteValue32 (several processes on one GPU need stream memory operations)");
+}
+Status ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t value,
+                             GpuWait how) const {
+  return check(api.stream_wait32(stream, segment->on_device(word), value, how),
+               "cuStreamWaitValue32 (several processes on one GPU need stream memory operations)");
+}
+
+Status ProcessContext::finish(int rank, GpuStream stream, bool capturing) const {
+  const auto index = std::find(local.begin(), local.end(), rank) - local.begin();
+  return finished[static_cast<std::size_t>(index)].record(
+      stream, capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain);
+}
+
+SharedBlocks::Calls ProcessContext::running_calls() {
+  struct Channel {
+    const cuda::ChannelProgress* progress;
+    std::uint64_t begun;
+  };
+  std::vector<Channel> channels;
+  for (const int rank : local)
+    for (int c = 0; shared.connections && c < shared.connections->layout().shape().channels; ++c) {
+      const auto* const progress = &shared.connections->host_control(rank).progress[c];
+      channels.push_back({progress, HostAtomics::load_acquire(progress->begun)});
+    }
+  // The leader's stream marks its call; the next one has another descriptor.
+  const auto led_call = [this]() -> std::optional<std::uint32_t> {
+    if (!leads() || HostAtomics::load_acquire(segment->process(0).ready) == 0) return std::nullopt;
+    return HostAtomics::load_acquire(segment->call_slot(local[0]).descriptor);
+  };
+  return [this, channels = std::move(channels), led_call, led = led_call()] {
+    if (!standing.check().ok()) return SharedBlocks::State::kFaulted;
+    const bool over = (!led || led_call() != led || is_over()) &&
+                      std::all_of(channels.begin(), channels.end(), [](const Channel& channel) {
+                        return HostAtomics::load_acquire(channel.progress->done) >= channel.begun;
+                      });
+    return over ? SharedBlocks::State::kOver : SharedBlocks::State::kRun;
+  };
+}
+
+bool ProcessContext::is_over() const {
+  return std::all_of(finished.begin(), finished.end(),
+                     [](const StreamEvent& event) { return event.is_over(); });
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,82 @@
+// ProcessContext: the state that the parts of a ProcessTeam share: where its ranks are, the segment
+// shared by the processes, the leader's memory, connections, and the words and events of streams.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/gpu.h"
+#include "collectives/gpu/agree/control_segment.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/message_slots.h"
+#include "collectives/gpu/channels/multicast_memory.h"
+#include "collectives/gpu/memory/leader_memory.h"
+#include "collectives/gpu/memory/shared_blocks.h"
+#include "collectives/gpu/memory/suspension.h"
+#include "collectives/gpu/plan/gpu_plan.h"
+#include "collectives/gpu/processes/team_standing.h"
+#include "transport/cuda/deferred_free.h"
+#include "transport/cuda/stream_event.h"
+
+namespace rondo::gpu {
+
+struct ProcessFacts {
+  int device = 0;  // of its first rank
+  int max_ctas = 1;
+  int process = 0;           // this process; 0 is the leader
+  std::vector<int> devices;  // by rank; -1: in another process
+  GpuPlan around;
+};
+
+// Memory that kernels of several processes share.
+struct TeamMemory {
+  std::unique_ptr<DeviceConnections> connections;  // null: no call runs over connections
+  std::unique_ptr<MulticastMemory> multicast;      // null: none
+};
+
+struct ProcessContext {
+  ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made);
+  ProcessContext(const ProcessContext&) = delete;
+  ProcessContext& operator=(const ProcessContext&) = delete;
+  Status open(std::vector<ProcessSockets> sockets);
+  void forget();  // in a forked child: everything is the parent's
+
+  int ranks() const { return static_cast<int>(facts.around.process_of.size()); }
+  bool leads() const { return facts.process == 0; }
+  bool is_local(int rank) const { return facts.around.process_of[rank] == facts.process; }
+
+  // True if connections with words for messages exist: then no GPU is used by two processes.
+  bool messages_are_kernels() const {
+    return shared.connections != nullptr && shared.connections->layout().messages();
+  }
+
+  // On a stream: write() stores a word of the segment, await() waits for it.
+  Status write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
+  Status await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
+  // Answers another process's memory request. On the watch thread.
+  void answer(int process);
+  std::optional<Result<MemoryHandle>> memory_for(MemoryNote& asked, const MemoryHandle& with);
+  // The calls that run now, for SharedBlocks.
+  SharedBlocks::Calls running_calls();
+  // finish(): marks the end of a rank's newest call. is_over(): whether all marked ends are
+  // reached.
+  Status finish(int rank, GpuStream stream, bool capturing) const;
+  bool is_over() const;
+
+  const GpuApi& api;
+  ProcessFacts facts;
+  std::vector<int> local;  // ranks of this process
+  std::unique_ptr<ControlSegment> segment;
+  std::unique_ptr<MemoryExchange> exchange;
+  std::unique_ptr<Suspension> suspension;
+  std::unique_ptr<SharedBlocks> blocks;
+  std::unique_ptr<LeaderMemory> memory;
+  std::unique_ptr<MessageSlots> slots;
+  TeamMemory shared;
+  std::vector<StreamEvent> finished;  // [local rank]: after its newest call
+  TeamStanding standing;
+  UnfinishedWork work;
+};
+
+}  // namespace rondo::gpu

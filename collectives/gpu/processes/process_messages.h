@@ -1,0 +1,54 @@
+// ProcessMessages: sends and receives between processes of a host with GPUs, through slots of the
+// pair of ranks (message_slots.h). A kernel moves them if each process has GPUs of its own
+// (messages_by_kernel.h), else streams that wait (messages_by_streams.h).
+//
+// Guarantees: if the two sizes of a message differ, the later rank gets an error. Cost: see these
+// headers.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collectives/gpu/calls/messages_by_kernel.h"
+#include "collectives/gpu/calls/process_message.h"
+#include "collectives/gpu/processes/call_announcements.h"
+#include "collectives/gpu/processes/messages_by_streams.h"
+#include "collectives/gpu/processes/process_context.h"
+
+namespace rondo::gpu {
+
+// Slots of a pair, made with its first message. A peer that cannot give slots any more will not
+// send or receive either; the error names it.
+Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message);
+
+class ProcessMessages {
+ public:
+  explicit ProcessMessages(ProcessContext& context);
+
+  // True: kernels. Then all messages of a call are of ranks of one device, the stream's.
+  bool are_kernels() const { return context_.messages_are_kernels(); }
+
+  Status run(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
+             Mismatch* mismatch);
+  // The same in two steps: one caller at a time in prepare(); ranks may enqueue at once.
+  struct Prepared {
+    int rank = 0;  // of this process; the pieces count as its newest call
+    MessagesByKernel::Launches launches = {};
+    MessagesByStreams::Pieces pieces = {};
+  };
+  Result<Prepared> prepare(std::span<const ProcessMessage> messages, Mismatch* mismatch);
+  Status enqueue(const Prepared& prepared, GpuStream stream, bool capturing);
+
+ private:
+  Status announce_message(const ProcessMessage& message, Mismatch* mismatch);
+  MessagesByKernel& by_kernel();
+
+  ProcessContext& context_;
+  std::vector<std::uint64_t> pair_messages_;   // [pair]: messages so far
+  std::optional<MessagesByKernel> by_kernel_;  // set at the first use
+  MessagesByStreams by_streams_{context_};
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,40 @@
+// TeamStanding: whether a team of processes may continue: the communicators of its ranks in this
+// process, while they live, and whether the team has been released. A released team waits for
+// nothing and launches nothing.
+//
+// Thread-safe. Cost: a mutex, and that of the hooks.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/gpu/processes/process_hooks.h"
+#include "transport/socket/socket.h"
+
+namespace rondo::gpu {
+
+class TeamStanding {
+ public:
+  void join(ProcessHooks* hooks);
+  void leave(ProcessHooks* hooks);
+
+  Status check();            // an error once a communicator has ended or has a fault
+  net::Deadline deadline();  // a communicator's timeout, while check() is ok
+  double device_seconds();   // limit of a device's waits; 0: none
+
+  bool is_released() const { return released_; }
+  void release() { released_ = true; }
+  // Raises the fault at the first communicator and releases the team.
+  void blame(Fault fault);
+  bool has_ended(int rank);  // whether its process has ended
+  std::string name_of(int rank);
+
+ private:
+  std::mutex mutex_;
+  std::vector<ProcessHooks*> hooks_;
+  std::atomic<bool> released_{false};
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,170 @@
+#include "collectives/gpu/rank/binding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <span>
+
+#include "base/log.h"
+#include "base/shared_by_key.h"
+#include "collectives/context/agreed_facts.h"
+#include "collectives/gpu/channels/gpu_facts.h"
+#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/rank/device_rank.h"
+#include "collectives/gpu/rank/unused_gpus.h"
+#include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/gpu/team/device_team.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+using Blob = std::vector<std::byte>;
+
+class Binding {
+ public:
+  explicit Binding(const BindingRequest& request)
+      : request_(request),
+        state_(request.state),
+        session_(request.session),
+        records_(request.records) {}
+
+  Status run() {
+    std::vector<int> devices;
+    for (const InitRecord& record : records_) devices.push_back(record.device);
+    if (devices.front() < 0) return ok_status();  // no rank is on a device
+    state_.device = std::make_unique<DeviceRank>(state_);
+    warn_if_gpus_are_unused();
+    if (state_.facts.one_process) {
+      TeamOptions options = team_options(std::move(devices));
+      options.orders = [this] { return orders(-1); };
+      return take_team(options, nullptr);
+    }
+    RONDO_TRY(const GpuPlan plan, agree());
+    if (plan.engine == GpuPlan::Engine::kProcesses) {
+      const ProcessId& own = state_.members.ranks[state_.members.rank].process;
+      for (std::size_t r = 0; r < devices.size(); ++r)
+        if (state_.members.ranks[r].process != own) devices[r] = -1;
+      return bind_among_processes(plan, devices);
+    }
+    if (plan.hosts() == 1 && state_.members.rank == 0) RONDO_WARN("{}", plan.why_proxy);
+    return bind_across_hosts(request_, plan, devices);
+  }
+
+ private:
+  DeviceRank& rank() const { return DeviceRank::of(state_); }
+
+  // Once per communicator and host. Children share the GPUs of their parents.
+  void warn_if_gpus_are_unused() const {
+    const HostShape& shape = state_.members.shape;
+    const int host = shape.host_of(state_.members.rank);
+    const std::span<const int> ranks =
+        std::span(shape.ranks)
+            .subspan(shape.first[host], shape.first[host + 1] - shape.first[host]);
+    if (request_.is_child || ranks.front() != state_.members.rank) return;
+    std::vector<std::string> of_ranks, visible;
+    for (const int r : ranks) of_ranks.push_back(records_[r].bus_id);
+    if (std::set(of_ranks.begin(), of_ranks.end()).size() == of_ranks.size()) return;
+    int count = 0;
+    if (gpu_api()->device_count(&count) != kGpuSuccess) return;
+    for (int device = 0; device < count; ++device) visible.push_back(bus_id_of(device));
+    const std::string warning = warn_of_unused_gpus(ranks, of_ranks, visible);
+    if (!warning.empty()) RONDO_WARN("{}", warning);
+  }
+
+  // The team of this process's ranks; the first rank to arrive makes it.
+  Status take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
+    static auto& teams = *new SharedByKey<const void*, DeviceTeam>;
+    const void* group = state_.members.group.get();  // the same for all of them
+    RONDO_TRY(auto team,
+              teams.get(group, [&] { return DeviceTeam::make(options, std::move(processes)); }));
+    rank().set_team(std::move(team));
+    return ok_status();
+  }
+
+  TeamOptions team_options(std::vector<int> devices) const {
+    TeamOptions options;
+    options.devices = std::move(devices);
+    options.reproducible = state_.facts.reproducible;
+    options.algorithms = state_.facts.algorithms;
+    options.costs = agree_on_device_costs(records_);
+    options.min_ctas = state_.options.min_ctas;
+    options.max_ctas = state_.options.max_ctas;
+    options.kernel_seconds = state_.options.kernel_seconds;
+    options.graph = state_.members.placement->own;
+    return options;
+  }
+  ChannelOrders orders(int rank) const {
+    return find_orders(state_.members.placement.get(), state_.members.shape,
+                       state_.options.max_ctas, rank);
+  }
+
+  // What all ranks agree on. Between hosts, a rank whose device cannot be queried has no kernels.
+  Result<GpuPlan> agree() {
+    const Membership& members = state_.members;
+    const bool wide = state_.facts.hosts > 1;
+    GpuRecords records;
+    records.reproducible = state_.facts.reproducible;
+    records.algorithms = state_.facts.algorithms;
+    records.costs = agree_on_device_costs(records_);
+    for (const auto& rank : members.ranks) {
+      records.processes.push_back(rank.process);
+      if (wide) records.hosts.push_back(rank.host);
+    }
+    const int device = state_.options.device;
+    auto mine = facts_of_device(device, state_.options.min_ctas, state_.options.max_ctas);
+    if (!mine.ok()) {
+      if (!wide) return mine.error();
+      RONDO_INFO(kInit, "no kernels between hosts: {}", mine.error().text);
+      mine = GpuFacts{};
+    }
+    mine->staging_bytes = HostProxy::wanted_bytes();
+    records.orders = orders(state_.members.rank);
+    mine->orders = records.orders.digest();
+    Blob blob(sizeof(GpuFacts));
+    std::memcpy(blob.data(), &*mine, sizeof(GpuFacts));
+    RONDO_TRY(const std::vector<Blob> all, session_.all_gather(blob));
+    for (const Blob& one : all) {
+      if (one.size() != sizeof(GpuFacts))
+        return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
+      std::memcpy(&records.facts.emplace_back(), one.data(), sizeof(GpuFacts));
+    }
+    std::vector<GpuFacts> on_host;
+    for (const int rank : members.local_ranks)
+      on_host.push_back(records.facts[static_cast<std::size_t>(rank)]);
+    const auto row = reach_of_device(device, on_host, members.placement->own.get());
+    if (!row.ok() && !wide) return row.error();
+    RONDO_TRY(records.reach, session_.all_gather(row.ok() ? *row : Blob{}));
+    return plan_gpus(records);
+  }
+
+  // One rank per process joins it to the others.
+  Status bind_among_processes(const GpuPlan& plan, const std::vector<int>& devices) {
+    const TeamOptions options = team_options(devices);
+    const bool speaks = plan.speaks(state_.members.rank);
+    if (speaks) {
+      RONDO_TRY(auto processes, join_processes(request_, plan, devices));
+      RONDO_CHECK_OK(take_team(options, std::move(processes)));
+    }
+    RONDO_TRY([[maybe_unused]] const auto all_joined, session_.all_gather({}));
+    if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
+    rank().join_team();
+    // The rank that made the team may destroy its communicator at once, so it waits until the other
+    // ranks have the team.
+    if (plan.processes[0] < static_cast<int>(plan.process_of.size())) {
+      RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
+    }
+    return ok_status();
+  }
+
+  const BindingRequest& request_;
+  RankState& state_;
+  bootstrap::Session& session_;
+  const std::vector<InitRecord>& records_;
+};
+
+}  // namespace
+
+Status bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
+
+}  // namespace rondo::gpu

@@ -1,0 +1,51 @@
+// Binding: chooses, while a communicator is created, what executes the calls of its ranks on CUDA
+// devices.
+//
+// All ranks in one process: their DeviceTeam. Else all ranks exchange their facts and make the same
+// plan (gpu_plan.h). Several processes of a host: a ProcessTeam joins their DeviceTeams. Several
+// hosts: a HostProxy, and InternodeKernels if the plan says so and every rank can make them; if one
+// cannot, no rank has them and the log says why, which is no error. Collective. Guarantees: all
+// ranks see the same records, so all or none of them refuse; every wait ends with the deadline;
+// ranks on the host need nothing. Cost: none, or two rounds of the session, some more with kernels
+// between hosts, and what is made.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/context/init_record.h"
+#include "collectives/gpu/agree/process_meeting.h"
+#include "collectives/gpu/plan/gpu_plan.h"
+#include "collectives/gpu/processes/process_team.h"
+#include "collectives/host/rank_state.h"
+#include "transport/bootstrap/session.h"
+#include "transport/shm/unix_socket.h"
+
+namespace rondo::gpu {
+
+struct BindingRequest {
+  RankState& state;  // has its ranks, facts and options
+  bootstrap::Session& session;
+  const std::vector<InitRecord>& records;  // by rank
+  const shm::UnixListener& listener;       // this rank's
+  net::Deadline deadline;
+  bool is_child;  // its parent has warned of what concerns both
+};
+Status bind_to_device(const BindingRequest& request);
+
+// The parts of bind_to_device(). devices: by rank, as numbered in this process; -1: in another one.
+//
+// Meets the other processes of this host. One rank of each process calls it.
+Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan& plan,
+                                    std::uint64_t staging_bytes);
+// Makes and maps what the processes of a host share. One rank of each process calls it. Cost: a
+// connection and some messages between each process and the leader's.
+Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request,
+                                                    const GpuPlan& plan,
+                                                    const std::vector<int>& devices);
+// Also for ranks of one host whose calls the host does.
+Status bind_across_hosts(const BindingRequest& request, GpuPlan plan,
+                         const std::vector<int>& devices);
+
+}  // namespace rondo::gpu

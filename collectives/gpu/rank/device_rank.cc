@@ -1,0 +1,248 @@
+#include "collectives/gpu/rank/device_rank.h"
+
+#include <chrono>
+
+#include "base/log.h"
+#include "base/seconds.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/processes/process_hooks.h"
+#include "collectives/gpu/rank/device_windows.h"
+#include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/gpu/team/team_engine.h"
+#include "collectives/host/rank_state.h"
+#include "collectives/tuner/tuner_plugin.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Interval at which a rank that waits for others checks faults, aborts and deadlines.
+constexpr std::chrono::microseconds kEnqueueLook{2000};
+
+// The rank's side of the team of processes that share the device.
+class TeamHooks final : public ProcessHooks {
+ public:
+  TeamHooks(DeviceRank& rank, RankState& state) : rank_(rank), state_(state) {
+    rank_.team()->processes()->standing().join(this);
+  }
+  ~TeamHooks() override { rank_.team()->processes()->standing().leave(this); }
+
+  Status standing() override { return rank_.standing(); }
+  void raise(Fault fault) override {
+    fault.rank = state_.members.rank;
+    state_.faults.raise(std::move(fault));
+  }
+  double limit_seconds() override { return state_.timeout_seconds.load(std::memory_order_relaxed); }
+  double device_seconds() override { return state_.options.kernel_seconds; }
+  std::string name_of(int rank) override { return state_.members.name_of(rank); }
+  bool has_ended(int rank) override {
+    const int local = state_.members.local_of(rank);
+    return local >= 0 && rondo::has_ended(state_.members.process_of(local));
+  }
+
+ private:
+  DeviceRank& rank_;
+  RankState& state_;
+};
+
+}  // namespace
+
+DeviceRank& DeviceRank::of(const RankState& state) {
+  return static_cast<DeviceRank&>(*state.device);
+}
+
+DeviceRank::DeviceRank(RankState& state) : state_(state) {
+  state_.faults.listen([this](const Fault& fault) { stop(fault); });
+}
+
+DeviceRank::~DeviceRank() = default;
+
+void DeviceRank::report(int peer, std::span<const std::byte> message) {
+  if (hosted_) hosted_->report(peer, message);
+}
+
+int DeviceRank::gone() const { return hosted_ ? hosted_->gone() : -1; }
+
+void DeviceRank::close() {
+  if (hosted_) hosted_->close();
+  if (window_rank_) window_rank_->close();
+}
+
+void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
+  team_ = std::move(team);
+  engine_ = std::make_shared<TeamEngine>(team_, state_.members.rank);
+}
+
+void DeviceRank::set_hosted(std::shared_ptr<HostProxy> hosted) {
+  hosted_ = std::move(hosted);
+  engine_ = hosted_;
+}
+
+void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
+                            const std::shared_ptr<const TunedWays>& ways) {
+  tuner_ = std::move(tuner);
+  if (ways) engine_->set_tuned(ways);
+}
+
+void DeviceRank::join_team() { hooks_ = std::make_unique<TeamHooks>(*this, state_); }
+
+void DeviceRank::stop(const Fault& fault) {
+  std::shared_ptr<HostProxy> windows;
+  {
+    std::lock_guard lock(mutex_);
+    windows = window_rank_;
+  }
+  if (engine_) engine_->end(fault);
+  if (windows) windows->end(fault);
+}
+
+GpuMemoryUse DeviceRank::memory() const {
+  GpuMemoryUse use = engine_->memory();
+  std::lock_guard lock(mutex_);
+  if (window_rank_ && window_rank_ != hosted_) use.pinned += window_rank_->memory().pinned;
+  return use;
+}
+
+Status DeviceRank::suspend() { return engine_->suspend(deadline()); }
+Status DeviceRank::resume() { return engine_->resume(deadline()); }
+
+net::Deadline DeviceRank::deadline() {
+  return net::Deadline::of(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(state_.timeout_seconds.load() * 1e9)),
+      [this] { return !standing().ok(); });
+}
+
+Status DeviceRank::standing() { return state_.faults.standing(); }
+
+bool DeviceRank::adopt_kernel_fault() {
+  std::optional<Fault> found;
+  if (!engine_ || !engine_->kernel_gave_up(&found)) return false;
+  if (!found) return !state_.faults.adopted().ok();
+  state_.faults.raise(std::move(*found));
+  return true;
+}
+
+Status DeviceRank::post(std::span<const Call> calls) {
+  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
+  Mismatch mismatch;
+  const Status posted = engine_->post(calls, &mismatch);
+  return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
+}
+
+Status DeviceRank::post_one_sided(std::span<const Call> calls) {
+  if (calls.empty()) return ok_status();
+  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
+  if (!window_rank_)
+    return fail(StatusCode::kInvalidUsage,
+                "{} on CUDA device {} : register a window first (ncclCommWindowRegister): ranks on "
+                "GPUs open signals with it",
+                rondo::name(calls[0].record.collective), state_.options.device);
+  const Status posted = window_rank_->post_one_sided(
+      calls, [this](const Call& call) { return name_to_network(call); });
+  return posted.ok() ? ok_status() : fault_of_post(posted, {});
+}
+
+Status DeviceRank::fault_of_post(const Status& posted, const Mismatch& mismatch) {
+  RONDO_CHECK_OK(state_.faults.standing());
+  Fault found = state_.faults.make_beside_calls(posted.code(), mismatch.peer, posted.error().text);
+  found.own = mismatch.own;
+  found.other = mismatch.other;
+  state_.faults.raise(std::move(found));
+  return posted;
+}
+
+// Only ranks of this process. A rank that has left makes no more calls, so this is checked first.
+std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
+  detector.tick(now_ns());
+  for (int r = 0; r < state_.host.size; ++r)
+    if (HostAtomics::load_acquire(state_.host.peers[r].progress->state) == kLeft)
+      detector.report_leave(state_.members.local_ranks[r]);
+  detector.report_wait(state_.members.rank,
+                       Wait{"", engine_->missing(), state_.timeout_seconds.load()});
+  if (const auto warning = detector.warning()) RONDO_WARN("{}", *warning);
+  return detector.verdict();
+}
+
+Status DeviceRank::wait_until_enqueued() {
+  std::optional<FailureDetector> detector;
+  while (!engine_->is_enqueued(kEnqueueLook)) {
+    Status standing = state_.faults.standing();
+    if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
+    if (state_.faults.ended() != FaultState::kRunning) {
+      const Status ended = state_.faults.why_it_ended();
+      engine_->fail_all(ended);
+      return ended;
+    }
+    const Membership& members = state_.members;
+    if (!detector)
+      detector.emplace(FailureDetector::Options{
+          members.rank, members.size, [&members](int rank) { return members.name_of(rank); }});
+    if (auto found = look_at_missing(*detector)) {
+      state_.faults.raise(std::move(*found));
+      engine_->fail_all(state_.faults.adopted());
+      return state_.faults.adopted();
+    }
+  }
+  if (Status failed = engine_->failure(); !failed.ok()) {
+    if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
+      return state_.faults.adopted();
+    Status late = engine_->late_failure();
+    if (late.ok()) return failed;
+    state_.faults.raise(state_.faults.make_beside_calls(late.code(), -1, late.error().text));
+    return late;
+  }
+  return engine_->join();
+}
+
+// Only for collectives in which each rank can derive the addresses of all buffers from its own.
+void DeviceRank::look_for_windows(Call* call) const {
+  const Collective which = call->record.collective;
+  const bool is_symmetric = which == Collective::kAllReduce || which == Collective::kAllGather ||
+                            which == Collective::kReduceScatter || which == Collective::kAllToAll;
+  if (!windows_ || !is_symmetric || call->record.count == 0) return;
+  const std::size_t block = call->record.count * size_of(call->record.type);
+  const Segments segments = segments_of(which, state_.members.size);
+  const auto window_of = [&](const void* buffer, int count) {
+    return windows_->symmetric_at(buffer, block * static_cast<std::size_t>(count));
+  };
+  call->send_windows = window_of(call->send, segments.sent);
+  call->receive_windows = window_of(call->receive, segments.received);
+}
+
+Result<int> DeviceRank::open_window(const Exchange& exchange, void* memory, std::size_t bytes,
+                                    bool symmetric) {
+  if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
+  RONDO_TRY(const int window, windows_->open(exchange, memory, bytes, symmetric));
+  if (window_rank_) return window;
+  std::shared_ptr<HostProxy> made = hosted_;
+  if (!made) {
+    // Signals carry no data, so it does not matter that ranks want different amounts of memory.
+    RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes()));
+    RONDO_CHECK_OK(made->start());
+  }
+  std::lock_guard lock(mutex_);
+  window_rank_ = std::move(made);
+  return window;
+}
+
+std::size_t DeviceRank::window_bytes(int window, int peer) const {
+  return windows_->bytes(window, peer);
+}
+
+void DeviceRank::close_window(int window) {
+  if (windows_) windows_->close(window);
+}
+
+Status DeviceRank::find_window_of(Call* call) const {
+  RONDO_TRY(const DeviceWindows::Target place, windows_->place(call->window, call->peer));
+  if (place.at != nullptr) call->receive = place.at + call->offset;
+  call->window = place.by_network;
+  return ok_status();
+}
+
+const void* DeviceRank::name_to_network(const Call& call) const {
+  if (call.window < 0 || call.record.count == 0) return nullptr;
+  return windows_->name_to_network(call.send, call.record.count * size_of(call.record.type));
+}
+
+}  // namespace rondo::gpu

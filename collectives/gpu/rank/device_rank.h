@@ -1,0 +1,108 @@
+// DeviceRank: a communicator's rank on a CUDA device: the engine of its calls, on which the ranks
+// agreed when the communicator was created (binding.h), and its windows.
+//
+// Calls are posted; then the host waits until they are on their streams. Guarantees: that wait ends
+// with the communicator's timeout, fault or end; a fault stops kernels that wait. Cost: that of the
+// engine (gpu_engine.h).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "base/result.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/failure_detector.h"
+#include "collectives/faults/fault.h"
+#include "collectives/gpu/calls/gpu_engine.h"
+#include "collectives/gpu/team/device_team.h"
+#include "transport/cuda/deferred_free.h"
+
+namespace rondo {
+class RankState;
+namespace tuner {
+class Tuner;
+}
+}  // namespace rondo
+
+namespace rondo::gpu {
+
+class DeviceWindows;
+class HostProxy;
+class ProcessHooks;
+
+class DeviceRank : public GpuRank {
+ public:
+  // The rank of a state to which bind_to_device() has given one.
+  static DeviceRank& of(const RankState& state);
+
+  explicit DeviceRank(RankState& state);
+  ~DeviceRank() override;
+  DeviceRank(const DeviceRank&) = delete;
+  DeviceRank& operator=(const DeviceRank&) = delete;
+
+  // Only while the communicator is created.
+  void set_team(std::shared_ptr<DeviceTeam> team);
+  void set_hosted(std::shared_ptr<HostProxy> hosted);
+  void set_engine(std::shared_ptr<GpuEngine> engine) { engine_ = std::move(engine); }
+  // The tuner lives as long as the rank. ways: its preferences; null: none.
+  void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
+                  const std::shared_ptr<const TunedWays>& ways);
+  const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
+  void join_team();  // joins the team of processes that share the device
+  DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
+  HostProxy* hosted() const { return hosted_.get(); }  // null: the host does none of its calls
+  const std::shared_ptr<HostProxy>& shared_hosted() const { return hosted_; }
+  double predicted_ns(const CallRecord& record) const override {
+    return engine_->predicted_ns(record);
+  }
+  bool needs_device() const { return engine_->needs_device(); }
+  GpuMemoryUse memory() const override;
+  Status suspend() override;
+  Status resume() override;
+
+  EnqueueFlag& enqueue_flag() { return enqueues_; }
+  Status post(std::span<const Call> calls);
+  // Call once the rank's collectives are on their streams: a wait for a signal must not be enqueued
+  // before the kernel of another rank's call.
+  Status post_one_sided(std::span<const Call> calls);
+  Status wait_until_enqueued();
+
+  Status standing();  // why the rank has ended, if it has; any thread
+  bool adopt_kernel_fault() override;
+
+  Result<int> open_window(const Exchange& exchange, void* memory, std::size_t bytes,
+                          bool symmetric) override;
+  // Sets in which symmetric windows the call's buffers are.
+  void look_for_windows(Call* call) const;
+  void close_window(int window) override;
+  // Sets the address in the peer's window that the call puts to (device_windows.h).
+  Status find_window_of(Call* call) const;
+  std::size_t window_bytes(int window, int peer) const override;
+
+  void report(int peer, std::span<const std::byte> message) override;
+  int gone() const override;
+  void close() override;
+
+ private:
+  void stop(const Fault& fault);
+  // Address by which a put over the network names the call's bytes; null: the network needs copies.
+  const void* name_to_network(const Call& call) const;
+  net::Deadline deadline();  // the communicator's timeout, while it has not ended
+  Status fault_of_post(const Status& posted, const Mismatch& mismatch);
+  std::optional<Fault> look_at_missing(FailureDetector& detector);
+
+  RankState& state_;
+  EnqueueFlag enqueues_;
+  std::shared_ptr<DeviceTeam> team_;
+  std::shared_ptr<HostProxy> hosted_;
+  std::shared_ptr<GpuEngine> engine_;       // the team's, hosted_, or an InternodeEngine
+  std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
+  std::unique_ptr<DeviceWindows> windows_;  // null until there is one
+  mutable std::mutex mutex_;
+  // Executes puts and signals, once there is a window; may be hosted_. Guarded by mutex_.
+  std::shared_ptr<HostProxy> window_rank_;
+  std::unique_ptr<ProcessHooks> hooks_;  // last: destroyed before what it uses
+};
+
+}  // namespace rondo::gpu

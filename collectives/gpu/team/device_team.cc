@@ -1,0 +1,269 @@
+#include "collectives/gpu/team/device_team.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/poll_until.h"
+#include "collectives/gpu/channels/kernel_watch.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+
+Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
+                                                     std::shared_ptr<ProcessTeam> processes) {
+  if (options.devices.size() > cuda::kMaxDirectRanks)
+    return fail(StatusCode::kInvalidUsage,
+                "{} ranks on CUDA devices of one host are too many: at most {}",
+                options.devices.size(), cuda::kMaxDirectRanks);
+  std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
+  RONDO_CHECK_OK(team->open());
+  return team;
+}
+
+DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes)
+    : context_(options, std::move(processes)),
+      posted_(context_.devices.ranks(), context_.devices.here()),
+      launches_(context_),
+      graph_messages_(context_),
+      ranks_(options.devices.size()) {}
+
+Status DeviceTeam::open() {
+  RONDO_CHECK_OK(context_.devices.open());
+  RONDO_CHECK_OK(context_.order.open(context_.devices.numbers()));
+  for (const int rank : context_.devices.here()) RONDO_CHECK_OK(open_rank(rank));
+  RONDO_CHECK_OK(context_.connections.open(context_.options, context_.devices, processes()));
+  context_.connections.list_in(context_.suspension().memory());
+  return ok_status();
+}
+
+Status DeviceTeam::open_rank(int rank) {
+  const DeviceScope scope(device_of(rank));
+  RONDO_CHECK_OK(scope.entered());
+  RankState& state = ranks_[rank];
+  RONDO_CHECK_OK(state.streams.open(device_of(rank), context_.is_alone()));
+  const int place = context_.devices.place_of(rank);
+  RONDO_CHECK_OK(state.order.open(device_of(rank), context_.order.own_stream(place)));
+  if (processes() != nullptr)
+    state.messages = std::make_unique<OutsideMessages>(
+        context_, rank, state.order,
+        [this, rank](const Status& result) { messages_are_over(rank, result); });
+  return ok_status();
+}
+
+void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
+  std::lock_guard lock(mutex_);
+  context_.connections.set_tuned(std::move(ways));
+}
+
+// Kernels that wait for other processes end by themselves or are stopped; kernels of one process
+// wait only for its streams. If kernels still run after that, their memory is not freed
+// (own_memory.h).
+DeviceTeam::~DeviceTeam() {
+  constexpr double kPatientSeconds = 10, kReportSeconds = 2;
+  const RelaxedCapture relaxed;
+  for (RankState& rank : ranks_)
+    if (rank.messages) rank.messages->wait_for_launcher();
+  if (context_.connections.connections() == nullptr) return;
+  if (!stopped_ && (launches_are_over(kPatientSeconds) || processes() == nullptr)) return;
+  stop_kernels();
+  launches_are_over(kReportSeconds);
+}
+
+bool DeviceTeam::launches_are_over(double seconds) const {
+  return poll_until([&] { return all_are_over(); }, seconds_from_now(seconds));
+}
+
+bool DeviceTeam::all_are_over() const {
+  return context_.order.is_over() &&
+         std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const RankState& rank) { return rank.order.is_over(); });
+}
+
+Status DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
+  const auto are_over = [this] {
+    return all_are_over() && (processes() == nullptr || processes()->is_over());
+  };
+  return context_.suspension().suspend(rank, are_over, deadline);
+}
+
+Status DeviceTeam::resume(int rank, const net::Deadline& deadline) {
+  return context_.suspension().resume(rank, deadline);
+}
+
+GpuMemoryUse DeviceTeam::memory(int rank) {
+  GpuMemoryUse use;
+  Suspension& suspension = context_.suspension();
+  const DroppableMemory::Bytes bytes = suspension.memory().bytes(rank);
+  use.device = bytes.droppable + bytes.kept;
+  use.droppable = bytes.droppable;
+  use.dropped = suspension.is_dropped();
+  if (const DeviceConnections* const of = context_.connections.connections())
+    use.pinned = of->pinned_bytes(rank);
+  if (processes() != nullptr) use.pinned += processes()->pinned_bytes(rank);
+  return use;
+}
+
+Status DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {
+  std::unique_lock lock(mutex_);
+  RONDO_CHECK_OK(failure_);
+  RankState& state = ranks_[rank];
+  state.collects = false;
+  state.streams.begin_group();
+  context_.unnoted.clear();
+  context_.posting = rank;
+  const bool is_last = posted_.completes(rank, calls);
+  for (const Call& call : calls) {
+    RONDO_TRY(const RankStreams::Use* const added, state.streams.add(call.stream));
+    if (added == nullptr) continue;
+    RONDO_CHECK_OK(state.order.begin(*added));
+    if (is_last)
+      context_.unnoted.push_back(*added);
+    else
+      RONDO_CHECK_OK(state.streams.note());
+  }
+  Status result = post_calls(rank, calls, mismatch);
+  if (!result.ok()) failure_ = result;
+  lock.unlock();
+  launched_.notify_all();
+  return result;
+}
+
+// Collectives first; then all messages, in one launch or in one per kind.
+Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
+  RankState& state = ranks_[rank];
+  const auto posted = [&](const Call& call) -> PostedCall {
+    const RankStreams::Use& use = state.streams.of(call.stream);
+    return {call, use.ready, use.capture};
+  };
+  Status collectives;
+  for (const Call& call : calls)
+    if (collectives.ok() && !is_point_to_point(call))
+      collectives = post_collective(rank, posted(call), mismatch);
+  // Also after an error of a later call: other ranks may have begun these.
+  const Status flushed = launches_.flush(rank);
+  RONDO_CHECK_OK(collectives);
+  RONDO_CHECK_OK(flushed);
+  posted_.launched();
+  std::vector<MatchedMessage> matched;
+  if (state.messages) state.messages->begin_group();
+  for (const Call& call : calls) {
+    if (!is_point_to_point(call)) continue;
+    if (!context_.devices.is_here(call.peer)) {
+      state.messages->add(posted(call));
+      continue;
+    }
+    RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
+  }
+  if (!matched.empty()) RONDO_CHECK_OK(launch_messages(rank, matched));
+  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream
+  RONDO_TRY(state.launching, state.messages->launch(state.streams.all().front(), mismatch));
+  return ok_status();
+}
+
+Status DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
+  if (std::none_of(matched.begin(), matched.end(), is_between_graphs)) {
+    RONDO_CHECK_OK(launch_together(rank, matched));
+    posted_.launched(matched);
+    return ok_status();
+  }
+  std::vector<MatchedMessage> together;
+  std::map<int, std::vector<MatchedMessage>> between_graphs;  // by peer
+  for (const MatchedMessage& match : matched) {
+    const int peer = match.from == rank ? match.to : match.from;
+    (is_between_graphs(match) ? between_graphs[peer] : together).push_back(match);
+  }
+  if (!together.empty()) RONDO_CHECK_OK(launch_together(rank, together));
+  for (const auto& [peer, messages] : between_graphs) {
+    RONDO_CHECK_OK(graph_messages_.launch(messages));
+    const MatchedMessage& first = messages.front();
+    for (const auto& [of, on] : {std::pair(first.from, &first.send), {first.to, &first.receive}})
+      RONDO_CHECK_OK(ranks_[of].order.end({on->call.stream, on->ready, on->capture}));
+  }
+  posted_.launched(matched);
+  return ok_status();
+}
+
+Status DeviceTeam::launch_together(int rank, std::span<const MatchedMessage> matched) {
+  const RankStreams::Use& on = ranks_[rank].streams.all().front();
+  RONDO_CHECK_OK(launches_.messages(rank, on, matched));
+  std::vector<RankOrder*> others;
+  for (const MatchedMessage& match : matched) {
+    const int peer = match.from == rank ? match.to : match.from;
+    RankOrder* const other = &ranks_[peer].order;
+    if (peer != rank && std::find(others.begin(), others.end(), other) == others.end())
+      others.push_back(other);
+  }
+  return ranks_[rank].order.end_for(on, others);
+}
+
+Status DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
+  ranks_[rank].collects = true;
+  RONDO_TRY(const JointCall* const complete, posted_.post_collective(rank, call, mismatch));
+  return complete == nullptr ? ok_status() : launches_.collective(rank, *complete, mismatch);
+}
+
+void DeviceTeam::messages_are_over(int rank, const Status& result) {
+  {
+    std::lock_guard lock(mutex_);
+    ranks_[rank].launching = false;
+    ranks_[rank].launched = result.ok() ? ok_status() : Status(copy_of(result.error()));
+    if (!result.ok() && failure_.ok()) failure_ = copy_of(result.error());
+  }
+  launched_.notify_all();
+}
+
+bool DeviceTeam::launched(int rank, std::chrono::microseconds at_most) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] {
+    return !failure_.ok() || (posted_.is_launched(rank) && !ranks_[rank].launching);
+  };
+  launched_.wait_for(lock, at_most, ready);
+  return ready();
+}
+
+Status DeviceTeam::failure() {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Status DeviceTeam::late_failure(int rank) {
+  std::lock_guard lock(mutex_);
+  return ranks_[rank].launched;
+}
+
+void DeviceTeam::fail_all(const Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
+  }
+  launched_.notify_all();
+}
+
+std::vector<int> DeviceTeam::missing(int rank) {
+  std::lock_guard lock(mutex_);
+  return posted_.missing(rank);
+}
+
+// Every earlier collective is ordered before the newest, so one wait per stream is enough.
+Status DeviceTeam::join_streams(int rank) {
+  std::lock_guard lock(mutex_);
+  RankState& state = ranks_[rank];
+  RONDO_CHECK_OK(state.order.join(state.streams.all()));
+  if (!state.collects) return ok_status();
+  for (const RankStreams::Use& use : state.streams.all())
+    RONDO_CHECK_OK(context_.order.follow(context_.devices.place_of(rank), use.stream, use.capture));
+  return ok_status();
+}
+
+void DeviceTeam::stop_kernels() {
+  stopped_ = true;
+  if (DeviceConnections* const of = context_.connections.connections()) of->stop_kernels();
+}
+
+std::optional<Fault> DeviceTeam::kernel_fault(int rank) const {
+  const DeviceConnections* const of = context_.connections.connections();
+  return of == nullptr ? std::nullopt : rondo::gpu::kernel_fault(*of, rank);
+}
+
+}  // namespace rondo::gpu

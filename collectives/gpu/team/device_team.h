@@ -1,0 +1,125 @@
+// DeviceTeam: the ranks of a communicator on CUDA devices of one process.
+//
+// The ranks meet on the host: each posts its call, and the last to arrive launches for all. It
+// launches one kernel without waits on its own stream, which first waits for the others' streams;
+// or, over connections, one kernel per device, on a stream of one of the device's ranks
+// (team_launches.h). Then every rank's stream waits for the kernel that served it. So no stream
+// ever waits for work that is not yet enqueued, even if streams share hardware queues. Collectives
+// run in launch order, on all streams and in graph replays (stream_order.h); messages run in the
+// order of their own ranks' calls (rank_order.h).
+//
+// A rank calls post() with its group, then launched() until it returns true, then join_streams(). A
+// thread with several ranks posts for all of them before it waits for any. Thread-safe; the team's
+// mutex is held for the launches.
+// Cost: an event record and a wait per rank and call on top of the launch; none if all ranks use
+// one stream.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/gpu/calls/posted_calls.h"
+#include "collectives/gpu/order/rank_order.h"
+#include "collectives/gpu/team/graph_messages.h"
+#include "collectives/gpu/team/outside_messages.h"
+#include "collectives/gpu/team/team_context.h"
+#include "collectives/gpu/team/team_launches.h"
+#include "collectives/planner/device_work.h"
+
+namespace rondo::gpu {
+
+class DeviceTeam {
+ public:
+  // Enables access to peers' memory, loads all kernels, makes connections. processes: joins this
+  // process to the others, if there are any.
+  static Result<std::shared_ptr<DeviceTeam>> make(const TeamOptions& options,
+                                                  std::shared_ptr<ProcessTeam> processes = nullptr);
+  ~DeviceTeam();
+  DeviceTeam(const DeviceTeam&) = delete;
+  DeviceTeam& operator=(const DeviceTeam&) = delete;
+
+  int device_of(int rank) const { return context_.options.devices[rank]; }
+
+  ProcessTeam* processes() const { return context_.processes.get(); }  // null: one process
+
+  // By the devices' planner; 0 if it allows nothing. Any thread.
+  double predicted_ns(const CallRecord& record) const {
+    return gpu::predicted_ns(context_.connections.facts(), record);
+  }
+
+  const DevicePlanFacts& plan_facts() const { return context_.connections.facts(); }
+  // Each rank calls it before its first call. The first one's value counts; all are equal.
+  void set_tuned(std::shared_ptr<const TunedWays> ways);
+
+  bool has_multicast() const { return context_.connections.facts().multicast; }
+
+  // Posts the calls of one group of `rank`, in order, and launches what they complete. The rank's
+  // device must be current, unless all ranks are in this process and no stream is a default stream.
+  Status post(int rank, std::span<const Call> calls, Mismatch* mismatch);
+
+  // Whether everything that the rank has posted is launched; waits for it.
+  bool launched(int rank, std::chrono::microseconds at_most);
+  // The error that ended the team, if any: nothing is launched after it.
+  Status failure();
+  // An error of this rank's launches that occurred after its post() had returned.
+  Status late_failure(int rank);
+  void fail_all(const Status& why);
+
+  // Makes the streams of the rank's last post() wait for the launches.
+  Status join_streams(int rank);
+
+  // Ranks that have not made the call that this rank waits for.
+  std::vector<int> missing(int rank);
+
+  // suspend() frees device memory once all ranks of this process have called it; resume() takes it
+  // again.
+  Status suspend(int rank, const net::Deadline& deadline);
+  Status resume(int rank, const net::Deadline& deadline);
+  GpuMemoryUse memory(int rank);
+
+  // Ends every wait in kernels over connections, now and later.
+  void stop_kernels();
+  // Why a kernel of this rank gave up, if one did.
+  std::optional<Fault> kernel_fault(int rank) const;
+
+ private:
+  struct RankState {
+    RankStreams streams;                        // of the post in progress
+    bool collects = false;                      // the post has collectives
+    RankOrder order;                            // order of messages
+    std::unique_ptr<OutsideMessages> messages;  // null: there are no other processes
+    bool launching = false;                     // a thread launches its messages
+    Status launched = {};                       // that thread's result
+  };
+
+  DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
+  Status open();
+  Status open_rank(int rank);
+  Status post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
+  Status launch_messages(int rank, std::span<const MatchedMessage> matched);
+  Status launch_together(int rank, std::span<const MatchedMessage> matched);
+  Status post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
+  void messages_are_over(int rank, const Status& result);
+  bool launches_are_over(double seconds) const;
+  bool all_are_over() const;
+
+  TeamContext context_;
+  std::mutex mutex_;
+  std::condition_variable launched_;
+  Status failure_;
+  PostedCalls posted_;
+  TeamLaunches launches_;
+  GraphMessages graph_messages_;
+  std::vector<RankState> ranks_;
+  std::atomic<bool> stopped_{false};  // stop_kernels() was called
+};
+
+}  // namespace rondo::gpu

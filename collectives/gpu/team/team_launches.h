@@ -1,0 +1,54 @@
+// TeamLaunches: enqueues the calls that ranks of a process have posted, as the device planner
+// chose: one launch for all ranks, one on each device, copies by copy engines, or with other
+// processes (process_launches.h).
+//
+// Calls that can share a launch wait for flush() (call_run.h). Call with the team's mutex, on the
+// thread of the rank that posted last. Guarantees: the order of StreamOrder. Cost: the waits of its
+// streams, in addition to the launch.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/gpu/calls/call_run.h"
+#include "collectives/gpu/team/process_launches.h"
+#include "collectives/gpu/team/team_context.h"
+#include "collectives/planner/newest_device_plan.h"
+
+namespace rondo::gpu {
+
+class TeamLaunches {
+ public:
+  explicit TeamLaunches(TeamContext& team)
+      : team_(team),
+        processes_(team),
+        newest_(team.devices.here().front() == 0),
+        run_(team.devices) {}
+
+  // rank: the last to post the call. The call must live until flush(), which may launch it. All
+  // calls before flush() belong to one group of the rank.
+  Status collective(int rank, const JointCall& call, Mismatch* mismatch);
+  Status flush(int rank);
+  // All messages that a post of this rank has completed, in one launch. Call RankOrder::end()
+  // afterwards.
+  Status messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
+
+ private:
+  Status direct(int rank, const CallRun& run);
+  void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
+  Status copies(const JointCall& call);
+  Status on_every_device(const CallRun& run);
+  bool is_in_windows(const JointCall& call) const;
+  bool is_in_multicast_windows(const JointCall& call) const;
+  DevicePlanFacts facts_of(const JointCall& call) const;
+  // most: limit of the ranks of these calls.
+  int direct_ctas(int rank, int maximum, std::size_t calls) const;
+
+  TeamContext& team_;
+  ProcessLaunches processes_;
+  NewestDevicePlan newest_;
+  CallRun run_;  // what flush() launches
+};
+
+}  // namespace rondo::gpu

@@ -1,4 +1,4 @@
-// Queries of a communicator, and its timeout. No function here waits.
+// Queries of a communicator, its timeout and its threads. Only rondoCommSetParallelFor waits.
 #include <algorithm>
 #include <cstring>
 
@@ -7,6 +7,7 @@
 #include "api/device_types.h"
 #include "api/errors.h"
 #include "api/export.h"
+#include "api/group.h"
 #include "api/rondo.h"
 
 using namespace rondo;
@@ -80,6 +81,19 @@ Status query_properties(ncclComm_t comm, ncclCommProperties* out) {
   properties.nRanks = pin->size;
   properties.cudaDev = properties.nvmlDev = pin->engine()->options().device;  // -1: the host
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
+  return ok_status();
+}
+
+Status set_parallel_for(ncclComm_t comm, rondoParallelFor_t parallel_for) {
+  RONDO_TRY(const auto pin, find_made_comm(comm, "CommSetParallelFor"));
+  if (in_group())
+    return fail(
+        StatusCode::kInvalidUsage,
+        "CommSetParallelFor waits for earlier calls, which a group has not issued yet: call "
+        "it before ncclGroupStart");
+  Turn turn(pin->order);
+  turn.wait();
+  set_pool(*pin->engine(), parallel_for);
   return ok_status();
 }
 
@@ -211,5 +225,11 @@ RONDO_FUNCTION(ncclResult_t, rondoCommSetTimeout, ncclComm_t comm, double second
     return report(checked);
   (*pin)->engine()->set_timeout(std::min(seconds, kMaxSeconds));
   return ncclSuccess;
+}
+RONDO_CATCH
+
+RONDO_FUNCTION(ncclResult_t, rondoCommSetParallelFor, ncclComm_t comm,
+               rondoParallelFor_t parallelFor) {
+  return report(set_parallel_for(comm, parallelFor));
 }
 RONDO_CATCH

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/process_memory.h"
+#include "base/process.h"
 #include "kernels/host/simd/reduce_kernels.h"
 
 namespace {

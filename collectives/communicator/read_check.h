@@ -1,5 +1,5 @@
 // Finds out whether this rank may read private memory of the other processes of its host
-// (base/process_memory.h): it reads the id of each, which it knows from their records.
+// (base/process.h): it reads the id of each, which it knows from their records.
 //
 // The records came from ranks that have proved the secret. Cost: one system call for each rank of
 // another process.
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/process_memory.h"
+#include "base/process.h"
 #include "collectives/context/init_record.h"
 
 namespace rondo {

@@ -75,7 +75,7 @@ struct ReduceArgs {
   std::int32_t ranks;  // avg divides by it
   bool scattered;
   bool one_by_one;  // each call has the barriers in `listed`; else one pair for all
-  RedOp op;         // of any_reduce.h; other kernels ignore it, and `is_signed`
+  RedOp op;         // of AnyReduce; other kernels ignore it, and `is_signed`
   bool is_signed;
   const void* input[kMaxDirectRanks];
   void* output[kMaxDirectRanks];

@@ -37,7 +37,7 @@ const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
 // The same with arguments in device memory (shared_args.h), and the kernel that writes them. Per
-// type: sums and averages of floats, and all other operations (any_reduce.h).
+// type: sums and averages of floats, and all other operations (direct_rows.h).
 inline constexpr int kFirstStoredKernel = kFirstDirectKernel + kDataTypes * kRedOps;
 inline constexpr int kStoredRows = 3;
 inline constexpr int kStoredSum = 0, kStoredAvg = 1, kStoredAny = 2;

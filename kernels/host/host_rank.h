@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/process_memory.h"
+#include "base/process.h"
 #include "base/wait.h"
 #include "kernels/host/sharing.h"
 #include "transport/connection.h"

@@ -1,5 +1,7 @@
 #include "collectives/gpu/rank/binding.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -8,10 +10,10 @@
 #include "base/log.h"
 #include "base/shared_by_key.h"
 #include "collectives/context/agreed_facts.h"
+#include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/channels/gpu_facts.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/rank/device_rank.h"
-#include "collectives/gpu/rank/unused_gpus.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team/device_team.h"
 #include "transport/cuda/device.h"
@@ -20,6 +22,33 @@ namespace rondo::gpu {
 namespace {
 
 using Blob = std::vector<std::byte>;
+
+// Ranks that share a GPU although others of their host are unused: usually a program that does
+// not set its device. NCCL refuses this; Rondo runs, and a warning names the ranks and GPUs.
+//
+// of_ranks: the GPU of each of these ranks. visible: all GPUs that the first of them sees, in the
+// order of its device numbers. GPUs are named by PCI bus ids; "": unknown. Empty if no GPU is
+// shared or none is unused.
+std::string warn_of_unused_gpus(std::span<const int> ranks, std::span<const std::string> of_ranks,
+                                std::span<const std::string> visible) {
+  std::vector<std::string> shared;
+  std::vector<int> unused;
+  for (std::size_t gpu = 0; gpu < visible.size(); ++gpu) {
+    if (visible[gpu].empty()) continue;
+    std::vector<int> there;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if (of_ranks[i] == visible[gpu]) there.push_back(ranks[i]);
+    if (there.empty()) unused.push_back(static_cast<int>(gpu));
+    if (there.size() > 1)
+      shared.push_back(fmt::format("{} share GPU {}", fault_texts::list_of(there), gpu));
+  }
+  if (shared.empty() || unused.empty()) return "";
+  return fmt::format(
+      "{}, but no rank of this communicator uses GPU{} {}: calls are slower than with a GPU a "
+      "rank. Call cudaSetDevice (torch.cuda.set_device) with the rank's number on its host "
+      "(LOCAL_RANK) before the communicator is made",
+      fmt::join(shared, ", "), unused.size() == 1 ? "" : "s", fmt::join(unused, ", "));
+}
 
 class Binding {
  public:
@@ -149,8 +178,8 @@ class Binding {
     RONDO_TRY([[maybe_unused]] const auto all_joined, session_.all_gather({}));
     if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
     rank().join_team();
-    // The rank that made the team may destroy its communicator at once, so it waits until the other
-    // ranks have the team.
+    // The rank that made the team may destroy its communicator at once, so it waits until the
+    // other ranks have the team.
     if (plan.processes[0] < static_cast<int>(plan.process_of.size())) {
       RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     }

@@ -1,5 +1,5 @@
 // Reads of another process's memory: all bytes, or the reason.
-#include "base/process_memory.h"
+#include "base/process.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -81,13 +81,13 @@ def is_narrow(name):
 def findings(source, arch, text):
     functions = FUNCTION.findall(text)
     if not any(KERNEL in name for name, *_ in functions):
-        yield f"{source}: sm_{arch}: ptxas said nothing that could be read"
+        yield f"{source}: sm_{arch}: ptxas found nothing that could be read"
     for name, stack, spills, registers, _ in functions:
-        most = NARROW if is_narrow(name) else WIDE
+        limit = NARROW if is_narrow(name) else WIDE
         if int(stack) or int(spills):
             yield f"{source}: sm_{arch}: {name} has a stack frame of {stack} bytes"
-        if KERNEL in name and int(registers) > most:
-            yield f"{source}: sm_{arch}: {name} uses {registers} registers, at most {most}"
+        if KERNEL in name and int(registers) > limit:
+            yield f"{source}: sm_{arch}: {name} uses {registers} registers, at most {limit}"
 
 
 def fetch_tools():
@@ -161,8 +161,8 @@ def row_of(label, registers, shared, code):
 
 
 def compiler():
-    said = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
-    return re.search(r"V([\d.]+)", said)[1]
+    output = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
+    return re.search(r"V([\d.]+)", output)[1]
 
 
 def compare(rows, write):
@@ -213,15 +213,15 @@ def main():
         cuobjdump = find_cuobjdump()
         for source, arch, cubin, text in compiled:
             failed += findings(source, arch, text)
-            said = {name: rest for name, *rest in FUNCTION.findall(text)}
-            code = code_of(cuobjdump, cubin) if cuobjdump else {name: None for name in said}
+            found = {name: rest for name, *rest in FUNCTION.findall(text)}
+            code = code_of(cuobjdump, cubin) if cuobjdump else {name: None for name in found}
             for name, label in readable([name for name in code if "4cuda10run_" in name]):
                 seen[label, arch] = code[name]
                 if not cuobjdump:
                     continue
                 failed += (f"sm_{arch}: {line}" for line in sass.findings(label, code[name]))
                 if arch == TABLE_ARCH:
-                    rows.append(row_of(label, *said[name][2:], code[name]))
+                    rows.append(row_of(label, *found[name][2:], code[name]))
     if rows and not failed:
         failed += compare(rows, asked.write)
     for line in failed:

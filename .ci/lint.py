@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tokenize
 
 from classes import class_findings
 from folders import TABLE, folder_of, may_include, row_findings
@@ -37,6 +38,20 @@ REPLACED = re.compile(
     r"\b(Done|LaunchSite|Spots?|[Cc]ircles?|kLed|Led[A-Z]\w*|kMet|Met[A-Z]\w*|Span[A-Z]\w*|"
     r"[Hh]ung_?(tree|links|ends)\w*|\w*Twins?|(Ring|Tree|Host|Direct|Push|Links|Views)Text|"
     r"run_text|[Mm]ailbox\w*)\b")
+# Words that no part of a name may be (say_over, ToldChild, kPlayed), except in these names.
+NAME_WORDS = {
+    "circle": "cycle", "fewest": "min", "forever": "no limit", "hear": "receive",
+    "heard": "received", "hears": "receives", "judge": "check", "judged": "checked",
+    "judges": "checks", "led": "leader", "looker": "poller", "mailbox": "slot",
+    "met": "joined, connected", "most": "max", "play": "run, simulate", "played": "simulated, fake",
+    "plays": "runs, simulates", "said": "sent, reported", "say": "report, send",
+    "says": "reports, sends", "tell": "report", "teller": "reporter", "tells": "reports",
+    "told": "reported, sent", "twin": "pair", "whoever": "the rank that",
+}
+FOREIGN_NAMES = {"at_most", "most_common"}
+NAME = re.compile(r"\b[A-Za-z_]\w*")
+BLOCK_COMMENT = re.compile(r"/\*.*?\*/|R\"\(.*?\)\"", re.DOTALL)  # or raw string
+NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 BETWEEN_WORDS = r'[\s/#*"]+'  # also matches the end of a comment line or of a literal
 WORD_LIST = ".ci/lint.py"
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|HAC[K]|XX[X])\b")
@@ -136,6 +151,34 @@ def word_findings(path):
     for name, plain in PLAIN_NAMES.items():
         for found in re.finditer(rf"\b(?:{name}_(?!common)|k{name.title()}(?![a-z]))", text):
             yield text.count("\n", 0, found.start()) + 1, f"a name with '{name}': write {plain}"
+
+
+def names_in(path):
+    """Yields (line, name) for all names of the code, and for those in C++ comments that are no
+    plain words."""
+    if path.endswith(".py"):
+        with open(path, "rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.NAME:
+                    yield token.start[0], token.string
+    elif path.endswith(SOURCES):
+        with open(path, encoding="utf-8") as file:
+            text = BLOCK_COMMENT.sub(lambda found: "\n" * found.group().count("\n"), file.read())
+            for number, line in enumerate(text.split("\n"), 1):
+                code, _, comment = TEXT.sub('""', line).partition("//")
+                yield from ((number, name) for name in NAME.findall(code))
+                for name in NAME.findall(comment):
+                    if re.search(r"_|[a-z][A-Z]", name):
+                        yield number, name
+
+
+def name_findings(path):
+    for number, name in names_in(path):
+        if name in FOREIGN_NAMES:
+            continue
+        for part in map(str.lower, NAME_PARTS.findall(name)):
+            if part in NAME_WORDS:
+                yield number, f"'{part}' in {name}: write {NAME_WORDS[part]}"
 
 
 def findings(path):
@@ -249,6 +292,10 @@ def main():
     pages = [path for path in paths if path.endswith(".md")]
     for path in pages:
         for line, text in page_findings(path):
+            print(f"{path}:{line}: {text}")
+            failed += 1
+    for path in checked:
+        for line, text in name_findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
     for path in checked + pages:

@@ -1,4 +1,4 @@
-"""Checks of tests/planted that need no build: each patch applies, and the tests that it names exist.
+"""Checks of tests/planted without a build: each patch applies, and its tests exist.
 
 The stage `planted` proves that the tests find the bugs; it takes long and runs by name only.
 """

@@ -13,7 +13,7 @@ JUMPS = ("BRA", "BRX", "JMP", "RET", "EXIT", "CALL", "BSYNC", "WARPSYNC", "BAR",
 LINES = ("Connected<", "LLPush<")
 MANY_LOADS = ("DirectCopy<", "stored DirectCopy<", "Connected<CopyMath",
               *(f"DirectReduce<{t}, sum" for t in ("float32", "float16", "bfloat16")))
-FEWEST_IN_FLIGHT = 8
+MIN_IN_FLIGHT = 8
 # And in pairs: those of a line of all peers, or of several lines.
 PAIRS_IN_FLIGHT = (("LLPush<SumMath", 8), ("Connected<CopyMath", 4), ("Connected<AnyMath", 4),
                    ("Connected<SumMath<float32", 4), ("Connected<SumMath", 2))
@@ -71,19 +71,19 @@ class Code:
 
     def inner_loop(self, is_load):
         """The loop with the maximum of such loads outside inner loops; [] if there is none."""
-        seen, best, most = set(), [], 0
+        seen, best, maximum = set(), [], 0
         for loop in self.loops():
             loads = {i.at for i in loop if is_load(i)} - seen
             seen |= loads
-            if len(loads) > most:
-                best, most = loop, len(loads)
+            if len(loads) > maximum:
+                best, maximum = loop, len(loads)
         return best
 
     def in_flight(self, is_load):
         """The maximum number of consecutive loads without a use of a result or a jump between
         them."""
         targets = {i.target() for i in self.instructions} - {None}
-        most, pending = 0, []
+        maximum, pending = 0, []
         for i in self.instructions:
             if i.at in targets or i.name.split(".")[0] in JUMPS:
                 pending = []
@@ -91,8 +91,8 @@ class Code:
                 pending = []
             if is_load(i):
                 pending.append(i.written())
-                most = max(most, len(pending))
-        return most
+                maximum = max(maximum, len(pending))
+        return maximum
 
 
 def code_of(listing):
@@ -134,15 +134,15 @@ def whole_pairs(code):
 
 def many_in_flight(code):
     found = code.in_flight(Instruction.is_vector_load)
-    if found < FEWEST_IN_FLIGHT:
-        return f"has {found} vectors in flight, not {FEWEST_IN_FLIGHT}"
+    if found < MIN_IN_FLIGHT:
+        return f"has {found} vectors in flight, not {MIN_IN_FLIGHT}"
 
 
-def pairs_in_flight(fewest):
+def pairs_in_flight(minimum):
     def rule(code):
         found = code.in_flight(Instruction.is_pair_load)
-        if found < fewest:
-            return f"has {found} pairs in flight, not {fewest}"
+        if found < minimum:
+            return f"has {found} pairs in flight, not {minimum}"
     return rule
 
 
@@ -157,16 +157,16 @@ RULES = (
     (moves_vectors, whole_vectors),
     (lambda name: name.startswith(LINES), whole_pairs),
     (lambda name: name.startswith(MANY_LOADS), many_in_flight),
-    *((lambda name, of=of: name.startswith(of), pairs_in_flight(fewest))
-      for of, fewest in PAIRS_IN_FLIGHT),
+    *((lambda name, of=of: name.startswith(of), pairs_in_flight(minimum))
+      for of, minimum in PAIRS_IN_FLIGHT),
 )
 
 
 def findings(name, code):
     for concerns, rule in RULES:
-        said = rule(code) if concerns(name) else None
-        if said:
-            yield f"{name} {said}"
+        finding = rule(code) if concerns(name) else None
+        if finding:
+            yield f"{name} {finding}"
 
 
 def planted(*lines):
@@ -186,11 +186,11 @@ def listing_of(text):
 
 def self_test():
     """Reports each rule that misses the fault planted for it."""
-    def said(text, name="Connected<CopyMath>"):
+    def finding_of(text, name="Connected<CopyMath>"):
         return " ".join(findings(name, code_of(listing_of(text))["kernel"]))
     sound = planted()
     code = code_of(listing_of(sound))["kernel"]
-    assert said(sound) == "", said(sound)
+    assert finding_of(sound) == "", finding_of(sound)
     assert code.in_flight(Instruction.is_vector_load) == 8
     assert code.in_flight(Instruction.is_pair_load) == 4
     assert len(code.inner_loop(Instruction.is_vector_load)) == 17
@@ -208,5 +208,5 @@ def self_test():
             (jumped_into, "vectors in flight"),
             (scalar, "has no LDG of 128"), (split, "has no LDG of pairs"),
             (planted("LDG.E.128.STRONG.GPU R8, desc[UR6][R2.64]"), "not STRONG.SYS")):
-        assert finding in said(text), f"{finding} is not seen: {said(text)}"
-    assert "pairs in flight" in said(sound, "LLPush<SumMath<float32>>")
+        assert finding in finding_of(text), f"{finding} is not seen: {finding_of(text)}"
+    assert "pairs in flight" in finding_of(sound, "LLPush<SumMath<float32>>")

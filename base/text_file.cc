@@ -22,8 +22,8 @@ Error unreadable(std::string_view what, const std::string& path) {
   return fail_errno_text(error, begin_of_error(what, path));
 }
 
-Result<std::string> read_at_most(const Fd& file, std::string_view what, const std::string& path,
-                                 std::size_t limit) {
+Result<std::string> read_up_to(const Fd& file, std::string_view what, const std::string& path,
+                               std::size_t limit) {
   std::string text;
   char buffer[4096];
   while (text.size() < limit) {
@@ -69,7 +69,7 @@ Result<Fd> open_regular_file(std::string_view what, const std::string& path) {
 Result<std::string> read_start_of_file(std::string_view what, const std::string& path,
                                        std::size_t limit) {
   RONDO_TRY(const Fd file, open_regular_file(what, path));
-  return read_at_most(file, what, path, limit);
+  return read_up_to(file, what, path, limit);
 }
 
 Result<std::string> read_text_file(std::string_view what, const std::string& path,

@@ -65,7 +65,7 @@ class Measurement {
     keep_samples(measured.reports);
     const bool rotates = bench_.lanes[0]->turns() > 1;
     if (check && options_.check != kCheckEvery && !rotates)
-      RONDO_CHECK_OK(judge(measured, /*timed=*/true));
+      RONDO_CHECK_OK(check_data(measured, /*timed=*/true));
     if (!check || !info(test_.kind).sized) return ok_status();
     std::uint32_t seed = 1;
     for (int i = 0; i < std::max(options_.check, options_.check == kCheckEvery ? 1 : 0); ++i)
@@ -250,7 +250,7 @@ class Measurement {
       const double took = now_us(CLOCK_MONOTONIC) - start;
       samples_[static_cast<std::size_t>(i)] = took;
       total += took;
-      RONDO_CHECK_OK(judge(measured, /*timed=*/false));
+      RONDO_CHECK_OK(check_data(measured, /*timed=*/false));
     }
     return total;
   }
@@ -264,10 +264,10 @@ class Measurement {
     aggregate_ = aggregate;
     RONDO_CHECK_OK(outcome);
     RONDO_CHECK_OK(settle());
-    return judge(measured, /*timed=*/false);
+    return check_data(measured, /*timed=*/false);
   }
 
-  Status judge(Measured& measured, bool timed) {
+  Status check_data(Measured& measured, bool timed) {
     if (!info(test_.kind).sized) return ok_status();
     for (std::size_t i = 0; i < bench_.lanes.size(); ++i) {
       RankReport& report = measured.reports[i];

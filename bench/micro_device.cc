@@ -151,17 +151,19 @@ int measure_all(const Options& options) {
   }
   Report report;
   for (const std::size_t bytes : {options.small, options.large}) {
-    const auto say = [&](const std::string& kernel, int ranks, auto measurement) {
+    const auto print_row = [&](const std::string& kernel, int ranks, auto measurement) {
       Device device(*lane.value());
       report.line(kernel, bytes, ranks, measurement(device));
     };
-    say("device_copy", 1, [&](Device& d) { return device_copy(d, bytes, options.iterations); });
-    say("copy_kernel", 1, [&](Device& d) { return copy_kernel(d, bytes, options.iterations); });
+    print_row("device_copy", 1,
+              [&](Device& d) { return device_copy(d, bytes, options.iterations); });
+    print_row("copy_kernel", 1,
+              [&](Device& d) { return copy_kernel(d, bytes, options.iterations); });
     for (const auto& [name, type] : {std::pair{"sum_float", DataType::kFloat32},
                                      std::pair{"sum_bfloat16", DataType::kBfloat16},
                                      std::pair{"sum_f8e4m3", DataType::kFloat8e4m3}})
       for (const int ranks : {1, 2, 4, 8})
-        say(name, ranks, [&, type = type](Device& d) {
+        print_row(name, ranks, [&, type = type](Device& d) {
           return sum_kernel(d, type, ranks, bytes, options.iterations);
         });
   }

@@ -105,7 +105,7 @@ struct Refusal {
 };
 
 // Reports files that cannot be read or written before the sweep, not after it.
-void judge_files(const Options& o) {
+void check_files(const Options& o) {
   const auto refuse = [](const char* flag, const std::string& path) {
     throw Refusal{fmt::format("{} '{}': {}", flag, path, std::strerror(errno))};
   };
@@ -121,7 +121,7 @@ void judge_files(const Options& o) {
 }
 
 // Throws a Refusal.
-void judge(Options& o, const Texts& t) {
+void apply(Options& o, const Texts& t) {
   const auto refuse = [](const std::string& text) { throw Refusal{text}; };
   const auto size = [&](const char* flag, const std::string& text, std::size_t& value) {
     if (text.empty()) return;
@@ -264,9 +264,9 @@ Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
       throw Refusal{
           fmt::format("there is no collective '{}'; there are: {}", texts.collective, names)};
     options.kind = *named;
-    judge(options, texts);
+    apply(options, texts);
     if (ranks.given() && options.ranks == 0) throw Refusal{"--ranks 0 is less than 1"};
-    judge_files(options);
+    check_files(options);
   } catch (const Refusal& refusal) {
     return {std::nullopt, line.refuse(refusal.text)};
   }

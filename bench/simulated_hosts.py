@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 
 STORED = os.path.join(os.path.dirname(__file__), "results", "host", "results.json")
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 NEAR = 1.25
 NAMES = {"all_to_all": "alltoall"}
 
@@ -28,7 +28,7 @@ def predicted(program, operation, ranks, cores, threads):
         path = os.path.join(folder, "simulated.csv")
         subprocess.run(
             [program, "simulate", NAMES.get(operation, operation), "--ranks", str(ranks),
-             "--cores", str(cores), "-b", "4", "-e", str(MOST_BYTES), "-f", "4", "--csv", path]
+             "--cores", str(cores), "-b", "4", "-e", str(MAX_BYTES), "-f", "4", "--csv", path]
             + (["--threads"] if threads else []), check=True, stdout=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as file:
             return {int(row["size"]): (float(row["time_us"]), float(row["planner_us"]))
@@ -41,13 +41,13 @@ def measured(stored):
     for result in stored["results"]:
         for name, threads in (("rondo", False), ("rondo_threads", True)):
             times = [time for time in result["microseconds"].get(name) or [] if time]
-            if times and result["operation"] != "barrier" and result["bytes"] <= MOST_BYTES:
+            if times and result["operation"] != "barrier" and result["bytes"] <= MAX_BYTES:
                 key = result["operation"], result["ranks"], threads
                 calls.setdefault(key, {})[result["bytes"]] = statistics.median(times)
     return calls
 
 
-def told(ratios):
+def summary(ratios):
     near = sum(1 / NEAR <= ratio <= NEAR for ratio in ratios)
     return f"{statistics.median(ratios):.2f} | {near} of {len(ratios)}"
 
@@ -66,18 +66,19 @@ def main():
         for size, us in sorted(times.items()):
             if size not in sides:
                 continue
-            played, planner = sides[size]
-            ratios.setdefault((threads, ranks), []).append((played / us, planner / us))
+            simulated_us, planner = sides[size]
+            ratios.setdefault((threads, ranks), []).append((simulated_us / us, planner / us))
             if asked.all:
                 print(f"{operation:<15} {ranks} {'threads' if threads else 'processes':<9} "
-                      f"{size:>9} measured {us:>9.2f} simulated {played:>9.2f} {played / us:>5.2f} "
+                      f"{size:>9} measured {us:>9.2f} simulated {simulated_us:>9.2f} "
+                      f"{simulated_us / us:>5.2f} "
                       f"planner {planner:>9.2f} {planner / us:>5.2f}")
     print(f"| ranks | simulated / measured, median | within {NEAR} | planner / measured, median "
           f"| within {NEAR} |\n|---|---|---|---|---|")
     for (threads, ranks), both in sorted(ratios.items()):
-        played, planner = zip(*both)
-        print(f"| {ranks} {'threads' if threads else 'processes'} | {told(played)} "
-              f"| {told(planner)} |")
+        simulated_us, planner = zip(*both)
+        print(f"| {ranks} {'threads' if threads else 'processes'} | {summary(simulated_us)} "
+              f"| {summary(planner)} |")
 
 
 if __name__ == "__main__":

@@ -49,22 +49,23 @@ class Process {
 
   // Refuses what cannot work; all processes get the same result.
   int refuse() const {
-    const auto say = [&](const std::string& text) {
+    const auto complain = [&](const std::string& text) {
       if (processes_.rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, text);
     };
-    if (!split_) return say(split_.error().text), kInvalidUse;
+    if (!split_) return complain(split_.error().text), kInvalidUse;
     const std::set<int> groups = split_->sizes(ranks_);
     const int ranks = *groups.begin();
     if (options_.kind == Kind::kHyperCube && (ranks & (ranks - 1)) != 0)
-      return say(fmt::format("a hypercube has 2, 4, 8 ... ranks, not {}", ranks)), kInvalidUse;
+      return complain(fmt::format("a hypercube has 2, 4, 8 ... ranks, not {}", ranks)), kInvalidUse;
     if (options_.kind == Kind::kHyperCube && options_.gpus > 1)
-      return say("a step of the hypercube needs the one before: use -t instead of -g"), kInvalidUse;
+      return complain("a step of the hypercube needs the one before: use -t instead of -g"),
+             kInvalidUse;
     if (options_.root >= ranks)
-      return say(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks - 1)),
+      return complain(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks - 1)),
              kInvalidUse;
     const Needs needs = needs_of(options_, groups);
     if (const std::string misfit = placement_.misfit(); !misfit.empty())
-      return say(misfit), kInvalidUse;
+      return complain(misfit), kInvalidUse;
     const auto here = static_cast<std::size_t>(placement_.processes_here());
     const std::size_t per_rank =
         std::max(needs.send, options_.rotate) + std::max(needs.recv, options_.rotate);
@@ -72,7 +73,7 @@ class Process {
                             static_cast<std::size_t>(options_.gpus);
     // Free memory changes between the processes' checks, so only process 0 decides.
     if (processes_.rank() == 0 && all > available_memory())
-      return say(fmt::format(
+      return complain(fmt::format(
                  "the buffers of this host's ranks take {:.1f} GiB, but only {:.1f} GiB "
                  "are free: use a smaller -e, or fewer ranks",
                  static_cast<double>(all) / (1 << 30),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Collectives of torch.distributed on CPU tensors: compares Rondo with gloo, in turns in one run.
 
-  python bench/torch_compare.py [--ranks 2 4] [--most 64M] [--png FILE] [--json FILE] [--quick]
+  python bench/torch_compare.py [--ranks 2 4] [--max 64M] [--png FILE] [--json FILE] [--quick]
   python bench/torch_compare.py --only all_reduce --least 64M --no-ddp       one line of it
   mpirun -n 2 python bench/torch_compare.py       and mpi, where this build of torch has it
 
@@ -31,9 +31,9 @@ BESIDE = ("C", "fake", "async", "mpi")  # columns that only some lines have
 # Targets; those that depend on the number of ranks are by ranks.
 MEAN_RATIO = {2: 12, 4: 10}
 LARGE_ALL_REDUCE, LARGE_RATIO = 64 << 20, {2: 5, 4: 2.5}
-MOST_ADDED_US, MOST_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
+MAX_ADDED_US, MAX_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
 MAX_ASYNC_US = {2: 12}
-MOST_EXPOSED = 0.4
+MAX_EXPOSED = 0.4
 
 
 def parse_bytes(text):
@@ -175,7 +175,7 @@ def run_rank(rank, size, store, options, by_mpirun=False):
 
 def sizes(options):
     byte_count = 4
-    while byte_count <= options.most:
+    while byte_count <= options.max:
         if byte_count >= options.least:
             yield byte_count
         byte_count *= 16
@@ -235,9 +235,9 @@ def show(size, rows, steps):
     if steps:
         print("DDP, 25 million parameters, us:", {k: round(v) for k, v in steps.items()})
     for what, value, limit, at_least in targets(size, rows, steps):
-        met = value >= limit if at_least else value <= limit
+        reached = value >= limit if at_least else value <= limit
         sign = "at least" if at_least else "at most"
-        print(f"{'met' if met else 'MISSED':7}{what}: {value:.2f}, {sign} {limit:g}")
+        print(f"{'reached' if reached else 'MISSED':7}{what}: {value:.2f}, {sign} {limit:g}")
 
 
 def ratio_of(times):
@@ -260,9 +260,9 @@ def targets(size, rows, steps):
     small = [t["rondo"] - t["C"] for b, t in with_c.items() if b < SHARE_FROM]
     large = {b: t["rondo"] / t["C"] - 1 for b, t in with_c.items() if b >= SHARE_FROM}
     if small:
-        yield "a blocking call adds to the C call, us", max(small), MOST_ADDED_US, False
+        yield "a blocking call adds to the C call, us", max(small), MAX_ADDED_US, False
     for byte_count, share in large.items():
-        yield f"to a call of {byte_count} bytes, as a share", share, MOST_ADDED_SHARE, False
+        yield f"to a call of {byte_count} bytes, as a share", share, MAX_ADDED_SHARE, False
     if 4 in with_c and size in MAX_ASYNC_US:
         yield "async_op and wait, 4 B, us", with_c[4]["async"], MAX_ASYNC_US[size], False
     if steps:
@@ -273,7 +273,7 @@ def targets(size, rows, steps):
             ("a step without DDP's work", {who: steps[f"{who} lonely"] for who in both}),
         ):
             share = (both["rondo"] - less["rondo"]) / max(both["gloo"] - less["gloo"], 1)
-            yield f"DDP: exposed over {over}, rondo / gloo", share, MOST_EXPOSED, False
+            yield f"DDP: exposed over {over}, rondo / gloo", share, MAX_EXPOSED, False
 
 
 def draw(path, measured):
@@ -300,7 +300,7 @@ def main():
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--least", type=parse_bytes, default=4)
-    parser.add_argument("--most", type=parse_bytes, default=64 << 20)
+    parser.add_argument("--max", type=parse_bytes, default=64 << 20)
     parser.add_argument("--only", nargs="+", choices=COLLECTIVES, default=COLLECTIVES)
     parser.add_argument("--no-ddp", action="store_false", dest="ddp")
     parser.add_argument("--bind", action="store_true", help="a core for each rank and its threads")

@@ -143,9 +143,9 @@ stage_asan() {
 # TSan maps memory, which a test that counts mappings would see.
 # Processes that exit by _exit, as most ranks of the tests do, join no thread: that is no thread
 # leak.
-not_for_tsan='AreLedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining|AForkedProcessMeets'
-not_for_tsan+='|JobSecret|^Launch\.|^Secrets\.|RefusedCalls|Clones|StandingStill'
-not_for_tsan+='|AddressSpace|OtherUsers|CostNoDescriptors'
+not_for_tsan='AreLaunchedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining'
+not_for_tsan+='|AForkedProcessMeets|JobSecret|^Launch\.|^Secrets\.|RefusedCalls|Clones'
+not_for_tsan+='|StandingStill|AddressSpace|OtherUsers|CostNoDescriptors'
 slow_for_tsan='^engine\.|/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
 slow_for_tsan+='|MismatchedCalls.*0000$'
 

@@ -186,7 +186,7 @@ def run_batch(tests):
 class Report:
     def __init__(self, total):
         self.total, self.outcomes, self.lock = total, [], threading.Lock()
-        self.begun = self.said = time.monotonic()
+        self.begun = self.printed_at = time.monotonic()
 
     def add(self, outcome):
         with self.lock:
@@ -195,8 +195,8 @@ class Report:
             if failed:
                 print(f"\n==== failed: {outcome.test.name}\n{outcome.text}\n====", flush=True)
             now = time.monotonic()
-            if failed or now - self.said >= EVENTS_EVERY:
-                self.said = now
+            if failed or now - self.printed_at >= EVENTS_EVERY:
+                self.printed_at = now
                 count = sum(o.verdict == "failed" for o in self.outcomes)
                 print(f"[{len(self.outcomes)}/{self.total}] {count} failed, "
                       f"{now - self.begun:.0f} s", flush=True)

@@ -90,7 +90,7 @@ bool parses(const env::Variable& variable, const std::string& value) {
 }
 
 // Of a variable whose text is a number or a word of its type: what else is wrong with its value.
-std::optional<Finding> judge_value(const std::string& name, const std::string& value) {
+std::optional<Finding> check_value(const std::string& name, const std::string& value) {
   const auto refused = [&](const Error& error) {
     return problem("environment", error.text, "every ncclCommInitRank fails with it; correct it");
   };
@@ -146,7 +146,7 @@ Findings check_environment(const std::vector<std::string>& environment) {
       findings.push_back(
           warning("environment", fmt::format("{}='{}' is not understood", name, value),
                   fmt::format("the default '{}' applies; {}", variable->fallback, variable->help)));
-    } else if (auto wrong = judge_value(name, value)) {
+    } else if (auto wrong = check_value(name, value)) {
       findings.push_back(*std::move(wrong));
     } else {
       ++known;

@@ -15,7 +15,7 @@ namespace {
 const char* text_of(Prediction::By by) {
   switch (by) {
     case Prediction::By::kSimulation:
-      return "played";
+      return "simulated";
     case Prediction::By::kExtrapolation:
       return "extrapolated";
     case Prediction::By::kClosedForm:

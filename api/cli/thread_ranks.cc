@@ -39,7 +39,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-int say(const std::string& text) {
+int report(const std::string& text) {
   fmt::print(stderr, "rondo run --threads: {}\n", text);
   return kCannotStart;
 }
@@ -53,18 +53,18 @@ int run_threads(const ThreadJob& job) {
                                                                                    : program;
   void* const loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr)
-    return say(fmt::format(
+    return report(fmt::format(
         "{}; threads of one process need a shared object (cc -shared -fPIC) whose main() is one "
         "rank; without --threads any program runs, as processes",
         dlerror()));
   using Main = int (*)(int, char**);
   const auto rank_main = reinterpret_cast<Main>(dlsym(loaded, "main"));
-  if (rank_main == nullptr) return say(fmt::format("'{}' does not export main()", program));
+  if (rank_main == nullptr) return report(fmt::format("'{}' does not export main()", program));
 
   std::uint64_t name = 0;
-  if (getrandom(&name, sizeof name, 0) != sizeof name) return say("no random bytes");
+  if (getrandom(&name, sizeof name, 0) != sizeof name) return report("no random bytes");
   const std::string secret = runner::secret_of_job();
-  if (secret.empty()) return say("no random bytes");
+  if (secret.empty()) return report("no random bytes");
   setenv("RONDO_SECRET", secret.c_str(), 1);
   const int port = job.master_port != 0 ? job.master_port : free_port();
   std::vector<Variables> variables;

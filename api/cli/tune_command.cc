@@ -60,7 +60,7 @@ Result<std::unique_ptr<TunePeer>> meet_peer(TuneOptions* options) {
 }
 
 // Fails if the rates predict too few of the calls well enough to be written.
-Status judge(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
+Status check_share(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
   if (calls == 0 || usable >= kUsableShare || options.force) return ok_status();
   return fail(StatusCode::kSystemError,
               "less than {:.0f} % of the calls {} are predicted within a factor of {}: is the "
@@ -84,8 +84,8 @@ Status tune_host(TuneOptions* options, TuneFile* file) {
   print_rates(costs);
   print_share(share_within(samples, costs, kCloseFactor), samples.size());
   file->ns = costs.ns;
-  return judge(share_within(samples, costs, kUsableFactor), samples.size(), "in host memory",
-               *options);
+  return check_share(share_within(samples, costs, kUsableFactor), samples.size(), "in host memory",
+                     *options);
 }
 
 Status tune_devices(const TuneOptions& options, TuneFile* file) {
@@ -109,8 +109,8 @@ Status tune_devices(const TuneOptions& options, TuneFile* file) {
     fmt::print("{} calls did not run as planned and were left out\n", calls.size() - known.size());
   if (costs.measured != 0) file->gpu = bench::gpu_name(0);
   file->device = costs;
-  return judge(gpu::share_within(samples, costs, kUsableFactor), samples.size(), "on GPUs",
-               options);
+  return check_share(gpu::share_within(samples, costs, kUsableFactor), samples.size(), "on GPUs",
+                     options);
 }
 
 Status tune(TuneOptions options) {
@@ -132,7 +132,7 @@ void add_options(CommandLine& line, TuneOptions& options) {
   line.option("--min-time", options.sizes.seconds, "seconds for each size of each algorithm")
       .within(0.001, 0.1)
       .show_default();
-  line.option("--most", options.sizes.max_bytes, "the largest call, in bytes (64K, 8M)")
+  line.option("--max", options.sizes.max_bytes, "the largest call, in bytes (64K, 8M)")
       .sizes()
       .within(std::uint64_t{1} << 10, std::uint64_t{1} << 30)
       .show_default();

@@ -117,7 +117,7 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
   job.ranks = run.processes_here();
   job.passthrough = true;
   job.argv = {"sh", "-c",
-              fmt::format("{}exec '{}' tune --rank {} --lanes {} --devices {} --most {} --min-time "
+              fmt::format("{}exec '{}' tune --rank {} --lanes {} --devices {} --max {} --min-time "
                           "{} '{}'",
                           words, runner::own_program(), run.collective, run.lanes, run.devices,
                           sizes.max_bytes, sizes.seconds, scratch.file())};

@@ -55,7 +55,7 @@ class Guardian {
     if (getppid() != caller) return 128 + SIGKILL;
     signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_ || !start_all()) {
-      say("cannot start {} processes: {}", options_.ranks, strerror(errno));
+      report("cannot start {} processes: {}", options_.ranks, strerror(errno));
       end_at_once();
       return 1;
     }
@@ -152,7 +152,7 @@ class Guardian {
   void end_job(int status, std::string_view why) {
     ending_ = true;
     if (!failure_) failure_ = status;
-    if (alive_ > 0 && !why.empty()) say("{}: ending the {} other ranks", why, alive_);
+    if (alive_ > 0 && !why.empty()) report("{}: ending the {} other ranks", why, alive_);
     const bool asked = end_requested_ || output_.reader_gone();
     terminate_at_ = Clock::now() + seconds(asked ? 0 : options_.patience_seconds);
     step_ending();
@@ -208,10 +208,10 @@ class Guardian {
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (options_.keep_going) {
       if (!failure_) failure_ = code;
-      say("{}; {} go on", how, alive_);
+      report("{}; {} go on", how, alive_);
     } else if (!ending_) {
       const bool silent = options_.quiet && !WIFSIGNALED(status);
-      if (alive_ == 0 && !silent) say("{}", how);
+      if (alive_ == 0 && !silent) report("{}", how);
       end_job(code, silent ? "" : how);
     }
   }
@@ -249,7 +249,7 @@ class Guardian {
   }
 
   template <class... Args>
-  void say(fmt::format_string<Args...> format, Args&&... args) const {
+  void report(fmt::format_string<Args...> format, Args&&... args) const {
     const std::string line =
         fmt::format("rondo run: {}\n", fmt::format(format, std::forward<Args>(args)...));
     if (write(2, line.data(), line.size()) < 0) return;

@@ -84,16 +84,16 @@ class Contestant:
             start_new_session=True,
         ) as process:  # fmt: skip
             try:
-                said, errors = process.communicate(timeout=seconds)
+                output, errors = process.communicate(timeout=seconds)
                 reason = (errors.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)  # and its ranks
-                said, errors = process.communicate()
+                output, errors = process.communicate()
                 process.returncode, reason = 124, f"not finished within {seconds:.0f} s"
                 self.hung.add(ranks)
         if process.returncode != 0:
             self.failed[collective, ranks] = reason
-        return [{"library": self.name, **json.loads(line)} for line in said.splitlines()]
+        return [{"library": self.name, **json.loads(line)} for line in output.splitlines()]
 
 
 def medians(lines: list[dict]) -> list[dict]:

@@ -9,7 +9,7 @@ with or without a time limit. report.py prints below the tables what was cut.
 """
 import time
 
-FEWEST_ROUNDS = 5
+MIN_ROUNDS = 5
 CALLS_OF_A_FIRST_TIME = 9  # an estimate and one measurement: groups.py
 SHORTEST_PATIENCE = 15.0
 LARGEST_SHARE = 0.02       # maximum of one first measurement, of the time for its number of ranks
@@ -71,7 +71,7 @@ class Pace:
         if self.seconds is None or self.turns >= self.rounds:
             return self.turns < self.rounds
         kept = {key: cost for key, cost in self.costs.items() if key not in self.cuts}
-        wanted = max(min(FEWEST_ROUNDS, self.rounds) - self.turns, 1)
+        wanted = max(min(MIN_ROUNDS, self.rounds) - self.turns, 1)
         for key in self.costliest_first(kept):
             if sum(kept.values()) * wanted <= self.left():
                 break

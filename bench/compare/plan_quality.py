@@ -71,15 +71,15 @@ def choice_of(options, operation, ranks, hosts, size):
     if hosts > 1:
         cores = max(cores // hosts, 1)
     environment = dict(os.environ, RONDO_TUNE_FILE=options.tune or "")
-    said = subprocess.run(
+    output = subprocess.run(
         [f"{options.build}/release/bin/rondo", "explain", operation, str(size), "--ranks",
          str(ranks), "--hosts", str(hosts), "--cores", str(cores)],
         env=environment, capture_output=True, text=True, check=True).stdout
-    words = {line[:12].strip(): line[13:].split(";")[0].strip() for line in said.splitlines()}
+    words = {line[:12].strip(): line[13:].split(";")[0].strip() for line in output.splitlines()}
     return words["algorithm"], words["predicted"]
 
 
-def judge(options, operation, ranks, hosts, groups):
+def compare(options, operation, ranks, hosts, groups):
     rows = []
     for size in options.sizes:
         if operation in ("all_gather", "reduce_scatter") and size < 4 * ranks:
@@ -174,7 +174,7 @@ def main():
             try:
                 for algorithm in names:
                     groups[algorithm] = Forced(algorithm, ranks, hosts, options.build)
-                rows += judge(options, operation, ranks, hosts, groups)
+                rows += compare(options, operation, ranks, hosts, groups)
             except ContestantFailed as failure:
                 print(f"# {operation} {layout}: {failure}")
             finally:

@@ -52,13 +52,13 @@ def run_perftest(program, size, messages):
                                     capture_output=True, text=True, timeout=60)
             if client.returncode == 0:
                 return time.monotonic() - began
-            said = (client.stderr or client.stdout)[-400:]
+            output = (client.stderr or client.stdout)[-400:]
         except subprocess.TimeoutExpired:  # it lost a packet, and retries without limit
-            said = "no end within 60 s"
+            output = "no end within 60 s"
         finally:
             server.kill()
             server.wait()
-    raise ContestantFailed(f"{program}: {said}")
+    raise ContestantFailed(f"{program}: {output}")
 
 
 def perftest(program, size, messages):
@@ -75,10 +75,10 @@ def slots_of_link(build):
             [f"{build}/bin/net_slot_stream", folder, str(rank), "2", "256", "60", "one_way"],
             env=dict(os.environ, NCCL_NET="IB", NCCL_IB_HCA=f"=rxe{rank}"),
             stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
-        said = [rank.communicate(timeout=120)[0] for rank in ranks]
+        outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
-        raise ContestantFailed("net_slot_stream: " + " ".join(said))
-    return float(said[1].split()[-2])
+        raise ContestantFailed("net_slot_stream: " + " ".join(outputs))
+    return float(outputs[1].split()[-2])
 
 
 def turn(groups, budget, build):

@@ -65,7 +65,7 @@ def cut_lines(run, results):
     if not lines:
         return []
     limit = f" within {run['minutes']:g} minutes" if run.get("minutes") else ""
-    told = [f"\ncut, to end{limit}: measured in fewer rounds than the rest, or never"]
+    cuts = [f"\ncut, to end{limit}: measured in fewer rounds than the rest, or never"]
     for (ranks, operation, name), cut in sorted(lines.items()):
         spans = []  # first size, last size, rounds
         for size in sorted(size for n, op, size in results if (n, op) == (ranks, operation)):
@@ -77,8 +77,8 @@ def cut_lines(run, results):
         what = [f"{size_text(first)}{'' if first == last else ' to ' + size_text(last)} "
                 + ("never" if rounds == 0 else f"{rounds} round{'' if rounds == 1 else 's'}")
                 for first, last, rounds in spans if rounds is not None]
-        told.append(f"{operation}, {ranks} ranks, {name}: {', '.join(what)}")
-    return told
+        cuts.append(f"{operation}, {ranks} ranks, {name}: {', '.join(what)}")
+    return cuts
 
 
 def verdicts(results, extra):

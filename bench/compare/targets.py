@@ -59,8 +59,8 @@ def mean_speedup(results, ranks, sums):
     if not means:
         return "unmeasured"
     reached = all(mean >= wanted for _, mean in means)
-    told = ", ".join(f"{operation} {mean:.2f}" for operation, mean in means)
-    return f"{'met' if reached else 'missed'}: {told}"
+    ratios = ", ".join(f"{operation} {mean:.2f}" for operation, mean in means)
+    return f"{'met' if reached else 'missed'}: {ratios}"
 
 
 def near(results, ranks, who, loops, limit):

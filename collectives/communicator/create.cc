@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
 
 // Once per process, on stderr: stdout belongs to the program.
-void say_who_serves(const CommunicatorState& state, bool on_gpus) {
+void log_banner(const CommunicatorState& state, bool on_gpus) {
   const bool wanted = log::wanted(log::Level::kVersion) && !log::wanted(log::Level::kWarn);
   static std::atomic<bool> reported{false};
   if (!wanted || state.members.rank != 0 || reported.exchange(true)) return;
@@ -73,7 +73,7 @@ class Creation {
       return refused_by_all_ ? created.error() : session_->give_up(created.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
                state_->members.size, state_->host.size, state_->facts.hosts);
-    say_who_serves(*state_, request_.options.device >= 0);
+    log_banner(*state_, request_.options.device >= 0);
     return std::move(state_);
   }
 

@@ -48,7 +48,7 @@ class Messages {
     std::vector<sim::SimMessageLaunch> launches;
     for (const MessageLaunch& one :
          gpu::plan_message_launches(moves_, cluster_.ranks(), gpu::message_ctas(cluster_.hosts())))
-      launches.push_back(played(one, rank));
+      launches.push_back(simulated(one, rank));
     moves_.clear();
     return launches;
   }
@@ -64,7 +64,7 @@ class Messages {
   const MessageShape& shape(int from, int to) const {
     return cluster_.host_of(from) == cluster_.host_of(to) ? within_ : across_;
   }
-  sim::SimMessageLaunch played(const MessageLaunch& launch, int rank) const {
+  sim::SimMessageLaunch simulated(const MessageLaunch& launch, int rank) const {
     sim::SimMessageLaunch made;
     for (int cta = 0; cta < launch.ctas; ++cta) {
       std::vector<sim::SimMessage>& items = made.ctas.emplace_back();
@@ -132,17 +132,17 @@ sim::SimMessageCall message_call(const GpuCluster& cluster, Collective which, in
   return call;
 }
 
-Result<sim::SimResult> play_messages(const GpuCluster& cluster, const CallRecord& record) {
+Result<sim::SimResult> time_messages(const GpuCluster& cluster, const CallRecord& record) {
   const sim::Machine machine = cluster.machine(cuda::Protocol::kSimple);
   const std::uint64_t bytes = record.count * size_of(record.type);
   const std::uint64_t quantum = Messages(cluster, bytes).quantum();
-  const auto played = [&](std::uint64_t some) {
+  const auto simulated = [&](std::uint64_t some) {
     return simulate_messages(machine, message_call(cluster, record.collective, record.root, some));
   };
   const double slots = static_cast<double>(bytes) / static_cast<double>(quantum);
-  return sim::play_until_even(
-      slots, kEvenly, [&](std::uint64_t some) { return played(some * quantum); },
-      [&] { return played(bytes); });
+  return sim::simulate_until_even(
+      slots, kEvenly, [&](std::uint64_t some) { return simulated(some * quantum); },
+      [&] { return simulated(bytes); });
 }
 
 }  // namespace rondo::model

@@ -22,6 +22,6 @@ inline constexpr int kMaxMessageRanks = 512;
 // bytes: size of each message.
 sim::SimMessageCall message_call(const GpuCluster& cluster, Collective which, int root,
                                  std::uint64_t bytes);
-Result<sim::SimResult> play_messages(const GpuCluster& cluster, const CallRecord& record);
+Result<sim::SimResult> time_messages(const GpuCluster& cluster, const CallRecord& record);
 
 }  // namespace rondo::model

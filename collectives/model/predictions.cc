@@ -32,7 +32,7 @@ constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLa
 // wait and send in step.
 int streams_of(const GpuCluster& cluster, int channels) {
   const int rings = static_cast<int>(cluster.channels().rings.size());
-  const int maximum = std::max(rings, kMaxPlayed / cluster.ranks());
+  const int maximum = std::max(rings, kMaxSimulated / cluster.ranks());
   return std::min(channels, maximum);
 }
 
@@ -119,7 +119,7 @@ Result<Prediction> predict_messages(const GpuCluster& cluster, const CallRecord&
     prediction.us = gpu::device_ns(facts_of(cluster), record, plan) / 1000;
     return prediction;
   }
-  RONDO_TRY(const sim::SimResult result, play_messages(cluster, record));
+  RONDO_TRY(const sim::SimResult result, time_messages(cluster, record));
   return prediction_of(cluster, result, launch_ns());
 }
 
@@ -161,7 +161,7 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
       return fail(StatusCode::kInternalError, "{} cannot be simulated", way.name);
   }
   const sim::SimCall call = call_of(cluster, record, way);
-  const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMaxPlayed;
+  const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMaxSimulated;
   if (large && call.algorithm == Algorithm::kRing) {
     Prediction prediction;
     prediction.by = Prediction::By::kClosedForm;

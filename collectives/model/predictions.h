@@ -29,7 +29,7 @@ sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const 
 double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call);
 
 // Maximum of ranks times rings for which rings are simulated; above it the closed form is used.
-inline constexpr int kMaxPlayed = 4096;
+inline constexpr int kMaxSimulated = 4096;
 
 // Rows of `rondo explain --topo` about a call on a machine, in addition to the algorithm that would
 // run: its predicted time, faster alternatives, the limiting wire, and the size at which another

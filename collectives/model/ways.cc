@@ -48,7 +48,7 @@ bool same(const DevicePlan& a, const DevicePlan& b) {
   return a.strategy == b.strategy && a.algorithm == b.algorithm && a.protocol == b.protocol;
 }
 
-bool is_played(const DevicePlan& plan) {
+bool is_simulated(const DevicePlan& plan) {
   return row_of(plan).traits.simulation != gpu::Simulation::kNone;
 }
 
@@ -92,7 +92,7 @@ std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
     if ((facts.protocols & gpu::bit_of(protocol)) == 0) return;
     const auto plan =
         gpu::make_device_plan(limited_to(facts, record.collective, algorithms, protocol), record);
-    if (!plan.ok() || !is_played(*plan) || !takes_root(cluster, record, *plan)) return;
+    if (!plan.ok() || !is_simulated(*plan) || !takes_root(cluster, record, *plan)) return;
     const auto known = [&](const Way& way) { return same(way.plan, *plan); };
     if (std::any_of(ways.begin(), ways.end(), known)) return;
     ways.push_back({std::string(name), *plan, usual.ok() && same(*usual, *plan)});

@@ -36,7 +36,7 @@ inline constexpr double kTreeJobs = 4.2, kTreeSums = 3, kTreeCopies = 2;
 inline constexpr double kTreeFirst = 0.25;
 // In trees rooted at the call's root, some ranks have children in both trees and carry half as much
 // again.
-inline constexpr double kHungShare = 2.0 / 3;
+inline constexpr double kRootedShare = 2.0 / 3;
 inline constexpr double kTreeSlotsKept = 1;
 
 // Direct kernels load and store over the links. Rings reach 370 GB/s on an H100; NCCL's symmetric

@@ -126,7 +126,7 @@ double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, do
   const double returned =
       (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kTreeSlotsKept);
   // Time on the busiest wire for all channels' chunks of both trees.
-  const double gbs = both ? call.links.both_gbs : call.links.tree_gbs * kHungShare;
+  const double gbs = both ? call.links.both_gbs : call.links.tree_gbs * kRootedShare;
   const double wire_bytes = verb_cost(plan.protocol, call.costs).wire_bytes;
   const double shared = of_channel / rounds * plan.channels * wire_bytes / gbs;
   const double first = ways * (depth * (work + kTreeFirst * shared) + across * chunk.port_ns +

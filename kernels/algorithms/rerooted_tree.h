@@ -37,20 +37,20 @@ RONDO_FN constexpr RerootedLinks rerooted_double_tree(int rank, int root, int si
   if (wanted > own && wanted < own + height)
     toward = links.child[1] != kNoRank ? links.child[1] : links.child[0];
   if (wanted == own) toward = kNoRank;
-  RerootedLinks hung;
-  hung.parent = toward;
+  RerootedLinks rerooted;
+  rerooted.parent = toward;
   const int neighbours[3] = {links.child[0], links.child[1], links.parent};
   int filled = 0;
   RONDO_UNROLL  // all indices are compile-time constants, so everything stays in registers
       for (int i = 0; i < 3; ++i) {
     const int neighbour = neighbours[i];
     const bool below = neighbour != kNoRank && neighbour != toward;
-    if (below && filled == 0) hung.child[0] = neighbour;
-    if (below && filled == 1) hung.child[1] = neighbour;
-    if (below && filled == 2) hung.child[2] = neighbour;
+    if (below && filled == 0) rerooted.child[0] = neighbour;
+    if (below && filled == 1) rerooted.child[1] = neighbour;
+    if (below && filled == 2) rerooted.child[2] = neighbour;
     filled += below ? 1 : 0;
   }
-  return hung;
+  return rerooted;
 }
 
 constexpr bool rerooted_tree_takes(int root, int size) {

@@ -77,32 +77,32 @@ struct Connected {
 
   static RONDO_FN void control(const Args& args) {
     RONDO_NO_UNROLL
-    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
+    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, CtaCall::number())) {
       const std::uint64_t count = part_of_cta().count;
       if (count == 0) continue;
-      play(args, {count, Played::per_round(), kGrain});
+      run_call(args, {count, CtaCall::per_round(), kGrain});
       JobRing{group_of_thread(args)}.publish_last();
     }
   }
   // Rings identify neighbours by rank number, trees by position.
-  static RONDO_FN void play(const Args& args, const Rounds& rounds) {
-    const RingOf<PlayedOrder> ring{Played::position(), args.ranks};
-    if (Played::algorithm() == Algorithm::kRing) {
-      RingAlgorithm along{{args}, ring, Played::root(), rounds};
-      run_algorithm(along, Algorithm::kRing, Played::collective());
+  static RONDO_FN void run_call(const Args& args, const Rounds& rounds) {
+    const RingOf<CtaCallOrder> ring{CtaCall::position(), args.ranks};
+    if (CtaCall::algorithm() == Algorithm::kRing) {
+      RingAlgorithm along{{args}, ring, CtaCall::root(), rounds};
+      run_algorithm(along, Algorithm::kRing, CtaCall::collective());
     } else {
-      TreeAlgorithm along{{args}, position_of(ring, Played::root()), rounds};
-      run_algorithm(along, Algorithm::kTree, Played::collective());
+      TreeAlgorithm along{{args}, position_of(ring, CtaCall::root()), rounds};
+      run_algorithm(along, Algorithm::kTree, CtaCall::collective());
     }
   }
   // The root's position. Any value for root -1 (none).
-  static RONDO_FN int position_of(const RingOf<PlayedOrder>& ring, int root) {
+  static RONDO_FN int position_of(const RingOf<CtaCallOrder>& ring, int root) {
     return read_word(kOrderAt) == 0 ? root : ring.part(ring.behind(root));
   }
   static RONDO_FN void signal(const Args& args) {
     unsigned number = 0;
     RONDO_NO_UNROLL
-    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
+    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, CtaCall::number())) {
       const Group group = group_of_thread(args);
       if (group.number == 0) report_to_hosts();
       if (part_of_cta().count > 0 && device::lane_index() == 0)
@@ -162,8 +162,8 @@ struct Connected {
   }
   static RONDO_FN void report_to_hosts() {
     if (device::lane_index() == 0)
-      say_begun(Played::control(), Played::channel(), PlayedRecord{},
-                {read_word(kLaunchAt), read_word(kLaunchAt + 1)}, Played::launches());
+      report_begun(CtaCall::control(), CtaCall::channel(), CtaCallRecord{},
+                   {read_word(kLaunchAt), read_word(kLaunchAt + 1)}, CtaCall::launches());
     device::sync_warp();
   }
 
@@ -172,13 +172,13 @@ struct Connected {
     const unsigned index = device::thread_index();
     if (index == kReporter * device::kWarp) {
       const std::uint64_t number = read_word(kLaunchAt);
-      device::store(Played::launches() + Played::channel(), number);
-      if (!cta_failed()) say_over(Played::control(), Played::channel(), number);
+      device::store(CtaCall::launches() + CtaCall::channel(), number);
+      if (!cta_failed()) report_over(CtaCall::control(), CtaCall::channel(), number);
     }
     if (index >= kDirections * kEnds) return;
     const EndAt end = end_at(static_cast<int>(index) / kEnds, static_cast<int>(index) % kEnds);
     if (end.slot_count() == 0) return;
-    DeviceEnd* const to = ends_of(Played::ends(), Played::channel(), Played::protocol()) + index;
+    DeviceEnd* const to = ends_of(CtaCall::ends(), CtaCall::channel(), CtaCall::protocol()) + index;
     device::store(&to->step, end.step());
     device::store(&to->known, end.known());
     device::store(&to->next_slot, static_cast<std::int32_t>(end.next_slot()));
@@ -190,7 +190,7 @@ struct Connected {
   }
   struct RingAlgorithm {
     DeviceLinks<Math, Speak::kNumbers> links;
-    RingOf<PlayedOrder> ring;
+    RingOf<CtaCallOrder> ring;
     int root;
     Rounds rounds;
 
@@ -207,20 +207,20 @@ struct Connected {
   static RONDO_FN void work(const Args& args) {
     unsigned number = 0;
     RONDO_NO_UNROLL
-    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number()))
+    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, CtaCall::number()))
       if (part_of_cta().count > 0) number = do_jobs(args, JobRing{group_of_thread(args)}, number);
   }
   // Runs jobs up to the last one of the call. Returns the number of the job after it.
   static RONDO_FN unsigned do_jobs(const Args& args, const JobRing& ring, unsigned number) {
-    const CallRecord record{.type = Played::type(), .op = Played::op()};  // the only fields used
-    const Math math = Math::of(record, args.ranks, {Played::scalar(), Played::is_late()});
+    const CallRecord record{.type = CtaCall::type(), .op = CtaCall::op()};  // the only fields used
+    const Math math = Math::of(record, args.ranks, {CtaCall::scalar(), CtaCall::is_late()});
     RONDO_NO_UNROLL
     for (;; ++number) {
       const JobOperands job = JobOperands::read(ring.wait_for(number));
       if ((job.how & kLast) == 0 && !cta_failed()) {
         const unsigned worker = ring.group.worker(), workers = ring.group.workers();
         const LineJob line{job, worker, workers};
-        const Protocol protocol = Played::protocol();
+        const Protocol protocol = CtaCall::protocol();
         if (protocol == Protocol::kLL) {
           LLMover<Math>{line, math}.run();
         } else if (protocol == Protocol::kLL128) {

@@ -38,10 +38,10 @@ RONDO_FN inline std::uint64_t place_of(std::uint64_t at, std::uint64_t block, Sl
 
 // Describes the waiting call for wait_for_end(): the call that the CTA runs. Read only if a wait
 // does not end at once.
-struct PlayedWaiter {
-  static RONDO_FN Control* control() { return Played::control(); }
-  static RONDO_FN PlayedRecord call() { return {}; }
-  static RONDO_FN int channel() { return Played::channel(); }
+struct CtaCallWaiter {
+  static RONDO_FN Control* control() { return CtaCall::control(); }
+  static RONDO_FN CtaCallRecord call() { return {}; }
+  static RONDO_FN int channel() { return CtaCall::channel(); }
   static RONDO_FN NoReporter reporter() { return {}; }
 };
 
@@ -51,7 +51,7 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
                                const Chunk& c) {
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
   if (cta_failed()) return false;
-  const Protocol protocol = Played::protocol();
+  const Protocol protocol = CtaCall::protocol();
   const bool flagged = protocol != Protocol::kSimple;  // the data's flags report its arrival
   const unsigned number = ring.next();
   const std::uint32_t job = ring.at(number);
@@ -66,7 +66,7 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    if (!(flagged && incoming) && !wait_for_end(end, incoming, PlayedWaiter{})) return false;
+    if (!(flagged && incoming) && !wait_for_end(end, incoming, CtaCallWaiter{})) return false;
     const std::uint64_t now = end.step();
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));
@@ -89,15 +89,15 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
     end.set_step(now + 1);
   }
   const Slice part = part_of_cta();
-  const std::uint64_t block = Played::count();
-  const std::uint64_t own = Played::input() + place_of(c.in_at, block, part) * kWidth;
-  const std::uint64_t keep = Played::output() + place_of(c.out_at, block, part) * kWidth;
+  const std::uint64_t block = CtaCall::count();
+  const std::uint64_t own = CtaCall::input() + place_of(c.in_at, block, part) * kWidth;
+  const std::uint64_t keep = CtaCall::output() + place_of(c.out_at, block, part) * kWidth;
   const bool takes_own = (verb & kTakesOwn) != 0;
   const bool receives = (verb & kReceives) != 0 && (ends & 0xff) != 0;
-  if (takes_own && (receives || (Math::kScales && Played::op() == RedOp::kPreMulSum)))
+  if (takes_own && (receives || (Math::kScales && CtaCall::op() == RedOp::kPreMulSum)))
     how |= kReduces;
   if ((verb & kIsFinished) != 0) how |= kReduces;
-  if ((verb & kIsFinished) != 0 && Played::op() == RedOp::kAvg) how |= kFinishes;
+  if ((verb & kIsFinished) != 0 && CtaCall::op() == RedOp::kAvg) how |= kFinishes;
   write_word(job + kOwn, takes_own ? own : 0);
   write_word(job + kKeep, (verb & kKeeps) != 0 ? keep : 0);
   write_word(job + kCount, c.count);
@@ -117,7 +117,7 @@ RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t 
   const JobRing ring{Group::of_thread(args.groups)};
   RONDO_NO_UNROLL
   while (count > 0) {
-    const std::uint64_t slice = Played::slice();
+    const std::uint64_t slice = CtaCall::slice();
     const std::uint64_t part = count < slice ? count : slice;
     std::uint32_t written = 0;
     if (device::lane_index() == 0)
@@ -160,7 +160,7 @@ struct DeviceLinks {
   const ConnectedArgs& args;
 
   RONDO_FN int rank() const {
-    return kSpeak == Speak::kPositions ? Played::position() : Played::rank();
+    return kSpeak == Speak::kPositions ? CtaCall::position() : CtaCall::rank();
   }
   RONDO_FN int size() const { return args.ranks; }
   RONDO_FN DevicePrimitives<Math> between(Peers from, Peers to, int lane) const {

@@ -49,7 +49,7 @@ inline constexpr std::uint32_t kNumbersAt =  // numbers of the next jobs
 inline constexpr std::uint32_t kSliceAt =
     kNumbersAt + kGroups;                                 // begin and count of the channel's part
 inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // LaunchCount
-// The call that the CTA runs (Played): its index in the list, the call, the rank's buffers, the
+// The call that the CTA runs (CtaCall): its index in the list, the call, the rank's buffers, the
 // rank.
 inline constexpr std::uint32_t kNumberAt = kLaunchAt + 2;
 inline constexpr std::uint32_t kCallAt = kNumberAt + 1;
@@ -129,7 +129,7 @@ RONDO_FN inline EndAt end_at(int direction, int index) {
 
 // The call that the CTA runs and its rank's buffers, as open() has stored them in shared memory. In
 // a list they have no fixed address, and an address would take another register of every thread.
-struct Played {
+struct CtaCall {
   using Call = ConnectedArgs::Call;
   using Buffers = ConnectedArgs::Buffers;
   using Station = ConnectedArgs::Station;
@@ -175,7 +175,7 @@ struct Played {
 };
 
 // The rank at every position of the channel's order. Not inlined: algorithms use it often.
-struct PlayedOrder {
+struct CtaCallOrder {
   RONDO_FN int operator[](int position) const { return rank_at(position); }
   static RONDO_FN RONDO_NO_INLINE int rank_at(int position) {
     const auto* const order = reinterpret_cast<const std::int32_t*>(read_word(kOrderAt));
@@ -184,8 +184,8 @@ struct PlayedOrder {
 };
 
 // The call's record, for reports of waits.
-struct PlayedRecord {};
-RONDO_FN inline std::uint64_t record_word(PlayedRecord, unsigned which) {
+struct CtaCallRecord {};
+RONDO_FN inline std::uint64_t record_word(CtaCallRecord, unsigned which) {
   return read_word(kCallAt + which);
 }
 static_assert(offsetof(ConnectedArgs::Call, record) == 0);

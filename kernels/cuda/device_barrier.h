@@ -26,7 +26,7 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
   LaunchCount count{};
   if (reports) count = load_launches(barrier.launches, static_cast<int>(cta));
   device::barrier();
-  if (reports) say_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
+  if (reports) report_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
     const std::uint64_t at = cta * kMaxBarrierDevices;
     device::fence<Scope::kSystem>();
@@ -51,7 +51,7 @@ RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetin
   if (barrier.launches == nullptr) return;
   const std::uint64_t number = device::load(barrier.launches + cta) + 1;
   device::store(barrier.launches + cta, number);
-  if (well) say_over(barrier.control, static_cast<int>(cta), number);
+  if (well) report_over(barrier.control, static_cast<int>(cta), number);
 }
 
 RONDO_FN inline bool barrier_at_begin(const DeviceBarrier& barrier, const CallRecord& call) {

@@ -25,8 +25,8 @@ RONDO_FN inline LaunchCount load_launches(const std::uint64_t* launches, int cha
 
 // call: as for write_record().
 template <class Call = CallRecord>
-RONDO_FN inline void say_begun(Control* control, int channel, const Call& call, LaunchCount count,
-                               std::uint64_t* launches) {
+RONDO_FN inline void report_begun(Control* control, int channel, const Call& call,
+                                  LaunchCount count, std::uint64_t* launches) {
   using device::Scope;
   if (channel == 0) {
     BegunLaunch launch{{record_word(call, 0), record_word(call, 1)}, count.number, 0, 0};
@@ -43,7 +43,7 @@ RONDO_FN inline void say_begun(Control* control, int channel, const Call& call, 
   device::store_relaxed<Scope::kSystem>(&control->progress[channel].begun, count.number);
 }
 
-RONDO_FN inline void say_over(Control* control, int channel, std::uint64_t number) {
+RONDO_FN inline void report_over(Control* control, int channel, std::uint64_t number) {
   device::store_relaxed<device::Scope::kSystem>(&control->progress[channel].done, number);
 }
 

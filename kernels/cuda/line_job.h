@@ -17,7 +17,7 @@ struct LineJob {
   // Describes the wait for a line of incoming slot `which`.
   RONDO_FN Awaited awaited(int which) const {
     const auto peer = static_cast<std::int32_t>(word(kFromPeers) >> 32 * which);
-    return {Played::channel(), peer, word(kStep), false};
+    return {CtaCall::channel(), peer, word(kStep), false};
   }
 };
 

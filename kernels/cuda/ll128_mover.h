@@ -162,7 +162,7 @@ struct LL128Mover : LineJob {
       for (int l = 0; l < 2 * line_pairs; ++l) all = all && (!has(l) || pair[l].half[1] == flag);
       return all || !has_flag();
     };
-    if (!wait_together(come, Played::control(), PlayedRecord{}, awaited(which))) return false;
+    if (!wait_together(come, CtaCall::control(), CtaCallRecord{}, awaited(which))) return false;
     load();
     RONDO_UNROLL
     for (int l = 0; l < 2 * line_pairs; ++l)

@@ -125,7 +125,7 @@ struct LLMover : LineJob {
       }
       return all;
     };
-    return wait_until(come, Played::control(), PlayedRecord{}, awaited(which));
+    return wait_until(come, CtaCall::control(), CtaCallRecord{}, awaited(which));
   }
 
   RONDO_FN void put(int which, const Rows& rows, const Data& data) const {

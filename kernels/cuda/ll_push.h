@@ -58,8 +58,8 @@ class LLPushMemory {
   RONDO_FN void publish() const {
     if (!is_reporter() || args_.launches == nullptr || read_word(kArrivalsAt) != 0) return;
     write_word(kArrivalsAt, 1);
-    say_begun(args_.control, channel(), call().record, {read_word(kNumberAt), read_word(kDigestAt)},
-              args_.launches);
+    report_begun(args_.control, channel(), call().record,
+                 {read_word(kNumberAt), read_word(kDigestAt)}, args_.launches);
   }
   RONDO_FN void wait(int /*peer*/) const {}
 
@@ -123,7 +123,7 @@ class LLPushMemory {
     if (args_.launches == nullptr) return;
     const std::uint64_t number = read_word(kNumberAt);
     device::store(args_.launches + device::cta_index(), number);
-    if (!cta_failed()) say_over(args_.control, channel(), number);
+    if (!cta_failed()) report_over(args_.control, channel(), number);
   }
 
  private:

@@ -42,7 +42,7 @@ struct Messages {
     JobRing::begin(ring.group.workers());
     device::barrier();
     if (ring.group.warp == 0) {
-      play(args, ring);
+      run_ring(args, ring);
       ring.publish_last();
     } else if (ring.group.warp == 1) {
       if (device::lane_index() == 0) post_jobs(ring, 0);
@@ -75,7 +75,7 @@ struct Messages {
   static RONDO_FN EndAt end() { return end(device::lane_index()); }
 
   // By the control warp: moves its CTA's items.
-  static RONDO_FN void play(const Args& args, const JobRing& ring) {
+  static RONDO_FN void run_ring(const Args& args, const JobRing& ring) {
     const unsigned last = args.first[device::cta_index() + 1];
     unsigned next = args.first[device::cta_index()];
     Open mine;

@@ -17,9 +17,9 @@ class MessageRun {
         traffic_(machine),
         connections_(time_, traffic_, call.slots) {}
 
-  Result<SimResult> play() {
+  Result<SimResult> run() {
     for (int rank = 0; rank < static_cast<int>(call_.launches.size()); ++rank)
-      if (time_.spawn([this, rank] { play_rank(rank); }) == VirtualTime::kNone) full_ = true;
+      if (time_.spawn([this, rank] { run_rank(rank); }) == VirtualTime::kNone) full_ = true;
     const bool ended = time_.run();
     if (full_)
       return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
@@ -41,14 +41,14 @@ class MessageRun {
     return tasks;
   }
 
-  void play_rank(int rank) {
+  void run_rank(int rank) {
     bool first = true;
     for (const SimMessageLaunch& launch : call_.launches[static_cast<std::size_t>(rank)]) {
       if (!first) time_.advance_to(time_.now_ns() + call_.next_launch_ns);
       first = false;
       std::vector<VirtualTime::Task> ctas;
       for (const std::vector<SimMessage>& items : launch.ctas)
-        ctas.push_back(time_.spawn([this, rank, &items] { play_cta(rank, items); }));
+        ctas.push_back(time_.spawn([this, rank, &items] { run_cta(rank, items); }));
       for (const VirtualTime::Task cta : ctas) {
         if (cta == VirtualTime::kNone) full_ = true;
         if (cta != VirtualTime::kNone) time_.join(cta);
@@ -63,14 +63,14 @@ class MessageRun {
   };
   // As kernels/cuda/messages.h: the first open message that is ready moves; if none is ready, the
   // next item of the list is opened.
-  void play_cta(int rank, const std::vector<SimMessage>& items) {
+  void run_cta(int rank, const std::vector<SimMessage>& items) {
     std::vector<Open> open(static_cast<std::size_t>(call_.window));
     for (auto next = items.begin();;) {
       const auto ready = std::find_if(open.begin(), open.end(), [this](const Open& one) {
         return ready_ns(one) <= time_.now_ns();
       });
       if (ready != open.end()) {
-        play_slot(*ready);
+        run_slot(*ready);
         if (ready->moved == ready->of->bytes) *ready = {};
         continue;
       }
@@ -116,7 +116,7 @@ class MessageRun {
       if (one.of != nullptr) one.connection->expect_no_more(one.of->sends);
     return true;
   }
-  void play_slot(Open& one) {
+  void run_slot(Open& one) {
     const SimMessage& item = *one.of;
     const std::uint64_t maximum = one.connection == nullptr ? item.bytes : item.slot_bytes;
     const std::uint64_t part = std::min(item.bytes - one.moved, maximum);
@@ -160,7 +160,7 @@ Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall
   if (call.window < 1)
     return fail(StatusCode::kInvalidArgument, "{} messages open on a CTA: 1 is the least",
                 call.window);
-  return MessageRun(machine, call).play();
+  return MessageRun(machine, call).run();
 }
 
 }  // namespace rondo::sim

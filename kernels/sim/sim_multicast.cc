@@ -33,10 +33,10 @@ class MulticastRun {
     }
   }
 
-  Result<SimResult> play() {
+  Result<SimResult> run() {
     for (int cta = 0; cta < call_.ctas; ++cta)
       for (int rank = 0; rank < call_.ranks; ++rank)
-        if (time_.spawn([this, cta, rank] { play_cta(rank, cta); }) == VirtualTime::kNone)
+        if (time_.spawn([this, cta, rank] { run_cta(rank, cta); }) == VirtualTime::kNone)
           return fail(StatusCode::kInternalError, "not enough memory for the simulator's tasks");
     if (!time_.run())
       return fail(StatusCode::kInternalError, "CTAs of {} ranks wait for each other", call_.ranks);
@@ -47,10 +47,10 @@ class MulticastRun {
   struct Cta {
     int rank, number;
     Rounds rounds;
-    std::uint64_t played;
+    std::uint64_t rounds_run;
   };
 
-  void play_cta(int rank, int number) {
+  void run_cta(int rank, int number) {
     const Slice part = part_of({0, call_.count}, number, call_.ctas, call_.grain);
     const Rounds rounds{part.count, call_.per_round, call_.grain};
     const Cta cta{rank, number, rounds, std::min(rounds.size(), max_rounds_)};
@@ -67,7 +67,7 @@ class MulticastRun {
 
   void all_reduce(const Cta& cta) {
     move_own(bytes_of(cta, 0), 1);
-    for (std::uint64_t k = 0; k <= cta.played; ++k) {
+    for (std::uint64_t k = 0; k <= cta.rounds_run; ++k) {
       meet(cta.number);
       const double share = bytes_of(cta, k) / call_.ranks;
       const double end = std::max(pull(cta.rank, share), push(cta.rank, share));
@@ -79,7 +79,7 @@ class MulticastRun {
   }
   void reduce_scatter(const Cta& cta) {
     move_own(bytes_of(cta, 0), call_.ranks);
-    for (std::uint64_t k = 0; k < cta.played; ++k) {
+    for (std::uint64_t k = 0; k < cta.rounds_run; ++k) {
       meet(cta.number);
       const double end = pull(cta.rank, bytes_of(cta, k));
       time_.advance_to(time_.now_ns() + batches(bytes_of(cta, k)) * call_.cost.sum_ns);
@@ -91,7 +91,7 @@ class MulticastRun {
   void all_gather(const Cta& cta) {
     meet(cta.number);
     time_.advance_to(give(cta, 0));
-    for (std::uint64_t k = 0; k < cta.played; ++k) {
+    for (std::uint64_t k = 0; k < cta.rounds_run; ++k) {
       meet(cta.number);
       const double end = give(cta, k + 1);
       move_own(bytes_of(cta, k), call_.ranks);
@@ -101,7 +101,7 @@ class MulticastRun {
 
   // Bytes of a block in round k; 0 after the last simulated round.
   double bytes_of(const Cta& cta, std::uint64_t k) const {
-    if (k >= cta.played) return 0;
+    if (k >= cta.rounds_run) return 0;
     return static_cast<double>(cta.rounds[k].count * call_.element_bytes);
   }
   double batches(double bytes) const {
@@ -175,11 +175,12 @@ Result<SimResult> simulate_multicast(const Machine& machine, const SimMulticastC
                 name(call.collective), call.ranks, call.ctas, call.per_round);
   const std::uint64_t longest = part_of({0, call.count}, 0, call.ctas, call.grain).count;
   const std::uint64_t all = Rounds{longest, call.per_round, call.grain}.size();
-  const auto played = [&](std::uint64_t rounds) {
-    return MulticastRun(machine, call, rounds).play();
+  const auto simulated = [&](std::uint64_t rounds) {
+    return MulticastRun(machine, call, rounds).run();
   };
-  if (limits.rounds > 0) return played(limits.rounds);
-  return play_until_even(static_cast<double>(all), {}, played, [&] { return played(all); });
+  if (limits.rounds > 0) return simulated(limits.rounds);
+  return simulate_until_even(static_cast<double>(all), {}, simulated,
+                             [&] { return simulated(all); });
 }
 
 }  // namespace rondo::sim

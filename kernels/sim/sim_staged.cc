@@ -27,7 +27,7 @@ class StagedRun {
         traffic_(machine),
         at_ns_(static_cast<std::size_t>(call.ranks)) {}
 
-  SimResult play() {
+  SimResult run() {
     for (int r = 0; r < call_.ranks; ++r) at(r) += work_ns(part_of(r).in, call_.cost.copy_gbs);
     meet();
     share_work();
@@ -135,7 +135,7 @@ Result<SimResult> simulate_staged(const Machine& machine, const SimStagedCall& c
   if (!known || call.ranks < 2 || call.ctas < 1)
     return fail(StatusCode::kInvalidArgument, "no staged kernel does {} of {} ranks by {} CTAs",
                 name(call.collective), call.ranks, call.ctas);
-  return StagedRun(machine, call).play();
+  return StagedRun(machine, call).run();
 }
 
 }  // namespace rondo::sim

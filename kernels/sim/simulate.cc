@@ -36,7 +36,7 @@ class Run {
   Run(const Machine& machine, const SimCall& call)
       : machine_(machine), call_(call), time_(tasks_of(call)), traffic_(machine) {}
 
-  Result<SimResult> play(std::uint64_t left_out) {
+  Result<SimResult> run(std::uint64_t left_out) {
     const bool started =
         find_row(call_.algorithm, call_.collective, Where::kGpu)->verbs == Verbs::kPeerMemory
             ? start_pushes(left_out)
@@ -68,14 +68,14 @@ class Run {
       for (int position = 0; position < call_.ranks; ++position) {
         const auto text = [this, &run = runs_.back(), position, root] {
           SimLinks links(run, position);
-          play_links(links, root, run.rounds);
+          simulate_links(links, root, run.rounds);
         };
         if (time_.spawn(text) == VirtualTime::kNone) return false;
       }
     }
     return true;
   }
-  void play_links(SimLinks& links, int root, const Rounds& rounds) const {
+  void simulate_links(SimLinks& links, int root, const Rounds& rounds) const {
     const RingView ring{links.rank(), links.size()};
     run_links<Where::kGpu>(links, ring, root, rounds, call_.algorithm, call_.collective);
   }
@@ -85,12 +85,12 @@ class Run {
     pushed_ = std::make_unique<PushedRounds>(machine_, time_, traffic_, call_.cost,
                                              call_.element_bytes, stream.ctas, call_.ranks);
     for (int rank = 0; rank < call_.ranks; ++rank) {
-      const auto play = [this, rank, rounds = rounds_of(stream, left_out)] {
+      const auto body = [this, rank, rounds = rounds_of(stream, left_out)] {
         SimPush memory(*pushed_, rank);
         PushAlgorithm text{memory, call_.root, rounds};
         run_algorithm(text, call_.algorithm, call_.collective);
       };
-      if (time_.spawn(play) == VirtualTime::kNone) return false;
+      if (time_.spawn(body) == VirtualTime::kNone) return false;
     }
     return true;
   }
@@ -140,8 +140,8 @@ Status check(const SimCall& call) {
   return ok_status();
 }
 
-Result<SimResult> play(const Machine& machine, const SimCall& call, std::uint64_t left_out) {
-  return Run(machine, call).play(left_out);
+Result<SimResult> run(const Machine& machine, const SimCall& call, std::uint64_t left_out) {
+  return Run(machine, call).run(left_out);
 }
 
 }  // namespace
@@ -162,10 +162,11 @@ Result<SimResult> simulate(const Machine& machine, const SimCall& call, const Si
     minimum = std::min(minimum, rounds_of(stream));
   }
   // All streams leave out the same number of rounds, so the shortest stream limits it.
-  const auto played = [&](std::uint64_t rounds) { return play(machine, call, minimum - rounds); };
+  const auto simulated = [&](std::uint64_t rounds) { return run(machine, call, minimum - rounds); };
   const std::uint64_t all = limits.rounds > 0 ? std::min(limits.rounds, minimum) : minimum;
-  if (limits.rounds > 0) return played(all);
-  return play_until_even(static_cast<double>(all), {}, played, [&] { return played(all); });
+  if (limits.rounds > 0) return simulated(all);
+  return simulate_until_even(static_cast<double>(all), {}, simulated,
+                             [&] { return simulated(all); });
 }
 
 }  // namespace rondo::sim

@@ -53,8 +53,8 @@ struct SimLimits {
 Result<SimResult> simulate(const Machine& machine, const SimCall& call,
                            const SimLimits& limits = {});
 
-// play_until_even(): simulates more and more rounds of a call until equal numbers of rounds take
-// equal time, then extrapolates the rest (`extrapolated`).
+// simulate_until_even(): simulates more and more rounds of a call until equal numbers of rounds
+// take equal time, then extrapolates the rest (`extrapolated`).
 //
 // `all`: the call's number of rounds. If the time never becomes even, all rounds are simulated:
 // slow, but correct. Cost: three runs per doubling.
@@ -65,24 +65,24 @@ struct Evenness {
   double tolerance = 1e-3;
 };
 
-// play(rounds): simulates the first rounds and the incomplete one at the call's end. play_all():
-// simulates all.
-template <class Play, class PlayAll>
-Result<SimResult> play_until_even(double all, const Evenness& wanted, const Play& play,
-                                  const PlayAll& play_all) {
+// simulate(rounds): simulates the first rounds and the incomplete one at the call's end.
+// simulate_all(): simulates all.
+template <class Simulate, class SimulateAll>
+Result<SimResult> simulate_until_even(double all, const Evenness& wanted, const Simulate& simulate,
+                                      const SimulateAll& simulate_all) {
   for (std::uint64_t rounds = wanted.minimum; static_cast<double>(2 * rounds) < all; rounds *= 2) {
-    RONDO_TRY(const SimResult first, play(rounds));
-    RONDO_TRY(const SimResult second, play(rounds + rounds / 2));
-    RONDO_TRY(SimResult third, play(2 * rounds));
+    RONDO_TRY(const SimResult first, simulate(rounds));
+    RONDO_TRY(const SimResult second, simulate(rounds + rounds / 2));
+    RONDO_TRY(SimResult third, simulate(2 * rounds));
     const double early = second.ns - first.ns, late = third.ns - second.ns;
     if (std::abs(late - early) > wanted.tolerance * late) continue;
     // `late` is the time of rounds / 2 rounds.
-    const auto played = static_cast<double>(2 * rounds);
-    third.ns += 4 * late / played * (all - played);
+    const auto simulated = static_cast<double>(2 * rounds);
+    third.ns += 4 * late / simulated * (all - simulated);
     third.extrapolated = true;
     return third;
   }
-  return play_all();
+  return simulate_all();
 }
 
 }  // namespace rondo::sim

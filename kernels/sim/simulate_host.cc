@@ -44,8 +44,8 @@ std::uint64_t host_rounds(const SimHostCall& call) {
 }
 
 // By call: when the last rank ended it.
-Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmRow& row,
-                                       const Rounds& rounds, int calls) {
+Result<std::vector<double>> run_calls(const SimHostCall& call, const AlgorithmRow& row,
+                                      const Rounds& rounds, int calls) {
   VirtualTime time(static_cast<std::size_t>(call.ranks));
   SimCores cores(time, call.cores, call.cost.yield);
   HostSteps shared{call, row, time, cores,
@@ -73,12 +73,12 @@ Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmR
   return ended_ns;
 }
 
-Result<SimResult> play_row(const SimHostCall& call, const AlgorithmRow& row, std::uint64_t left_out,
-                           int calls) {
+Result<SimResult> simulate_row(const SimHostCall& call, const AlgorithmRow& row,
+                               std::uint64_t left_out, int calls) {
   Rounds rounds = call.rounds;
   rounds.count -= left_out * rounds.per_round;
   const Calls in_a_row = calls > 0 ? Calls{0, calls, 0} : calls_of(call, host_rounds(call));
-  RONDO_TRY(const std::vector<double> ended_ns, play_calls(call, row, rounds, in_a_row.all()));
+  RONDO_TRY(const std::vector<double> ended_ns, run_calls(call, row, rounds, in_a_row.all()));
   if (calls > 0) return SimResult{ended_ns.back()};
   const auto ended = [&](int calls_so_far) {
     return ended_ns[static_cast<std::size_t>(calls_so_far - 1)];
@@ -104,14 +104,14 @@ Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limit
     return fail(StatusCode::kInvalidArgument, "root {} is not one of {} ranks", call.root,
                 call.ranks);
   const std::uint64_t all = host_rounds(call);
-  const auto play_rounds = [&](std::uint64_t rounds) {
-    return play_row(call, *row, all - rounds, limits.calls);
+  const auto simulate_rounds = [&](std::uint64_t rounds) {
+    return simulate_row(call, *row, all - rounds, limits.calls);
   };
-  if (limits.rounds > 0) return play_rounds(std::min(limits.rounds, all));
+  if (limits.rounds > 0) return simulate_rounds(std::min(limits.rounds, all));
   // A root runs some rounds ahead of its readers, so few rounds are uneven.
   const Evenness even{.minimum = is_rooted(call.collective) ? 64U : 8U};
-  return play_until_even(static_cast<double>(all), even, play_rounds,
-                         [&] { return play_rounds(all); });
+  return simulate_until_even(static_cast<double>(all), even, simulate_rounds,
+                             [&] { return simulate_rounds(all); });
 }
 
 }  // namespace rondo::sim

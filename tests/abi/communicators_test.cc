@@ -141,7 +141,7 @@ TEST(Streams, OfOthersAreRefused) {
   });
 }
 
-TEST(Nonblocking, CommunicatorsSayInProgressUntilTheCallIsDone) {
+TEST(Nonblocking, CommunicatorsReturnInProgressUntilTheCallIsDone) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   with_ranks(
@@ -183,7 +183,7 @@ TEST(Groups, RunSeveralRanksOfOneThread) {
   EXPECT_OK(ncclGroupEnd());
 }
 
-TEST(Groups, SimulateTellsATimeAndRunsNothing) {
+TEST(Groups, SimulateReportsATimeAndRunsNothing) {
   with_ranks(2, [](ncclComm_t comm, int) {
     float x = 1, y = 0;
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;

@@ -26,7 +26,7 @@ TEST(ErrorStrings, AreNcclsOwn) {
   EXPECT_STREQ(ncclGetErrorString(static_cast<ncclResult_t>(-1)), "unknown result code");
 }
 
-TEST(Version, Is22809UnlessTheEnvironmentSaysOtherwise) {
+TEST(Version, Is22809UnlessTheEnvironmentOverridesIt) {
   int version = 0;
   EXPECT_EQ(ncclGetVersion(&version), ncclSuccess);
   EXPECT_EQ(version, 22809);

@@ -162,7 +162,7 @@ TEST_P(GroupOnStreams, WaitsForTheEarlierWorkOfEachStream) {
 }
 
 // A thread that waits for only one of the streams must also get the error.
-TEST_P(GroupOnStreams, TellsItsErrorToEachStream) {
+TEST_P(GroupOnStreams, ReportsItsErrorToEachStream) {
   std::atomic<bool> ready{false}, reported{false};
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
     Rank me(comm, number);

@@ -86,7 +86,7 @@ TEST(Messages, ThatWaitForTheirReceiveAreCountedAsMemory) {
   });
 }
 
-TEST(Messages, AReceiveFromAnySourceTellsWhoseMessageItWas) {
+TEST(Messages, AReceiveFromAnySourceReportsTheSource) {
   with_messages(3, [](ncclComm_t comm, int rank) {
     int value = rank;
     rondoRequest_t request = nullptr;
@@ -109,7 +109,7 @@ TEST(Messages, AReceiveFromAnySourceTellsWhoseMessageItWas) {
   });
 }
 
-TEST(Messages, ACancelledReceiveSaysWhatItWaitedForAndFreesItsPlace) {
+TEST(Messages, ACancelledReceiveNamesWhatItWaitedForAndFreesItsPlace) {
   with_messages(2, [](ncclComm_t comm, int rank) {
     int value = 5;
     rondoRequest_t request = nullptr, other = nullptr;

@@ -145,7 +145,7 @@ void expect_mismatch(ncclResult_t result, const std::string& one, const std::str
   EXPECT_EQ(text.find("Recv("), std::string::npos) << text;
 }
 
-TEST(VectorMismatch, OfTheCountsOfAPairIsToldToAllWithBothCounts) {
+TEST(VectorMismatch, OfTheCountsOfAPairIsReportedToAllWithBothCounts) {
   with_ranks(3, [](ncclComm_t comm, int rank) {
     const Sizes sends(3, 20'000), places = {0, 30'000, 60'000};
     Sizes receives(3, 20'000);

@@ -36,7 +36,8 @@ def use(backend): assert backend == "Agg"
 def csv_of(rows):
     return HEAD + "".join(
         f"all_reduce,{size},{size // 4},float,sum,{algorithm},{protocol},0,{us},1,1,{planner},"
-        f"{planned},played,,0.0000\n" for algorithm, protocol, size, us, planner, planned in rows)
+        f"{planned},simulated,,0.0000\n"
+        for algorithm, protocol, size, us, planner, planned in rows)
 
 
 def run(folder, csv, picture, matplotlib=PRETENDED):
@@ -54,19 +55,19 @@ def run(folder, csv, picture, matplotlib=PRETENDED):
 
 def drawn(rows):
     with tempfile.TemporaryDirectory() as folder:
-        said = run(folder, csv_of(rows), "picture.png")
-        assert said.returncode == 0, said.stderr
+        done = run(folder, csv_of(rows), "picture.png")
+        assert done.returncode == 0, done.stderr
         with open(os.path.join(folder, "picture.png"), encoding="utf-8") as file:
             return json.load(file)
 
 
 def refused(csv, *, picture="picture.png", matplotlib=PRETENDED):
     with tempfile.TemporaryDirectory() as folder:
-        said = run(folder, csv, picture, matplotlib)
-        assert said.returncode == 1, said
-        assert "Traceback" not in said.stderr, said.stderr
+        done = run(folder, csv, picture, matplotlib)
+        assert done.returncode == 1, done
+        assert "Traceback" not in done.stderr, done.stderr
         assert not os.path.exists(os.path.join(folder, picture))
-        return said.stderr
+        return done.stderr
 
 
 lines = drawn(ROWS)

@@ -129,7 +129,7 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-TEST(RondoRun, TellsEachRankWhoItIs) {
+TEST(RondoRun, GivesEachRankItsNumber) {
   const Ended ended =
       run_shell(3,
                 "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR; "

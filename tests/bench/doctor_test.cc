@@ -100,14 +100,14 @@ TEST_F(Machine, WithoutRdmaNeedsNoLockedMemory) {
   EXPECT_EQ(about(found, "locked memory")->verdict, Verdict::kOk);
 }
 
-TEST_F(Machine, WhereUcxIsAskedForIsToldThatItCannotBeUsed) {
+TEST_F(Machine, ReportsThatUcxCannotBeUsedWhereItIsAskedFor) {
   const Error absent = fail(StatusCode::kSystemError, "libucp.so.0 cannot be loaded");
   EXPECT_EQ(count(ucx_findings("ucx", absent), Verdict::kProblem, "libucp.so.0 cannot be"), 1);
   EXPECT_EQ(count(ucx_findings("", absent), Verdict::kOk, "not needed"), 1);
   EXPECT_EQ(count(ucx_findings("", std::string("1.13.1")), Verdict::kOk, "1.13.1, used with"), 1);
 }
 
-TEST_F(Machine, WithRdmaIsToldOfPortsThatCarryNothingAndOfAMissingProvider) {
+TEST_F(Machine, WithRdmaReportsPortsThatCarryNothingAndAMissingProvider) {
   RdmaFacts facts{
       .ports = {rdma_port("mlx5_0", true), rdma_port("mlx5_1", false), rdma_port("mlx5_2", true)},
       .locked_limit = 64u << 20};
@@ -176,7 +176,7 @@ TEST(DoctorEnvironment, CallsNothingFineThatHasNoEffect) {
   }
 }
 
-TEST(DoctorTuner, SaysWhichPluginIsAskedAndWhatIsWrongWithIt) {
+TEST(DoctorTuner, NamesThePluginAndWhatIsWrongWithIt) {
   EXPECT_TRUE(check_tuner().empty());
   {
     const test::WithEnvironment asked("NCCL_TUNER_PLUGIN", test::tuner_file("4"));

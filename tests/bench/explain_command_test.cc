@@ -18,7 +18,7 @@ void expect_output(const ShellResult& output, const std::string& wanted) {
   EXPECT_NE(output.text.find(wanted), std::string::npos) << output.text;
 }
 
-TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
+TEST(ExplainCommand, ReportsThatNvlsRunsWhereItIsAskedFor) {
   const std::string eight = "explain all_reduce 4M --ranks 8 --gpus 8";
   expect_output(rondo("NCCL_ALGO=nvls", eight), "algorithm    nvls");
   expect_output(rondo("NCCL_NVLS_ENABLE=1", eight), "algorithm    nvls");
@@ -32,20 +32,20 @@ TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
   expect_output(rondo("", eight), "algorithm    twoshot");
 }
 
-TEST(ExplainCommand, SaysThatTheHostServesProcessesThatShareSomeOfSeveralGpus) {
+TEST(ExplainCommand, ReportsThatTheHostServesProcessesThatShareSomeOfSeveralGpus) {
   const ShellResult output = rondo("", "explain all_reduce 4M --ranks 4 --gpus 2 --processes");
   expect_output(output, "runs         on the host; through pinned memory");
   expect_output(output, "algorithm");
 }
 
-TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
+TEST(ExplainCommand, ReportsHowCollectivesWithCountsRunOnGpus) {
   const std::string on = " 4M --ranks 8 --gpus 8";
   for (const char* which : {"alltoallv", "all_gather_v", "gather_v", "scatter_v"})
     expect_output(rondo("", "explain " + std::string(which) + on), "runs         as messages");
   expect_output(rondo("", "explain reduce_scatter_v" + on), "see `rondo explain reduce`");
 }
 
-TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
+TEST(ExplainCommand, PredictsWhatACallTakesOnAMachine) {
   const ShellResult output = rondo("", "explain all_reduce 64M --topo dgx-h100");
   for (const char* const row :
        {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", ", not measured",
@@ -64,7 +64,7 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);
 }
 
-TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
+TEST(ExplainCommand, ReportsWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
   const std::string call = "explain all_reduce 64M --topo dgx-h100 --hosts 2";
   const ShellResult output = rondo("", call);
   for (const char* const row :
@@ -84,7 +84,7 @@ TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
   expect_output(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
 }
 
-TEST(ExplainCommand, SaysThatATrayIsAHost) {
+TEST(ExplainCommand, ReportsThatATrayIsAHost) {
   const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
   expect_output(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
   const ShellResult dgx = rondo("", call + "dgx-b200");

@@ -185,7 +185,7 @@ class OneOnDevice : public GpuBench {
   std::unique_ptr<Backend> backend;
 };
 
-TEST_F(OneOnDevice, TheJudgeSeesWhatTheDeviceHolds) {
+TEST_F(OneOnDevice, TheCheckSeesWhatTheDeviceHolds) {
   Area area;
   ASSERT_TRUE(area.allocate(*backend, 1000, false));
   Area::guard(area.data(), 1000);

@@ -16,7 +16,7 @@ TEST(GpuTuneCommand, WritesRatesByWhichCallsOnGpusAreExplained) {
   const std::string file = folder.path() + "/here.tune";
   // --force: other programs run at the same time as this test.
   const ShellResult output = shell(
-      RONDO_PROGRAM " tune --only all_gather --most 2K --min-time 0.001 --force --table " + file);
+      RONDO_PROGRAM " tune --only all_gather --max 2K --min-time 0.001 --force --table " + file);
   ASSERT_EQ(output.status, 0) << output.text;
   EXPECT_NE(output.text.find("ring:Simple:8"), std::string::npos) << output.text;
   EXPECT_NE(output.text.find("not measured, priors are used: "), std::string::npos) << output.text;

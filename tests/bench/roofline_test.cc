@@ -143,7 +143,7 @@ TEST(Roof, IsTheSlowerOfMemoryAndLinks) {
 }
 
 // Each process that sees one device numbers it 0.
-TEST(Roof, DevicesOfOneNumberAreToldApartByWhereTheyAre) {
+TEST(Roof, DevicesOfOneNumberAreDistinguishedByTheirLocation) {
   const bench::Test test = test_of(Kind::kBroadcast);
   constexpr std::size_t bytes = 1 << 20;
   const Roof apart = roof_of(ranks_on({"0:1", "0:2"}, 1000, 10), test, 1, bytes);
@@ -249,7 +249,7 @@ TEST(Roof, OfSeveralHostsMayBeALinks) {
   EXPECT_NEAR(summed.us, 12, 1e-3);
 }
 
-TEST(Speeds, SayOnceWhatTheNetworkPassesAndByWhom) {
+TEST(Speeds, ReportOnceWhatTheNetworkPassesAndByWhom) {
   const auto lines = [](const std::vector<HostOf>& hosts) {
     std::istringstream text(speeds_of(ranks_of_hosts(hosts)));
     std::string found;

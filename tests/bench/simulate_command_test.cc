@@ -70,7 +70,7 @@ TEST(SimulateCommand, NamesWhatThereIs) {
 }
 
 // Simulated time does not need these cores, and results are the same everywhere.
-TEST(SimulateCommand, PlaysRanksInHostMemoryThatShareCores) {
+TEST(SimulateCommand, SimulatesRanksInHostMemoryThatShareCores) {
   const std::string call = "all_reduce --ranks 8 --cores 2 -b 64K -e 1M -f 4 --algo all";
   const auto result = simulate(call);
   EXPECT_EQ(result.status, 0) << result.text;
@@ -94,7 +94,7 @@ TEST(SimulateCommand, WritesRowsOfRanksInHostMemory) {
   std::getline(file, names);
   std::getline(file, row);
   EXPECT_EQ(row.find("reduce,1024,256,float,sum,oneshot,staged,0,"), 0U) << row;
-  EXPECT_NE(row.find(",1,played,,"), std::string::npos) << row;
+  EXPECT_NE(row.find(",1,simulated,,"), std::string::npos) << row;
   std::filesystem::remove(path);
 }
 

@@ -95,7 +95,7 @@ TEST(BenchTable, HasNcclTestsThirteenFieldsWhereItIsPlain) {
   EXPECT_NE(outcome.text.find("# Collective test concluded: all_reduce_perf\n"), std::string::npos);
 }
 
-TEST(BenchTable, SaysNotAvailableForTheSideThatDoesNotExist) {
+TEST(BenchTable, PrintsNotAvailableForTheSideThatDoesNotExist) {
   const Outcome outcome = run(small(Kind::kAllToAll, 2));
   EXPECT_EQ(outcome.code, kOk);
   ASSERT_EQ(outcome.rows.size(), 3u);

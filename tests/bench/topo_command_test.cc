@@ -84,7 +84,7 @@ ShellResult topo_with_dot(const std::string& script) {
                folder.path() + "/host.svg && cat " + folder.path() + "/host.svg");
 }
 
-TEST(TopoCommand, SaysWhyGraphvizDrewNothing) {
+TEST(TopoCommand, ReportsWhyGraphvizDrewNothing) {
   EXPECT_EQ(topo_with_dot("cat >/dev/null; echo picture").text, "picture\n");
   const ShellResult failed = topo_with_dot("echo no memory >&2; exit 3");
   EXPECT_EQ(failed.status, 1);
@@ -102,7 +102,7 @@ TEST(TopoCommand, SaysWhyGraphvizDrewNothing) {
   EXPECT_NE(none.text.find("install the package graphviz"), std::string::npos) << none.text;
 }
 
-TEST(TopoCommand, SaysWhereNoChannelIs) {
+TEST(TopoCommand, ReportsWhereNoChannelIs) {
   EXPECT_NE(topo("one-gpu.xml", "--channels").text.find("there is only one GPU"),
             std::string::npos);
   const ShellResult none = topo("cpu-box.xml", "--channels");

@@ -33,7 +33,7 @@ TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
   const std::string tune = " timeout 120 " RONDO_PROGRAM " tune --min-time 0.001 --force ";
   const ShellResult output = shell(
       "cd " + folder.path() + "; export RONDO_SECRET=a-secret-of-two-machines; NCCL_HOSTID=one" +
-      tune + "--only all_gather --most 64K --table --listen " + port +
+      tune + "--only all_gather --max 64K --table --listen " + port +
       " one.tune >one.log 2>&1 & NCCL_HOSTID=two" + tune + "--table --peer 127.0.0.1:" + port +
       " two.tune; status=$?; wait $! && cat one.log && exit $status");
   ASSERT_EQ(output.status, 0) << output.text;

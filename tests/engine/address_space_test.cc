@@ -105,7 +105,7 @@ TEST(ArenaExtents, AreReusedAndGrowWithWhatIsAllocated) {
   EXPECT_FALSE((*arena)->free(buffers[0]).ok());
 }
 
-TEST(ArenaExtents, SayWhyTheyDoNotGrow) {
+TEST(ArenaExtents, ReportWhyTheyDoNotGrow) {
   if (kShadowed) GTEST_SKIP() << "a sanitizer needs more address space than that";
   Job options;
   options.create = false;

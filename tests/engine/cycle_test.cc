@@ -2,7 +2,7 @@
 // and ranks that are only slow are not.
 #include <gtest/gtest.h>
 
-#include "tests/support/played_peers.h"
+#include "tests/support/fake_peers.h"
 #include "tests/support/supervisor_seam.h"
 
 namespace rondo::test {
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kLong = 200'000'000;  // ns: longer than the deadline before a first look
 
-class Cycles : public PlayedPeers {
+class Cycles : public FakePeers {
  protected:
   Cycles() {
     state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};

@@ -51,7 +51,7 @@ Status call_once(Communicator& comm, const AbortSetting& setting) {
 }
 
 // Rank 2 makes no call, so ranks 0 and 1 wait. Rank 0 is aborted while it spins, yields or sleeps.
-TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
+TEST_P(AbortedCall, ReturnsAndIsReportedToPeersAtOnce) {
   const TestSeed seed;
   std::mt19937 random(seed.value);
   const AbortSetting setting = GetParam();
@@ -245,7 +245,7 @@ TEST(Shrink, NeedsNoAgreementOnWhatWasCalledBefore) {
 }
 
 // The ranks are joining, and the third never arrives.
-TEST(Abort, DuringInitEndsItAndTellsTheOthers) {
+TEST(Abort, DuringInitEndsItAndIsReportedToTheOthers) {
   auto id = bootstrap::make_unique_id();
   ASSERT_TRUE(id.ok());
   std::atomic<bool> abort_now{false};

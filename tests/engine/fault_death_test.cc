@@ -187,7 +187,7 @@ TEST(KilledRankInCollective, IsSeenBehindASlowOne) {
 }
 
 // A rank outside of any call detects it by asking.
-TEST(KilledRankInCollective, IsToldToWhoAsks) {
+TEST(KilledRankInCollective, IsReportedToCallers) {
   RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     seat.mark(1);
     if (seat.rank == 2) nap(20);

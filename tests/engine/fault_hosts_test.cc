@@ -24,14 +24,14 @@ bool has(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
 
-struct Difference {
+struct DifferenceBetweenHosts {
   const char* title;
   Collective collective, other;
   int more = 0;  // extra elements of the odd rank
   int other_root = 0;
   bool may_return = false;  // no rank has to wait in this call: the next call fails
 };
-constexpr Difference kDifferences[] = {
+constexpr DifferenceBetweenHosts kDifferencesBetweenHosts[] = {
     {"count", Collective::kAllReduce, Collective::kAllReduce, 1},
     {"sizes apart", Collective::kAllReduce, Collective::kAllReduce, 2'000'000},
     {"reduction or movement", Collective::kAllReduce, Collective::kAllGather},
@@ -49,7 +49,7 @@ TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
   const Hosts& hosts = GetParam();
   const int n = static_cast<int>(hosts.size());
   for (const int odd : {0, n - 1}) {
-    for (const Difference& d : kDifferences) {
+    for (const DifferenceBetweenHosts& d : kDifferencesBetweenHosts) {
       for (const std::size_t count : {1u, 30'000u}) {
         SCOPED_TRACE(fmt::format("{} of {} elements, odd rank {}", d.title, count, odd));
         const auto sample_of = [&](bool is_odd) {
@@ -186,7 +186,7 @@ TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
   ASSERT_TRUE(ranks.wait_reports(30));
 }
 
-TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
+TEST(AbsentHostRank, IsReportedNotToHaveEntered) {
   const Hosts hosts = {"a", "b", "b"};
   RankProcesses ranks(3, on(hosts, 2), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllGather, 700, seat.size);
@@ -242,7 +242,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
 }
 
 // No rank of the silent host can report its state.
-TEST(AbsentHost, IsSaidToBeSilent) {
+TEST(AbsentHost, IsReportedAsSilent) {
   RankProcesses ranks(2, on({"a", "b"}, 2), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllGather, 700, seat.size);
     if (seat.rank == 1) {

@@ -60,7 +60,7 @@ class MismatchedCalls : public testing::TestWithParam<MismatchSetting> {};
 
 // The mismatched call fails, or the next call of a rank that had already returned from it. Buffers
 // of a failed call belong to the caller at once.
-TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
+TEST_P(MismatchedCalls, AreReportedToEveryThreadWithBothCalls) {
   const auto [algorithm, count] = GetParam();
   for (int n : {2, 3, 8}) {
     for (const Difference& d : kDifferences) {
@@ -162,7 +162,7 @@ TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
 
 // ---- messages ----
 
-TEST(MismatchedMessages, OfDifferentSizesAreToldToBothSides) {
+TEST(MismatchedMessages, OfDifferentSizesAreReportedToBothSides) {
   for (auto [sent, expected] : {std::pair{10, 20}, {20, 10}, {900'000, 500'000}, {1, 500'000}}) {
     const Communicators comms = make_communicators(2, short_timeouts(20));
     run_ranks(comms, [&, sent = sent, expected = expected](Communicator& comm) {

@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, StoppedRank, testing::Values("", "ring", "t
                            return std::string(*info.param == '\0' ? "planned" : info.param);
                          });
 
-TEST(AbsentRank, IsSaidNotToHaveEntered) {
+TEST(AbsentRank, IsReportedNotToHaveEntered) {
   CommOptions options = short_timeouts(20);
   const Communicators comms = make_communicators(3, options);
   for (const auto& comm : comms) comm->set_timeout(0.5);

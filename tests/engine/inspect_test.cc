@@ -25,7 +25,7 @@ std::string wait_for_text(int pid, int rank, const std::string& text) {
   return last;
 }
 
-TEST(Inspect, TellsWhoIsInWhichCallAndWhomItWaitsFor) {
+TEST(Inspect, ReportsWhoIsInWhichCallAndWhomItWaitsFor) {
   CommOptions options = short_timeouts(60);
   options.name = "weights";
   RankProcesses ranks(3, options, [](EngineRank& seat) {
@@ -80,7 +80,7 @@ TEST(Inspect, SeesRanksThatAreThreadsAndEveryCommunicator) {
   EXPECT_TRUE(has(3, "finished call 1, Broadcast(count 10, int32, root 1)"));
 }
 
-TEST(Inspect, SaysWhyThereIsNothingToSee) {
+TEST(Inspect, ReportsWhyThereIsNothingToSee) {
   const auto text = [](int pid) {
     const auto views = inspect_process(pid);
     return views.ok() ? std::string("no error") : views.error().text;

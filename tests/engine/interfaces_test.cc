@@ -62,13 +62,13 @@ TEST(YoungInterfaces, LeadToTheirRanksThoughNoOtherIsThere) {
   expect_success(sum_of_two_hosts(hosts, {}));
 }
 
-TEST(YoungInterfaces, LeadToTheirRanksWhereRanksMetByThem) {
+TEST(YoungInterfaces, LeadToTheirRanksWhereRanksJoinedByThem) {
   const JoinedNamespaces hosts(kBesideAnother);
   if (!hosts) GTEST_SKIP() << "no network namespaces here";
   expect_success(sum_of_two_hosts(hosts, {{"NCCL_COMM_ID", meet_at_near()}}));
 }
 
-TEST(YoungInterfaces, ARankWithLoopbackAddressesAloneIsRefusedAndSaysWhy) {
+TEST(YoungInterfaces, ARankWithLoopbackAddressesAloneIsRefusedWithTheReason) {
   const JoinedNamespaces hosts;
   if (!hosts) GTEST_SKIP() << "no network namespaces here";
   const Outcome outcome =

@@ -135,7 +135,7 @@ TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
 }
 
 // The rank is alive, so the error does not call it gone.
-TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksSayWhyToBoth) {
+TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksReportWhyToBoth) {
   if (!ucx::library_version().ok()) GTEST_SKIP() << ucx::library_version().error().text;
   RankProcesses ranks(2, on({"a", "b"}), [](EngineRank& seat) {
     setenv("UCX_TLS", seat.rank == 0 ? "tcp" : "posix", 1);

@@ -16,7 +16,7 @@ class SlowLinks : public testing::TestWithParam<int> {};
 
 // A stopped rank answers no connection. The root's data is on its way to it; the others wait, in
 // the next call, for the ranks that sent it. Without that data this would be a cycle of waits.
-TEST_P(SlowLinks, AreNoCircleOfWaits) {
+TEST_P(SlowLinks, AreNoCycleOfWaits) {
   const int stopped = GetParam();
   Job options;
   options.comm = short_timeouts(60);

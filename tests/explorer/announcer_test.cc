@@ -19,7 +19,7 @@ TEST_P(Announcements, ARankThatWaitsForNobodyOverwritesNoLineThatIsRead) {
   AnnouncerScenario scenario(Calls::kOneWay, 2, 5);
   expect_passes(scenario, GetParam());
 }
-TEST_P(Announcements, TellDifferentCallsApartByTheirLines) {
+TEST_P(Announcements, DistinguishCallsByTheirLines) {
   AnnouncerScenario scenario(Calls::kUnlike, 2, 2);
   expect_passes(scenario, GetParam());
 }
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                    weaker_load(Role::kParked, Order::kSeqCst, Order::kAcquire), "lost wake-up"}),
     [](const auto& info) { return info.param.name; });
 
-TEST(AnnouncerMutant, AnOwedStepIsNotToldBeforeAWait) {
+TEST(AnnouncerMutant, AnOwedStepIsNotReportedBeforeAWait) {
   AnnouncerScenario scenario(Calls::kForgottenStep, 2, 3);
   expect_found(scenario, Model::kTso, {}, "lost wake-up");
 }

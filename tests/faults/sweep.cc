@@ -66,7 +66,7 @@ class Sweep {
     if (selection_.nth != 0) {
       for (Injection& one : jobs) one.nth = selection_.nth;
     } else {
-      const std::vector<Seen> counts = judge_all(jobs);
+      const std::vector<Seen> counts = try_all(jobs);
       std::vector<Injection> failing;
       for (std::size_t i = 0; i < jobs.size(); ++i)
         for (const std::uint64_t n : chosen(counts[i].calls, selection_.few)) {
@@ -77,7 +77,7 @@ class Sweep {
       fmt::print("{} faults to try\n", jobs.size());
       std::fflush(stdout);
     }
-    judge_all(jobs);
+    try_all(jobs);
     fmt::print("{} faults in {} jobs: {} complaints\n", fired_, tried_, complaints_);
     return complaints_ == 0 && tried_ > 0 ? 0 : 1;
   }
@@ -97,7 +97,7 @@ class Sweep {
       if (selection_.victim < 0 || selection_.victim == one.victim) jobs->push_back(one);
   }
 
-  Seen judge(const Injection& one) const {
+  Seen try_one(const Injection& one) const {
     const Verdict verdict = run_job(one, kSeconds);
     if (!verdict.complaint.empty()) {
       fmt::print("{}\n    {} {}\n", verdict.complaint, program_, words(one));
@@ -107,7 +107,7 @@ class Sweep {
   }
 
   // Uses processes: forking next to threads would copy their locks.
-  std::vector<Seen> judge_all(const std::vector<Injection>& jobs) {
+  std::vector<Seen> try_all(const std::vector<Injection>& jobs) {
     if (jobs.empty()) return {};
     const std::size_t bytes = jobs.size() * sizeof(Seen);
     auto* shared = static_cast<Seen*>(
@@ -116,7 +116,7 @@ class Sweep {
     for (std::size_t w = 0; w < kTogether; ++w) {
       workers.push_back(fork());
       if (workers.back() != 0) continue;
-      for (std::size_t i = w; i < jobs.size(); i += kTogether) shared[i] = judge(jobs[i]);
+      for (std::size_t i = w; i < jobs.size(); i += kTogether) shared[i] = try_one(jobs[i]);
       _exit(0);
     }
     for (const pid_t worker : workers) waitpid(worker, nullptr, 0);

@@ -55,8 +55,8 @@ int file(std::size_t which, std::size_t bytes) {
 }
 
 // Can also send what send_fds() would refuse: any length, and more files than fit.
-void say(int socket, const std::uint8_t* bytes, std::size_t length, std::size_t files,
-         std::size_t first) {
+void send_message(int socket, const std::uint8_t* bytes, std::size_t length, std::size_t files,
+                  std::size_t first) {
   alignas(cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {};
   iovec data{const_cast<std::uint8_t*>(bytes), length};
   msghdr message{};
@@ -108,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       data += 2, size -= 2;
       const std::size_t length = std::min<std::size_t>(1 + data[-1] % 8, size);
       if (length == 0) break;
-      say(there.get(), data, length, files, first);
+      send_message(there.get(), data, length, files, first);
       data += length, size -= length;
     }
     there.reset();

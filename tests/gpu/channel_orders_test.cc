@@ -120,7 +120,7 @@ TEST(ChannelOrders, AreWrittenByTheRankThatTheEnvironmentNames) {
   EXPECT_EQ(of_rank(5).digest(), orders.digest());
 }
 
-TEST(ChannelOrders, KeepToAPortWhereTheEnvironmentSaysSo) {
+TEST(ChannelOrders, KeepToAPortWhereTheEnvironmentRequiresIt) {
   std::vector<std::uint64_t> host_of(16, 0);
   std::fill(host_of.begin() + 8, host_of.end(), 1);
   const Machines hosts(machine("pcie-8-two-sockets"), {numbers(0, 8), numbers(0, 8)}, host_of);
@@ -290,7 +290,7 @@ TEST(ChannelOrders, RanksThatFindOthersTakeNone) {
 }
 
 // A root can reduce over trees if its position has few enough neighbours on every channel.
-TEST(ChannelOrders, TellWhichRootsTreesTake) {
+TEST(ChannelOrders, ReportWhichRootsTreesTake) {
   DevicePlanFacts facts;
   facts.ranks = 8;
   ChannelOrders orders;

@@ -202,7 +202,7 @@ TEST_P(ChannelFaults, ADeathIsNamedByARankThatSleptUntilAllOthersHadEnded) {
 }
 
 // A DGX A100 where the GPU of one rank has lost 3 of its 12 NVLinks.
-TEST(SlowLinks, AreToldOnceWithTheRank) {
+TEST(SlowLinks, AreReportedOnceWithTheRank) {
 #ifndef RONDO_SIMT
   GTEST_SKIP() << "real GPUs are where they are";
 #endif

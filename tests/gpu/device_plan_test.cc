@@ -294,7 +294,7 @@ TEST(DevicePlan, ProcessesThatShareSomeOfSeveralDevicesAreExplainedByTheHost) {
 
 // ---- a new strategy or algorithm has a cost and a launch of its own, or none ----
 
-TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowSaysSo) {
+TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowAllowsIt) {
   const TeamDevices devices({0}, nullptr);
   float memory[4] = {};
   JointCall call{std::vector<PostedCall>(1), {true}, 1};

@@ -46,7 +46,7 @@ TEST(GpuDirect, TriesDmabufFilesBeforeNvidiaPeermem) {
   }
 }
 
-TEST(GpuDirect, SaysWhichFactOrRuleKeepsItFromGpus) {
+TEST(GpuDirect, NamesTheFactOrRuleThatKeepsItFromGpus) {
   const auto why = [](const GpuDirectRules& rules, const GpuDirectFacts& facts, bool sends) {
     const GpuDirectVerdict verdict = gpu_direct(rules, facts, sends);
     EXPECT_THAT(verdict.kinds, IsEmpty());

@@ -146,7 +146,7 @@ void expect_line(const RankLogs& logs, int rank, const char* what, const char* t
   EXPECT_NE(line.find(text), std::string::npos) << line;
 }
 
-TEST_P(DirectWays, AreToldAndTaken) {
+TEST_P(DirectWays, AreSentAndReceived) {
   const Way& way = GetParam();
   const RankLogs logs;
   Job job = Layout{{{0}, {1}}, {"a", "b"}, anywhere(way.environment)};

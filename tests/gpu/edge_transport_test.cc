@@ -29,7 +29,7 @@ TEST(EdgeTransports, TheFirstThatCanConnectIsTaken) {
 }
 
 // Ranks 0 and 1 have peer access, 2 has none, 3 is on another host.
-TEST(EdgeTransports, SayWhereSlotsLie) {
+TEST(EdgeTransports, ReportWhereSlotsLie) {
   const std::vector<int> host_of{0, 0, 0, 1};
   P2pReach near(4, host_of);
   near.separate(0, 2);

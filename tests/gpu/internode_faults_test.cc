@@ -81,7 +81,7 @@ TEST_P(InternodeFaults, DeathOfAnyRankInMessagesIsReportedByName) {
 }
 
 // Rank 0 waits for rank 1, which waits for the last one, which dies before its first message.
-TEST_P(InternodeFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
+TEST_P(InternodeFaults, DeathsAreReportedAlongChainsOfWaits) {
   const int victim = ranks() - 1;
   const auto body = [victim](NcclRank& seat) {
     DeviceBuffer buffer(1000, 0);
@@ -223,7 +223,7 @@ TEST_P(InternodeFaults, AbortEndsTheKernelsOfAll) {
   processes.wait_exits(60);
 }
 
-TEST_P(InternodeFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
+TEST_P(InternodeFaults, TheRankThatNeverComesIsNamedAfterTheTimeout) {
   const int late = ranks() - 1;
   const auto body = [late](NcclRank& seat) {
     DeviceBuffer buffer(kFaultCount * sizeof(float), 0);
@@ -248,7 +248,7 @@ TEST_P(InternodeFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
 }
 
 // Also if ranks report their state to rank 0 through the stopped one, as the last one of four does.
-TEST_P(InternodeFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
+TEST_P(InternodeFaults, TheRankThatStandsStillIsNamedAfterTheTimeout) {
   const int victim = ranks() / 2;
   const auto body = [victim](NcclRank& seat) {
     DeviceBuffer buffer(kFaultCount * sizeof(float), 0);

@@ -107,7 +107,7 @@ TEST_P(MessageSlotsOf, NeedNoThirdRank) {
   ranks.check_expectations();
 }
 
-TEST_P(MessageSlotsOf, WhoeverDiedBeforeTheFirstIsNamed) {
+TEST_P(MessageSlotsOf, TheRankThatDiedBeforeTheFirstIsNamed) {
   RankProcesses ranks(layout(2), [](NcclRank& seat) {
     seat.mark(1);
     ASSERT_TRUE(seat.wait_flag(1, 60));  // rank 1 is dead by then

@@ -12,7 +12,7 @@ command -v nvcc >/dev/null || {
   exit 1
 }
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-most=$((48 << 20)) from=build/cuda-90 pack=build/gpu-pack
+limit=$((48 << 20)) from=build/cuda-90 pack=build/gpu-pack
 programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_device)
 cmake --preset cuda-90 >/dev/null
 cmake --build --preset cuda-90 -j "${JOBS:-$(nproc)}" --target "${programs[@]}" rondo_shared \
@@ -49,5 +49,5 @@ glibc=$(readelf -V $pack/bin/* $pack/lib/* | grep -oP 'GLIBC_\K2\.\d+' | sort -V
 
 tar -C build -czf build/gpu-pack.tar.gz gpu-pack
 size=$(stat -c %s build/gpu-pack.tar.gz)
-echo "build/gpu-pack.tar.gz: $size bytes, at most $most; needs glibc $glibc and nothing else"
-[ "$size" -lt $most ]
+echo "build/gpu-pack.tar.gz: $size bytes, at most $limit; needs glibc $glibc and nothing else"
+[ "$size" -lt $limit ]

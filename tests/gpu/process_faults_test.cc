@@ -184,7 +184,7 @@ TEST_P(ProcessFaults, AnEndAfterTheLastCallHarmsNobody) {
 }
 
 // Ranks on GPUs synchronise through the host: one rank died, or has destroyed its communicator.
-TEST_P(ProcessFaults, WhoeverIsGoneFromASplitIsNamed) {
+TEST_P(ProcessFaults, TheRankThatIsGoneFromASplitIsNamed) {
   for (const bool dies : {true, false}) {
     RankProcesses ranks(job(3), [dies](NcclRank& seat) {
       if (seat.rank == 2 && dies) _exit(0);

@@ -3,7 +3,7 @@
   LD_PRELOAD=build/cuda/lib/libnccl.so.2 python3 tests/gpu/torch_check.py --ranks 4
   RONDO_LIBRARY=.../librondo.so python3 tests/gpu/torch_check.py --ranks 2 --device cpu
 
-Every rank sets device 0. With --kill the last rank ends itself, and the others have to be told;
+Every rank sets device 0. With --kill the last rank ends itself: the others must get an error;
 with --only graphs,groups only these checks run. With --device cpu the backend is rondo: the same
 checks, less graphs and the library's place. Ends with 77 and the reason where there is no device.
 """
@@ -290,7 +290,7 @@ def be_a_survivor(options: argparse.Namespace) -> None:
             if options.device == "cuda":
                 torch.cuda.synchronize()
     except (RuntimeError, dist.DistError) as error:
-        print(f"rank {checks.rank} was told: {str(error).splitlines()[0]}", flush=True)
+        print(f"rank {checks.rank} got: {str(error).splitlines()[0]}", flush=True)
         dist.distributed_c10d._abort_process_group()
         os._exit(0)
     os._exit(3)
@@ -311,8 +311,8 @@ def start(options: argparse.Namespace) -> int:
     codes = [rank.wait() for rank in ranks]
     print(f"torch {torch.__version__}, {options.ranks} ranks: exit codes {codes}")
     if options.kill:  # torch's watchdog may see the fault first, and aborts the process
-        told = all(code in (0, -signal.SIGABRT) for code in codes[:-1])
-        return 0 if told and codes[-1] == -signal.SIGKILL else 1
+        raised = all(code in (0, -signal.SIGABRT) for code in codes[:-1])
+        return 0 if raised and codes[-1] == -signal.SIGKILL else 1
     return 1 if any(codes) else 0
 
 

@@ -41,7 +41,8 @@ INSTANTIATE_TEST_SUITE_P(Every, TunedGpus, testing::Values("2", "3", "4", "5", "
 
 TEST_P(TunedGpus, RunWhatThePluginChooses) {
   {
-    const WithEnvironment words("RONDO_TEST_TUNER", "algorithm=0 protocol=0 channels=2 most=65536");
+    const WithEnvironment words("RONDO_TEST_TUNER",
+                                "algorithm=0 protocol=0 channels=2 max_bytes=65536");
     DeviceRanks ranks({0, 1, 2});
     EXPECT_EQ(counts_.of("contexts"), 3) << "one a rank";
     const long asked = counts_.of("asks");
@@ -71,7 +72,7 @@ TEST_P(TunedGpus, AreRefusedWhereRanksAnswerDifferently) {
   EXPECT_EQ(counts_.of("contexts"), 0);
 }
 
-TEST_P(TunedGpus, AreToldOfAPluginThatDoesNotStart) {
+TEST_P(TunedGpus, GetTheErrorOfAPluginThatDoesNotStart) {
   const WithEnvironment words("RONDO_TEST_TUNER", "fail=init");
   const int devices[] = {0, 1};
   ncclComm_t comms[2] = {};
@@ -80,7 +81,7 @@ TEST_P(TunedGpus, AreToldOfAPluginThatDoesNotStart) {
   EXPECT_NE(text.find("init() gave ncclSystemError (2)"), std::string::npos) << text;
 }
 
-TEST_P(TunedGpus, HearOnceOfWhatCannotRun) {
+TEST_P(TunedGpus, LogOnceWhatCannotRun) {
   const WithEnvironment words("RONDO_TEST_TUNER", "algorithm=6 protocol=2");
   {
     DeviceRanks ranks({0, 1, 2});

@@ -175,14 +175,14 @@ def finds(test, name):
     return False, f"{test.target} {test.filter} stays green"
 
 
-def judge(patch):
-    said = []
+def check(patch):
+    lines = []
     for test in patch.tests:
         found, text = finds(test, patch.name)
         if not found:
             return False, text
-        said.append(text)
-    return True, ", ".join(said)
+        lines.append(text)
+    return True, ", ".join(lines)
 
 
 def main():
@@ -204,7 +204,7 @@ def main():
         if patch.name in refused:
             found, text = False, f"no longer applies: {refused[patch.name]}"
         else:
-            found, text = judge(patch)
+            found, text = check(patch)
         print(f"{patch.name}: {'found' if found else 'NOT FOUND'}: {text}", flush=True)
         failed += not found
     print(f"planted: {len(chosen)} bugs, {len(chosen) - failed} found, {failed} not; "

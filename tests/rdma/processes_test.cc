@@ -104,7 +104,7 @@ std::byte expected(std::size_t i, unsigned turn) { return static_cast<std::byte>
 TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
   constexpr unsigned kTurns = 20, kGo = 1000;
   // Writes a different length to the peer in every turn, and checks what the peer wrote.
-  const auto play = [](End& end, unsigned own_seed, unsigned peer_seed) -> int {
+  const auto exchange = [](End& end, unsigned own_seed, unsigned peer_seed) -> int {
     unsigned received = 0, sent = 0, released = 0;
     const auto look = [&](End& at) -> int {
       const auto some = completions(*at.device, 1);
@@ -139,10 +139,10 @@ TEST_F(Processes, ExchangeDataAndNumbersInManyTurns) {
     }
     return 0;
   };
-  start([&](End& end) { return play(end, 100, 0); });
+  start([&](End& end) { return exchange(end, 100, 0); });
   End end;
   ASSERT_TRUE(end.open(0, here_.get()));
-  EXPECT_EQ(play(end, 0, 100), 0);
+  EXPECT_EQ(exchange(end, 0, 100), 0);
   EXPECT_EQ(status(), 0);
 }
 
@@ -170,7 +170,7 @@ TEST_F(Processes, APeerThatIsKilledIsReportedByNameOfBothEnds) {
   EXPECT_THAT(text, HasSubstr("the peer"));
 }
 
-TEST_F(Processes, APortThatGoesDownIsTold) {
+TEST_F(Processes, APortThatGoesDownIsReported) {
   start([](End&) {
     for (;;) pause();
     return 0;

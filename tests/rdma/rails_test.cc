@@ -184,7 +184,7 @@ TEST_F(Rails, PartsThatHadArrivedByALostRailAreNotSentAgain) {
   }
 }
 
-TEST_F(Rails, WhereTheDeviceTellsNothingWhatRestsTellsIt) {
+TEST_F(Rails, WhereTheDeviceReportsNothingTheRemainderShowsIt) {
   join(of_endless_retries(3));
   stream_through([&] { return std::make_unique<verbs::WireSilent>(0); });
 }

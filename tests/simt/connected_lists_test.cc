@@ -63,9 +63,9 @@ class ListCase {
 bool have_reported(const std::vector<ConnectedCall>& calls, int channels,
                    const cuda::Control& control, const cuda::Control& first) {
   for (int c = 0; c < channels; ++c) {
-    std::uint64_t played = 0;
-    for (const ConnectedCall& call : calls) played += c < call.channels ? 1 : 0;
-    if (control.progress[c].begun != played || control.progress[c].done != played) return false;
+    std::uint64_t run = 0;
+    for (const ConnectedCall& call : calls) run += c < call.channels ? 1 : 0;
+    if (control.progress[c].begun != run || control.progress[c].done != run) return false;
   }
   const auto newest = cuda::newest_launch(control.newest),
              other = cuda::newest_launch(first.newest);
@@ -74,8 +74,8 @@ bool have_reported(const std::vector<ConnectedCall>& calls, int channels,
 }
 
 // fuses: the ranks that run the list as one launch.
-bool play(const MachineOptions& options, const ConnectedShape& shape,
-          const std::vector<ConnectedCall>& calls, std::uint64_t fuses) {
+bool run_lists(const MachineOptions& options, const ConnectedShape& shape,
+               const std::vector<ConnectedCall>& calls, std::uint64_t fuses) {
   TestMachine machine(options);
   ConnectedRanks ranks(machine, shape);
   ListCase list(machine, ranks, shape.ranks);
@@ -119,7 +119,7 @@ TEST(ConnectedLists, BesideRanksThatLaunchCallAfterCall) {
       const MachineOptions options{
           .seed = seed, .weak = random.one_in(2), .whole_lines = true, .devices = 8};
       const std::uint64_t fuses = random.one_in(2) ? ~std::uint64_t{0} : random.below(1u << n);
-      EXPECT_TRUE(play(options, shape, calls, fuses))
+      EXPECT_TRUE(run_lists(options, shape, calls, fuses))
           << n << " ranks, of which " << fuses << " fuse " << calls.size() << " calls";
       if (testing::Test::HasFailure()) return;
     }
@@ -131,7 +131,7 @@ TEST(ConnectedLists, OfRanksOfOneDevice) {
     Random random(seed);
     const ConnectedShape shape{.ranks = 3, .channels = 2, .slots = kSlots, .one_device = true};
     const MachineOptions options{.seed = seed, .weak = seed == 2, .whole_lines = true};
-    EXPECT_TRUE(play(options, shape, some_calls(random, shape), ~std::uint64_t{0}));
+    EXPECT_TRUE(run_lists(options, shape, some_calls(random, shape), ~std::uint64_t{0}));
   }
 }
 
@@ -141,14 +141,14 @@ TEST(ConnectedLists, AreAsLongAsTheArgumentsHold) {
   while (cuda::ConnectedArgs::has_room(1, calls.size() + 1))
     calls.push_back({.count = 3 + calls.size(), .channels = 1});
   EXPECT_GE(calls.size(), 48u);
-  EXPECT_TRUE(play({.seed = 7, .devices = 8}, shape, calls, 1));
+  EXPECT_TRUE(run_lists({.seed = 7, .devices = 8}, shape, calls, 1));
 }
 
 // Each call stores the ends, counters and words that the next one loads.
 TEST(ConnectedLists, WaitBetweenCallsForEverySeed) {
   const std::vector<ConnectedCall> calls(6, ConnectedCall{.count = 300, .channels = 1});
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
-    ASSERT_TRUE(play({.seed = seed, .devices = 8}, {.ranks = 2}, calls, ~std::uint64_t{0}))
+    ASSERT_TRUE(run_lists({.seed = seed, .devices = 8}, {.ranks = 2}, calls, ~std::uint64_t{0}))
         << "seed " << seed;
 }
 

@@ -24,7 +24,7 @@ TEST(LaunchWords, AreOfOneLaunchWheneverTheHostReads) {
     }
     machine.launch("tells", {.threads = 1}, [=] {
       for (std::uint64_t n = 1; n <= kLaunches; ++n) {
-        cuda::say_begun(control, 0, {.count = n}, cuda::load_launches(launches, 0), launches);
+        cuda::report_begun(control, 0, {.count = n}, cuda::load_launches(launches, 0), launches);
         device::store(launches, n);
       }
     });

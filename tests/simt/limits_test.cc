@@ -37,7 +37,7 @@ TEST(Limits, LaunchesBeyondTheDeviceAreRefused) {
   EXPECT_CUDA(calls::synchronize_stream(stream));
 }
 
-TEST(Limits, RegistersOfAKernelSayHowManyOfItsCtasFit) {
+TEST(Limits, RegistersOfAKernelLimitItsCtas) {
   TestDevice gpu({.devices = 1});
   const GpuStream stream = gpu.stream();
   const auto fit = [](unsigned registers, int threads) {

@@ -242,7 +242,7 @@ TEST(MessageKernels, MoveGroupsOfSeveralLaunches) {
   });
 }
 
-TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
+TEST(MessageKernels, ReportForWhomTheyWaitAndEndSoonAfterAnAbort) {
   TestMachine machine({.seed = 3, .devices = kMaxMessageRanks});
   MessageRanks ranks(machine, {.ranks = 3});
   ranks.begin({0}, {{2, 0, 100}, {0, 1, 5000}});
@@ -255,7 +255,7 @@ TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
 }
 
 // Two channels with two slots of 128 bytes: 640 bytes go through the first, 460 through the other.
-TEST(MessageKernels, SayHowManyBytesEachSlotHolds) {
+TEST(MessageKernels, ReportHowManyBytesEachSlotHolds) {
   TestMachine machine({.seed = 1, .devices = kMaxMessageRanks});
   MessageRanks ranks(machine, {.ranks = 2});
   ASSERT_TRUE(ranks.exchange({{0, 1, 1100}, {1, 0, 5}}));

@@ -7,8 +7,8 @@ namespace rondo::simt {
 namespace {
 
 // The ranks without a bit in `fuses` use one launch per call, on fewer CTAs.
-bool plays_lists(const MachineOptions& options, const MulticastShape& shape,
-                 std::span<const Collective> calls, std::uint64_t fuses) {
+bool runs_lists(const MachineOptions& options, const MulticastShape& shape,
+                std::span<const Collective> calls, std::uint64_t fuses) {
   TestMachine machine(options);
   MulticastRanks ranks(machine, shape, static_cast<int>(calls.size()));
   if (calls[0] == Collective::kAllGather) {
@@ -23,9 +23,9 @@ bool plays_lists(const MachineOptions& options, const MulticastShape& shape,
     if (newest->digest != cuda::newest_launch(ranks.control(0).newest)->digest) return false;
     for (unsigned c = 0; c < shape.ctas; ++c) {
       const auto& reported = ranks.control(r).progress[c];
-      const std::uint64_t played =
+      const std::uint64_t calls_run =
           c + 1 < shape.ctas || c == 0 ? calls.size() : (calls.size() + 1) / 2;
-      if (reported.begun != played || reported.done != played) return false;
+      if (reported.begun != calls_run || reported.done != calls_run) return false;
     }
   }
   return true;
@@ -47,7 +47,7 @@ TEST(MulticastLists, BesideRanksThatLaunchCallAfterCall) {
                                    1 + random.below(900)};
         const std::uint64_t fuses = random.one_in(2) ? ~std::uint64_t{0} : random.below(1u << n);
         EXPECT_TRUE(
-            plays_lists({.seed = seed, .weak = random.one_in(2), .devices = 8}, shape, list, fuses))
+            runs_lists({.seed = seed, .weak = random.one_in(2), .devices = 8}, shape, list, fuses))
             << n << " ranks, " << shape.count << " elements, " << fuses << " fuse";
       }
   });
@@ -55,7 +55,7 @@ TEST(MulticastLists, BesideRanksThatLaunchCallAfterCall) {
 
 TEST(MulticastLists, WaitBetweenCallsForEverySeed) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
-    ASSERT_TRUE(plays_lists({.seed = seed, .devices = 8}, {3, 2, 500}, kSumList, 7))
+    ASSERT_TRUE(runs_lists({.seed = seed, .devices = 8}, {3, 2, 500}, kSumList, 7))
         << "seed " << seed;
 }
 

@@ -85,7 +85,7 @@ TEST(PeerKernels, GatherByLLPush) {
   }
 }
 
-TEST(PeerKernels, TellHostsOfLLPushLaunches) {
+TEST(PeerKernels, ReportLLPushLaunchesToHosts) {
   TestMachine machine({.seed = 5, .weak = true, .devices = kMaxPeers});
   Peers peers(machine, 3, 200, 200);
   unsigned number = 0;

@@ -16,7 +16,7 @@ bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count
   list.calls = calls;
   list.sources = list.targets = list.ranks = ranks;
   list.segments = 1;
-  std::vector<unsigned> played(Peers::kMaxListedCtas);
+  std::vector<unsigned> calls_run(Peers::kMaxListedCtas);
   for (int k = 0; k < calls; ++k) {
     const std::uint64_t each = count / static_cast<unsigned>(calls);
     const std::uint64_t at = static_cast<unsigned>(k) * each;
@@ -29,14 +29,14 @@ bool sums_of_lists(const MachineOptions& options, int ranks, std::uint64_t count
     list.listed[k].record.count = list.count[k];
     list.listed[k].ctas = static_cast<std::uint16_t>(ctas);
     list.listed[k].threads = random.one_in(2) ? 32 : 64;
-    for (unsigned c = 0; c < ctas; ++c) ++played[c];
+    for (unsigned c = 0; c < ctas; ++c) ++calls_run[c];
   }
   peers.launch_listed<BarrierSum>(list, fuses);
   if (!machine.run() || !peers.have_sums(count)) return false;
   for (int r = 0; r < ranks; ++r)
     for (unsigned c = 0; c < Peers::kMaxListedCtas; ++c)
-      if (peers.control(r).progress[c].begun != played[c] ||
-          peers.control(r).progress[c].done != played[c])
+      if (peers.control(r).progress[c].begun != calls_run[c] ||
+          peers.control(r).progress[c].done != calls_run[c])
         return false;
   return true;
 }

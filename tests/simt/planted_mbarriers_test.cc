@@ -73,7 +73,7 @@ bool breaks_a_rule(const Kernel& kernel) {
   machine.launch("mbarrier", {.threads = 1, .shared_bytes = kShared}, kernel);
   return !machine.run() || machine.gave_up();
 }
-TEST(Mbarriers, ThatNobodyArrivesAtAreAWaitForEver) {
+TEST(Mbarriers, ThatNobodyArrivesAtAreAWaitWithoutEnd) {
   EXPECT_FALSE(breaks_a_rule([] {
     device::mbarrier_init(kFullAt, 1);
     device::mbarrier_arrive(kFullAt);

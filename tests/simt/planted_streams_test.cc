@@ -93,7 +93,7 @@ int freed_too_early(bool frees_wait, bool on_host) {
   return seen;
 }
 
-TEST(PlantedStreamFaults, AFreeWaitsForTheDeviceWhereItIsToldTo) {
+TEST(PlantedStreamFaults, AFreeWaitsForTheDeviceWhereItIsConfiguredTo) {
   EXPECT_EQ(freed_too_early(true, false), 0);
   EXPECT_EQ(freed_too_early(true, true), 0);
   EXPECT_GT(freed_too_early(false, false), kStreamSeeds / 10);
@@ -250,7 +250,7 @@ TEST(PlantedStreamFaults, LoadingBesideAKernelThatWaitsIsSeen) {
   EXPECT_FALSE(launches_well_beside_one_that_waits(false));
 }
 
-TEST(PlantedStreamFaults, ViolationEndsTheProcessAndSaysHowToRepeatIt) {
+TEST(PlantedStreamFaults, ViolationEndsTheProcessAndPrintsHowToRepeatIt) {
   EXPECT_DEATH(
       {
         TestDevice gpu({.devices = 2, .seed = 77});

@@ -95,7 +95,7 @@ TEST(KernelWaits, OneThreadOfACtaLooksAtTheHostsWords) {
   EXPECT_TRUE(waits.end());
 }
 
-TEST(KernelWaits, AnotherThreadLooksWhereTheLookerHasDone) {
+TEST(KernelWaits, AnotherThreadReadsWhereTheReaderHasFinished) {
   TestMachine machine({.seed = 2});
   const Waits waits(machine);
   for (int done = 0; done < 20; ++done) {

@@ -35,7 +35,7 @@ WEIGHTS = {"calm": 55, "kill": 15, "abort": 10, "lossy": 12, "blackhole": 4, "on
 MAY_FAIL = {"kill", "abort", "blackhole", "one-way"}
 NAMES_CULPRIT = re.compile(r"rank \d|ranks \d|\d+\.\d+\.\d+\.\d+|process \d|pid \d")
 # Limits of growth between the second and the last quarter of a run; steady growth exceeds them.
-MOST_GROWTH = {"descriptors": 0, "threads": 0, "rss_kb": 16384, "virtual_kb": 262144}
+MAX_GROWTH = {"descriptors": 0, "threads": 0, "rss_kb": 16384, "virtual_kb": 262144}
 
 
 def alone():
@@ -111,10 +111,10 @@ class Soak:
             self.wire.lose(1.0, 1.0)
         if kind == "one-way":
             self.wire.lose(1.0, 0.0) if self.dice.random() < 0.5 else self.wire.lose(0.0, 1.0)
-        self.judge(number, kind, [p for p in players if p is not victim])
+        self.check(number, kind, [p for p in players if p is not victim])
         self.wire.lose(0.0, 0.0)
 
-    def judge(self, number, kind, players):
+    def check(self, number, kind, players):
         self.counts[kind] += 1
         end = time.monotonic() + 3 * TIMEOUT_S + SLACK_S
         for player in players:
@@ -139,13 +139,13 @@ class Soak:
 
     def run(self):
         end, number = time.monotonic() + 60 * self.options.minutes, 0
-        said = time.monotonic()
+        printed_at = time.monotonic()
         while time.monotonic() < end and len(self.failures) < 5:
             self.episode(number)
             self.held.append({w.name: w.holds() for w in self.workers})
             number += 1
-            if time.monotonic() - said > 60:
-                said = time.monotonic()
+            if time.monotonic() - printed_at > 60:
+                printed_at = time.monotonic()
                 print(f"{number} episodes: {dict(self.counts)}", flush=True)
         return number
 
@@ -153,7 +153,7 @@ class Soak:
         """The growth from the median of the run's second quarter to that of its last."""
         quarter = len(self.held) // 4
         table = {}
-        for key, most in MOST_GROWTH.items():
+        for key, limit in MAX_GROWTH.items():
             for name in self.held[0]:
                 begin = [h[name][key] for h in self.held[quarter : 2 * quarter]]
                 last = [h[name][key] for h in self.held[-quarter:]]
@@ -161,7 +161,7 @@ class Soak:
                     continue
                 before, after = statistics.median(begin), statistics.median(last)
                 table[f"{name} {key}"] = (before, after)
-                if after - before > most:
+                if after - before > limit:
                     self.failures.append(f"{name}: {key} grew from {before} to {after}")
         return table
 

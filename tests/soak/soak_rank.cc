@@ -61,11 +61,11 @@ std::int32_t sum_of(int ranks, std::size_t i) {
   return 1000 * (ranks * (ranks - 1) / 2) + ranks * static_cast<std::int32_t>(i % 977);
 }
 
-class Player {
+class Caller {
  public:
-  Player(ncclComm_t comm, int rank, int size) : comm_(comm), rank_(rank), size_(size) {}
+  Caller(ncclComm_t comm, int rank, int size) : comm_(comm), rank_(rank), size_(size) {}
 
-  void play(int kind, std::size_t count, int root) {
+  void run(int kind, std::size_t count, int root) {
     fill(count);
     switch (kind) {
       case 0:
@@ -136,12 +136,12 @@ struct Episode {
 };
 
 // A child of the ranks of one color; a member that fails aborts it, so that no rank waits for it.
-void play_child(ncclComm_t comm, int rank, int size, int colors, std::size_t count) {
+void run_child(ncclComm_t comm, int rank, int size, int colors, std::size_t count) {
   const int color = rank % colors;
   ncclComm_t child;
   require(ncclCommSplit(comm, color, rank, &child, nullptr));
   try {
-    Player(child, rank / colors, (size - color + colors - 1) / colors).play(0, count, 0);
+    Caller(child, rank / colors, (size - color + colors - 1) / colors).run(0, count, 0);
   } catch (...) {
     ncclCommAbort(child);
     throw;
@@ -149,14 +149,14 @@ void play_child(ncclComm_t comm, int rank, int size, int colors, std::size_t cou
   require(ncclCommDestroy(child));
 }
 
-void play_rank(const Episode& episode, int rank, std::string& outcome) {
+void run_rank(const Episode& episode, int rank, std::string& outcome) {
   ncclComm_t comm = nullptr;
   try {
     require(ncclCommInitRank(&comm, episode.size, episode.id, rank));
     std::mt19937 dice(episode.seed);
     const int calls = 3 + static_cast<int>(dice() % 28);
     const int abort_at = static_cast<int>(dice() % calls);
-    Player player(comm, rank, episode.size);
+    Caller player(comm, rank, episode.size);
     for (int call = 0; call < calls; ++call) {
       const int kind = static_cast<int>(dice() % 6);
       const std::size_t count = 1 + (dice() % 3 == 0 ? dice() % 200000 : dice() % 500);
@@ -168,9 +168,9 @@ void play_rank(const Episode& episode, int rank, std::string& outcome) {
         return;
       }
       if (kind < 5) {
-        player.play(kind, count, root);
+        player.run(kind, count, root);
       } else {
-        play_child(comm, rank, episode.size, colors, count);
+        run_child(comm, rank, episode.size, colors, count);
       }
     }
     require(ncclCommDestroy(comm));
@@ -183,11 +183,11 @@ void play_rank(const Episode& episode, int rank, std::string& outcome) {
   }
 }
 
-void play(const Episode& episode) {
+void run(const Episode& episode) {
   std::vector<std::string> outcomes(episode.count);
   std::vector<std::thread> threads;
   for (int i = 0; i < episode.count; ++i)
-    threads.emplace_back([&, i] { play_rank(episode, episode.first + i, outcomes[i]); });
+    threads.emplace_back([&, i] { run_rank(episode, episode.first + i, outcomes[i]); });
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < episode.count; ++i)
     std::cout << "rank " << episode.first + i << " " << outcomes[i] << "\n";
@@ -212,7 +212,7 @@ int main() {
       words >> episode.seed >> episode.size >> episode.first >> episode.count >> episode.aborter >>
           hex;
       episode.id = from_hex(hex);
-      play(episode);
+      run(episode);
     }
   }
 }

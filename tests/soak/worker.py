@@ -28,7 +28,7 @@ class Worker:
             stdout=subprocess.PIPE,
         )
         os.set_blocking(self.process.stdout.fileno(), False)
-        self.heard = b""
+        self.received = b""
 
     def begin(self, text):
         self.process.stdin.write(text.encode() + b"\n")
@@ -36,15 +36,15 @@ class Worker:
 
     def line(self, end):
         """The next line of its output; None if the time is over or the process has ended."""
-        while b"\n" not in self.heard:
+        while b"\n" not in self.received:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
                 return None
             more = self.process.stdout.read(65536)
             if not more:
                 return None
-            self.heard += more
-        text, self.heard = self.heard.split(b"\n", 1)
+            self.received += more
+        text, self.received = self.received.split(b"\n", 1)
         return text.decode(errors="replace")
 
     def make_id(self):

@@ -124,8 +124,8 @@ int nvmlDeviceGetMigMode(struct gpu* gpu, unsigned* now, unsigned* pending) {
   return kOk;
 }
 
-int nvmlDeviceGetMaxMigDeviceCount(struct gpu* gpu, unsigned* most) {
-  *most = gpu->major < 8 ? 0 : kMaxInstances;
+int nvmlDeviceGetMaxMigDeviceCount(struct gpu* gpu, unsigned* maximum) {
+  *maximum = gpu->major < 8 ? 0 : kMaxInstances;
   return kOk;
 }
 

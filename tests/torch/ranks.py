@@ -108,7 +108,7 @@ def impatient_group(seconds, size=2):
     return group
 
 
-def tell(what):
+def report(what):
     dist.distributed_c10d._get_default_store().set(what, "")
 
 

@@ -16,7 +16,7 @@ before_2_14 = pytest.mark.skipif(since_2_14.args[0] is False, reason="torch 2.14
 
 @before_2_14
 @ranks(2)
-def test_older_torch_refuses_and_says_what_to_do(rank, size):
+def test_older_torch_is_an_error_that_names_the_way(rank, size):
     with pytest.raises(RuntimeError, match="beside 'cuda:gloo'.*torch 2.14.*new_group"):
         dist.new_group([0, 1], backend=BESIDE)
 

@@ -20,7 +20,7 @@ from ranks import (
     ranks,
     run,
     stay_until,
-    tell,
+    report,
 )
 from rondo.torch.errors import check
 from rondo.torch.library import lib
@@ -36,7 +36,7 @@ def test_a_straggler_is_named_after_the_groups_timeout(rank, size):
         return stay_until("named")
     with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 1 .*AllReduce"):
         dist.all_reduce(torch.ones(4), group=group)
-    tell("named")
+    report("named")
 
 
 @ranks(2)
@@ -49,7 +49,7 @@ def test_every_kind_of_timeout_bounds_its_call(rank, size):
     ):
         with pytest.raises(dist.DistBackendError, match="rank 1|rank 0 waited"):
             limited()  # the group's limit is above that of this test
-    tell("bounded")
+    report("bounded")
 
 
 @ranks(2, group=False)
@@ -66,7 +66,7 @@ def test_torchs_timeouts_replace_rondos(rank, size):
         return stay_until("named")
     with pytest.raises(dist.DistBackendError, match="waited 8 s for rank 1"):
         dist.all_reduce(torch.ones(1))
-    tell("named")
+    report("named")
 
 
 @ranks(2)
@@ -76,7 +76,7 @@ def test_set_timeout(rank, size):
         return stay_until("named")
     with pytest.raises(dist.DistBackendError, match="waited 0.5 s for rank 1"):
         dist.broadcast(torch.ones(4), 1)
-    tell("named")
+    report("named")
 
 
 @ranks(2)
@@ -376,6 +376,6 @@ def test_other_ways_to_meet(method):
 
 
 @ranks(2)
-def test_a_tensor_on_another_device_is_told_where_to_go(rank, size):
+def test_a_tensor_on_another_device_is_an_error_that_names_the_way(rank, size):
     with pytest.raises(RuntimeError, match="LD_PRELOAD"):
         dist.all_reduce(torch.ones(4, device="meta"))

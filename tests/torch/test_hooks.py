@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import free_port, impatient_group, ranks, stay_until, tell
+from ranks import free_port, impatient_group, ranks, stay_until, report
 from torch._C import _distributed_c10d as c10d
 
 since_2_15 = pytest.mark.skipif(
@@ -84,9 +84,9 @@ def test_a_call_that_has_not_ended_is_open_in_the_flight_recorder(rank, size):
             dist.all_reduce(torch.ones(3), group=group)
         newest = recorded()[1][-1]
         assert newest == ("rondo:all_reduce", False), newest
-        tell("told")
+        report("received")
     else:
-        stay_until("told")
+        stay_until("received")
 
 
 @since_2_15
@@ -136,7 +136,7 @@ def test_abort_hooks_run_where_a_call_fails(rank, size):
         with pytest.raises(dist.DistBackendError):
             sum_of(1, group=group)
         assert failed == ["kept"]
-        tell("failed")
+        report("failed")
     else:
         stay_until("failed")
     group.abort()

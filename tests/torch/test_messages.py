@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, stay_until, tell
+from ranks import impatient_group, ranks, stay_until, report
 
 BEYOND_EAGER = 6 << 20  # bytes
 
@@ -65,7 +65,7 @@ def both_wait_in_send(rank, count):
     named = f"rank {rank} waited 3 s to send .* to rank {1 - rank} .*each waits for the other"
     with pytest.raises(dist.DistBackendError, match=named):
         dist.send(torch.zeros(count), 1 - rank, group=group)
-    tell(f"named by {rank}")
+    report(f"named by {rank}")
     stay_until(f"named by {1 - rank}")  # otherwise the other rank would see this one leave
 
 
@@ -200,7 +200,7 @@ def test_different_sizes_name_both(rank, size):
 
 
 @ranks(2, hosts=(1, 2))
-def test_wait_with_a_timeout_says_what_has_come(rank, size):
+def test_wait_with_a_timeout_names_what_has_come(rank, size):
     if rank == 0:
         dist.send(torch.zeros(3), 1, tag=8)
     else:

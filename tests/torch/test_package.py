@@ -57,7 +57,7 @@ def test_the_module_uses_only_the_stable_interface_of_python(package):
     assert symbols and not {name for name in symbols if name.startswith("_Py")} - PRIVATE
 
 
-def test_the_library_needs_the_c_library_alone_and_none_newer_than_the_tag_says(package):
+def test_the_library_needs_the_c_library_alone_and_none_newer_than_its_tag(package):
     needed = set(re.findall(r"\(NEEDED\).*\[(.+?)\]", readelf("-d", package)))
     assert {name for name in needed if not name.startswith("ld-linux")} <= GLIBC
     newest = max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", readelf("-V", package)))

@@ -101,13 +101,13 @@ def test_least_and_greatest_of_signed_and_unsigned(rank, size):
     for dtype in INTEGERS + FLOATS:
         signed = dtype.is_signed
         mine = torch.tensor([-1 if signed else 200, 1] if rank else [1, 0]).to(dtype)
-        least, most = mine.clone(), mine.clone()
+        least, greatest = mine.clone(), mine.clone()
         dist.all_reduce(least, ReduceOp.MIN)
-        dist.all_reduce(most, ReduceOp.MAX)
+        dist.all_reduce(greatest, ReduceOp.MAX)
         if dtype == torch.int8 or dtype.is_signed:
-            assert (least.tolist(), most.tolist()) == ([-1, 0], [1, 1])
+            assert (least.tolist(), greatest.tolist()) == ([-1, 0], [1, 1])
         else:
-            assert (least.tolist(), most.tolist()) == ([1, 0], [200, 1])
+            assert (least.tolist(), greatest.tolist()) == ([1, 0], [200, 1])
 
 
 @ranks(2)

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, stay_until, tell
+from ranks import impatient_group, ranks, stay_until, report
 from torch._C import _distributed_c10d as c10d
 
 usual_calls = pytest.importorskip(
@@ -146,7 +146,7 @@ def test_a_usual_call_fails_with_the_error_of_the_library(rank, size):
     with pytest.raises(dist.DistBackendError):
         dist.all_reduce(torch.ones(4), group=group)
     group._comm = comm
-    tell("raised")
+    report("raised")
 
 
 @ranks(2)
@@ -215,6 +215,6 @@ def test_memory_is_used_again_and_no_more_is_kept_than_was_in_use(rank, size):
     pool = memory._pool
     for pages in range(1, 50):
         memory.shared_tensor(4096 * pages, torch.uint8)
-        assert pool._used + sum(pool._free.values()) <= pool._most_used
+        assert pool._used + sum(pool._free.values()) <= pool._max_used
     assert memory.shared_tensor(3, torch.bfloat16).dtype == torch.bfloat16
     assert memory.shared_tensor(0, torch.int64).shape == (0,)

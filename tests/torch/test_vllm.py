@@ -247,6 +247,6 @@ def test_without_the_library_vllm_keeps_its_own():
         env={**os.environ, "RONDO_LIBRARY": "/nowhere"},
     )
     assert done.returncode == 0, done.stderr
-    told = [line for line in done.stderr.splitlines() if line.startswith("rondo")]
-    assert len(told) == 1 and "vLLM keeps its own communicator" in told[0], done.stderr
-    assert "cannot load /nowhere" in told[0]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("rondo")]
+    assert len(lines) == 1 and "vLLM keeps its own communicator" in lines[0], done.stderr
+    assert "cannot load /nowhere" in lines[0]

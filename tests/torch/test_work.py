@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, stay_until, tell
+from ranks import impatient_group, ranks, stay_until, report
 
 
 def summed(number, **options):
@@ -56,7 +56,7 @@ def test_nobody_has_to_keep_a_work(rank, size):
 
 
 @ranks(2)
-def test_results_are_there_when_is_completed_says_so(rank, size):
+def test_results_are_there_when_is_completed_is_true(rank, size):
     every_second = torch.ones(2000)[::2]  # not dense, so it is copied back at the end
     work = dist.all_reduce(every_second, async_op=True)
     end = time.monotonic() + 60
@@ -83,4 +83,4 @@ def test_errors_are_raised_by_wait_and_by_the_future(rank, size):
         future.wait()
     assert work.is_completed() and not work.is_success()
     assert isinstance(work.exception(), dist.DistBackendError)
-    tell("raised")
+    report("raised")

@@ -45,7 +45,7 @@ void check_sum(ncclComm_t comm, int rank, int ranks) {
   }
 }
 
-void play_round(int rank, int ranks, const ncclUniqueId& id, int round, int late_ms) {
+void run_round(int rank, int ranks, const ncclUniqueId& id, int round, int late_ms) {
   const bool last = rank == ranks - 1;
   if (last) usleep(static_cast<useconds_t>(late_ms) * 1000);
   const auto begin = Clock::now();
@@ -85,7 +85,7 @@ void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
     } else if (read(from_root, &id, sizeof(id)) != sizeof(id)) {
       return;  // if rank 0 failed, it has printed the reason
     }
-    play_round(rank, ranks, id, round, late_ms);
+    run_round(rank, ranks, id, round, late_ms);
   }
 }
 

@@ -28,11 +28,11 @@ import visitors
 
 OTHER_USER = 65534
 SECONDS_A_BATCH = 60.0
-MOST_MORE_DESCRIPTORS = 64
+MAX_MORE_DESCRIPTORS = 64
 # Delay of the job's last rank behind the others: their listeners are open that long every round.
 LATE_MS = 20
 # The longest answer to a greeting: a Challenge. It contains no data of the job.
-MOST_BYTES_A_VISIT = 1024
+MAX_BYTES_A_VISIT = 1024
 # kind, listener, as another user, hosts of the job
 ROWS = [
     ("silent", "tcp", False, 1),
@@ -123,9 +123,9 @@ def batch(options, row, visits, only_port):
         stderr=subprocess.PIPE,
         text=True,
     )
-    most, end = 0, time.monotonic() + SECONDS_A_BATCH
+    maximum, end = 0, time.monotonic() + SECONDS_A_BATCH
     while run.poll() is None and time.monotonic() < end and visitor.is_alive():
-        most = max([most, *map(descriptors_of, family_of(run.pid))])
+        maximum = max([maximum, *map(descriptors_of, family_of(run.pid))])
         time.sleep(0.003)
     run.stdin.close()
     run.stdin = None
@@ -136,23 +136,23 @@ def batch(options, row, visits, only_port):
     if hung:
         for pid in reversed(family_of(run.pid)):
             os.kill(pid, 9)
-    said, complaint = run.communicate()
+    output, complaint = run.communicate()
     got = ours.recv() if ours.poll(90) else {}
     visitor.join(10)
-    times = [json.loads(line)["init"] for line in said.splitlines() if line.startswith("{")]
+    times = [json.loads(line)["init"] for line in output.splitlines() if line.startswith("{")]
     return {
         "status": "hung" if hung else run.returncode,
         "complaint": complaint.strip().splitlines()[:3],
         "times": times,
-        "descriptors": most,
+        "descriptors": maximum,
         **got,
     }
 
 
-def play(row, options, nobody):
+def run_row(row, options, nobody):
     """Runs all batches of a row, until the visits have been made."""
     result = {"row": name_of(row), "visits": 0, "bytes": 0, "max_bytes": 0, "descriptors": 0}
-    beside, alone_times, most, max_alone, failures = [], [], 0, 0, []
+    beside, alone_times, maximum, max_alone, failures = [], [], 0, 0, []
     for _ in range(60):
         left = options.visits - result["visits"]
         if left <= 0:
@@ -165,23 +165,23 @@ def play(row, options, nobody):
         result["max_bytes"] = max(result["max_bytes"], here.get("max_bytes", 0))
         beside += here["times"]
         alone_times += there["times"]
-        most, max_alone = max(most, here["descriptors"]), max(max_alone, there["descriptors"])
+        maximum, max_alone = max(maximum, here["descriptors"]), max(max_alone, there["descriptors"])
         if here["status"] != 0:
             failures.append(f"the job ended with {here['status']}: {' '.join(here['complaint'])}")
             break
-    result["more_descriptors_of_the_job"] = most - max_alone
+    result["more_descriptors_of_the_job"] = maximum - max_alone
     if beside and alone_times:
         result["init_s"] = statistics.median(beside)
-        result["init_beside_nobody_s"] = statistics.median(alone_times)
-        result["init_ratio"] = round(result["init_s"] / result["init_beside_nobody_s"], 3)
+        result["init_alone_s"] = statistics.median(alone_times)
+        result["init_ratio"] = round(result["init_s"] / result["init_alone_s"], 3)
     if result["visits"] == 0:
         failures.append("no visitor found a door")
     if result["descriptors"]:
         failures.append(f"visitors were given {result['descriptors']} descriptors")
-    if result["max_bytes"] > MOST_BYTES_A_VISIT:
+    if result["max_bytes"] > MAX_BYTES_A_VISIT:
         failures.append(f"a visitor was told {result['max_bytes']} bytes")
-    if most - max_alone > MOST_MORE_DESCRIPTORS:
-        failures.append(f"a process held {most - max_alone} descriptors more")
+    if maximum - max_alone > MAX_MORE_DESCRIPTORS:
+        failures.append(f"a process held {maximum - max_alone} descriptors more")
     result["failures"] = failures
     return result
 
@@ -210,7 +210,7 @@ def main():
         if row[2] and os.geteuid() != 0:
             print(f"skipped: {name_of(row)}: only root can become another user")
             continue
-        one = play(row, options, nobody)
+        one = run_row(row, options, nobody)
         results.append(one)
         print(
             f"| {one['row']} | {one['visits']} | {'?' if one['failures'] else 0} | "

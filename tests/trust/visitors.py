@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 
 HELD_S = 2.0  # how long a silent visitor stays if it is not sent away
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 
 
 def tcp_doors():
@@ -62,7 +62,7 @@ class Recorder:
         self.packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         self.packets.bind(("lo", 0))
         self.packets.setblocking(False)
-        self.said = defaultdict(list)
+        self.sent = defaultdict(list)
         self.servers = set()
 
     def listen(self):
@@ -83,11 +83,11 @@ class Recorder:
             payload = data[head + (data[head + 12] >> 4) * 4 :]
             if data[head + 13] & 0x12 == 0x12:  # SYN and ACK: the sender is a server
                 self.servers.add(source)
-            if payload and target in self.servers and len(self.said) < 500:
-                self.said[source, target].append(bytes(payload))
+            if payload and target in self.servers and len(self.sent) < 500:
+                self.sent[source, target].append(bytes(payload))
 
     def speeches(self):
-        return [parts for parts in self.said.values() if parts]
+        return [parts for parts in self.sent.values() if parts]
 
 
 class Visit:
@@ -110,7 +110,7 @@ class Visit:
                 self.socket.close()
                 raise
 
-    def hear(self):
+    def receive(self):
         """False if the listener has closed the connection."""
         try:
             if self.unix:
@@ -134,7 +134,7 @@ class Visit:
             self.at, self.last = 2, 0.0  # the listener has answered; the forged proof is next
         return bool(data)
 
-    def say(self, now):
+    def send(self, now):
         """False if the visitor is done with this listener."""
         if now - self.born > HELD_S:
             return False
@@ -186,7 +186,7 @@ def visit(kind, where, visits, seconds, results, only_port=None):
         if kind in ("replay", "thief") and recorder and not speeches:
             doors = []
         for door in doors[:8]:
-            if len(live) >= MOST_AT_ONCE or done + len(live) >= visits:
+            if len(live) >= MAX_AT_ONCE or done + len(live) >= visits:
                 break
             try:
                 live.append(Visit(kind, door, random.choice(speeches) if speeches else []))
@@ -195,10 +195,10 @@ def visit(kind, where, visits, seconds, results, only_port=None):
         ready, _, _ = select.select([v.socket for v in live], [], [], 0.002) if live else ([], 0, 0)
         if not live:
             time.sleep(0.002)
-        heard, now, left = set(ready), time.monotonic(), []
+        readable, now, left = set(ready), time.monotonic(), []
         for one in live:
-            open_still = one.hear() if one.socket in heard else True
-            if open_still and one.say(now):
+            open_still = one.receive() if one.socket in readable else True
+            if open_still and one.send(now):
                 left.append(one)
                 continue
             one.socket.close()

@@ -6,7 +6,7 @@
 // functions. Cost: one path search per rank and port.
 //
 //   if (class_between(graph, "0000:07:00.0", "0000:0b:00.0") <= PathClass::kPxb) ...  // P2P
-//   const NearNics near = near_nics(graph, spots_of_host, local_rank);
+//   const NearNics near = near_nics(graph, locations, local_rank);
 //   if (class_of(near, {"mlx5_0", 1}) <= PathClass::kPxb) ...                         // GPUDirect
 #pragma once
 

@@ -120,8 +120,8 @@ class Handshake {
   Digest secret_{};
   Tag tag_{};
   Bytes transcript_;       // the endpoint's name, then every message
-  std::size_t begin_ = 0;  // start of the current message in said_; it ends with said_
-  std::size_t moved_ = 0;  // end of its received or sent bytes in said_
+  std::size_t begin_ = 0;  // start of the current message in transcript_; it ends with transcript_
+  std::size_t moved_ = 0;  // end of its received or sent bytes in transcript_
   Bytes payload_;
   Digest session_key_{};
   std::string why_;

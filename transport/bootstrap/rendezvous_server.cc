@@ -149,8 +149,9 @@ void RendezvousServer::turn() {
     if (stop_) next = std::min(next, reporting_until_);
   }
   if (new_ones_) next = net::Clock::now();
-  const net::Deadline forever{net::Clock::time_point::max(), {}};
-  if (auto waited = net::wait_until(entries, next, forever, "serving a rendezvous"); !waited.ok()) {
+  const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
+  if (auto waited = net::wait_until(entries, next, no_deadline, "serving a rendezvous");
+      !waited.ok()) {
     RONDO_WARN("{}", waited.error().text);
     std::this_thread::sleep_for(kAfterAnError);
     return;

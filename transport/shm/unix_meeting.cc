@@ -23,7 +23,7 @@ constexpr auto kBriefly = std::chrono::milliseconds(1);  // a full backlog empti
 }  // namespace
 
 UnixVisit::UnixVisit(const auth::Digest& secret, int self, const std::string& host,
-                     UnixMeeting::Met& meeting)
+                     UnixMeeting::Joined& meeting)
     : secret_(secret), self_(self), host_(host), meeting_(&meeting) {}
 
 Clock::time_point UnixVisit::next_deadline() const {
@@ -85,7 +85,7 @@ using net::Clock;
 // Period in which a host checks that the missing guests still listen.
 constexpr auto kLookPeriod = std::chrono::milliseconds(20);
 
-bool settled(const UnixMeeting::Met& meeting) {
+bool settled(const UnixMeeting::Joined& meeting) {
   return meeting.socket.valid() || !meeting.why_not.empty();
 }
 
@@ -233,7 +233,7 @@ class Gathering {
 std::string UnixMeeting::missing() const {
   if (!refused.empty()) return refused;
   for (const auto* list : {&guests, &hosts})
-    for (const Met& meeting : *list)
+    for (const Joined& meeting : *list)
       if (!meeting.socket) return meeting.why_not;
   return {};
 }

@@ -39,12 +39,12 @@ struct UnixMeetingRequest {
 };
 
 struct UnixMeeting {
-  struct Met {
+  struct Joined {
     net::Socket socket;
     std::string why_not;  // no socket: it cannot be reached or has stopped listening
   };
-  std::vector<Met> guests, hosts;  // in the request's order
-  std::string refused;             // reason, if this process can neither accept nor connect
+  std::vector<Joined> guests, hosts;  // in the request's order
+  std::string refused;                // reason, if this process can neither accept nor connect
 
   // Why the first missing party is missing; empty: none is missing.
   std::string missing() const;
@@ -56,9 +56,9 @@ Result<UnixMeeting> meet_by_unix(const UnixMeetingRequest& request);
 // waits: its owner polls and calls step().
 class UnixVisit {
  public:
-  // met: receives the result; must outlive the visit.
+  // meeting: receives the result; must outlive the visit.
   UnixVisit(const auth::Digest& secret, int self, const std::string& host,
-            UnixMeeting::Met& meeting);
+            UnixMeeting::Joined& meeting);
 
   bool over() const { return meeting_->socket.valid() || !meeting_->why_not.empty(); }
   net::Clock::time_point next_deadline() const;
@@ -73,7 +73,7 @@ class UnixVisit {
   auth::Digest secret_;
   int self_;
   std::string host_;
-  UnixMeeting::Met* meeting_;
+  UnixMeeting::Joined* meeting_;
   net::Socket socket_;
   std::optional<auth::Handshake> shake_;
   net::Clock::time_point again_{};

@@ -49,12 +49,12 @@ namespace {
 constexpr auto kAbortPeriod = std::chrono::milliseconds(50);
 constexpr auto kLongest = std::chrono::hours(1);
 
-constexpr auto kForever = std::chrono::hours(24 * 365);
+constexpr auto kYear = std::chrono::hours(24 * 365);
 
 }  // namespace
 
 Deadline Deadline::of(std::chrono::nanoseconds timeout, std::function<bool()> aborted) {
-  const auto bounded = std::clamp<std::chrono::nanoseconds>(timeout, {}, kForever);
+  const auto bounded = std::clamp<std::chrono::nanoseconds>(timeout, {}, kYear);
   return {Clock::now() + bounded, std::move(aborted)};
 }
 

@@ -168,7 +168,7 @@ bool Connector::progress() {
   finished_ = std::all_of(attempts_.begin(), attempts_.end(),
                           [](const Attempt& attempt) { return attempt.agreed; });
   if (finished_) return true;
-  // After this side has answered (met_), the peer may count the link as made. Leaving now because
+  // After this side has answered (agreed), the peer may count the link as made. Leaving now because
   // of a late Welcome would look like this side's death.
   if (candidates_.size() > 1 && !reached_ && Clock::now() > give_up_at_) {
     deadline_ = std::min(deadline_ * 2, kMaxPatience);

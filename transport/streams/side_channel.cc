@@ -42,14 +42,14 @@ Bytes SideChannel::frame(ByteSpan blob) {
 bool SideChannel::answer(ByteSpan blob) {
   if (blob.size() > kMaxBlob) return false;
   unsent_ = frame(blob);
-  say();
+  send();
   return true;
 }
 
 bool SideChannel::progress() {
   if (state_ >= State::kClosed) return false;
   if (connector_) return connect();
-  const bool sent_some = !unsent_.empty() && say();
+  const bool sent_some = !unsent_.empty() && send();
   if (state_ == State::kOpening) return receive() || sent_some;  // the owner must see it open first
   return (state_ == State::kOpen && listen_for_end()) || sent_some;
 }
@@ -68,7 +68,7 @@ bool SideChannel::connect() {
   return true;
 }
 
-bool SideChannel::say() {
+bool SideChannel::send() {
   bool moved = false;
   while (!unsent_.empty() && stream_->writable()) {
     iovec rest{unsent_.data(), unsent_.size()};
@@ -142,7 +142,7 @@ void SideChannel::leave(std::uint64_t sent) {
   if (stream_ && state_ < State::kClosed) {
     const auto last = std::as_bytes(std::span(&sent, 1));
     unsent_.insert(unsent_.end(), last.begin(), last.end());
-    say();
+    send();
   }
   close();
 }

@@ -67,7 +67,7 @@ class SideChannel {
  private:
   static constexpr std::size_t kHeader = 4;
   bool connect();
-  bool say();
+  bool send();
   bool receive();
   bool listen_for_end();
   void end(State state, std::string why);
@@ -82,7 +82,7 @@ class SideChannel {
   std::chrono::steady_clock::time_point proven_at_{};
   const bool accepted_;
   Bytes received_;          // the peer's frame, sized as far as its length is known
-  std::size_t filled_ = 0;  // received bytes of heard_
+  std::size_t filled_ = 0;  // bytes of received_ that have arrived
   Bytes unsent_;            // unsent rest of this side's frame and farewell
   Bytes farewell_;          // buffer for the peer's farewell; empty: this network has none
   std::size_t farewell_filled_ = 0;

@@ -11,11 +11,11 @@ namespace rondo::gpu {
 
 CallAnnouncements::CallAnnouncements(ProcessContext& context)
     : context_(context),
-      led_(kPlainDescriptors),
+      leader_calls_(kPlainDescriptors),
       captured_(static_cast<std::size_t>(context.ranks()), kPlainDescriptors) {}
 
-void CallAnnouncements::publish_led(std::uint64_t sequence) {
-  led_[sequence % kPlainDescriptors] = sequence;
+void CallAnnouncements::publish_for_leader(std::uint64_t sequence) {
+  leader_calls_[sequence % kPlainDescriptors] = sequence;
   publish(sequence);
 }
 
@@ -43,7 +43,7 @@ void CallAnnouncements::publish(std::uint64_t sequence) {
 // kernel nor by a process that still has to compare it with its own.
 bool CallAnnouncements::has_room(std::uint64_t sequence) const {
   if (HostAtomics::load_acquire(context_.segment->words().consumed) <
-      led_[sequence % kPlainDescriptors])
+      leader_calls_[sequence % kPlainDescriptors])
     return false;
   for (int p = 0; p < context_.segment->processes(); ++p)
     if (HostAtomics::load_acquire(context_.segment->process(p).announced) + kPlainDescriptors <

@@ -28,7 +28,7 @@ class CallAnnouncements {
   Result<std::uint64_t> next() const;
   Result<std::uint32_t> place(int rank, const cuda::CallDescriptor& made);
   void publish(std::uint64_t sequence);
-  void publish_led(std::uint64_t sequence);  // if the leader's kernel also reads it
+  void publish_for_leader(std::uint64_t sequence);  // if the leader's kernel also reads it
   // Compares with the ranks that have already made this call; later ranks compare themselves.
   Status compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
                  Mismatch* mismatch) const;
@@ -39,9 +39,9 @@ class CallAnnouncements {
   bool has_room(std::uint64_t sequence) const;
 
   ProcessContext& context_;
-  std::atomic<std::uint64_t> sequence_{0};  // number of plain collectives so far
-  std::vector<std::uint64_t> led_;          // [plain descriptor]: the newest led call
-  std::vector<std::uint32_t> captured_;     // [rank]: end of the descriptors used by captured calls
+  std::atomic<std::uint64_t> sequence_{0};   // number of plain collectives so far
+  std::vector<std::uint64_t> leader_calls_;  // [plain descriptor]: the newest leader's call
+  std::vector<std::uint32_t> captured_;  // [rank]: end of the descriptors used by captured calls
 };
 
 }  // namespace rondo::gpu

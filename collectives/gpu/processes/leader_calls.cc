@@ -66,7 +66,7 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
         context_.write(stream, context_.segment->call_slot(context_.local[i]).descriptor, index));
   }
   if (sequence != 0) {
-    announcements_.publish_led(sequence);
+    announcements_.publish_for_leader(sequence);
     RONDO_CHECK_OK(announcements_.compare(sequence, record, false, mismatch));
   }
   RONDO_CHECK_OK(context_.leads() ? lead(call) : follow(call));

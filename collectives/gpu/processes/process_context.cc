@@ -98,13 +98,13 @@ SharedBlocks::Calls ProcessContext::running_calls() {
       channels.push_back({progress, HostAtomics::load_acquire(progress->begun)});
     }
   // The leader's stream marks its call; the next one has another descriptor.
-  const auto led_call = [this]() -> std::optional<std::uint32_t> {
+  const auto leader_call = [this]() -> std::optional<std::uint32_t> {
     if (!leads() || HostAtomics::load_acquire(segment->process(0).ready) == 0) return std::nullopt;
     return HostAtomics::load_acquire(segment->call_slot(local[0]).descriptor);
   };
-  return [this, channels = std::move(channels), led_call, led = led_call()] {
+  return [this, channels = std::move(channels), leader_call, newest = leader_call()] {
     if (!standing.check().ok()) return SharedBlocks::State::kFaulted;
-    const bool over = (!led || led_call() != led || is_over()) &&
+    const bool over = (!newest || leader_call() != newest || is_over()) &&
                       std::all_of(channels.begin(), channels.end(), [](const Channel& channel) {
                         return HostAtomics::load_acquire(channel.progress->done) >= channel.begun;
                       });

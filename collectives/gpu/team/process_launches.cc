@@ -24,7 +24,7 @@ std::vector<PostedCall> ProcessLaunches::calls_here(const JointCall& call) const
   return here;
 }
 
-Status ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
+Status ProcessLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.processes->device());
   RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = site_of(call);

@@ -15,7 +15,7 @@ class ProcessLaunches {
  public:
   explicit ProcessLaunches(TeamContext& team) : team_(team) {}
 
-  Status led(const JointCall& call, Mismatch* mismatch);
+  Status by_leader(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
 

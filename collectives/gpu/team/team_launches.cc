@@ -34,7 +34,7 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
     case Runner::kCopyEngines:
       return copies(call);
     case Runner::kLeader:
-      return processes_.led(call, mismatch);
+      return processes_.by_leader(call, mismatch);
     case Runner::kMessages:
       return processes_.as_messages(call, mismatch);
     case Runner::kOneDevice:

@@ -14,7 +14,7 @@ import right
 import roof
 import suites
 from machine import Machine
-from results import MOST_PRINTED, Results, shortened
+from results import MAX_PRINTED, Results, shortened
 from runner import Runner
 from stage import Stage, chosen
 
@@ -49,8 +49,8 @@ def conclude(results: Results) -> int:
         results.replace("roof.txt", f"{roof.table(rows)}\n{predictions.markdown(rows)}")
     results.replace("summary.txt", summary)
     results.write(complete=True)
-    last = shortened(summary, MOST_PRINTED // (2 if rows else 1), "summary.txt")
-    table = shortened(roof.short(rows), MOST_PRINTED - len(last), "roof.txt") if rows else ""
+    last = shortened(summary, MAX_PRINTED // (2 if rows else 1), "summary.txt")
+    table = shortened(roof.short(rows), MAX_PRINTED - len(last), "roof.txt") if rows else ""
     print(f"\n{table}\n{last}", end="", flush=True)
     counts = results.counts()
     if not results.records:

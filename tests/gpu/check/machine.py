@@ -18,7 +18,7 @@ SIZES = {
         "graph": "-b 4 -e 64K -f 16 -n 50 -G 4",
         "large": "-b 16M -e 256M -f 16 -n 10 -w 2 --rotate 512M -c 0",
         "middle": "-b 64K -e 64M -f 32 -n 10", "ring": "-b 64K -e 64M -f 32 -n 10 -w 2",
-        "mixed": "-b 4 -e 64M -f 32 -n 20 -w 2", "micro": "--iterations 30", "tune": "--most 8M",
+        "mixed": "-b 4 -e 64M -f 32 -n 20 -w 2", "micro": "--iterations 30", "tune": "--max 8M",
         "beside_sizes": "8,65536,1048576,16777216,268435456", "counted": "64M",
     },
     "tiny": {
@@ -27,7 +27,7 @@ SIZES = {
         "large": "-b 64K -e 64K -f 4 -n 2 -w 1 --rotate 256K -c 0",
         "middle": "-b 4K -e 16K -f 4 -n 2 -w 1", "ring": "-b 4K -e 16K -f 4 -n 2 -w 1",
         "mixed": "-b 4 -e 16K -f 4096 -n 2 -w 1", "micro": "--iterations 2 --large 65536",
-        "tune": "--most 2K --min-time 0.001",
+        "tune": "--max 2K --min-time 0.001",
         "beside_sizes": "8,4096", "counted": "16K",
     },
 }  # fmt: skip
@@ -76,15 +76,15 @@ class Machine:
     def _ask_device() -> tuple[dict, int]:
         """Only reads: these tests must not change settings of the card."""
         try:
-            said = subprocess.run(
+            output = subprocess.run(
                 ["nvidia-smi", f"--query-gpu={ASKED}", "--format=csv,noheader"],
                 capture_output=True, text=True, timeout=20,
             ).stdout.strip().splitlines()  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):
-            said = []
-        if not said:
+            output = []
+        if not output:
             return {}, 0
-        return dict(zip(ASKED.split(","), [w.strip() for w in said[0].split(",")])), len(said)
+        return dict(zip(ASKED.split(","), [w.strip() for w in output[0].split(",")])), len(output)
 
     def lacks(self, need: str) -> str:
         """Why a stage that needs this cannot run; "": it can."""

@@ -80,10 +80,11 @@ class Running:
         if pids:
             self.notes.append(f"processes outlive SIGKILL: {pids}")
 
-    def text(self, most: int = 400_000) -> str:
+    def text(self, limit: int = 400_000) -> str:
         """What it said; of very much the beginning and the end."""
         data = self.output.read_bytes()
-        if len(data) > most:
-            cut = len(data) - most
-            data = data[: most // 4] + f"\n... {cut} bytes ...\n".encode() + data[-most * 3 // 4 :]
+        if len(data) > limit:
+            cut = len(data) - limit
+            gap = f"\n... {cut} bytes ...\n".encode()
+            data = data[: limit // 4] + gap + data[-limit * 3 // 4 :]
         return data.decode(errors="replace").replace("\0", "")

@@ -32,7 +32,7 @@ def first_telling_line(text: str) -> str:
     for line in lines:
         if TELLING.search(line) and not line.startswith("[ "):
             return line
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"
 
 
 def number(value: object) -> float | None:
@@ -69,12 +69,12 @@ GTEST = re.compile(r"^\[ *(RUN|OK|FAILED|SKIPPED) *\] ([^\s,]+\.[^\s,]+)")
 
 def read_gtest(stage, text: str, path: str) -> dict:
     state: dict[str, str] = {}
-    said: dict[str, list[str]] = {}
+    output: dict[str, list[str]] = {}
     running = ""
     for line in text.splitlines():
         hit = GTEST.match(line)
         if hit is None:
-            said.setdefault(running, []).append(line)
+            output.setdefault(running, []).append(line)
         elif hit[1] == "RUN":
             running = hit[2]
             state[running] = "running"
@@ -91,13 +91,14 @@ def read_gtest(stage, text: str, path: str) -> dict:
     answer: dict = {"tests": found}
     if by["FAILED"]:
         name = by["FAILED"][0]
-        answer["failure"] = f"{name}: {gtest_failure(said.get(name, []))}"
+        answer["failure"] = f"{name}: {gtest_failure(output.get(name, []))}"
     elif found["running"]:
-        answer["last_line"] = f"{found['running']}: {gtest_failure(said.get(found['running'], []))}"
+        name = found["running"]
+        answer["last_line"] = f"{name}: {gtest_failure(output.get(name, []))}"
     return answer
 
 
-# With these words of kernel_wait.h, kLookerAt and kLimitAt, the threads of a CTA agree on which one
+# With these words of kernel_wait.h, kPollerAt and kLimitAt, the threads of a CTA agree on which one
 # polls the host's words. They need no order, which racecheck cannot know. If a device reserves the
 # first KiB of shared memory, they are behind it.
 WAIT_WORDS = [at + offset for at in (0, 1024) for offset in range(8, 24)]

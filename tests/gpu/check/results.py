@@ -11,8 +11,8 @@ import pathlib
 import time
 
 LOGS = ("tests", "programs", "bench")
-MOST_LOG = 15 << 20
-MOST_PRINTED = 11_000  # characters: a caller may see only the end of the output
+MAX_LOG = 15 << 20
+MAX_PRINTED = 11_000  # characters: a caller may see only the end of the output
 ORDER = ("failed", "hung", "not run")
 
 
@@ -48,11 +48,11 @@ class Results:
 
     def log(self, name: str, title: str, text: str, passed: bool) -> None:
         path = self.out / f"{name}.txt"
-        room = MOST_LOG - (path.stat().st_size if path.exists() else 0)
-        most = min(20_000 if passed else 300_000, room // 4)
-        if len(text) > most:
-            end = text[len(text) - most * 3 // 4 :]
-            text = f"{text[: most // 4]}\n... {len(text) - most} characters ...\n{end}"
+        room = MAX_LOG - (path.stat().st_size if path.exists() else 0)
+        limit = min(20_000 if passed else 300_000, room // 4)
+        if len(text) > limit:
+            end = text[len(text) - limit * 3 // 4 :]
+            text = f"{text[: limit // 4]}\n... {len(text) - limit} characters ...\n{end}"
         with open(path, "a") as file:
             file.write(f"== {title}\n{text.rstrip()}\n\n")
 
@@ -95,18 +95,18 @@ def reason_of(record: dict) -> str:
     return one_line("; ".join(word for word in words if word), 300)
 
 
-def one_line(text: str, most: int) -> str:
+def one_line(text: str, limit: int) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 4] + " ..."
+    return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 
-def shortened(text: str, most: int, where: str) -> str:
+def shortened(text: str, limit: int, where: str) -> str:
     """Its first lines, as many as fit."""
     kept, length = [], 0
     lines = text.splitlines()
     for line in lines:
         length += len(line) + 1
-        if length > most - 80:
+        if length > limit - 80:
             kept.append(f"... and {len(lines) - len(kept)} lines more in {where}")
             break
         kept.append(line)

@@ -116,7 +116,7 @@ class Runner:
             self.results.replace("probe.json", json.dumps(found.pop("probe"), indent=1) + "\n")
         if "tune" in found:
             self.results.replace("gpu.tune", found.pop("tune"))
-        record = self._judge(stage, run, found, text)
+        record = self._verdict(stage, run, found, text)
         if run.notes:
             record["notes"] = run.notes
         self._record(stage, record, seconds)
@@ -129,7 +129,7 @@ class Runner:
             pathlib.Path(f"/tmp/rondo-simt-{os.getuid()}-{name}").unlink(missing_ok=True)
         return self.results.records[-1]
 
-    def _judge(self, stage: Stage, run: Running, found: dict, text: str) -> dict:
+    def _verdict(self, stage: Stage, run: Running, found: dict, text: str) -> dict:
         code, tests = run.process.returncode, found.get("tests", {})
         last = found.pop("last_line", "")
         if run.hung and run.seconds < stage.limit * self.patience:

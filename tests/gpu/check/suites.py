@@ -14,7 +14,7 @@ from stage import Stage
 # Per program: seconds that a test may take, and its priority; the most valuable suites first.
 COUNT_FREE_MEMORY = ("Hangs/", "SuspensionOf.")  # need the whole device's memory count: run alone
 PROGRAMS = {"gpu_tests": 3.0, "gpu_process_tests": 6.0}
-LEAST, MOST = 20.0, 120.0
+MIN_S, MAX_S = 20.0, 120.0
 LARGE = 20  # a suite with more tests is split by parameter
 FIRST = [
     "gpu_tests.DeviceBinding", "gpu_tests.Ranks/DeviceCollectives", "gpu_tests.Graphs",
@@ -26,20 +26,20 @@ FIRST = [
     "gpu_process_tests.*Mixed*", "gpu_process_tests.Device*", "gpu_process_tests.*",
 ]  # fmt: skip
 SUITES, AGAIN, MEMCHECK = 300, 500, 600  # priorities
-ROUNDS, MOST_MEMCHECKS = 2, 6
+ROUNDS, MAX_MEMCHECKS = 2, 6
 
 
 def list_tests(program: str) -> dict[str, list[str]]:
     """Suite: names of its tests, as the program lists them; nothing where it cannot."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "--gtest_list_tests"], capture_output=True, text=True, timeout=30
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return {}
     suites: dict[str, list[str]] = {}
     suite = ""
-    for line in said.splitlines():
+    for line in output.splitlines():
         word = line.split("#")[0].strip()
         if word.endswith(".") and not line.startswith(" "):
             suite = word
@@ -60,7 +60,7 @@ def parts_of(suite: str, tests: list[str]) -> dict[str, list[str]]:
 
 def some(name: str, program: str, tests: list[str], **more) -> Stage:
     """A stage that runs these tests."""
-    limit = min(max(LEAST, 10 + PROGRAMS[program] * len(tests)), MOST)
+    limit = min(max(MIN_S, 10 + PROGRAMS[program] * len(tests)), MAX_S)
     command = ("{bin}/" + program, "--gtest_filter=" + ":".join(tests))
     alone = any(part in test for test in tests for part in COUNT_FREE_MEMORY)
     return Stage(name, command, limit, reads="gtest", tests=tuple(tests), program=program,
@@ -103,7 +103,7 @@ class Followers:
         if rest and stage.round < ROUNDS:
             more.append(some(f"{base}~{stage.round + 1}", stage.program, rest, priority=AGAIN,
                              round=stage.round + 1))  # fmt: skip
-        if at_fault and self.memchecks < MOST_MEMCHECKS and not self.machine.lacks("sanitizer"):
+        if at_fault and self.memchecks < MAX_MEMCHECKS and not self.machine.lacks("sanitizer"):
             self.memchecks += 1
             more.append(sanitized("memcheck", at_fault, stage.program, [at_fault], MEMCHECK))
         return more

@@ -30,16 +30,16 @@ def run(build: str, out: str, *words: str, **more: str) -> tuple[int, str, dict]
         ["bash", HERE.parent / "check.sh", "--built", build, *words], stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, env=environment,
     ) as process:  # fmt: skip
-        said = ""
+        output = ""
         for line in process.stdout:
             print(line, end="", flush=True)
-            said += line
+            output += line
     text = (pathlib.Path(out) / "results.json").read_text()
-    return process.returncode, said, json.loads(text, parse_constant=refuse)
+    return process.returncode, output, json.loads(text, parse_constant=refuse)
 
 
 def one_gpu(build: str, out: str) -> None:
-    code, said, results = run(build, out)
+    code, output, results = run(build, out)
     assert len(os.listdir(out)) <= 9, os.listdir(out)
     assert results["complete"]
     stages = {stage["name"]: stage for stage in results["stages"]}
@@ -62,7 +62,7 @@ def one_gpu(build: str, out: str) -> None:
     measured = {row["stage"] for row in results["roof"] if row["%roof"] is not None}
     for name in ("micro", "threads-small.8", "ring.LL-32", "processes.8", "others.sendrecv"):
         assert name in measured, name
-    assert "%roof" in said[-12_000:]
+    assert "%roof" in output[-12_000:]
 
 
 def several_gpus(build: str, out: str) -> None:

@@ -27,8 +27,8 @@ def begin(build: str, out: str, *words: str, **more: str) -> subprocess.Popen:
 
 def check(*words: str, **more: str) -> tuple[int, str]:
     with begin(*words, **more) as process:
-        said = process.communicate(timeout=240)[0]
-    return process.returncode, said
+        output = process.communicate(timeout=240)[0]
+    return process.returncode, output
 
 
 def results_in(out: str) -> dict:
@@ -55,12 +55,12 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
 
-def faults_are_told_apart(build: str) -> None:
+def faults_are_distinguished(build: str) -> None:
     with tempfile.TemporaryDirectory() as out:
-        code, said = check(build, out, "A", ONLY="gpu_tests,gpu_process_tests,clients.jax")
-        print(said)
+        code, output = check(build, out, "A", ONLY="gpu_tests,gpu_process_tests,clients.jax")
+        print(output)
         assert code == 1, code
-        assert len(said) < 12_000
+        assert len(output) < 12_000
         files = os.listdir(out)
         assert len(files) <= 9 and "summary.txt" in files, files
         results = results_in(out)
@@ -77,7 +77,7 @@ def faults_are_told_apart(build: str) -> None:
         assert status["clients.jax"] in ("not run", "failed")  # not on the emulated GPU
         assert stages["PlantedWrongSum"]["tests"]["passed"] == 1
         assert "planted: the sum of rank 1" in stages["PlantedWrongSum"]["failure"]
-        assert "PlantedHang.WaitsForever" in stages["PlantedHang"]["failure"]
+        assert "PlantedHang.WaitsWithoutLimit" in stages["PlantedHang"]["failure"]
         assert stages["PlantedHang~1"]["tests"]["passed"] == 1
         assert "LosesTheDevice" in stages["PlantedStickyError"]["failure"]
         assert stages["PlantedStickyError"]["tests"]["passed"] == 0, "the error does not stick"
@@ -85,17 +85,17 @@ def faults_are_told_apart(build: str) -> None:
         assert "SIGABRT" in stages["PlantedCrash"]["how"]
         assert stages["PlantedExit"]["how"] == "exit status 5"
         for name in ("HUNG gpu_tests.PlantedHang", "FAILED gpu_tests.PlantedStickyError"):
-            assert name in said[-4000:], name
+            assert name in output[-4000:], name
         assert still_there(out) == []
 
 
 def the_time_of_a_set_ends_it(build: str) -> None:
     with tempfile.TemporaryDirectory() as out:
-        code, said = check(build, out, "A", ONLY="*PlantedHang,*PlantedNothing", JOBS="1",
+        code, output = check(build, out, "A", ONLY="*PlantedHang,*PlantedNothing", JOBS="1",
                            SECONDS_IN_ALL="8")  # fmt: skip
         status = {stage["name"]: stage["how"] for stage in results_in(out)["stages"]
                   if stage["status"] == "not run"}  # fmt: skip
-        assert "cut off" in status["gpu_tests.PlantedHang"], (status, said)
+        assert "cut off" in status["gpu_tests.PlantedHang"], (status, output)
         assert code == 0 and still_there(out) == []
 
 
@@ -110,25 +110,25 @@ def a_signal_ends_it_well(build: str) -> None:
                 ]:
                     break
             process.terminate()
-            said = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=60)[0]
         hung = {stage["name"]: stage for stage in results_in(out)["stages"]}[
             "gpu_tests.PlantedHang"
         ]
-        assert (hung["status"], hung["how"]) == ("not run", "stopped by SIGTERM"), (hung, said)
-        assert "1 passed" in said and still_there(out) == [], said
+        assert (hung["status"], hung["how"]) == ("not run", "stopped by SIGTERM"), (hung, output)
+        assert "1 passed" in output and still_there(out) == [], output
 
 
 def what_is_asked_for_is_there(build: str) -> None:
     with tempfile.TemporaryDirectory() as out:
-        code, said = check(build, out, LIST="1")
-        assert code == 0 and not os.listdir(out), said
+        code, output = check(build, out, LIST="1")
+        assert code == 0 and not os.listdir(out), output
         for name in ("probe", "ways.ring-ll128", "gpu_tests.PlantedHang", "ring.LL-32", "micro"):
-            assert f"  {name} " in said, name
-        code, said = check(build, out, ONLY="nobody")
-        assert code == 2 and "no stage is called nobody" in said, said
+            assert f"  {name} " in output, name
+        code, output = check(build, out, ONLY="nobody")
+        assert code == 2 and "no stage is called nobody" in output, output
 
 
-def hazards_are_judged() -> None:
+def hazards_are_classified() -> None:
     sys.path.insert(0, str(GPU))
     from check.readers import read_racecheck
 
@@ -150,11 +150,11 @@ def hazards_are_judged() -> None:
 
 def main() -> None:
     build = sys.argv[1]
-    hazards_are_judged()
+    hazards_are_classified()
     what_is_asked_for_is_there(build)
     the_time_of_a_set_ends_it(build)
     a_signal_ends_it_well(build)
-    faults_are_told_apart(build)
+    faults_are_distinguished(build)
 
 
 if __name__ == "__main__":

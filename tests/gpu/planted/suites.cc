@@ -21,7 +21,7 @@ TEST(PlantedNothing, Passes) { reduce_well(); }
 
 // A stream waits for a word that is never written; a process leaves its group and stays.
 TEST(PlantedHang, PassesBefore) { reduce_well(); }
-TEST(PlantedHang, WaitsForever) {
+TEST(PlantedHang, WaitsWithoutLimit) {
   if (fork() == 0) {
     setsid();
     sleep(600);

@@ -40,11 +40,11 @@ void ask_at_once(const Kind& kind) {
             name_of(result).c_str(), type, managed, device, bytes,
             base == reinterpret_cast<CUdeviceptr>(kind.at) ? " from it" : "", of_malloc);
   put(name + "_at_once", seen);
-  if (name == "cudaHostAlloc") return judge("asked_at_once", type != CU_MEMORYTYPE_DEVICE, seen);
+  if (name == "cudaHostAlloc") return check("asked_at_once", type != CU_MEMORYTYPE_DEVICE, seen);
   const bool is_known = result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE && managed == 0 &&
                         device == 0 && (of_malloc != 0) == (name == "cudaMalloc");
   const bool has_range = bytes >= (4 << 20) && base == reinterpret_cast<CUdeviceptr>(kind.at);
-  judge("asked_at_once", is_known && (name != "cudaMalloc" || has_range), seen);
+  check("asked_at_once", is_known && (name != "cudaMalloc" || has_range), seen);
 }
 
 // Handles of a kind of memory: those that transport/memory/memory_registry.cc tries in turn.
@@ -79,12 +79,12 @@ void ask_handles(const Kind& kind) {
             name_of(pointer).c_str(), static_cast<int>(attributes.type)));
   const std::string name = kind.name;
   if (name == "cudaMalloc")
-    judge("handles_of_cudaMalloc", ipc == cudaSuccess && (retained != CUDA_SUCCESS || exports),
+    check("handles_of_cudaMalloc", ipc == cudaSuccess && (retained != CUDA_SUCCESS || exports),
           "retain " + name_of(retained) + ", export " + exported + ", IPC " + name_of(ipc));
   if (name == "cuMemCreate") {
-    judge("handles_of_cuMemCreate", exports,
+    check("handles_of_cuMemCreate", exports,
           "retain " + name_of(retained) + ", export " + exported);
-    judge("range_of_a_mapping", range == CUDA_SUCCESS, name_of(range));
+    check("range_of_a_mapping", range == CUDA_SUCCESS, name_of(range));
   }
 }
 
@@ -152,7 +152,7 @@ void ask_pools() {
     ask_at_once(kind);
     ask_handles(kind);
   }
-  say("handles of memory that was allocated in different ways");
+  answer("handles of memory that was allocated in different ways");
 }
 
 void ask_registration() {
@@ -166,12 +166,12 @@ void ask_registration() {
   put("register_8MiB", since_us(begin), "us");
   void* on_device = nullptr;
   PROBE(cudaHostGetDevicePointer(&on_device, at, 0));
-  judge("same_address", on_device == at, on_device == at ? "one address" : "two addresses");
+  check("same_address", on_device == at, on_device == at ? "one address" : "two addresses");
   put("registered_again", name_of(cudaHostRegister(at, kBytes, kFlags)));
   cudaGetLastError();
   cudaPointerAttributes attributes{};
   PROBE(cudaPointerGetAttributes(&attributes, at + 4096));
-  judge("known_as_host", attributes.type == cudaMemoryTypeHost,
+  check("known_as_host", attributes.type == cudaMemoryTypeHost,
         print("type %d, device address %s", static_cast<int>(attributes.type),
               attributes.devicePointer == at + 4096 ? "its own" : "another"));
   begin = now_seconds();
@@ -180,13 +180,13 @@ void ask_registration() {
   std::vector<char> ordinary(4096);
   const cudaError_t unknown = cudaPointerGetAttributes(&attributes, ordinary.data());
   cudaGetLastError();
-  judge("ordinary_is_unknown",
+  check("ordinary_is_unknown",
         unknown == cudaSuccess && attributes.type == cudaMemoryTypeUnregistered,
         print("%s, type %d", name_of(unknown).c_str(), static_cast<int>(attributes.type)));
   void* const mapping = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   put("register_read_only_pages", name_of(cudaHostRegister(mapping, kBytes, kFlags)));
   cudaGetLastError();
-  say("registering a memory file, and what pointers are known as");
+  answer("registering a memory file, and what pointers are known as");
 }
 
 }  // namespace probe

@@ -54,9 +54,9 @@ void put(const std::string& name, double value, const char* unit) {
 void put(const std::string& name, const std::string& value) {
   report("{\"put\": " + quoted(name) + ", \"value\": " + quoted(value) + "}");
 }
-void say(const std::string& sentence) { report("{\"say\": " + quoted(sentence) + "}"); }
-void judge(const char* assumption, bool holds, const std::string& seen) {
-  report("{\"judge\": " + quoted(assumption) + ", \"holds\": " + (holds ? "true" : "false") +
+void answer(const std::string& sentence) { report("{\"answer\": " + quoted(sentence) + "}"); }
+void check(const char* assumption, bool holds, const std::string& seen) {
+  report("{\"check\": " + quoted(assumption) + ", \"holds\": " + (holds ? "true" : "false") +
          ", \"seen\": " + quoted(seen) + "}");
 }
 

@@ -12,9 +12,9 @@ namespace probe {
 void put(const std::string& name, double value, const char* unit = "");
 void put(const std::string& name, const std::string& value);
 // The answer in one sentence.
-void say(const std::string& sentence);
-// Judges an assumption of the table in questions.cc. If judged twice, it must hold both times.
-void judge(const char* assumption, bool holds, const std::string& seen);
+void answer(const std::string& sentence);
+// Checks an assumption of the table in questions.cc. If checked twice, it must hold both times.
+void check(const char* assumption, bool holds, const std::string& seen);
 
 [[noreturn]] void give_up(const std::string& why);      // the probe has failed
 [[noreturn]] void unsupported(const std::string& why);  // this machine does not support it

@@ -89,12 +89,12 @@ void ask_loading() {
     put(name + "_launch_of_a_loaded_kernel", loading->loaded_us, "us");
     put(name + "_loaded_kernel_runs_beside", loading->loaded_beside);
     if (name != "LAZY") continue;
-    judge("loaded_runs_beside", loading->loaded_beside,
+    check("loaded_runs_beside", loading->loaded_beside,
           print("launched in %.0f us", loading->loaded_us));
-    judge("first_launch_waits_for_none", loading->launch_beside,
+    check("first_launch_waits_for_none", loading->launch_beside,
           print("its launch took %.0f us", loading->launch_us));
   }
-  say("whether the first launch of a kernel waits for one that runs");
+  answer("whether the first launch of a kernel waits for one that runs");
 }
 
 // Each call, while a kernel runs that ends by itself after 80 ms.
@@ -173,11 +173,11 @@ void ask_calls_beside() {
       ask("cuMemSetAccess", [&] { return as_error(allow(at, kBytes, &access, 1)); });
   ask("cuMemUnmap", [&] { return as_error(unmap(at, kBytes)); });
   const bool all = allocates && pins && registers && streams && events && allows;
-  judge("setup_goes_on", all,
+  check("setup_goes_on", all,
         print("cudaMalloc %d, cudaHostAlloc %d, cudaHostRegister %d, cudaStreamCreate %d, "
               "cudaEventCreate %d, cuMemSetAccess %d (1: returns while it runs)",
               allocates, pins, registers, streams, events, allows));
-  say("which calls return while a kernel runs, and which wait for its end");
+  answer("which calls return while a kernel runs, and which wait for its end");
 }
 
 namespace {
@@ -231,11 +231,11 @@ void ask_queues() {
     put("held_up_by_one_kernel_" + name, queues->held_up, print("of %u", kStreams - 1).c_str());
     put("waiting_kernels_at_once_" + name, queues->at_once, print("of %u", kStreams).c_str());
     if (name == "default")
-      judge("kernels_at_once", queues->at_once >= 8,
+      check("kernels_at_once", queues->at_once >= 8,
             print("%u on streams of their own; one holds up %u of %u streams", queues->at_once,
                   queues->held_up, kStreams - 1));
   }
-  say("streams that stand still behind a kernel on another stream");
+  answer("streams that stand still behind a kernel on another stream");
 }
 
 }  // namespace probe

@@ -43,7 +43,7 @@ struct Setting {
 
 void conclude(const char* assumption, int early) {
   put(assumption, early, print("of %d too early", kRounds).c_str());
-  judge(assumption, early == 0, print("%d of %d rounds were too early", early, kRounds));
+  check(assumption, early == 0, print("%d of %d rounds were too early", early, kRounds));
 }
 
 // A plain stream waits for the record node of a graph. `together`: no host wait in between.
@@ -220,7 +220,7 @@ void ask_captured_events() {
     cudaGetLastError();
     put("external_record_outside", name_of(recorded));
     put("external_wait_outside", name_of(waited));
-    judge("refused_outside", recorded != cudaSuccess && waited != cudaSuccess,
+    check("refused_outside", recorded != cudaSuccess && waited != cudaSuccess,
           name_of(recorded) + ", " + name_of(waited));
   }
   conclude("plain_after_graph", plain_after_graph(false));
@@ -235,7 +235,7 @@ void ask_captured_events() {
   put("replay", replay_us(false), "us");
   put("replay_with_wait_and_record_nodes", replay_us(true), "us");
   PROBE(cudaGetLastError());
-  say("external record and wait nodes, against plain streams and other graphs");
+  answer("external record and wait nodes, against plain streams and other graphs");
 }
 
 }  // namespace probe

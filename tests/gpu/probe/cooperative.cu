@@ -101,8 +101,8 @@ void ask_cooperative() {
     if (&one == cases) plain = late == 0;
     if (late != 0) not_passed += std::string(not_passed.empty() ? "" : ", ") + one.name;
   }
-  judge("two_plain", plain, plain ? "they met" : "one waited for the other to end");
-  judge("two_cooperative", both, both ? "they met in all cases" : "not at once: " + not_passed);
+  check("two_plain", plain, plain ? "they met" : "one waited for the other to end");
+  check("two_cooperative", both, both ? "they met in all cases" : "not at once: " + not_passed);
 
   // A grid larger than the device: an error, but not a sticky one.
   int resident = 0;
@@ -113,7 +113,7 @@ void ask_cooperative() {
   const cudaError_t refused = launch(large, rendezvous, words, 0u, words + 32, kMillisecond);
   cudaGetLastError();
   put("too_large", name_of(refused));
-  judge("too_large_refused", refused == cudaErrorCooperativeLaunchTooLarge, name_of(refused));
+  check("too_large_refused", refused == cudaErrorCooperativeLaunchTooLarge, name_of(refused));
   PROBE(cudaDeviceSynchronize());
 
   // A grid that does not fit beside running work waits for its turn.
@@ -122,7 +122,7 @@ void ask_cooperative() {
   const Launch after{16, 512, 0, stream[1], true};
   const cudaError_t queued = launch(after, nothing);
   const bool over = queued == cudaSuccess && is_over(stream[1], 1);
-  judge("full_device_delays", over, over ? "it ran later" : name_of(queued));
+  check("full_device_delays", over, over ? "it ran later" : name_of(queued));
   PROBE(cudaDeviceSynchronize());
 
   time_launches("plain_1x32", false, 1, 32);
@@ -132,8 +132,8 @@ void ask_cooperative() {
   time_launches("cooperative_whole", true, sms, 512);
   time_turns("turns_plain", false);
   time_turns("turns_cooperative", true);
-  say(both ? "two cooperative grids run at once on two streams"
-           : "not all pairs of cooperative grids run at once: " + not_passed);
+  answer(both ? "two cooperative grids run at once on two streams"
+              : "not all pairs of cooperative grids run at once: " + not_passed);
 }
 
 }  // namespace probe

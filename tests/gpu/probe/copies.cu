@@ -93,8 +93,8 @@ void ask_copies() {
     copying.plain<4>("copy", bytes, ctas);
     copying.plain<8>("copy", bytes, ctas);
   }
-  say(print("cudaMemcpyAsync within the device: %.0f GB/s read and written",
-            2.0 * static_cast<double>(kBytes) / seconds * 1e-9));
+  answer(print("cudaMemcpyAsync within the device: %.0f GB/s read and written",
+               2.0 * static_cast<double>(kBytes) / seconds * 1e-9));
 }
 
 void ask_host_copies() {
@@ -142,7 +142,7 @@ void ask_host_copies() {
       copying.plain<8>(name, bytes, ctas);
     }
   }
-  say(print("pinned memory: %.1f GB/s to the host, %.1f to the device", to_host, to_device));
+  answer(print("pinned memory: %.1f GB/s to the host, %.1f to the device", to_host, to_device));
 }
 
 }  // namespace probe

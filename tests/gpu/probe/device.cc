@@ -129,19 +129,19 @@ void ask_device() {
       if (!seen.empty()) seen += ", ";
       seen += print("%s %d", name, value);
     }
-    judge(assumption, all, seen);
+    check(assumption, all, seen);
   };
   needs("cooperative", {"cooperative"});
   needs("host_memory", {"unified_addressing", "maps_host_memory", "registers_host_memory"});
   needs("files", {"virtual_memory", "posix_handles"});
-  judge("shared_device", fact("compute_mode") == 0, print("compute mode %d", fact("compute_mode")));
-  judge("domains", fact("sync_domains") > 1, print("%d domains", fact("sync_domains")));
-  judge("no_mig",
+  check("shared_device", fact("compute_mode") == 0, print("compute mode %d", fact("compute_mode")));
+  check("domains", fact("sync_domains") > 1, print("%d domains", fact("sync_domains")));
+  check("no_mig",
         std::getenv("CUDA_VISIBLE_DEVICES") == nullptr ||
             std::strstr(std::getenv("CUDA_VISIBLE_DEVICES"), "MIG") == nullptr,
         print("%d multiprocessors", fact("multiprocessors")));
-  say(print("%d multiprocessors, %d KiB of L2, %d copy engines", fact("multiprocessors"),
-            fact("l2") / 1024, fact("copy_engines")));
+  answer(print("%d multiprocessors, %d KiB of L2, %d copy engines", fact("multiprocessors"),
+               fact("l2") / 1024, fact("copy_engines")));
 }
 
 void ask_tools() {
@@ -166,7 +166,7 @@ void ask_tools() {
                        "pcie.link.gen.current,pcie.link.width.current --format=csv",
                        2000));
   put("cores", static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)));
-  say("found: " + found);
+  answer("found: " + found);
 }
 
 void ask_peers() {
@@ -194,10 +194,10 @@ void ask_peers() {
       put(print("%d_to_%d", from, to), text + print("can_access %d", can));
     }
   }
-  if (count == 1) return say("one device: no pairs");
-  judge("all_reach", reached == count * (count - 1),
+  if (count == 1) return answer("one device: no pairs");
+  check("all_reach", reached == count * (count - 1),
         print("%d of %d ordered pairs", reached, count * (count - 1)));
-  say(print("%d of %d ordered pairs of devices reach each other", reached, count * (count - 1)));
+  answer(print("%d of %d ordered pairs of devices reach each other", reached, count * (count - 1)));
 }
 
 }  // namespace probe

@@ -135,11 +135,11 @@ void ask_fences() {
   }
   PROBE(cudaGetLastError());
   if (domains)
-    judge("remote_domain_helps", system[1][1] < 0.7 * system[1][0],
+    check("remote_domain_helps", system[1][1] < 0.7 * system[1][0],
           print("fence.sys beside writes: %.0f ns, in the remote domain %.0f", system[1][0],
                 system[1][1]));
-  say(print("fence.sys takes %.0f ns alone, %.0f beside writes, %.0f there in the remote domain",
-            system[0][0], system[1][0], system[1][1]));
+  answer(print("fence.sys takes %.0f ns alone, %.0f beside writes, %.0f there in the remote domain",
+               system[0][0], system[1][0], system[1][1]));
 }
 
 }  // namespace probe

@@ -94,8 +94,8 @@ void ask_handoff() {
   put("between_2_beside_a_kernel_of_a_third", other, "us");
   put("between_4", handoff_us(4, Beside::kNothing, 100), "us");
   put("between_8", handoff_us(8, Beside::kNothing, 50), "us");
-  judge("goes_on", other < 20000, print("%.0f us beside a kernel of a third process", other));
-  say(print("%.0f us from one process's stream to another's, %.0f beside a kernel", alone, own));
+  check("goes_on", other < 20000, print("%.0f us beside a kernel of a third process", other));
+  answer(print("%.0f us from one process's stream to another's, %.0f beside a kernel", alone, own));
 }
 
 void ask_handoff_ipc() {
@@ -114,7 +114,7 @@ void ask_handoff_ipc() {
     pass_token(rank, n, shared, static_cast<std::uint32_t*>(flags), Beside::kNothing, kRounds);
   });
   put("between_2", shared.seconds / kRounds / n * 1e6, "us");
-  say("the same by flags in device memory that is opened by CUDA IPC");
+  answer("the same by flags in device memory that is opened by CUDA IPC");
 }
 
 namespace {
@@ -198,10 +198,10 @@ void ask_time_slices() {
   put("rounds_of_kernels_that_wait", shared.rounds, print("of %u", kRounds).c_str());
   const double hop = shared.rounds == 0 ? -1 : shared.seconds / shared.rounds / 2 * 1e6;
   put("hop_between_kernels_of_two_processes", hop, "us");
-  judge("kernels_must_not_wait", hop < 0 || hop > 100,
+  check("kernels_must_not_wait", hop < 0 || hop > 100,
         hop < 0 ? "not one round in 1.5 s" : print("a hop took %.0f us", hop));
-  say(hop < 0 ? "kernels of two processes that wait for each other do not get on"
-              : print("%.0f us a hop between kernels of two processes", hop));
+  answer(hop < 0 ? "kernels of two processes that wait for each other do not get on"
+                 : print("%.0f us a hop between kernels of two processes", hop));
 }
 
 namespace {
@@ -241,8 +241,8 @@ void ask_l2() {
   const double alone = read_rate(1, 16 << 20), shared = read_rate(2, 16 << 20);
   put("read_16MiB_alone", alone, "GB/s");
   put("read_16MiB_of_2_processes", shared, "GB/s each");
-  say(print("16 MiB in the L2 are read at %.0f GB/s, by one of two processes at %.0f", alone,
-            shared));
+  answer(print("16 MiB in the L2 are read at %.0f GB/s, by one of two processes at %.0f", alone,
+               shared));
 }
 
 }  // namespace probe

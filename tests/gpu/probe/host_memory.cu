@@ -110,7 +110,7 @@ void ask_atomics() {
   constexpr std::uint32_t kCtas = 64, kTimes = 100;
   add_often<<<kCtas, 1>>>(word, kTimes);
   PROBE(cudaDeviceSynchronize());
-  judge("device_atomics_in_host_memory", peek(word) == kCtas * kTimes,
+  check("device_atomics_in_host_memory", peek(word) == kCtas * kTimes,
         print("%u of %u additions by %u CTAs", peek(word), kCtas * kTimes, kCtas));
   // The host's own atomics at the same time: PCIe has no common atomic operations.
   constexpr std::uint32_t kOfDevice = 4000;
@@ -247,7 +247,7 @@ void ask_host_memory() {
   ask_touches();
   ask_hops();
   PROBE(cudaGetLastError());
-  say("latencies of pinned host memory from a kernel");
+  answer("latencies of pinned host memory from a kernel");
 }
 
 void ask_host_order() {
@@ -258,10 +258,10 @@ void ask_host_order() {
   put("stale_for_host_after_fence", fenced, print("of %u", 3 * kMessages).c_str());
   put("stale_for_host_without_fence", unfenced, print("of %u", 3 * kMessages).c_str());
   put("stale_for_kernel_after_fence", kernel, print("of %u", 3 * kMessages).c_str());
-  judge("fence_orders_for_host", fenced == 0, print("%u stale words", fenced));
-  judge("fence_orders_for_kernel", kernel == 0, print("%u stale words", kernel));
+  check("fence_orders_for_host", fenced == 0, print("%u stale words", fenced));
+  check("fence_orders_for_kernel", kernel == 0, print("%u stale words", kernel));
   PROBE(cudaGetLastError());
-  say("what the host and a kernel see of each other's stores");
+  answer("what the host and a kernel see of each other's stores");
 }
 
 }  // namespace probe

@@ -154,7 +154,7 @@ void ask_other_device() {
   const cudaError_t launched = cudaGetLastError();
   const cudaError_t after = cudaStreamSynchronize(there);
   const std::uint32_t word = peek(place);
-  judge("streams_know_their_device",
+  check("streams_know_their_device",
         after == cudaSuccess &&
             (launched == cudaErrorInvalidResourceHandle ? word == 0
                                                         : launched == cudaSuccess && word == 7),
@@ -193,7 +193,7 @@ void ask_launches() {
   ask_host_functions(stream);
   ask_other_device();
   PROBE(cudaGetLastError());
-  say("costs of launches, graphs, events and host functions");
+  answer("costs of launches, graphs, events and host functions");
 }
 
 }  // namespace probe

@@ -117,14 +117,14 @@ void conclude(const std::string& name, const std::uint64_t* counts) {
   reported("_older_than_their_flag", kStale);
   if (counts[kFresh] < 1000) give_up(name + ": readers saw hardly any change, so nothing is known");
 }
-void judge_lines(const char* ll, const char* ll128, const std::string& name,
-                 const std::uint64_t* counts) {
+void report_lines(const char* ll, const char* ll128, const std::string& name,
+                  const std::uint64_t* counts) {
   const auto seen = [&](Count count) {
     return print("%s: %.0f of %.3g looks", name.c_str(), static_cast<double>(counts[count]),
                  static_cast<double>(counts[kLooks]));
   };
-  judge(ll, counts[kTorn8] == 0, seen(kTorn8));
-  judge(ll128, counts[kStale] == 0, seen(kStale));
+  check(ll, counts[kTorn8] == 0, seen(kTorn8));
+  check(ll128, counts[kStale] == 0, seen(kStale));
 }
 
 struct Buffers {
@@ -153,10 +153,10 @@ void ask_lines() {
       PROBE(cudaDeviceSynchronize());
       PROBE(cudaMemset(lines, 0, pairs_of(pairs, 64) * sizeof(gpu::Pair)));
       conclude(name, buffers.counts);
-      judge_lines("ll_on_device", "ll128_on_device", name, buffers.counts);
+      report_lines("ll_on_device", "ll128_on_device", name, buffers.counts);
     }
   }
-  say("lines of 128 bytes between CTAs through device memory");
+  answer("lines of 128 bytes between CTAs through device memory");
 }
 
 void ask_lines_host() {
@@ -168,7 +168,7 @@ void ask_lines_host() {
   use_lines<<<2 * kPairs, kThreads>>>(buffers.field(lines, kDepth, kPairs, 600), Role::kBoth);
   PROBE(cudaDeviceSynchronize());
   conclude("host_memory", buffers.counts);
-  judge_lines("ll_in_host", "ll128_in_host", "CTA to CTA", buffers.counts);
+  report_lines("ll_in_host", "ll128_in_host", "CTA to CTA", buffers.counts);
   // The host reads the flag, then all data before it.
   for (std::size_t i = 0; i < count; ++i) lines[i] = gpu::Pair{};
   use_lines<<<kPairs, kThreads>>>(buffers.field(lines, kDepth, kPairs, 700), Role::kWrites);
@@ -190,9 +190,9 @@ void ask_lines_host() {
   }
   PROBE(cudaDeviceSynchronize());
   conclude("read_by_host", counts);
-  judge("ll_for_host", counts[kTorn8] == 0,
+  check("ll_for_host", counts[kTorn8] == 0,
         print("%.0f torn halves", static_cast<double>(counts[kTorn8])));
-  say("lines of 128 bytes through pinned host memory, read by CTAs and by the host");
+  answer("lines of 128 bytes through pinned host memory, read by CTAs and by the host");
 }
 
 void ask_lines_processes() {
@@ -228,12 +228,12 @@ void ask_lines_processes() {
     put(names[c], static_cast<double>(shared.counts[c]));
   }
   if (shared.counts[kFresh] == 0) give_up("the reader saw no change, so nothing is known");
-  judge(
+  check(
       "ll128_between_processes", shared.counts[kStale] == 0 && shared.counts[kTorn8] == 0,
       print("%.0f older, %.0f torn, %.0f changes seen", static_cast<double>(shared.counts[kStale]),
             static_cast<double>(shared.counts[kTorn8]),
             static_cast<double>(shared.counts[kFresh])));
-  say("lines written by one process and read by another, in turns of the device");
+  answer("lines written by one process and read by another, in turns of the device");
 }
 
 void ask_lines_peer() {
@@ -265,10 +265,10 @@ void ask_lines_peer() {
     PROBE(cudaStreamSynchronize(there));
     const char* const name = pushed ? "pushed" : "pulled";
     conclude(name, buffers.counts);
-    judge_lines("ll_to_peer", "ll128_to_peer", name, buffers.counts);
+    report_lines("ll_to_peer", "ll128_to_peer", name, buffers.counts);
   }
   PROBE(cudaGetLastError());
-  say("lines of 128 bytes between two devices");
+  answer("lines of 128 bytes between two devices");
 }
 
 }  // namespace probe

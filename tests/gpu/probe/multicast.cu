@@ -95,7 +95,7 @@ void ask_object(int devices) {
   PROBE(cudaMemcpy(&stored, reinterpret_cast<void*>(unicast + 32 * sizeof(float)), sizeof(stored),
                    cudaMemcpyDefault));
   const auto all = static_cast<float>(devices);
-  judge("multicast_sums", *sum == all && stored == all + 1,
+  check("multicast_sums", *sum == all && stored == all + 1,
         print("of %d devices: sum %.0f, stored %.0f", devices, *sum, stored));
 }
 
@@ -109,7 +109,7 @@ void ask_multicast() {
   if (supported != 1) unsupported("the device's attribute says no");
   ask_object(1);
   if (const int devices = device_count(); devices > 1) ask_object(devices);
-  say("multicast objects, step by step");
+  answer("multicast objects, step by step");
 }
 
 }  // namespace probe

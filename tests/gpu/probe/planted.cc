@@ -27,9 +27,9 @@ void ask_planted_abort() {
 void ask_planted_end() {
   put("value", 42, "units");
   put("text", "quotes \" and \\ and a line\nbreak");
-  judge("planted", false, "as planted");
-  judge("planted", true, "too late");
-  say("it went well");
+  check("planted", false, "as planted");
+  check("planted", true, "too late");
+  answer("it went well");
 }
 
 }  // namespace probe

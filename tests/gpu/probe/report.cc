@@ -31,7 +31,7 @@ void Report::add(const Question& question, const Outcome& outcome) {
   if (!outcome.reason.empty()) at["reason"] = outcome.reason;
   if (!outcome.answer.empty()) at["answer"] = outcome.answer;
   at["values"] = outcome.values;
-  at["judged"] = outcome.judged;
+  at["checked"] = outcome.checked;
 }
 
 Json Report::assumptions() const {
@@ -42,10 +42,10 @@ Json Report::assumptions() const {
                  {"holds", nullptr},
                  {"relied_on_by", assumption.relied_on_by},
                  {"probe", assumption.question}};
-    const Json& judged = probes_[assumption.question]["judged"];
-    if (judged.contains(assumption.name)) {
-      line["holds"] = judged[assumption.name]["holds"];
-      line["seen"] = judged[assumption.name]["seen"];
+    const Json& checked = probes_[assumption.question]["checked"];
+    if (checked.contains(assumption.name)) {
+      line["holds"] = checked[assumption.name]["holds"];
+      line["seen"] = checked[assumption.name]["seen"];
     } else {
       line["seen"] =
           "the probe did not say: " + probes_[assumption.question]["status"].get<std::string>();

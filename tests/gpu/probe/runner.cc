@@ -59,12 +59,12 @@ void take_line(const std::string& line, Outcome& outcome) {
     value = output["value"];
     if (const std::string unit = output.value("unit", ""); !unit.empty())
       value = {{"value", output["value"]}, {"unit", unit}};
-  } else if (output.contains("say")) {
-    outcome.answer = output["say"].get<std::string>();
-  } else if (output.contains("judge")) {
-    Json& judged = outcome.judged[output["judge"].get<std::string>()];
-    const bool held = judged.is_null() || judged["holds"].get<bool>();
-    if (held) judged = {{"holds", output["holds"]}, {"seen", output["seen"]}};
+  } else if (output.contains("answer")) {
+    outcome.answer = output["answer"].get<std::string>();
+  } else if (output.contains("check")) {
+    Json& checked = outcome.checked[output["check"].get<std::string>()];
+    const bool held = checked.is_null() || checked["holds"].get<bool>();
+    if (held) checked = {{"holds", output["holds"]}, {"seen", output["seen"]}};
   } else if (output.contains("error") && outcome.reason.empty()) {
     outcome.reason = output["error"].get<std::string>();
   }

@@ -20,7 +20,7 @@ struct Outcome {
   double seconds = 0;
   std::string answer;
   Json values = Json::object();
-  Json judged = Json::object();  // assumption -> {holds, seen}
+  Json checked = Json::object();  // assumption -> {holds, seen}
 };
 
 // `stop`: if not 0, ends the probe early, as failed.

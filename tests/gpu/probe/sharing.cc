@@ -42,7 +42,7 @@ void give_by_ipc(Shared& shared) {
   shared.meeting.meet(2);
   // Written by the other process.
   const unsigned seen = first_word(at);
-  judge("ipc", seen == 0x33333333, print("written by the other process: %x", seen));
+  check("ipc", seen == 0x33333333, print("written by the other process: %x", seen));
   shared.meeting.meet(2);
 }
 
@@ -80,7 +80,7 @@ void take_by_ipc(Shared& shared) {
 void ask_ipc() {
   Shared& shared = *static_cast<Shared*>(share_memory(sizeof(Shared)));
   in_processes(2, [&](int rank) { rank == 0 ? give_by_ipc(shared) : take_by_ipc(shared); });
-  say("device memory of cudaMalloc, opened by another process");
+  answer("device memory of cudaMalloc, opened by another process");
 }
 
 namespace {
@@ -170,7 +170,7 @@ void give_file(Files& files, int socket) {
   files.meeting.meet(2);
   files.meeting.meet(2);
   const unsigned seen = first_word(reinterpret_cast<void*>(at));
-  judge("files", seen == 0x44444444, print("written by the other process: %x", seen));
+  check("files", seen == 0x44444444, print("written by the other process: %x", seen));
 
   // The address range of such memory as a file for other devices.
   if (void* const entry = driver_entry("cuMemGetHandleForAddressRange"); entry != nullptr) {
@@ -223,7 +223,7 @@ void ask_files() {
     PROBE(cudaFree(nullptr));
     rank == 0 ? give_file(files, sockets[0]) : take_file(files, sockets[1]);
   });
-  say("device memory of cuMemCreate, mapped by another process by a file descriptor");
+  answer("device memory of cuMemCreate, mapped by another process by a file descriptor");
 }
 
 }  // namespace probe

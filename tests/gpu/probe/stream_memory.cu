@@ -97,7 +97,7 @@ void ask_order(const Operations& operations, std::uint32_t* words) {
     for (unsigned w = 0; w < kData; ++w) stale += peek(data + w) != i;
   }
   put("stale_for_the_host", static_cast<double>(stale), "words");
-  judge("kernel_then_write", stale == 0,
+  check("kernel_then_write", stale == 0,
         print("%.0f stale words in %u rounds", static_cast<double>(stale), kRounds));
   for (std::uint32_t i = 1; i <= kRounds; ++i) {
     const std::uint32_t value = kRounds + i;
@@ -110,7 +110,7 @@ void ask_order(const Operations& operations, std::uint32_t* words) {
   std::uint32_t unlike = 0;
   PROBE(cudaMemcpy(&unlike, others, sizeof(unlike), cudaMemcpyDefault));
   put("stale_for_the_kernel", unlike, "words");
-  judge("write_then_kernel", unlike == 0, print("%u stale words in %u rounds", unlike, kRounds));
+  check("write_then_kernel", unlike == 0, print("%u stale words in %u rounds", unlike, kRounds));
 }
 
 // The other wait conditions: equal, and any of some bits.
@@ -129,7 +129,7 @@ void ask_conditions(const Operations& operations, std::uint32_t* words) {
       passes(7, 2, CU_STREAM_WAIT_VALUE_AND) && !passes(5, 2, CU_STREAM_WAIT_VALUE_AND) &&
       passes(3, 3, CU_STREAM_WAIT_VALUE_EQ) && !passes(4, 3, CU_STREAM_WAIT_VALUE_EQ) &&
       !passes(2, 3, CU_STREAM_WAIT_VALUE_GEQ) && passes(0x7fffffff, 3, CU_STREAM_WAIT_VALUE_GEQ);
-  judge("conditions", well, well ? "all as documented" : "some condition is another");
+  check("conditions", well, well ? "all as documented" : "some condition is another");
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ void ask_stream_memory() {
   ask_order(operations, words);
   ask_conditions(operations, words);
   PROBE(cudaGetLastError());
-  say("cost and order of stream memory operations on registered memory");
+  answer("cost and order of stream memory operations on registered memory");
 }
 
 void ask_stream_memory_graphs() {
@@ -169,8 +169,8 @@ void ask_stream_memory_graphs() {
   put("capture_of_a_write", name_of(reset == CUDA_SUCCESS ? written : reset));
   if (waited != CUDA_SUCCESS || reset != CUDA_SUCCESS || written != CUDA_SUCCESS ||
       ended != cudaSuccess) {
-    judge("captured", false, name_of(waited) + ", " + name_of(ended));
-    return say("captures do not take stream memory operations");
+    check("captured", false, name_of(waited) + ", " + name_of(ended));
+    return answer("captures do not take stream memory operations");
   }
   cudaGraphExec_t executable = nullptr;
   PROBE(cudaGraphInstantiate(&executable, graph, 0));
@@ -189,10 +189,10 @@ void ask_stream_memory_graphs() {
   const bool over = is_over(stream, 1);
   std::uint32_t counted = 0;
   if (over) PROBE(cudaMemcpy(&counted, count, sizeof(counted), cudaMemcpyDefault));
-  judge("captured", over && answered == kReplays && counted == kReplays + 1,
+  check("captured", over && answered == kReplays && counted == kReplays + 1,
         print("%u of %u replays answered, the kernel ran %u times", answered, kReplays,
               counted == 0 ? 0 : counted - 1));
-  say("stream memory operations as nodes of graphs");
+  answer("stream memory operations as nodes of graphs");
 }
 
 // N streams wait for a flag; does another one still run a kernel within half a second?
@@ -225,11 +225,11 @@ void ask_waiting_streams() {
     put("waiting_streams_that_hold_up_another_" + name,
         answer->stuck_at == 0 ? print("more than %d", kMax) : std::to_string(answer->stuck_at));
     if (connections == nullptr)
-      judge("waiting_streams", answer->stuck_at == 0 || answer->stuck_at > 4,
+      check("waiting_streams", answer->stuck_at == 0 || answer->stuck_at > 4,
             answer->stuck_at == 0 ? print("not even %d", kMax)
                                   : print("%d waiting streams do", answer->stuck_at));
   }
-  say("how many streams may wait before another one stands still");
+  answer("how many streams may wait before another one stands still");
 }
 
 }  // namespace probe

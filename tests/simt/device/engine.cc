@@ -87,7 +87,7 @@ bool Engine::has_room(int device) const {
 
 void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
   while (!done()) {
-    say_standstill();
+    report_standstill();
     if (config_.own_thread) {
       moved_.wait_for(lock, 1ms);
       continue;
@@ -99,7 +99,7 @@ void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()
 }
 
 // Called once per standstill, which may still end by itself.
-void Engine::say_standstill() {
+void Engine::report_standstill() {
   const double limit = config_.standstill_seconds;
   if (limit <= 0 || commands_ == 0 || reported_) return;
   const auto since = std::chrono::steady_clock::now() - moved_at_;

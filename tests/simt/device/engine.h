@@ -53,7 +53,7 @@ class Engine {
  private:
   bool turn();  // returns true if anything made progress
   bool begin_one();
-  void say_standstill();
+  void report_standstill();
   void note_progress();
   void loop();
   void call_loop();

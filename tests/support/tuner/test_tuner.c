@@ -37,7 +37,7 @@ typedef struct {
 
 typedef struct {
   int algorithm, protocol, function, channels, dearer, restless;
-  size_t most;
+  size_t max_bytes;
   int fails_to_answer, fails_to_end;
   long asked;
 } context_t;
@@ -92,7 +92,7 @@ PART result_t start(size_t ranks, size_t hosts, logger_t log, void** context) {
   made->channels = (int)setting("channels", 0);
   made->dearer = (int)setting("dearer", 0);
   made->restless = (int)setting("restless", 0);
-  made->most = (size_t)setting("most", INT64_MAX);
+  made->max_bytes = (size_t)setting("max_bytes", INT64_MAX);
   made->fails_to_answer = fails("getCollInfo");
   made->fails_to_end = fails("finalize");
   pthread_mutex_lock(&mutex);
@@ -125,7 +125,7 @@ PART int choose(context_t* context, int function, size_t bytes, int calls, int* 
   ++asks;
   pthread_mutex_unlock(&mutex);
   if (function < 0 || function > 4 || bytes == 0 || calls != 1) complain();
-  if (bytes > context->most) return 0;
+  if (bytes > context->max_bytes) return 0;
   if (context->function >= 0 && context->function != function) return 0;
   if (context->channels != 0) *channels = context->channels;
   *algorithm = context->algorithm;

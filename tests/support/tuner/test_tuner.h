@@ -2,7 +2,7 @@
  *
  * The variable RONDO_TEST_TUNER sets its behaviour. It is read when a context starts; its words:
  *   algorithm=A protocol=P  makes that entry of the table cost 0, or chooses it (version 2)
- *   most=N                  only for calls of at most N bytes
+ *   max_bytes=N             only for calls of at most N bytes
  *   function=F              only for this function (4: all-reduce)
  *   channels=N              requests N channels
  *   dearer=N                adds N microseconds to every LL ring and tree

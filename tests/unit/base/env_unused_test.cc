@@ -125,7 +125,7 @@ int count(const std::string& text, const std::string& what) {
   return found;
 }
 
-TEST(UnusedVariables, AreToldOnceWithTheReason) {
+TEST(UnusedVariables, AreReportedOnceWithTheReason) {
   const std::string text =
       warnings_of({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "INFO");
   EXPECT_EQ(count(text, "NCCL WARN NCCL_GRAPH_FILE='/x.xml' has no effect: "), 1) << text;
@@ -136,7 +136,7 @@ TEST(UnusedVariables, AreToldOnceWithTheReason) {
   EXPECT_EQ(count(warned, "NCCL_IB_FIFO_TC"), 0) << "a hint need not trouble anybody";
 }
 
-TEST(UnusedVariables, MistypedAreToldWithWhatMayBeMeant) {
+TEST(UnusedVariables, MistypedAreReportedWithASuggestion) {
   const std::string text = warnings_of({{"NCCL_AGLO", "ring"}, {"RONDO_TIMEOT", "5"}}, "WARN");
   EXPECT_EQ(count(text, "did you mean NCCL_ALGO?"), 1) << text;
   EXPECT_EQ(count(text, "did you mean RONDO_TIMEOUT?"), 1) << text;

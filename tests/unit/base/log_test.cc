@@ -67,7 +67,7 @@ std::string complaint_with(const Variables& variables) {
   return text;
 }
 
-TEST(Log, SaysWhatIsWrongWithItsOwnVariables) {
+TEST(Log, ReportsWhatIsWrongWithItsOwnVariables) {
   EXPECT_NE(complaint_with({{"NCCL_DEBUG", "INOF"}}).find("NCCL_DEBUG='INOF' is not VERSION, WARN"),
             std::string::npos);
   EXPECT_NE(complaint_with({{"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", "/no/such/folder/log"}})

@@ -70,7 +70,7 @@ TEST(ProcessMemory, RefusesAnotherProcessWithThePid) {
   EXPECT_EQ(other.read(read.data(), address_of(data), data.size()), ESRCH);
 }
 
-TEST(ProcessMemory, SaysWhyItReadsNothing) {
+TEST(ProcessMemory, ReportsWhyItReadsNothing) {
   std::vector<std::byte> data(4096), read(64 << 10);
   constexpr std::size_t kMapped = 64 << 10;
   void* const mapped =

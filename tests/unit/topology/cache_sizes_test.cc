@@ -33,7 +33,7 @@ TEST_F(CacheFiles, GiveTheCacheOfACoreAndTheSharedOne) {
   EXPECT_EQ(sizes.shared_bytes, 55296u << 10);
 }
 
-TEST_F(CacheFiles, ThatAreMissingOrOddSayNothing) {
+TEST_F(CacheFiles, ThatAreMissingOrOddAreIgnored) {
   EXPECT_EQ(cache_sizes(root_).core_bytes, 0u);
   cache(0, 1, "32K");
   cache(1, 2, "much");

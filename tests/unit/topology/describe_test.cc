@@ -57,7 +57,7 @@ TEST(Describe, JsonHoldsTheSameFactsAndSurvivesForeignBytes) {
   EXPECT_EQ(json["host_id"].get<std::string>().size(), 16u);
 }
 
-TEST(Describe, BytesAreSaidShortly) {
+TEST(Describe, BytesArePrintedShortly) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(1023), "1023 B");
   EXPECT_EQ(bytes_text(32 << 10), "32 KiB");

@@ -24,7 +24,7 @@ HostTopology described(const std::string& synthetic) {
 
 using test::TemporaryFolder;
 
-TEST(HostTopology, ADescribedMachineHasTheNodesCachesAndThreadsThatItSays) {
+TEST(HostTopology, ADescribedMachineHasTheNodesCachesAndThreadsOfItsDescription) {
   const HostTopology host = described("numa:2 l3:1 core:8 pu:2");
   EXPECT_EQ(host.cores_total, 32);
   EXPECT_EQ(host.cores_usable, 32);
@@ -103,7 +103,7 @@ TEST(HostTopology, GarbageInsteadOfXmlIsAnErrorThatNamesTheFile) {
   EXPECT_NE(host.error().text.find("No such file"), std::string::npos) << host.error().text;
 }
 
-TEST(HostTopology, ThisMachineHasAsManyCoresAsTheKernelSaysByBothReaders) {
+TEST(HostTopology, ThisMachineHasAsManyCoresAsTheKernelReportsByBothReaders) {
   for (const bool allow_hwloc : {true, false}) {
     DiscoverOptions options;
     options.allow_hwloc = allow_hwloc;

@@ -69,7 +69,7 @@ Status Rail::connect(std::size_t index, const RailEnd& peer) {
 
 // Without this, the peer could write to a queue pair that is not connected yet. It drops packets,
 // and the peer resends them only after the timeout of a lost packet.
-Status Rail::say_ready() {
+Status Rail::ack_ready() {
   state_ = State::kUp;
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     Write ready[] = {

@@ -8,9 +8,9 @@
 // clock; all else is stores and loads.
 //
 //   RONDO_TRY(auto rail, Rail::make(*this, adapters.at(0), 0, pairs));
-//   send(rail->end());  RONDO_CHECK_OK(rail->connect(theirs));  RONDO_CHECK_OK(rail->say_ready());
+//   send(rail->end());  RONDO_CHECK_OK(rail->connect(theirs));  RONDO_CHECK_OK(rail->ack_ready());
 //   if (rail->has_room(pair, 2)) RONDO_CHECK_OK(rail->post(pair, writes, Posted::Kind::kPart, 7));
-//   rail->watch(others_are_up);  if (rail->state() == Rail::State::kGone) tell_the_peer();
+//   rail->watch(others_are_up);  if (rail->state() == Rail::State::kGone) report_to_peer();
 #pragma once
 
 #include <chrono>
@@ -56,7 +56,7 @@ class Rail final : private PairOwner {
   RailEnd end(std::uint8_t number) const;
   Status connect(std::size_t index, const RailEnd& peer);
   // Called by the connector once connected; its peer writes nothing before.
-  Status say_ready();
+  Status ack_ready();
 
   State state() const { return state_; }
   bool lost() const { return state_ >= State::kDraining; }

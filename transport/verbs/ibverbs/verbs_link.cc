@@ -70,7 +70,7 @@ Status VerbsLink::take_up_answer(ByteSpan blob) {
                   peer.number);
     Rail& rail = *rails_.emplace_back(std::move(*own));
     auto up = rail.connect(rails_.size() - 1, peer);
-    if (up.ok()) up = rail.say_ready();
+    if (up.ok()) up = rail.ack_ready();
     if (!up.ok()) rail.lose(up.error().text);
   }
   answered_ = true;
@@ -176,7 +176,7 @@ bool VerbsLink::follow_rails() {
     gone_ = gone;
     note_due_ = true;
   }
-  if (note_due_) say_loss();
+  if (note_due_) log_loss();
   return changed;
 }
 
@@ -190,7 +190,7 @@ void VerbsLink::find_ways(std::uint32_t up) {
         ways_.push_back({rail.get(), pair});
 }
 
-void VerbsLink::say_loss() {
+void VerbsLink::log_loss() {
   if (ways_.empty()) return;
   const auto [rail, pair] = ways_.front();
   if (rail->lost() || !rail->has_room(pair, 1) || notes_sent_ == kMaxRails) return;

@@ -88,7 +88,7 @@ class VerbsLink final : public net::Link, private RailOwner {
   bool follow_channel();
   bool follow_rails();
   void find_ways(std::uint32_t up);
-  void say_loss();
+  void log_loss();
   void report_opened() const;
   void report_lost(const Rail& rail) const;
   std::string loss_of_all() const;

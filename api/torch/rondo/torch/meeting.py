@@ -21,7 +21,7 @@ from rondo.torch.errors import check
 from rondo.torch.library import CommOptions, UniqueId, lib
 
 LOOK_SECONDS = 0.5  # between two checks for wrong ranks
-NAMED_AT_MOST = 16
+MAX_NAMED = 16
 
 # Keeps stores open until the process ends. One rank serves a TCP store. If the store ended with its
 # group, a fast rank that creates the next group could connect to a server that is about to close.
@@ -145,7 +145,7 @@ class Meeting:
                 f"has the process that serves it (MASTER_ADDR:MASTER_PORT) ended? ({error})"
             )
         if not trouble and left <= 0:
-            names = ", ".join(map(str, away[:NAMED_AT_MOST])) + " ..." * (len(away) > NAMED_AT_MOST)
+            names = ", ".join(map(str, away[:MAX_NAMED])) + " ..." * (len(away) > MAX_NAMED)
             trouble = (
                 f"rank {self._rank} waited {self._seconds:g} s for {len(away)} of {self._size} "
                 f"ranks that did not join: {names}; are they started, and with a world size of "

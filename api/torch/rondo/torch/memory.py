@@ -25,7 +25,7 @@ class Pool:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finalizer may run inside any of these methods
         self._free: OrderedDict[int, int] = OrderedDict()  # size by address, oldest first
-        self._used = self._most_used = 0
+        self._used = self._max_used = 0
         self._made_in = os.getpid()
 
     def take(self, size: int) -> ctypes.Array:
@@ -35,7 +35,7 @@ class Pool:
             if place is not None:
                 del self._free[place]
             self._used += size
-            self._most_used = max(self._most_used, self._used)
+            self._max_used = max(self._max_used, self._used)
         if place is None:
             made = ctypes.c_void_p()
             check(lib.rondoMemAllocHost(ctypes.byref(made), size))
@@ -50,7 +50,7 @@ class Pool:
         with self._lock:
             self._used -= size
             self._free[place] = size
-            while self._used + sum(self._free.values()) > self._most_used:
+            while self._used + sum(self._free.values()) > self._max_used:
                 oldest, _ = self._free.popitem(last=False)
                 lib.ncclMemFree(oldest)
 

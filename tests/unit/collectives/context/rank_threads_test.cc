@@ -31,7 +31,7 @@ TEST(RankThreads, AreTheRanksPartOfItsCores) {
   EXPECT_EQ(rank_threads(records, 0, 0).threads, 1) << "a GPU";
 }
 
-TEST(RankThreads, AreAtMostWhatWasAskedForAndNeverMoreThanThePart) {
+TEST(RankThreads, AreNoMoreThanAskedForAndNeverMoreThanThePart) {
   const auto records = ranks_with({16, 16});
   EXPECT_EQ(rank_threads(records, 0, 1).threads, 1);
   EXPECT_EQ(rank_threads(records, 0, 3).threads, 3);

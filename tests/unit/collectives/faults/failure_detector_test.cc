@@ -70,32 +70,32 @@ Progress gave_up_for(int peer, std::uint64_t number) {
   return at;
 }
 
-TEST(FailureDetector, ComparesCallsInWhateverOrderTheyAreHeard) {
-  Watched judge(3);
+TEST(FailureDetector, ComparesCallsInAnyOrderOfArrival) {
+  Watched ranks(3);
   const CallRecord same[] = {sum_of(1), sum_of(2), sum_of(3)};
   const CallRecord other[] = {sum_of(2), sum_of(4)};
-  judge.detector.report_calls(2, 1, same);
-  judge.detector.report_calls(0, 1, {same, 1});
-  EXPECT_EQ(judge.fault_text(), "");
-  judge.detector.report_calls(0, 2, other);
-  EXPECT_THAT(judge.fault_text(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
-  EXPECT_EQ(judge.fault.status, StatusCode::kInvalidUsage);
-  EXPECT_EQ(judge.fault.culprit, 0);
-  EXPECT_EQ(judge.fault.sequence, 3u);
-  EXPECT_EQ(judge.fault_text(), "") << "one verdict is enough";
+  ranks.detector.report_calls(2, 1, same);
+  ranks.detector.report_calls(0, 1, {same, 1});
+  EXPECT_EQ(ranks.fault_text(), "");
+  ranks.detector.report_calls(0, 2, other);
+  EXPECT_THAT(ranks.fault_text(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
+  EXPECT_EQ(ranks.fault.status, StatusCode::kInvalidUsage);
+  EXPECT_EQ(ranks.fault.culprit, 0);
+  EXPECT_EQ(ranks.fault.sequence, 3u);
+  EXPECT_EQ(ranks.fault_text(), "") << "one verdict is enough";
 }
 
 TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
-  Watched judge(2);
+  Watched ranks(2);
   for (std::uint64_t n = 1; n <= FailureDetector::kWindow + 5; ++n) {
     const CallRecord call = sum_of(n);
-    judge.detector.report_calls(0, n, {&call, 1});
+    ranks.detector.report_calls(0, n, {&call, 1});
   }
   const CallRecord call = sum_of(77);
-  judge.detector.report_calls(1, 5, {&call, 1});
-  EXPECT_EQ(judge.fault_text(), "");
-  judge.detector.report_calls(1, 6, {&call, 1});
-  EXPECT_NE(judge.fault_text(), "");
+  ranks.detector.report_calls(1, 5, {&call, 1});
+  EXPECT_EQ(ranks.fault_text(), "");
+  ranks.detector.report_calls(1, 6, {&call, 1});
+  EXPECT_NE(ranks.fault_text(), "");
 }
 
 TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
@@ -115,10 +115,10 @@ TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
       {unread, none, ""},
   };
   for (const auto& row : kRows) {
-    Watched judge(2);
-    judge.detector.report(0, row.one);
-    judge.detector.report(1, row.other);
-    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+    Watched ranks(2);
+    ranks.detector.report(0, row.one);
+    ranks.detector.report(1, row.other);
+    EXPECT_THAT(ranks.fault_text(), has_text(row.message));
   }
 }
 
@@ -140,106 +140,106 @@ TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
       {half_begun, false, "rank 1 (pid 7) ended"},
   };
   for (const auto& row : kRows) {
-    Watched judge(3);
-    judge.detector.report(0, in_launch(3));
-    judge.detector.report(1, row.of_the_gone);
-    judge.detector.report(2, done_with(3));
-    row.leaves ? judge.detector.report_leave(1) : judge.detector.report_end(1);
-    judge.pass(200);
-    EXPECT_EQ(judge.fault_text(), "") << "news may be on their way";
-    judge.pass(10'000);
-    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+    Watched ranks(3);
+    ranks.detector.report(0, in_launch(3));
+    ranks.detector.report(1, row.of_the_gone);
+    ranks.detector.report(2, done_with(3));
+    row.leaves ? ranks.detector.report_leave(1) : ranks.detector.report_end(1);
+    ranks.pass(200);
+    EXPECT_EQ(ranks.fault_text(), "") << "news may be on their way";
+    ranks.pass(10'000);
+    EXPECT_THAT(ranks.fault_text(), has_text(row.message));
     if (*row.message != 0) {
-      EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 0 waits for it"));
+      EXPECT_THAT(ranks.fault.text, HasSubstr("in which rank 0 waits for it"));
     }
   }
 }
 
 TEST(FailureDetector, WhoIsGoneWaitsForNobody) {
-  Watched judge(3);
-  judge.detector.report(0, done_with(3));
-  judge.detector.report(1, in_launch(3));
-  judge.detector.report(2, done_with(3));
-  judge.detector.report_end(1);
-  judge.pass(10'000);
-  EXPECT_EQ(judge.fault_text(), "") << "nobody needs its part";
-  judge.detector.report(2, in_launch(4));
-  judge.pass(1000);
-  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
-  EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 2 waits for it"));
+  Watched ranks(3);
+  ranks.detector.report(0, done_with(3));
+  ranks.detector.report(1, in_launch(3));
+  ranks.detector.report(2, done_with(3));
+  ranks.detector.report_end(1);
+  ranks.pass(10'000);
+  EXPECT_EQ(ranks.fault_text(), "") << "nobody needs its part";
+  ranks.detector.report(2, in_launch(4));
+  ranks.pass(1000);
+  EXPECT_THAT(ranks.fault_text(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
+  EXPECT_THAT(ranks.fault.text, HasSubstr("in which rank 2 waits for it"));
 }
 
 TEST(FailureDetector, WaitsWhileAnythingMoves) {
-  Watched judge(2);
-  judge.detector.report_end(1);
+  Watched ranks(2);
+  ranks.detector.report_end(1);
   for (int second = 1; second < 10; ++second) {
     Progress moving = in_launch(1);
     moving.traffic = static_cast<std::uint64_t>(second);
-    judge.detector.report(0, moving);
-    judge.pass(100);
-    EXPECT_EQ(judge.fault_text(), "");
+    ranks.detector.report(0, moving);
+    ranks.pass(100);
+    EXPECT_EQ(ranks.fault_text(), "");
   }
-  judge.pass(1000);
-  EXPECT_NE(judge.fault_text(), "");
+  ranks.pass(1000);
+  EXPECT_NE(ranks.fault_text(), "");
 }
 
 // The process was stopped or under a debugger; other ranks may have made progress.
 TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
-  Watched judge(2);
-  judge.detector.report_end(1);
-  judge.detector.report(0, in_launch(1));
-  judge.detector.tick(judge.now += 60'000 * kMs);
-  EXPECT_EQ(judge.fault_text(), "");
-  judge.pass(100);
-  EXPECT_NE(judge.fault_text(), "");
+  Watched ranks(2);
+  ranks.detector.report_end(1);
+  ranks.detector.report(0, in_launch(1));
+  ranks.detector.tick(ranks.now += 60'000 * kMs);
+  EXPECT_EQ(ranks.fault_text(), "");
+  ranks.pass(100);
+  EXPECT_NE(ranks.fault_text(), "");
 }
 
 TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
-  Watched judge(3);
-  judge.detector.report(1, in_launch(2));
-  judge.detector.report(2, done_with(1));
-  judge.detector.report(0, gave_up_for(1, 2));
-  EXPECT_THAT(judge.fault_text(), HasSubstr("waited 2.5 s"));
-  EXPECT_THAT(judge.fault.text, HasSubstr("rank 2 did not make this call"));
-  EXPECT_EQ(judge.fault.status, StatusCode::kTimeout);
-  EXPECT_EQ(judge.fault.culprit, 2);
+  Watched ranks(3);
+  ranks.detector.report(1, in_launch(2));
+  ranks.detector.report(2, done_with(1));
+  ranks.detector.report(0, gave_up_for(1, 2));
+  EXPECT_THAT(ranks.fault_text(), HasSubstr("waited 2.5 s"));
+  EXPECT_THAT(ranks.fault.text, HasSubstr("rank 2 did not make this call"));
+  EXPECT_EQ(ranks.fault.status, StatusCode::kTimeout);
+  EXPECT_EQ(ranks.fault.culprit, 2);
 }
 
 // A rank that receives reports only about itself and rank 0.
 TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
-  Watched judge(3, kQuiet, 500 * kMs, 1);
-  judge.detector.report(1, gave_up_for(2, 2));
-  judge.pass(400);
-  EXPECT_EQ(judge.fault_text(), "");
-  judge.pass(200);
-  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 1 waited 2.5 s"));
-  EXPECT_THAT(judge.fault.text, testing::Not(HasSubstr("did not make this call")));
-  EXPECT_EQ(judge.fault.culprit, 2);
+  Watched ranks(3, kQuiet, 500 * kMs, 1);
+  ranks.detector.report(1, gave_up_for(2, 2));
+  ranks.pass(400);
+  EXPECT_EQ(ranks.fault_text(), "");
+  ranks.pass(200);
+  EXPECT_THAT(ranks.fault_text(), HasSubstr("rank 1 waited 2.5 s"));
+  EXPECT_THAT(ranks.fault.text, testing::Not(HasSubstr("did not make this call")));
+  EXPECT_EQ(ranks.fault.culprit, 2);
 }
 
 TEST(FailureDetector, BlamesALostConnectionLast) {
-  Watched judge(3, kQuiet, 0, 1);
-  judge.detector.report(1, in_launch(2));
-  judge.detector.report_lost(2, "connection reset");
-  judge.pass(1400);
-  EXPECT_EQ(judge.fault_text(), "");
-  Watched end_reported = judge;
-  judge.pass(200);
-  EXPECT_THAT(judge.fault_text(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
-  EXPECT_THAT(judge.fault.text, HasSubstr("connection reset"));
+  Watched ranks(3, kQuiet, 0, 1);
+  ranks.detector.report(1, in_launch(2));
+  ranks.detector.report_lost(2, "connection reset");
+  ranks.pass(1400);
+  EXPECT_EQ(ranks.fault_text(), "");
+  Watched end_reported = ranks;
+  ranks.pass(200);
+  EXPECT_THAT(ranks.fault_text(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
+  EXPECT_THAT(ranks.fault.text, HasSubstr("connection reset"));
   end_reported.detector.report_end(2);
   end_reported.pass(400);
   EXPECT_THAT(end_reported.fault_text(), HasSubstr("rank 2 (pid 7) ended"));
 }
 
 TEST(FailureDetector, ALostConnectionIsNothingToWhoIsInNoLaunch) {
-  Watched judge(3, kQuiet, 0, 1);
-  judge.detector.report(1, done_with(2));
-  judge.detector.report(0, in_launch(2));
-  judge.detector.report_lost(2, "connection reset");
-  judge.detector.report(2, done_with(2));
-  judge.pass(10'000);
-  EXPECT_EQ(judge.fault_text(), "");
+  Watched ranks(3, kQuiet, 0, 1);
+  ranks.detector.report(1, done_with(2));
+  ranks.detector.report(0, in_launch(2));
+  ranks.detector.report_lost(2, "connection reset");
+  ranks.detector.report(2, done_with(2));
+  ranks.pass(10'000);
+  EXPECT_EQ(ranks.fault_text(), "");
 }
 
 TEST(FailureDetector, BlamesWhomAStreamAwaits) {
@@ -254,11 +254,11 @@ TEST(FailureDetector, BlamesWhomAStreamAwaits) {
       {{}, 2, 3100, "rank 2 (pid 7) ended"},
   };
   for (const auto& row : kRows) {
-    Watched judge(3);
-    judge.detector.report_wait(0, Wait{"call 7, Sum", row.awaited, 0});
-    judge.detector.report_end(row.gone);
-    judge.pass(row.after_ms);
-    EXPECT_THAT(judge.fault_text(), has_text(row.message));
+    Watched ranks(3);
+    ranks.detector.report_wait(0, Wait{"call 7, Sum", row.awaited, 0});
+    ranks.detector.report_end(row.gone);
+    ranks.pass(row.after_ms);
+    EXPECT_THAT(ranks.fault_text(), has_text(row.message));
   }
 }
 
@@ -275,68 +275,68 @@ TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
       {{"a message", {2}, 0}, -1, ""},
   };
   for (const auto& row : kRows) {
-    Watched judge(3, kQuiet, 0, 1);
-    judge.detector.report_wait(1, row.wait);
-    judge.pass(300);
+    Watched ranks(3, kQuiet, 0, 1);
+    ranks.detector.report_wait(1, row.wait);
+    ranks.pass(300);
     Progress moved;
     moved.traffic = 1;
-    judge.detector.report(1, moved);
-    judge.detector.report_wait(1, row.wait);
-    judge.pass(300);
-    EXPECT_EQ(judge.fault_text(), "");
-    judge.pass(300);
-    EXPECT_THAT(judge.fault_text(), has_text(row.message));
-    EXPECT_EQ(judge.fault.culprit, row.culprit);
+    ranks.detector.report(1, moved);
+    ranks.detector.report_wait(1, row.wait);
+    ranks.pass(300);
+    EXPECT_EQ(ranks.fault_text(), "");
+    ranks.pass(300);
+    EXPECT_THAT(ranks.fault_text(), has_text(row.message));
+    EXPECT_EQ(ranks.fault.culprit, row.culprit);
   }
 }
 
-TEST(FailureDetector, AWaitIsOverWhenItsSourceSaysSo) {
-  Watched judge(2);
-  judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
-  judge.pass(400);
-  judge.detector.report_wait(0, std::nullopt);
-  judge.pass(400);
-  EXPECT_EQ(judge.fault_text(), "");
-  judge.detector.report_wait(0, Wait{"a message", {1}, 0.5});
-  EXPECT_EQ(judge.fault_text(), "") << "another wait";
+TEST(FailureDetector, AWaitEndsWhenItsSourceReportsIt) {
+  Watched ranks(2);
+  ranks.detector.report_wait(0, Wait{"a message", {1}, 0.5});
+  ranks.pass(400);
+  ranks.detector.report_wait(0, std::nullopt);
+  ranks.pass(400);
+  EXPECT_EQ(ranks.fault_text(), "");
+  ranks.detector.report_wait(0, Wait{"a message", {1}, 0.5});
+  EXPECT_EQ(ranks.fault_text(), "") << "another wait";
 }
 
 TEST(FailureDetector, BlamesAtOnceWhoLeftWithoutComing) {
-  Watched judge(2, 0);
-  judge.detector.report_leave(1);
-  judge.detector.report_wait(0, Wait{"", {1}, 10});
-  EXPECT_THAT(judge.fault_text(),
+  Watched ranks(2, 0);
+  ranks.detector.report_leave(1);
+  ranks.detector.report_wait(0, Wait{"", {1}, 10});
+  EXPECT_THAT(ranks.fault_text(),
               HasSubstr("rank 1 (pid 7) left the communicator without making a call"));
 }
 
 TEST(FailureDetector, AsksWhoIsGoneOnlyWhereSomebodyWaits) {
-  Watched judge(2);
-  judge.pass(100);
-  EXPECT_FALSE(judge.detector.is_stalled()) << "nobody waits";
-  judge.detector.report(0, in_launch(1));
-  EXPECT_FALSE(judge.detector.is_stalled());
-  judge.detector.tick(judge.now += 10 * kMs);
-  EXPECT_FALSE(judge.detector.is_stalled()) << "the news of this tick is to come";
-  judge.detector.tick(judge.now += 10 * kMs);
-  EXPECT_TRUE(judge.detector.is_stalled());
+  Watched ranks(2);
+  ranks.pass(100);
+  EXPECT_FALSE(ranks.detector.is_stalled()) << "nobody waits";
+  ranks.detector.report(0, in_launch(1));
+  EXPECT_FALSE(ranks.detector.is_stalled());
+  ranks.detector.tick(ranks.now += 10 * kMs);
+  EXPECT_FALSE(ranks.detector.is_stalled()) << "the news of this tick is to come";
+  ranks.detector.tick(ranks.now += 10 * kMs);
+  EXPECT_TRUE(ranks.detector.is_stalled());
 }
 
 TEST(FailureDetector, WarnsOnceAStall) {
-  Watched judge(3);
-  judge.detector.report(0, in_launch(2));
-  judge.detector.report(1, done_with(2));
-  judge.detector.report(2, done_with(1));
-  judge.pass(59'000);
-  EXPECT_FALSE(judge.detector.warning());
-  judge.pass(2000);
-  EXPECT_THAT(judge.detector.warning().value_or(""),
+  Watched ranks(3);
+  ranks.detector.report(0, in_launch(2));
+  ranks.detector.report(1, done_with(2));
+  ranks.detector.report(2, done_with(1));
+  ranks.pass(59'000);
+  EXPECT_FALSE(ranks.detector.warning());
+  ranks.pass(2000);
+  EXPECT_THAT(ranks.detector.warning().value_or(""),
               HasSubstr("rank 0 has waited 61 s for rank 2 in AllReduce"));
-  judge.pass(1000);
-  EXPECT_FALSE(judge.detector.warning()) << "once";
-  judge.detector.report_wait(1, Wait{"", {2}, 0});
-  judge.pass(61'000);
+  ranks.pass(1000);
+  EXPECT_FALSE(ranks.detector.warning()) << "once";
+  ranks.detector.report_wait(1, Wait{"", {2}, 0});
+  ranks.pass(61'000);
   EXPECT_THAT(
-      judge.detector.warning().value_or(""),
+      ranks.detector.warning().value_or(""),
       HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it keeps waiting"));
 }
 
@@ -354,7 +354,7 @@ TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
 }
 
 // Messages of a rank that has left may be on their way for longer than the wait for its death.
-TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
+TEST(FailureDetector, WaitsLongerForMessagesOfARankThatHasLeft) {
   FailureDetector detector({0, 2, [](int) { return "rank 1 (pid 7)"; }, kQuiet, 0, 10 * kQuiet});
   std::int64_t now = kMs;
   const auto pass = [&](int milliseconds) {

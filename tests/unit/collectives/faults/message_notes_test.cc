@@ -31,7 +31,7 @@ struct Pair {
   }
 };
 
-TEST(MessageNotes, SizesAreComparedByNumberWhoeverComesFirst) {
+TEST(MessageNotes, SizesAreComparedByNumberInAnyOrder) {
   for (const bool sent_first : {true, false}) {
     Pair pair;
     for (std::uint64_t n = 1; n <= 20; ++n) {
@@ -50,7 +50,7 @@ TEST(MessageNotes, SizesAreComparedByNumberWhoeverComesFirst) {
   }
 }
 
-TEST(MessageNotes, AreToldInMessagesThatFit) {
+TEST(MessageNotes, AreReportedInMessagesThatFit) {
   Pair pair;
   for (std::uint64_t n = 1; n <= 1000; ++n) pair.send(message(true, n));
   for (std::uint64_t n = 1; n <= 1000; ++n) {

@@ -52,8 +52,8 @@ class StatusRanks {
     std::uint64_t traffic = 0, calls = 0;  // its own values
     std::uint64_t known_traffic = 0;       // as rank 0 knows it
     StatusItem::Presence presence = StatusItem::kThere;
-    StatusItem::Presence judge = StatusItem::kThere;  // state of rank 0 as this rank knows it,
-    int judge_gone_for = -1;                          // and the rank whose end it has learned
+    StatusItem::Presence rank_zero = StatusItem::kThere;  // state of rank 0 as this rank knows it,
+    int ended_rank = -1;                                  // and the rank whose end it has learned
   };
   int size() const { return static_cast<int>(shape_.ranks.size()); }
   Rank& of(int rank) { return of_[static_cast<std::size_t>(rank)]; }
@@ -117,8 +117,8 @@ class StatusRanks {
   }
   void take(int rank, const StatusItem& item) {
     if (rank != 0) {
-      of(rank).judge = std::max(of(rank).judge, item.presence);
-      of(rank).judge_gone_for = item.rank;
+      of(rank).rank_zero = std::max(of(rank).rank_zero, item.presence);
+      of(rank).ended_rank = item.rank;
       return;
     }
     Rank& theirs = of(item.rank);
@@ -181,7 +181,7 @@ TEST(StatusTree, BringsEachCallAndWhatDiffers) {
   EXPECT_LE(reported, maximum * (StatusTree::kHostFanout + kOnHost) + 1) << "not by every rank";
 }
 
-TEST(StatusTree, SaysWhoEndedAndTurnsToWhoIsLeft) {
+TEST(StatusTree, NamesTheRankThatEndedAndTurnsToTheRest) {
   const std::vector<std::set<int>> kVictims = {
       {kLeaf}, {kLeader81}, {kLeader1}, {kLeader1, kLeader10}, {kLeader1, kLeader10, kLeader81}};
   for (const std::set<int>& victims : kVictims) {
@@ -201,7 +201,7 @@ TEST(StatusTree, SaysWhoEndedAndTurnsToWhoIsLeft) {
 }
 
 // The leader ends at any moment: ranks send again what it had acknowledged but not forwarded.
-TEST(StatusTree, LosesNothingWithWhoeverEnds) {
+TEST(StatusTree, LosesNothingWithARankThatEnds) {
   for (int milliseconds = 0; milliseconds < 12; ++milliseconds) {
     StatusRanks ranks(kHosts, kOnHost);
     ranks.put_all();
@@ -214,7 +214,7 @@ TEST(StatusTree, LosesNothingWithWhoeverEnds) {
   }
 }
 
-TEST(StatusTree, TellsAllRanksThatRankZeroEnded) {
+TEST(StatusTree, ReportsToAllRanksThatRankZeroEnded) {
   for (const bool left : {false, true}) {
     StatusRanks ranks(kHosts, kOnHost);
     ranks.put_all();
@@ -223,8 +223,8 @@ TEST(StatusTree, TellsAllRanksThatRankZeroEnded) {
     ranks.put_all();
     ranks.pass(60);
     for (int r = 1; r < ranks.size(); ++r) {
-      EXPECT_EQ(ranks.of(r).judge, left ? StatusItem::kLeft : StatusItem::kEnded) << r;
-      EXPECT_EQ(ranks.of(r).judge_gone_for, 0) << r;
+      EXPECT_EQ(ranks.of(r).rank_zero, left ? StatusItem::kLeft : StatusItem::kEnded) << r;
+      EXPECT_EQ(ranks.of(r).ended_rank, 0) << r;
     }
   }
 }
@@ -246,9 +246,9 @@ TEST(StatusTree, BlamesWhoEndedBeforeRankZeroWhereItsVerdictCannotHaveCome) {
   for (const int one : late) ranks.of(one).stopped = false;
   ranks.pass(100);
   for (const int one : late) {
-    EXPECT_TRUE(ranks.of(one).reported || ranks.of(one).judge_gone_for == kLeader1)
-        << "rank " << one << " blames " << ranks.of(one).judge_gone_for;
-    EXPECT_EQ(ranks.of(one).judge, StatusItem::kEnded) << one;
+    EXPECT_TRUE(ranks.of(one).reported || ranks.of(one).ended_rank == kLeader1)
+        << "rank " << one << " blames " << ranks.of(one).ended_rank;
+    EXPECT_EQ(ranks.of(one).rank_zero, StatusItem::kEnded) << one;
   }
 }
 
@@ -262,7 +262,7 @@ TEST(StatusTree, BlamesRankZeroThatKnewOfThoseWhoHadTurnedToIt) {
   ranks.put_all();
   ranks.pass(60);
   for (int r = 1; r < ranks.size(); ++r)
-    EXPECT_EQ(ranks.of(r).judge_gone_for, r == kLeader1 ? -1 : 0) << r;
+    EXPECT_EQ(ranks.of(r).ended_rank, r == kLeader1 ? -1 : 0) << r;
 }
 
 TEST(StatusTree, PassesOverWhoStandsStill) {
@@ -300,7 +300,7 @@ TEST(StatusTree, WhoLeavesInOrderHasNotEnded) {
     EXPECT_EQ(ranks.of(r).presence, ranks.of(r).dead ? StatusItem::kLeft : StatusItem::kThere) << r;
 }
 
-TEST(StatusTree, TellsEverybodyOfAFault) {
+TEST(StatusTree, ReportsAFaultToEveryRank) {
   for (const int finder : {0, kLeader1, kLeader81, kLeaf}) {
     StatusRanks ranks(kHosts, kOnHost);
     ranks.put_all();
@@ -311,7 +311,7 @@ TEST(StatusTree, TellsEverybodyOfAFault) {
   }
 }
 
-TEST(StatusTree, TellsThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
+TEST(StatusTree, ReportsToThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
   for (const bool stops : {false, true})
     for (const int finder : {0, kLeader81, kLeaf}) {
       StatusRanks ranks(kHosts, kOnHost);
@@ -327,7 +327,7 @@ TEST(StatusTree, TellsThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
 }
 
 // A fault is reported as soon as ranks exist, before any rank has received a report.
-TEST(StatusTree, TellsThoseWhoHaveNotSpokenYet) {
+TEST(StatusTree, ReportsToThoseWhoHaveSentNothingYet) {
   for (const int finder : {0, kLeader1, kLeaf}) {
     StatusRanks ranks(kHosts, kOnHost);
     ranks.report_fault(finder);
@@ -337,7 +337,7 @@ TEST(StatusTree, TellsThoseWhoHaveNotSpokenYet) {
 }
 
 // A rank on the path of the fault's report dies while the report is on its way.
-TEST(StatusTree, TellsThoseWhoTurnToARankThatKnowsOfAFault) {
+TEST(StatusTree, ReportsToThoseWhoTurnToARankThatKnowsOfAFault) {
   for (const int finder : {0, kLeader81})
     for (int milliseconds = 0; milliseconds < 5; ++milliseconds) {
       StatusRanks ranks(kHosts, kOnHost);

@@ -59,12 +59,12 @@ TEST(WireRates, FastWiresGetMoreChannels) {
 
 // Simulated time of the communicators' choices, relative to the fastest variant that needs no
 // request.
-struct Judged {
+struct Ratios {
   double log_mean = 0, worst = 0;
   std::string worst_call;
   int calls = 0;
 };
-void judge(const std::string& machine, int hosts, Collective which, Judged* judged) {
+void compare(const std::string& machine, int hosts, Collective which, Ratios* ratios) {
   const GpuCluster cluster = known_cluster(machine, hosts);
   for (std::uint64_t count = 256; count <= (std::uint64_t{64} << 20) / 4; count *= 16) {
     CallRecord record;
@@ -83,23 +83,23 @@ void judge(const std::string& machine, int hosts, Collective which, Judged* judg
     }
     ASSERT_GT(chosen, 0) << machine << " on " << hosts << " hosts, " << to_string(record);
     const double ratio = chosen / fastest;
-    judged->log_mean += std::log(ratio);
-    ++judged->calls;
-    if (ratio <= judged->worst) continue;
-    judged->worst = ratio;
-    judged->worst_call = machine + " x" + std::to_string(hosts) + " " + to_string(record);
+    ratios->log_mean += std::log(ratio);
+    ++ratios->calls;
+    if (ratio <= ratios->worst) continue;
+    ratios->worst = ratio;
+    ratios->worst_call = machine + " x" + std::to_string(hosts) + " " + to_string(record);
   }
 }
 
-TEST(Choices, AreNearTheFastestThatTheSimulatorPlays) {
-  Judged judged;
+TEST(Choices, AreNearTheFastestInTheSimulator) {
+  Ratios ratios;
   for (const char* machine : {"dgx-1v", "dgx-a100", "dgx-h100", "dgx-b200", "pcie-8-two-sockets"})
     for (const int hosts : {1, 2, 4})
       for (const Collective which : {Collective::kAllReduce, Collective::kAllGather,
                                      Collective::kReduceScatter, Collective::kBroadcast})
-        judge(machine, hosts, which, &judged);
-  EXPECT_LT(std::exp(judged.log_mean / judged.calls), 1.01);
-  EXPECT_LT(judged.worst, 1.25) << judged.worst_call;
+        compare(machine, hosts, which, &ratios);
+  EXPECT_LT(std::exp(ratios.log_mean / ratios.calls), 1.01);
+  EXPECT_LT(ratios.worst, 1.25) << ratios.worst_call;
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ PlanFacts facts_on(int ranks, int cores, bool threads = false) {
   return facts;
 }
 
-constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGather,
-                                  Collective::kReduceScatter, Collective::kAllToAll,
-                                  Collective::kBroadcast,     Collective::kReduce,
-                                  Collective::kGather,        Collective::kScatter};
+constexpr Collective kSimulated[] = {Collective::kAllReduce,     Collective::kAllGather,
+                                     Collective::kReduceScatter, Collective::kAllToAll,
+                                     Collective::kBroadcast,     Collective::kReduce,
+                                     Collective::kGather,        Collective::kScatter};
 
 // Simulated time divided by the closed form's, over all calls and variants; ranks are processes.
 // For threads the closed form counts work that in-place calls do not do. It treats all cores as
@@ -38,9 +38,9 @@ void compare(Collective collective, int ranks, int cores, std::uint64_t from, Ap
     const CallRecord record = call_of_bytes(collective, bytes);
     for (const HostWay& way : host_ways(facts, record)) {
       if (way.plan.strategy != Strategy::kDirect) continue;
-      const auto played = predict_host(facts, cores, record, way);
-      ASSERT_TRUE(played.ok()) << played.error().text;
-      const double ratio = played->us / way.planner_us;
+      const auto simulated = predict_host(facts, cores, record, way);
+      ASSERT_TRUE(simulated.ok()) << simulated.error().text;
+      const double ratio = simulated->us / way.planner_us;
       const std::string call = way.name + ' ' + to_string(record) + ", " + std::to_string(ranks) +
                                " ranks on " + std::to_string(cores) + " cores";
       if (ratio < apart->minimum) apart->minimum = ratio, apart->least_call = call;
@@ -86,11 +86,11 @@ TEST(HostPredictions, SeeASwitchLessAMeetingThanTheClosedForm) {
     const PlanFacts facts = facts_on(ranks, cores);
     for (const HostWay& way : host_ways(facts, record)) {
       if (way.name != "oneshot" && way.name != "twoshot") continue;
-      const auto played = predict_host(facts, cores, record, way);
-      ASSERT_TRUE(played.ok()) << played.error().text;
+      const auto simulated = predict_host(facts, cores, record, way);
+      ASSERT_TRUE(simulated.ok()) << simulated.error().text;
       const int meetings = way.name == "oneshot" ? 1 : 2;
       const double one = facts.costs.of(HostRate::kSwitch) / 1000;
-      EXPECT_NEAR(way.planner_us - played->us, meetings * one, 0.15 * meetings * one)
+      EXPECT_NEAR(way.planner_us - simulated->us, meetings * one, 0.15 * meetings * one)
           << way.name << ", " << ranks << " ranks on " << cores << " cores";
     }
   }
@@ -108,9 +108,9 @@ TEST(HostPredictions, FindDataWhereThePlanPutsThem) {
   EXPECT_EQ(place(true, kLarge), sim::HostPath::kBuffers);
 }
 
-TEST(HostPredictions, PlayEachWayAndMarkThePlanners) {
+TEST(HostPredictions, SimulateEachWayAndMarkThePlanners) {
   PlanFacts facts = facts_on(8, 2);
-  for (const Collective collective : kPlayed) {
+  for (const Collective collective : kSimulated) {
     const auto ways = host_ways(facts, call_of_bytes(collective, 64 << 10));
     EXPECT_EQ(std::count_if(ways.begin(), ways.end(), [](const HostWay& w) { return w.chosen; }), 1)
         << name(collective);

@@ -75,12 +75,12 @@ TEST(MessageCall, IsNoFasterThanTheWires) {
 
 // Exchanges between two hosts never reach a steady state, because ports are free or busy when
 // messages arrive. So the whole call is simulated.
-TEST(MessageCall, ExtrapolatedIsPlayed) {
+TEST(MessageCall, ExtrapolatedIsSimulated) {
   for (const int hosts : {1, 2}) {
     const GpuCluster cluster = message_cluster("dgx-h100", hosts);
     for (const Collective collective : kAll) {
       const CallRecord record = call_of(collective, 192 << 20);
-      const auto some = play_messages(cluster, record);
+      const auto some = time_messages(cluster, record);
       ASSERT_TRUE(some.ok()) << some.error().text;
       EXPECT_EQ(some->extrapolated, hosts == 1 || collective != Collective::kAllToAll)
           << name(collective) << " on " << hosts;
@@ -96,7 +96,7 @@ TEST(MessageCall, ExtrapolatedIsPlayed) {
 // The planner's closed form against the simulation, where links and ports are as it assumes. It
 // models neither messages that meet at ports in an exchange of few hosts, nor the small number of
 // slots that fills a path.
-TEST(MessageCall, IsAboutWhatThePlannerSays) {
+TEST(MessageCall, IsCloseToThePlannersEstimate) {
   for (const int hosts : {1, 2, 4}) {
     const GpuCluster cluster = message_cluster(hosts == 1 ? "dgx-h100" : "dgx-a100", hosts);
     for (const Collective collective : kAll) {
@@ -105,10 +105,10 @@ TEST(MessageCall, IsAboutWhatThePlannerSays) {
         gpu::DevicePlan messages;
         messages.strategy = Strategy::kMessages;
         const double planned = gpu::device_ns(facts_of(cluster), record, messages) / 1000;
-        const double played = us_of(cluster, record);
-        EXPECT_TRUE(planned > 0.6 * played && planned < 1.2 * played)
+        const double simulated = us_of(cluster, record);
+        EXPECT_TRUE(planned > 0.6 * simulated && planned < 1.2 * simulated)
             << name(collective) << " of " << bytes << " on " << hosts << ": " << planned << " us, "
-            << played << " played";
+            << simulated << " simulated";
       }
     }
   }

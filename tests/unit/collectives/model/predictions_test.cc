@@ -120,7 +120,7 @@ TEST(Predictions, PortsAreTheLimitBetweenHosts) {
 }
 
 // On uniform machines a ring's closed form equals the simulated time.
-TEST(ClosedForm, IsWhatIsPlayedOnUniformMachines) {
+TEST(ClosedForm, IsTheSimulatedTimeOnUniformMachines) {
   for (const int n : {2, 4, 16, 64}) {
     sim::Machine machine;
     machine.wire_gbs.assign(2 * static_cast<std::size_t>(n), 50);
@@ -144,12 +144,12 @@ TEST(ClosedForm, IsWhatIsPlayedOnUniformMachines) {
         stream.count = stream.per_round * 50;
         stream.slot_bytes = kChunk * 4;
         call.streams = {stream};
-        const auto played = sim::simulate(machine, call);
-        ASSERT_TRUE(played.ok()) << played.error().text;
+        const auto simulated = sim::simulate(machine, call);
+        ASSERT_TRUE(simulated.ok()) << simulated.error().text;
         const double closed = closed_form_ns(machine, call);
-        EXPECT_LE(std::abs(closed - played->ns), 0.01 * played->ns)
+        EXPECT_LE(std::abs(closed - simulated->ns), 0.01 * simulated->ns)
             << name(collective) << " of " << n << " at " << sum_gbs << ": " << closed << " beside "
-            << played->ns;
+            << simulated->ns;
       }
     }
   }

@@ -87,7 +87,7 @@ class ChoiceLogTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(ChoiceLogTest, TellsASizeOnceWhereTuningIsWanted) {
+TEST_F(ChoiceLogTest, LogsASizeOnceWhereTuningIsWanted) {
   const PlanFacts facts = four_ranks();
   const auto program = [&] {
     ChoiceLog choices;
@@ -100,7 +100,7 @@ TEST_F(ChoiceLogTest, TellsASizeOnceWhereTuningIsWanted) {
   EXPECT_EQ(lines("WARN", "TUNING", program), 0);
 }
 
-TEST_F(ChoiceLogTest, OfGpusIsToldByOneRank) {
+TEST_F(ChoiceLogTest, OfGpusIsLoggedByOneRank) {
   const gpu::DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
   const auto program = [&](bool reports) {
     return [&facts, reports] {

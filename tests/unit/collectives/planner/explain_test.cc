@@ -47,7 +47,7 @@ TEST(Explain, NamesTheAlgorithmAndTheRoundsOfThePlan) {
   EXPECT_GT(plans, 500);
 }
 
-TEST(Explain, SaysWhatTheChoiceIsWorthAndWhereAnotherBegins) {
+TEST(Explain, ReportsWhatTheChoiceIsWorthAndWhereAnotherBegins) {
   const PlanFacts facts = facts_of(8, 1);
   const auto small = explain(facts, call(Collective::kAllReduce, 16));
   EXPECT_EQ(row(small, "algorithm"), "oneshot");
@@ -62,7 +62,7 @@ TEST(Explain, SaysWhatTheChoiceIsWorthAndWhereAnotherBegins) {
             row(small, "changes at", true));
 }
 
-TEST(Explain, SaysWhetherCostsWereMeasured) {
+TEST(Explain, ReportsWhetherCostsWereMeasured) {
   PlanFacts facts = facts_of(2, 1);
   facts.costs.measured = true;
   EXPECT_NE(row(explain(facts, call(Collective::kBroadcast, 16)), "predicted", true)
@@ -70,14 +70,14 @@ TEST(Explain, SaysWhetherCostsWereMeasured) {
             std::string::npos);
 }
 
-TEST(Explain, SaysWhatTheEnvironmentForbids) {
+TEST(Explain, ReportsWhatTheEnvironmentForbids) {
   const auto rows = explain(facts_of(2, 1, "^oneshot"), call(Collective::kAllReduce, 64));
   EXPECT_EQ(row(rows, "left out"), "oneshot");
   EXPECT_EQ(row(rows, "forbidden"), "oneshot");
   EXPECT_EQ(row(explain(facts_of(2, 1), call(Collective::kAllReduce, 64)), "forbidden"), "no row");
 }
 
-TEST(Explain, SaysThatHostsAreAHierarchy) {
+TEST(Explain, ReportsThatHostsAreAHierarchy) {
   const auto rows = explain(facts_of(4, 2), call(Collective::kAllReduce, 1'000'000));
   EXPECT_EQ(row(rows, "algorithm"), "hierarchical");
   EXPECT_NE(row(rows, "algorithm", true).find("by 2 ranks of each"), std::string::npos);

@@ -106,11 +106,11 @@ TEST(HostWork, DecidesWhatRuns) {
   }
   PlanFacts two = facts;
   two.algorithms = *parse_algorithms("oneshot,twoshot", "test");
-  PlanFacts slow_to_meet = two;
-  slow_to_meet.costs.ns[static_cast<std::size_t>(HostRate::kPeer)] *= 1e4;
+  PlanFacts slow_to_sync = two;
+  slow_to_sync.costs.ns[static_cast<std::size_t>(HostRate::kPeer)] *= 1e4;
   const CallRecord middle = call_of_bytes(Collective::kAllReduce, 256 << 10);
   EXPECT_EQ(make_plan(two, middle)->algorithm, Algorithm::kTwoShot);
-  EXPECT_EQ(make_plan(slow_to_meet, middle)->algorithm, Algorithm::kOneShot);
+  EXPECT_EQ(make_plan(slow_to_sync, middle)->algorithm, Algorithm::kOneShot);
 }
 
 // The initial costs of connections within a host are assumptions, so only measured ones count.

@@ -71,7 +71,7 @@ TEST(ProtocolFilter, OfAllRanksIsWhatEachAllows) {
   EXPECT_FALSE(filter.allows_lines(Collective::kAllReduce));
 }
 
-TEST(ProtocolFilter, IsToldByExplain) {
+TEST(ProtocolFilter, IsReportedByExplain) {
   const auto why = [](std::string_view protocols, std::uint64_t count) {
     for (const ExplainRow& row : explain(facts_with(protocols), sum_of(count)))
       if (row.what == "allowed") return row.value + "; " + row.why;

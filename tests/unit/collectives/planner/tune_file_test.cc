@@ -82,7 +82,7 @@ TEST(TuneFile, ThatIsCutAnywhereIsRefused) {
   }
 }
 
-TEST(TuneFile, SaysWhichLineIsWrong) {
+TEST(TuneFile, NamesTheLineThatIsWrong) {
   const std::string text = format_tune_file(file_of_this_machine());
   const auto starts = [](const std::string& why, std::string_view with) {
     return why.starts_with(with);

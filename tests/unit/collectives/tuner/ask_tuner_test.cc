@@ -65,7 +65,7 @@ TEST(AskTuner, AnswersOfEveryVersionAreFollowed) {
 }
 
 TEST(AskTuner, ItsSizesAreThoseOfTheGridAtOrAboveACall) {
-  const TunedWays ways = asked("algorithm=1 protocol=2 most=65536", kEight).ways;
+  const TunedWays ways = asked("algorithm=1 protocol=2 max_bytes=65536", kEight).ways;
   EXPECT_EQ(plan_of(kEight, ways, sum_of(65536)).algorithm, Algorithm::kRing);
   EXPECT_EQ(plan_of(kEight, ways, sum_of(40'000)).algorithm, Algorithm::kRing);
   EXPECT_NE(plan_of(kEight, ways, sum_of(65540)).strategy, Strategy::kConnected);
@@ -102,7 +102,7 @@ TEST(AskTuner, ChannelsAreBoundedWithinWhatTheProgramAsksFor) {
   EXPECT_EQ(channels("channels=3"), 5);
 }
 
-TEST(AskTuner, WhatCannotRunIsSaidOnceAndTheChoiceIsRondos) {
+TEST(AskTuner, WhatCannotRunIsLoggedOnceAndTheChoiceIsRondos) {
   const Asked nvls = asked("algorithm=4 protocol=2", kEight);
   EXPECT_TRUE(nvls.ways.empty());
   EXPECT_NE(nvls.complaint.find("for AllReduce of 4 bytes it names NVLS by Simple, which cannot "

@@ -85,7 +85,8 @@ class TunerVersions : public testing::TestWithParam<const char*> {
 TEST_P(TunerVersions, AnswersAndIsEndedWithTheCommunicator) {
   const long asked = counts_.of("asks");
   {
-    const WithEnvironment words("RONDO_TEST_TUNER", "algorithm=0 protocol=1 channels=3 most=4096");
+    const WithEnvironment words("RONDO_TEST_TUNER",
+                                "algorithm=0 protocol=1 channels=3 max_bytes=4096");
     const auto tuner = Tuner::open(plugin_, about_).value();
     EXPECT_EQ(counts_.of("contexts"), 1);
     abi::Costs costs;

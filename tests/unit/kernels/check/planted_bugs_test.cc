@@ -212,7 +212,7 @@ TEST(PlantedBugs, TheWrongRoot) {
   EXPECT_NE(find_in(broadcast(0), 0, text), "");
 }
 
-TEST(PlantedBugs, AnotherOrderThanTheTableSays) {
+TEST(PlantedBugs, AnotherOrderThanTheTables) {
   Job job = all_reduce();
   job.reduced = ring_order({0, 1, 2, 3}, [](std::uint64_t) { return 0; });
   EXPECT_THAT(find_in(job, 0, [](auto& p) { two_shot_all_reduce(p, kRounds); }),

@@ -117,7 +117,7 @@ TEST(SimMessages, SeeWhatNobodyReceives) {
   EXPECT_FALSE(simulate_messages(uniform(3), call).ok());
 }
 
-TEST(SimMessages, RefuseWhatCannotBePlayed) {
+TEST(SimMessages, RefuseWhatCannotBeSimulated) {
   SimMessageCall call = to_next_ones(2, 1, kSlot);
   call.slots = 9;
   EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("9 slots"), std::string::npos);

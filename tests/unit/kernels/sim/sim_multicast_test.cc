@@ -71,7 +71,7 @@ TEST(SimMulticast, StepsAreBarriersSumsAndCopies) {
 }
 
 // Extrapolated rounds cost the same as simulated rounds.
-TEST(SimMulticast, ExtrapolatedIsPlayed) {
+TEST(SimMulticast, ExtrapolatedIsSimulated) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
     SimMulticastCall call = switch_call(collective, 64 << 20, 256);

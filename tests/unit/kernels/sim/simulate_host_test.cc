@@ -151,7 +151,7 @@ TEST(SimulateHost, EveryRankEndsWhereverRanksStand) {
   }
 }
 
-TEST(SimulateHost, NamesWhatItCannotPlay) {
+TEST(SimulateHost, NamesWhatItCannotSimulate) {
   const auto text = [](const SimHostCall& call) { return simulate_host(call).error().text; };
   EXPECT_NE(text(host_call(Algorithm::kRing, Collective::kAllReduce, 4, 4, 64)).find("ring"),
             std::string::npos);

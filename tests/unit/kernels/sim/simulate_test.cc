@@ -141,7 +141,7 @@ TEST(Simulate, PushedRoundsFollowEachOther) {
 }
 
 // Extrapolated rounds cost the same as simulated rounds.
-TEST(Simulate, ExtrapolatedIsAsPlayed) {
+TEST(Simulate, ExtrapolatedIsAsSimulated) {
   constexpr int kRanks = 6;
   constexpr std::uint64_t kChunk = 64 << 10, kRounds = 100;
   struct Row {
@@ -213,7 +213,7 @@ TEST(Simulate, EqualQuestionsHaveEqualAnswers) {
   EXPECT_EQ(ns_of(uniform(33), call), ns_of(uniform(33), call));
 }
 
-TEST(Simulate, RefusesWhatItCannotPlay) {
+TEST(Simulate, RefusesWhatItCannotSimulate) {
   const SimCall good = call_of(Algorithm::kRing, Collective::kAllReduce, 4, 64, 64, 16);
   SimCall views = good;
   views.algorithm = Algorithm::kHierarchical;

@@ -271,7 +271,7 @@ TEST(Channels, OfSeventyTwoGpusBehindOneSwitchTakeFewSteps) {
   EXPECT_LE(plan->steps, 100);
 }
 
-TEST(Channels, SayWhichWireIsTheSlowest) {
+TEST(Channels, NameTheSlowestWire) {
   const Graph graph = rondo::test::fixture("pcie-8-two-sockets");
   const auto plan = find_channels(graph, {graph.gpus()});
   ASSERT_TRUE(plan.ok());

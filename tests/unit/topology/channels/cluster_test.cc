@@ -102,7 +102,7 @@ TEST(Cluster, IsAsSlowAsItsSlowestHost) {
 }
 
 // Four channels of 12.5 GB/s, and two of 15.75.
-TEST(Cluster, HasTheFewestChannelsOfAllHostsAtTheSpeedOfTheSlowest) {
+TEST(Cluster, HasTheMinimumOfChannelsOfAllHostsAtTheSpeedOfTheSlowest) {
   const Graph many = rondo::test::fixture("dgx-1v");
   const Graph few = rondo::test::fixture("pcie-8-two-sockets");
   const auto plan = find_channels(two_kinds(many, few), ClusterLimits{});

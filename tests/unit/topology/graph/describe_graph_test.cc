@@ -24,7 +24,7 @@ TEST(DescribeGraph, DrawsDevicesBelowTheirSwitches) {
   EXPECT_THAT(text, HasSubstr("GPU 0 - GPU 1 [NVLink x4, 56.25 GB/s]"));
 }
 
-TEST(DescribeGraph, SaysWhatIsAssumed) {
+TEST(DescribeGraph, ReportsWhatIsAssumed) {
   EXPECT_THAT(describe(fixture("dgx-h100")),
               HasSubstr("NUMA node 0 - NUMA node 1 [sockets, 22 GB/s (assumed)]"));
 }

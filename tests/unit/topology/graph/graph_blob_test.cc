@@ -75,7 +75,7 @@ TEST(GraphBlobs, RatesThatNoLinkHasAreRefused) {
 
 // Parallel links add up only to the maximum that can be serialised, for any number of links in a
 // blob.
-TEST(GraphBlobs, LinksThatAddUpStopAtTheMost) {
+TEST(GraphBlobs, LinksThatAddUpStopAtTheMaximum) {
   GraphBuilder builder;
   const int numa = builder.add({.kind = NodeKind::kNuma, .number = 0});
   const int gpu = builder.add({.kind = NodeKind::kGpu, .bus_id = "0000:17:00.0", .number = 0});

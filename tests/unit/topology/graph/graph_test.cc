@@ -35,7 +35,7 @@ Graph two_gpus(bool other_order) {
   return std::move(builder).build().value();
 }
 
-TEST(Graph, IsTheSameWhoeverIsAddedFirst) {
+TEST(Graph, IsTheSameInAnyOrderOfAdding) {
   const Graph one = two_gpus(false), other = two_gpus(true);
   EXPECT_EQ(one, other);
   EXPECT_EQ(one.digest(), other.digest());
@@ -58,7 +58,7 @@ TEST(Graph, SourcesDoNotChangeTheDigest) {
   EXPECT_EQ(std::move(one).build()->digest(), std::move(other).build()->digest());
 }
 
-TEST(Graph, NvLinksToldByBothEndsCountOnce) {
+TEST(Graph, NvLinksListedByBothEndsCountOnce) {
   GraphBuilder builder;
   const int numa = builder.add({.kind = NodeKind::kNuma, .number = 0});
   const int a = add_gpu(builder, numa, "0000:01:00.0", 0);

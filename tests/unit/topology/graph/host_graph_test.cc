@@ -48,7 +48,7 @@ constexpr const char* kBehindASwitch =
     "<pci busid=\"ffff:ff:01.0\" class=\"0x060400\">"
     "<pci busid=\"0000:00:01.0\" class=\"0x030200\"/></pci>";
 
-TEST_F(HostGraphs, HasWhatTheDriverSays) {
+TEST_F(HostGraphs, HasTheDriversTopology) {
   const HostGraph host = read(kOneGpu);
   EXPECT_THAT(host.notes, IsEmpty());
   ASSERT_EQ(host.graph.gpus().size(), 1u);
@@ -66,7 +66,7 @@ TEST_F(HostGraphs, LinksThatAreDownAreANote) {
               ElementsAre("1 of 3 NVLinks of GPU 0 (0000:00:01.0) are down"));
 }
 
-TEST_F(HostGraphs, AFileTellsTheTree) {
+TEST_F(HostGraphs, ATopologyFileDefinesTheTree) {
   const HostGraph host = read(kOneGpu, write("topo.xml", kBehindASwitch));
   EXPECT_THAT(host.notes, IsEmpty());
   ASSERT_EQ(host.graph.gpus().size(), 1u);
@@ -80,7 +80,7 @@ TEST_F(HostGraphs, TheDaemonsFileIsFound) {
   EXPECT_GE(host.graph.find("ffff:ff:01.0"), 0);
 }
 
-TEST_F(HostGraphs, AFileThatIsWrongIsSaidAndDoesNotCount) {
+TEST_F(HostGraphs, AWrongFileIsReportedAndIgnored) {
   const HostGraph host = read(kOneGpu, write("topo.xml", "<pci busid=\"x\"/>"));
   EXPECT_THAT(host.wrong, HasSubstr("topo.xml, line 1: busid=\"x\""));
   EXPECT_THAT(host.wrong, HasSubstr("using what was detected"));
@@ -88,7 +88,7 @@ TEST_F(HostGraphs, AFileThatIsWrongIsSaidAndDoesNotCount) {
   EXPECT_EQ(host.graph.gpus().size(), 1u);
 }
 
-TEST_F(HostGraphs, AFileThatIsNotThereIsSaid) {
+TEST_F(HostGraphs, AMissingFileIsReported) {
   const HostGraph host = read(kOneGpu, "/nowhere/topo.xml");
   EXPECT_THAT(host.wrong, HasSubstr("/nowhere/topo.xml"));
   EXPECT_EQ(host.graph.gpus().size(), 1u);

@@ -128,7 +128,7 @@ TEST(Acceptor, ServesUnixSocketsToo) {
   EXPECT_FALSE(host.arrivals[0].from.valid());
 }
 
-TEST(Acceptor, AVisitorThatIsNotAdmittedIsNotHeard) {
+TEST(Acceptor, NothingIsReadFromAVisitorThatIsNotAdmitted) {
   Host host;
   std::vector<net::Socket> listeners;
   listeners.push_back(net::listen_tcp(host.address.with_port(0)).value());
@@ -226,12 +226,12 @@ TEST(Acceptor, VisitorsWithAWrongSecretAreRefused) {
   ASSERT_GT(::send(stranger.get(), sent.data(), sent.size(), MSG_NOSIGNAL), 0);
   std::size_t half_way = 0;
   std::byte buffer[256];
-  const auto hung_up = [&] {
+  const auto has_closed = [&] {
     const ssize_t got = ::recv(stranger.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     if (got > 0) half_way += static_cast<std::size_t>(got);
     return got == 0 || (got < 0 && errno == ECONNRESET);
   };
-  EXPECT_TRUE(host.until(hung_up));
+  EXPECT_TRUE(host.until(has_closed));
   EXPECT_GT(half_way, 0u);  // it was challenged
   EXPECT_TRUE(host.arrivals.empty());
 }

@@ -235,7 +235,7 @@ TEST(Handshake, RefusesGarbageAtItsHeaderAndLongMessages) {
   EXPECT_NE(longer.acceptor.why().find("does not speak"), std::string::npos);
 }
 
-TEST(Handshake, TellsEachSideTheOthersBuild) {
+TEST(Handshake, SendsEachSideTheOthersBuild) {
   Build other;
   other.protocol += 1;
   other.pointer_bytes = 4;

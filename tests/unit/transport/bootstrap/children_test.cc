@@ -58,12 +58,12 @@ Status parent_and_children(const UniqueId& id, int rank, int size) {
   return ok_status();
 }
 
-TEST(BootstrapChildren, AreLedByOneOfTheirRanksAmongThreads) {
+TEST(BootstrapChildren, AreLaunchedByOneOfTheirRanksAmongThreads) {
   const auto id = make_unique_id().value();
   expect_all_ok(as_threads(7, [&](int rank) { return parent_and_children(id, rank, 7); }));
 }
 
-TEST(BootstrapChildren, AreLedByOneOfTheirRanksAmongProcesses) {
+TEST(BootstrapChildren, AreLaunchedByOneOfTheirRanksAmongProcesses) {
   const auto id = make_unique_id().value();
   expect_all_ok(as_processes(6, [&](int rank) { return parent_and_children(id, rank, 6); }));
 }

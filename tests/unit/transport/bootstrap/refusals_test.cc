@@ -77,7 +77,7 @@ TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
 }
 
 // The process that serves the rendezvous exits after the refusal; the last rank arrives later.
-TEST(BootstrapFaults, ARankThatComesAfterARefusalIsToldThoughItsServerHasEnded) {
+TEST(BootstrapFaults, ARankThatComesAfterARefusalReceivesItThoughItsServerHasEnded) {
   auth::Build other;
   other.protocol += 1;
   const auto port = test::reserved_port();

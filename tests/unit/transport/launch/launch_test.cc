@@ -55,7 +55,7 @@ Status exchange(const Seat& seat, std::chrono::nanoseconds timeout = 20s) {
   return ok_status();
 }
 
-TEST_F(Launch, SaysWhetherAllRanksAreHere) {
+TEST_F(Launch, ReportsWhetherAllRanksAreHere) {
   EXPECT_TRUE(on_one_host({0, 4, 4, 0}));
   EXPECT_FALSE(on_one_host({0, 4, 2, 0}));
   EXPECT_TRUE(on_one_host({0, 4, -1, 0}));
@@ -83,7 +83,7 @@ TEST_F(Launch, MeetsAtTheMasterAgainAndAgain) {
   }));
 }
 
-TEST_F(Launch, HearsRanksBesideSilentVisitors) {
+TEST_F(Launch, AcceptsRanksBesideSilentVisitors) {
   const std::uint16_t port = master();
   RankProcess zero(0, [](int rank) { return exchange({rank, 3, 1, 1}); });
   std::vector<net::Socket> silent;
@@ -122,7 +122,7 @@ TEST_F(Launch, CountsNobodyWithoutTheSecretAndNoRankTwice) {
   }
 }
 
-TEST_F(Launch, GivesUpInTimeAndSaysWho) {
+TEST_F(Launch, GivesUpInTimeAndNamesTheRank) {
   setenv("RONDO_JOB", fmt::format("alone {}", getpid()).c_str(), 1);
   const Status waits = exchange({1, 2, 2, 1}, 200ms);
   EXPECT_EQ(waits.code(), StatusCode::kTimeout);

@@ -9,7 +9,7 @@
 #include <array>
 
 #include "tests/unit/transport/net/networks.h"
-#include "tests/unit/transport/net/told_child.h"
+#include "tests/unit/transport/net/waiting_child.h"
 
 namespace rondo::test {
 namespace {
@@ -46,7 +46,7 @@ TEST_P(NetworkEnds, DeliversWhatWasSentBeforeTheClose) {
   EXPECT_EQ(pair.far->error().code, StatusCode::kRemoteError);
 }
 
-TEST_P(NetworkEnds, AnOrderlyCloseIsToldFromABreak) {
+TEST_P(NetworkEnds, AnOrderlyCloseIsDistinguishedFromABreak) {
   LinkPair pair(GetParam());
   ASSERT_TRUE(pair.connected);
   CallRecord record;
@@ -188,7 +188,7 @@ struct SendingChild {
     if (link) link->progress();
   }
 
-  ToldChild child;
+  WaitingChild child;
   const pid_t pid = child.pid();
   std::unique_ptr<net::Network> network;
   Registered room{*network, Bytes(30000)};
@@ -223,7 +223,7 @@ TEST_P(NetworkEnds, APeerThatIsKilledEndsTheLinkAfterWholeMessages) {
 TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
   constexpr std::uint64_t kMessages = 3;
   const Bytes content = pattern(400'000, 1);
-  const ToldChild child([&](ByteSpan address) {
+  const WaitingChild child([&](ByteSpan address) {
     const auto own = GetParam().at(0);
     Registered body(*own, content);
     auto link = own->connect({0, 1, 0}, address).value();

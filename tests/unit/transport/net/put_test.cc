@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Of, NetworkPut, testing::ValuesIn(kinds_with_puts()), k
 class NetworkThatMayPut : public NetworkSuite {};
 
 // Callers ask the network first. If it has no puts, its links refuse them.
-TEST_P(NetworkThatMayPut, SaysWhetherItDoes) {
+TEST_P(NetworkThatMayPut, ReportsWhetherItDoes) {
   const auto network = GetParam().at(0);
   EXPECT_EQ(network->puts(), GetParam().puts);
   Registered memory(*network, Bytes(8));

@@ -196,13 +196,13 @@ TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) 
     const int listener = 1 - speaker;
     int output = 0;
     std::vector<int> received;
-    const auto say = [&] {
+    const auto send = [&] {
       Bytes message(sizeof(int));
       std::memcpy(message.data(), &output, sizeof(output));
       ++output;
       ASSERT_TRUE(ranks[speaker]->send_control(listener, message).ok());
     };
-    ranks[speaker]->set_control_handler([&](int, std::span<const std::byte>) { say(); });
+    ranks[speaker]->set_control_handler([&](int, std::span<const std::byte>) { send(); });
     ranks[listener]->set_control_handler([&](int, std::span<const std::byte> message) {
       int number;
       std::memcpy(&number, message.data(), sizeof(number));
@@ -211,7 +211,7 @@ TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) 
     const auto both = [&] {
       for (auto& rank : ranks) rank->progress();
     };
-    say();
+    send();
     ASSERT_TRUE(ranks[listener]->send_control(speaker, Bytes(1)).ok());
     ASSERT_TRUE(drive(both, [&] { return output == 2 && received.size() == 2; }));
     for (int round = 0; round < 3; ++round) {
@@ -221,7 +221,7 @@ TEST_P(NetworkRemoteLinks, ControlMessagesOfAHandlerDoNotOvertakeThoseThatWait) 
       ASSERT_TRUE(
           drive([&] { ranks[listener]->progress(); }, [&] { return ranks[listener]->flushed(); }));
       const std::size_t all = received.size() + kMessages + kAsked;
-      for (int i = 0; i < kMessages; ++i) say();
+      for (int i = 0; i < kMessages; ++i) send();
       ASSERT_TRUE(drive(both, [&] { return received.size() == all; }));
     }
     for (std::size_t i = 0; i < received.size(); ++i) ASSERT_EQ(received[i], static_cast<int>(i));
@@ -258,7 +258,7 @@ TEST_P(NetworkRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
   }
 }
 
-TEST_P(NetworkRemoteLinks, APeerThatWasNeverMetAndIsGoneIsNamed) {
+TEST_P(NetworkRemoteLinks, APeerThatNeverConnectedAndIsGoneIsNamed) {
   for (const int gone : {0, 1}) {
     auto ranks = open_ranks(GetParam(), 2, {4096, 4});
     const int here = 1 - gone;

@@ -48,7 +48,7 @@ TEST(Sleeper, RefusesToSleepWhereSomethingMovesNow) {
   EXPECT_EQ(source.log, Log{"arm"});
 }
 
-TEST(Sleeper, SaysWhetherTheFirstOneWoke) {
+TEST(Sleeper, ReportsWhetherTheFirstOneWoke) {
   Source source;
   const Fd silent(::eventfd(0, EFD_CLOEXEC));
   Sleeper sleeper;

@@ -124,7 +124,7 @@ TEST(PluginFailures, WhatComesAfterTheCloseIsDelivered) {
   }
 }
 
-TEST(PluginFailures, AShortReceiveIsTold) {
+TEST(PluginFailures, AShortReceiveIsReported) {
   const PluginControls controls;
   LinkPair pair(kPlugin);
   ASSERT_TRUE(pair.connected);

@@ -95,7 +95,7 @@ TEST(PluginDmabuf, WhatIsNotRegisteredEndsTheLinkByName) {
   pair.near_network->deregister_memory(key);
 }
 
-TEST(PluginDmabuf, WhereThePluginDoesNotSayThatItTakesFilesNoneIsRegistered) {
+TEST(PluginDmabuf, WhereThePluginDoesNotTakeFilesNoneIsRegistered) {
   const PluginControls controls;
   controls.behave("cuda=1");
   LinkPair pair(plugin_kind(""));

@@ -156,7 +156,7 @@ TEST_P(NetworkProxyPair, LinesMayBeAddedOnEitherSideFirst) {
   EXPECT_TRUE(proxies[0]->cut_off().empty());
 }
 
-TEST_P(NetworkProxyPair, WhatIsSentToWhoeverHasEndedIsNoticed) {
+TEST_P(NetworkProxyPair, ASendToARankThatHasEndedIsNoticed) {
   BounceBuffer from;
   proxies[1].reset();
   proxies[0]->add({net_proxy_message_link(0, 1, 0), from.end(), true});

@@ -44,7 +44,7 @@ TEST(ProxyErrands, RunOnTheProxysThreadWhileAnotherTaskWaits) {
   EXPECT_NE(thread, std::this_thread::get_id());
 }
 
-TEST(ProxyErrands, TellWhatFailedAndAreForgotten) {
+TEST(ProxyErrands, ReportWhatFailedAndAreForgotten) {
   Proxy proxy;
   ProxyErrands errands(proxy);
   proxy.add(errands);

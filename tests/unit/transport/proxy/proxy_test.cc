@@ -64,7 +64,7 @@ TEST(Proxy, OthersGoOnWhileATaskWaits) {
   proxy.stop();
 }
 
-TEST(Proxy, ARingIsHeardByWhoeverNaps) {
+TEST(Proxy, ADoorbellWakesTheThreadThatNaps) {
   Proxy proxy;
   Task task;
   ASSERT_TRUE(proxy.open().ok());

@@ -68,7 +68,7 @@ net::Socket stranger(const Host& host) {
   return std::move(made.fd);
 }
 
-void say(const net::Socket& to, const Bytes& bytes) {
+void send_to(const net::Socket& to, const Bytes& bytes) {
   EXPECT_GT(send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
 }
 
@@ -145,7 +145,7 @@ TEST(UnixMeeting, StrangersAreTurnedAwayWithoutADescriptor) {
   const Host host;
   Bytes garbage(5000, std::byte{0xa5});
   const net::Socket garbler = stranger(host), thief = stranger(host), ghost = stranger(host);
-  say(garbler, garbage);
+  send_to(garbler, garbage);
   const int own[1] = {thief.get()};
   ASSERT_TRUE(send_fds(thief.get(), 1, own, Deadline::of(kSoon)).ok());
   auto other = auth::Handshake::connector(secret_of(2), host.listener.name);
@@ -154,14 +154,14 @@ TEST(UnixMeeting, StrangersAreTurnedAwayWithoutADescriptor) {
   for (const auto* visitor : {&garbler, &thief, &ghost}) expect_turned_away(*visitor);
 }
 
-TEST(UnixMeeting, WhatAGuestSaidIsOfNoUseToAnother) {
+TEST(UnixMeeting, WhatAGuestSentIsOfNoUseToAnother) {
   const Host host;
   auto joined = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
   const Bytes sent_bytes = genuine_bytes(host, 1);
   ASSERT_TRUE(joined.get().ok());
   ASSERT_GT(sent_bytes.size(), 64u);
   const net::Socket replayer = stranger(host);
-  say(replayer, sent_bytes);
+  send_to(replayer, sent_bytes);
   expect_all_joined(host, {1});
   expect_turned_away(replayer);
 }
@@ -215,7 +215,7 @@ TEST(UnixMeeting, WrongNumbersAndSecondOnesAreDropped) {
   EXPECT_FALSE(let_in(other));
 }
 
-TEST(UnixMeeting, HostsAndGuestsThatAreNotThereAreToldApart) {
+TEST(UnixMeeting, MissingHostsAndGuestsAreDistinguished) {
   Host host;
   UnixListener there = open_unix_listener().value(), gone = open_unix_listener().value();
   gone.fd.reset();

@@ -233,7 +233,7 @@ TEST(FramedLink, ToNobodyYetRefusesToSendAndToReceive) {
   EXPECT_EQ(received.error().code, StatusCode::kRemoteError);
 }
 
-TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
+TEST(Tcp, EndsAtTheDeadlineAndNamesWhatItTried) {
   const std::uint16_t port = test::reserved_port();
   const unsigned char loopback[4] = {127, 0, 0, 1};
   const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);

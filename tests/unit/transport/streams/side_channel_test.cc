@@ -77,7 +77,7 @@ struct Liar {
     EXPECT_TRUE(drive(step, [&] { return connector->finished(); }));
     stream = std::move(connector->take().front());
   }
-  void say(Bytes bytes) const {
+  void send(Bytes bytes) const {
     iovec part{bytes.data(), bytes.size()};
     EXPECT_EQ(stream->write({&part, 1}).bytes, bytes.size());
   }
@@ -125,11 +125,11 @@ TEST(SideChannel, TheConnectorsBlobComesWithItsProof) {
   EXPECT_EQ(pair.near->address(), "") << "it had to read the welcome first";
 }
 
-TEST(SideChannel, APeerThatSaysMoreIsEnded) {
+TEST(SideChannel, APeerThatSendsMoreIsEnded) {
   Pair pair;
   const Liar liar(pair, SideChannel::frame(pattern(10, 1)));
   ASSERT_TRUE(drive([&] { pair.accept({}); }, [&] { return pair.far != nullptr; }));
-  liar.say(Bytes(1));
+  liar.send(Bytes(1));
   EXPECT_EQ(pair.end_of(*pair.far), State::kEnded);
   EXPECT_NE(pair.far->why().find("sent more"), std::string::npos) << pair.far->why();
 }
@@ -141,7 +141,7 @@ TEST(SideChannel, ABlobThatIsTooLongIsNotReadAndItsPeerIsDropped) {
   EXPECT_EQ(pair.far, nullptr);
 }
 
-TEST(SideChannel, AProvenPeerThatSaysNothingIsDroppedInTime) {
+TEST(SideChannel, AProvenPeerThatSendsNothingIsDroppedInTime) {
   for (const Bytes& half : {Bytes{}, Bytes(3), SideChannel::frame(Bytes(20))}) {
     Pair pair;
     const Liar liar(pair, half.size() > 4 ? Bytes(half.begin(), half.end() - 1) : half);
@@ -194,7 +194,7 @@ TEST(SideChannel, AFarewellIsTheLastWordBeforeTheClose) {
   }
 }
 
-TEST(SideChannel, WhoEndsWithoutAFarewellHasSaidNone) {
+TEST(SideChannel, WhoEndsWithoutAFarewellHasSentNone) {
   Pair pair(true);
   ASSERT_TRUE(pair.open({}, {}));
   pair.near->close();
@@ -207,7 +207,7 @@ TEST(SideChannel, HalfAFarewellIsNoneAndMoreIsTooMuch) {
     Pair pair(true);
     const Liar liar(pair, SideChannel::frame(pattern(10, 1)));
     ASSERT_TRUE(drive([&] { pair.accept({}); }, [&] { return pair.far != nullptr; }));
-    liar.say(Bytes(bytes));
+    liar.send(Bytes(bytes));
     close_gently(*liar.stream);
     EXPECT_EQ(pair.end_of(*pair.far), bytes == 7 ? State::kClosed : State::kEnded);
     if (bytes == 7) {

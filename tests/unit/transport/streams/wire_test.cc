@@ -19,7 +19,7 @@ TEST(SocketOfLinkBytes, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read->link_id, socket.link_id);
 }
 
-TEST(SocketOfLinkBytes, RefusesWhatNoRankSays) {
+TEST(SocketOfLinkBytes, RefusesWhatNoRankSends) {
   const Bytes good = encode(some_socket());
   for (std::size_t length = 0; length < good.size(); ++length)
     EXPECT_FALSE(decode_socket(ByteSpan(good).first(length)));

@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 #ifdef RONDO_UCX
-TEST(Ucx, WhereItIsNotInstalledSaysWhatToInstall) {
+TEST(Ucx, WhereItIsNotInstalledNamesWhatToInstall) {
   const auto loaded = UcpLibrary::load_from("libucp-that-is-not-there.so.0");
   ASSERT_FALSE(loaded.ok());
   EXPECT_THAT(loaded.error().text, HasSubstr("libucp-that-is-not-there.so.0"));
@@ -31,7 +31,7 @@ TEST(Ucx, OfALibraryThatIsAnotherNamesTheFirstFunctionThatIsMissing) {
   EXPECT_THAT(loaded.error().text, HasSubstr("libc.so.6 has no function ucp_init_version"));
 }
 
-TEST(Ucx, IsLoadedOnceAndSaysItsVersion) {
+TEST(Ucx, IsLoadedOnceAndReportsItsVersion) {
   const auto first = UcpLibrary::load();
   ASSERT_TRUE(first.ok()) << first.error().text;
   EXPECT_EQ(UcpLibrary::load().value(), *first);
@@ -61,7 +61,7 @@ TEST(Ucx, LeavesTheProgramsSignalHandlersAlone) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 #else
-TEST(Ucx, OfABuildWithoutItsHeadersSaysSo) {
+TEST(Ucx, OfABuildWithoutItsHeadersIsReported) {
   const auto version = library_version();
   ASSERT_FALSE(version.ok());
   EXPECT_THAT(version.error().text, HasSubstr("built without UCX"));

@@ -12,7 +12,7 @@ net::PortOptions options_of(int rank) {
   return options;
 }
 
-TEST(UcxRefusal, OfTheEndWithoutAWayIsToldToTheOtherWithItsReason) {
+TEST(UcxRefusal, OfTheEndWithoutAWayIsSentToTheOtherWithItsReason) {
   const auto near = open_ucx(options_of(0), "tcp");
   const auto far = open_ucx(options_of(1), "posix");
   const Bytes address = far->listen().value();

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/transport/verbs/played_verbs.h"
+#include "tests/unit/transport/verbs/fake_verbs.h"
 #include "transport/verbs/ibverbs/device_context.h"
 
 namespace rondo::verbs {
@@ -15,12 +15,12 @@ namespace {
 class RdmaAddresses : public testing::Test {
  protected:
   void SetUp() override {
-    played = &played_;
+    fake = &fake_;
     port_file("state", "4: ACTIVE\n");
     port_file("link_layer", "Ethernet\n");
     gid(1, "0000:0000:0000:0000:0000:ffff:0a4d:0001");
     Options options;
-    options.functions = &played_functions();
+    options.functions = &fake_functions();
     options.root = folder_.path();
     device_ = DeviceContext::open(read_ports(folder_.path()).at(0), options, 16).value();
   }
@@ -38,13 +38,13 @@ class RdmaAddresses : public testing::Test {
     ibv_async_event event{};
     event.event_type = what;
     event.element.port_num = 1;
-    played_.events.push_back(event);
+    fake_.events.push_back(event);
     device_->read_events();
   }
   std::string address() const { return Gid{.bytes = device_->endpoint().gid}.text(); }
 
   test::TemporaryFolder folder_;
-  PlayedVerbs played_;
+  FakeVerbs fake_;
   std::unique_ptr<DeviceContext> device_;
 };
 

@@ -57,7 +57,7 @@ TEST(RdmaChoice, ANameThatFitsNothingIsAnErrorThatListsThoseThereAre) {
     EXPECT_FALSE(choose_ports(kPorts, text).ok()) << text;
 }
 
-TEST(RdmaChoice, WithNothingUsableLeftSaysWhyTheFirstIsNot) {
+TEST(RdmaChoice, WithNothingUsableLeftReportsWhyTheFirstIsNot) {
   const auto down = choose_ports(kPorts, "rxe1");
   ASSERT_FALSE(down.ok());
   EXPECT_THAT(down.error().text, HasSubstr("rxe1:1 is DOWN"));

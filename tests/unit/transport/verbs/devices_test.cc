@@ -37,7 +37,7 @@ TEST_F(RdmaMachine, WithoutDevicesHasNoPorts) {
   EXPECT_THAT(read_ports(folder_.path()), SizeIs(0));
 }
 
-TEST_F(RdmaMachine, TellsPortsWithStateLinkLayerRateAndLid) {
+TEST_F(RdmaMachine, ListsPortsWithStateLinkLayerRateAndLid) {
   port("mlx5_1/ports/2", "1: DOWN", "Ethernet");
   port("mlx5_1/ports/1", "4: ACTIVE", "Ethernet");
   port("mlx5_0/ports/1", "4: ACTIVE", "InfiniBand");
@@ -98,7 +98,7 @@ TEST(RdmaPort, WithoutAnythingMissingIsUsable) {
   EXPECT_EQ(unusable(Port{.active = true, .ethernet = false, .lid = 3}).why, "");
 }
 
-TEST(RdmaPort, ThatCarriesNothingSaysWhyAndWhatToDo) {
+TEST(RdmaPort, ThatCarriesNothingIsReportedWithWhatToDo) {
   const auto down = unusable({.state = "DOWN"});
   EXPECT_THAT(down.why, HasSubstr("DOWN"));
   EXPECT_THAT(down.remedy, HasSubstr("cable"));

@@ -5,7 +5,7 @@
 
 #ifdef RONDO_VERBS
 
-#include "tests/unit/transport/verbs/played_verbs.h"
+#include "tests/unit/transport/verbs/fake_verbs.h"
 #include "transport/verbs/ibverbs/sides.h"
 
 namespace rondo::verbs {
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class DirectMemory : public OnPlayedVerbs {
+class DirectMemory : public OnFakeVerbs {
  protected:
   // GPU memory: an address that the host cannot access.
   static net::Memory file(std::function<Status()> flush = {}) {
@@ -25,13 +25,13 @@ class DirectMemory : public OnPlayedVerbs {
   }
 };
 
-TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
+TEST_F(DirectMemory, IsDescribedByFileAndOffsetUnderItsOwnAddresses) {
   const auto adapters = open();
   const net::Memory memory = file();
   const auto key = adapters->register_memory(memory);
   ASSERT_TRUE(key.ok());
-  ASSERT_EQ(played_.registrations.size(), 1u);
-  const PlayedVerbs::Registration& registrations = played_.registrations[0];
+  ASSERT_EQ(fake_.registrations.size(), 1u);
+  const FakeVerbs::Registration& registrations = fake_.registrations[0];
   EXPECT_EQ(registrations.offset, 4096u);
   EXPECT_EQ(registrations.bytes, 8192u);
   EXPECT_EQ(registrations.iova, 0x7000'0000'0000u);
@@ -47,20 +47,20 @@ TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
 
 // After a refusal the link uses host memory, and needs all registrations undone.
 TEST_F(DirectMemory, ThatOnePortRefusesIsRegisteredWithNone) {
-  const auto adapters = open(played_functions(), 2);
-  played_.refused_by = 1;
-  const std::size_t before = played_.registered;
+  const auto adapters = open(fake_functions(), 2);
+  fake_.refused_by = 1;
+  const std::size_t before = fake_.registered;
   const auto key = adapters->register_memory(file());
   ASSERT_FALSE(key.ok());
   EXPECT_THAT(key.error().text, HasSubstr("8192 bytes of a dmabuf file cannot be registered with "
                                           "nic1:1"));
   EXPECT_THAT(key.error().text, HasSubstr(std::strerror(EOPNOTSUPP)));
-  EXPECT_EQ(played_.registrations.size(), 1u);
-  EXPECT_EQ(played_.registered, before);
+  EXPECT_EQ(fake_.registrations.size(), 1u);
+  EXPECT_EQ(fake_.registered, before);
 }
 
 TEST_F(DirectMemory, NeedsALibraryThatKnowsFiles) {
-  Ibverbs older = played_functions();
+  Ibverbs older = fake_functions();
   older.reg_dmabuf_mr = nullptr;
   const auto adapters = open(older);
   const auto key = adapters->register_memory(file());
@@ -85,7 +85,7 @@ class FlushedReceives : public DirectMemory, public RailOwner {
     ASSERT_TRUE(rail.ok());
     rails_.push_back(std::move(rail).value());
     ASSERT_TRUE(rails_[0]->connect(0, rails_[0]->end(0)).ok());
-    ASSERT_TRUE(rails_[0]->say_ready().ok());
+    ASSERT_TRUE(rails_[0]->ack_ready().ok());
     side_ = std::make_unique<ReceiveSide>(*adapters_);
   }
   std::uint64_t receive(const net::Memory& memory, net::MemoryKey key) {

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 #ifdef RONDO_VERBS
-TEST(Ibverbs, WhereItIsNotInstalledSaysWhatToInstall) {
+TEST(Ibverbs, WhereItIsNotInstalledNamesWhatToInstall) {
   const auto loaded = Ibverbs::load_from("libibverbs-that-is-not-there.so.1");
   ASSERT_FALSE(loaded.ok());
   EXPECT_THAT(loaded.error().text, HasSubstr("libibverbs-that-is-not-there.so.1"));
@@ -38,7 +38,7 @@ TEST(Ibverbs, IsLoadedOnceAndListsTheDevices) {
   EXPECT_TRUE(devices.ok()) << devices.error().text;  // none, on most machines
 }
 #else
-TEST(Ibverbs, OfABuildWithoutItsHeaderSaysSo) {
+TEST(Ibverbs, OfABuildWithoutItsHeaderIsReported) {
   const auto devices = offered_devices();
   ASSERT_FALSE(devices.ok());
   EXPECT_THAT(devices.error().text, HasSubstr("built without InfiniBand"));

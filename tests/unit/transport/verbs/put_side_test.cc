@@ -4,7 +4,7 @@
 
 #ifdef RONDO_VERBS
 
-#include "tests/unit/transport/verbs/played_verbs.h"
+#include "tests/unit/transport/verbs/fake_verbs.h"
 #include "transport/verbs/ibverbs/put_side.h"
 
 namespace rondo::verbs {
@@ -13,13 +13,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Puts : public OnPlayedVerbs, public RailOwner {
+class Puts : public OnFakeVerbs, public RailOwner {
  protected:
   static constexpr std::uint64_t kMemory = 1 << 20, kWords = 2 << 20;
 
   void SetUp() override {
-    OnPlayedVerbs::SetUp();
-    adapters_ = open(played_functions(), 2);
+    OnFakeVerbs::SetUp();
+    adapters_ = open(fake_functions(), 2);
     for (std::size_t i = 0; i < 2; ++i) {
       auto rail = Rail::make(*this, adapters_->at(i), i, 1);
       ASSERT_TRUE(rail.ok());
@@ -28,10 +28,10 @@ class Puts : public OnPlayedVerbs, public RailOwner {
       RailEnd peer = rails_[i]->end(0);
       peer.port = static_cast<std::uint8_t>(1 - i);
       ASSERT_TRUE(rails_[i]->connect(i, peer).ok());
-      ASSERT_TRUE(rails_[i]->say_ready().ok());
+      ASSERT_TRUE(rails_[i]->ack_ready().ok());
       ways_.push_back({rails_[i].get(), 0});
     }
-    played_.posted.clear();
+    fake_.posted.clear();
     body_.resize(100);
     key_ = adapters_->register_memory({body_}).value();
     memory_ = side_.learn({.address = kMemory, .bytes = 1000, .keys = {7, 8}});
@@ -66,7 +66,7 @@ class Puts : public OnPlayedVerbs, public RailOwner {
   // Writes posted since the last call, as "device:what": b a body, w4 the word 4, n3 the count 3.
   std::vector<std::string> posted() {
     std::vector<std::string> all;
-    for (const PlayedVerbs::Posted& one : std::exchange(played_.posted, {})) {
+    for (const FakeVerbs::Posted& one : std::exchange(fake_.posted, {})) {
       const bool body = one.to >= kMemory && one.to < kMemory + 1000;
       const bool word = one.to == kWords + 8;
       const std::uint32_t base = body ? 7 : 17;  // key of the peer's port 0
@@ -138,7 +138,7 @@ TEST_F(Puts, StayWhereTheyAreWhenTheOtherRailIsLost) {
   EXPECT_TRUE(posted().empty());
 }
 
-TEST_F(Puts, OfAPeerThatSaysWhatCannotBeEndTheLink) {
+TEST_F(Puts, OfAPeerThatSendsWhatCannotBeEndTheLink) {
   push(put_of(1));
   push(put_of(2));
   EXPECT_TRUE(side_.send(ways_));

@@ -7,7 +7,7 @@
 namespace rondo::gpu {
 namespace {
 
-TEST(LeaderKernels, ServeEachRankOnceAStepAndTheVeryLastSaysSo) {
+TEST(LeaderKernels, ServeEachRankOnceAStepAndTheVeryLastReportsIt) {
   for (const int ranks : {1, 2, 9, 64})
     for (const int at_once : {1, 7, 64})
       for (const std::uint64_t steps : {1, 3}) {

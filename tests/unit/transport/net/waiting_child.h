@@ -1,9 +1,9 @@
-// ToldChild: a child process that receives an address later.
+// WaitingChild: a child process that receives an address later.
 //
 // It is forked before this process has a network, because a network's library may start threads and
 // a fork keeps none of them.
 //
-//   const ToldChild child([&](ByteSpan address) { ...; ::_exit(0); });
+//   const WaitingChild child([&](ByteSpan address) { ...; ::_exit(0); });
 //   child.tell(network->listen().value());
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace rondo::test {
 
-class ToldChild {
+class WaitingChild {
  public:
   // body(address) must not return.
   template <class Body>
-  explicit ToldChild(Body body) {
+  explicit WaitingChild(Body body) {
     EXPECT_EQ(::pipe(gate_), 0);
     pid_ = ::fork();
     if (pid_ != 0) return;
@@ -29,12 +29,12 @@ class ToldChild {
     if (got > 0) body(ByteSpan(address).first(static_cast<std::size_t>(got)));
     ::_exit(1);
   }
-  ~ToldChild() {
+  ~WaitingChild() {
     ::close(gate_[0]);
     ::close(gate_[1]);
   }
-  ToldChild(const ToldChild&) = delete;
-  ToldChild& operator=(const ToldChild&) = delete;
+  WaitingChild(const WaitingChild&) = delete;
+  WaitingChild& operator=(const WaitingChild&) = delete;
 
   pid_t pid() const { return pid_; }
   void send_address(const Bytes& address) const {

@@ -15,7 +15,7 @@
 namespace rondo::verbs {
 
 // libibverbs with the devices nic0 and nic1.
-struct PlayedVerbs {
+struct FakeVerbs {
   struct Registration {
     std::uint64_t offset, bytes, iova;
     int file;
@@ -38,10 +38,10 @@ struct PlayedVerbs {
   std::vector<ibv_async_event> events;  // events to report, the next one last
   static Posted what(const ibv_qp& pair, const ibv_send_wr& request);
 };
-inline PlayedVerbs* played = nullptr;  // of the running test
+inline FakeVerbs* fake = nullptr;  // of the running test
 
-inline PlayedVerbs::Posted PlayedVerbs::what(const ibv_qp& pair, const ibv_send_wr& request) {
-  Posted posted{pair.context->device == &played->devices[1] ? 1 : 0, request.wr.rdma.remote_addr,
+inline FakeVerbs::Posted FakeVerbs::what(const ibv_qp& pair, const ibv_send_wr& request) {
+  Posted posted{pair.context->device == &fake->devices[1] ? 1 : 0, request.wr.rdma.remote_addr,
                 request.wr.rdma.rkey, request.num_sge == 0 ? 0 : request.sg_list[0].length, 0};
   if ((request.send_flags & IBV_SEND_INLINE) != 0 && posted.bytes == sizeof(posted.value))
     std::memcpy(&posted.value, reinterpret_cast<const void*>(request.sg_list[0].addr),
@@ -50,24 +50,24 @@ inline PlayedVerbs::Posted PlayedVerbs::what(const ibv_qp& pair, const ibv_send_
 }
 
 inline int device_of(const ibv_pd* domain) {
-  return domain->context->device == &played->devices[1] ? 1 : 0;
+  return domain->context->device == &fake->devices[1] ? 1 : 0;
 }
 inline ibv_mr* registration(ibv_pd* domain) {
-  ++played->registered;
+  ++fake->registered;
   auto* const made = new ibv_mr{};
   made->pd = domain;
-  made->lkey = ++played->keys;
+  made->lkey = ++fake->keys;
   made->rkey = made->lkey + 1000;
   return made;
 }
 
-inline const Ibverbs& played_functions() {
+inline const Ibverbs& fake_functions() {
   static const Ibverbs functions = [] {
     Ibverbs f{};
-    f.get_device_list = [](int* count) { return *count = 2, played->list; };
+    f.get_device_list = [](int* count) { return *count = 2, fake->list; };
     f.free_device_list = [](ibv_device**) {};
     f.get_device_name = [](ibv_device* device) {
-      return device == &played->devices[0] ? "nic0" : "nic1";
+      return device == &fake->devices[0] ? "nic0" : "nic1";
     };
     f.open_device = [](ibv_device* device) {
       auto* const made = new ibv_context{};
@@ -76,7 +76,7 @@ inline const Ibverbs& played_functions() {
       made->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
       made->ops.post_send = [](ibv_qp* pair, ibv_send_wr* request, ibv_send_wr**) {
         for (; request != nullptr; request = request->next)
-          played->posted.push_back(PlayedVerbs::what(*pair, *request));
+          fake->posted.push_back(FakeVerbs::what(*pair, *request));
         return 0;
       };
       made->ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
@@ -95,9 +95,9 @@ inline const Ibverbs& played_functions() {
       return 0;
     };
     f.get_async_event = [](ibv_context*, ibv_async_event* event) {
-      if (played->events.empty()) return errno = EAGAIN, -1;
-      *event = played->events.back();
-      played->events.pop_back();
+      if (fake->events.empty()) return errno = EAGAIN, -1;
+      *event = fake->events.back();
+      fake->events.pop_back();
       return 0;
     };
     f.ack_async_event = [](ibv_async_event*) {};
@@ -105,13 +105,13 @@ inline const Ibverbs& played_functions() {
     f.dealloc_pd = [](ibv_pd* domain) { return delete domain, 0; };
     f.reg_mr = [](ibv_pd* domain, void*, std::size_t, int) { return registration(domain); };
     f.dereg_mr = [](ibv_mr* region) {
-      --played->registered;
+      --fake->registered;
       return delete region, 0;
     };
     f.reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
                          std::uint64_t iova, int file, int access) -> ibv_mr* {
-      if (device_of(domain) == played->refused_by) return errno = EOPNOTSUPP, nullptr;
-      played->registrations.push_back({offset, bytes, iova, file, static_cast<unsigned>(access)});
+      if (device_of(domain) == fake->refused_by) return errno = EOPNOTSUPP, nullptr;
+      fake->registrations.push_back({offset, bytes, iova, file, static_cast<unsigned>(access)});
       return registration(domain);
     };
     f.create_comp_channel = [](ibv_context* context) {
@@ -140,14 +140,14 @@ inline const Ibverbs& played_functions() {
   return functions;
 }
 
-class OnPlayedVerbs : public testing::Test {
+class OnFakeVerbs : public testing::Test {
  public:
-  ~OnPlayedVerbs() override { EXPECT_EQ(played_.registered, 0u); }
+  ~OnFakeVerbs() override { EXPECT_EQ(fake_.registered, 0u); }
 
  protected:
-  void SetUp() override { played = &played_; }
+  void SetUp() override { fake = &fake_; }
 
-  std::unique_ptr<Adapters> open(const Ibverbs& functions = played_functions(), int ports = 1) {
+  std::unique_ptr<Adapters> open(const Ibverbs& functions = fake_functions(), int ports = 1) {
     std::vector<Port> all;
     for (int i = 0; i < ports; ++i) {
       Port& port = all.emplace_back();
@@ -161,7 +161,7 @@ class OnPlayedVerbs : public testing::Test {
     EXPECT_TRUE(made.ok());
     return std::move(made).value();
   }
-  PlayedVerbs played_;
+  FakeVerbs fake_;
 };
 
 }  // namespace rondo::verbs

@@ -1,4 +1,4 @@
-// PlayedPeers: a communicator state of rank 0, and the shared words of ranks 1 and 2 of its host.
+// FakePeers: a communicator state of rank 0, and the shared words of ranks 1 and 2 of its host.
 // The test writes these words itself, in the place of the peers.
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace rondo::test {
 
-class PlayedPeers : public testing::Test {
+class FakePeers : public testing::Test {
  protected:
   static constexpr int kRanks = 3;
 
-  PlayedPeers() {
+  FakePeers() {
     const shm::SegmentLayout layout({kRanks, 4096, 4096, 2});
     words_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, layout.staging)));
     std::fill_n(words_.get(), layout.staging, std::byte{0});

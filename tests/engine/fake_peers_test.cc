@@ -1,5 +1,5 @@
 // How one rank writes its peers' words, and how long it waits for them.
-#include "tests/support/played_peers.h"
+#include "tests/support/fake_peers.h"
 
 #include "base/seconds.h"
 #include "tests/support/one_sided.h"
@@ -17,7 +17,7 @@ struct WithdrawalSeam {
 
 namespace {
 
-class Signals : public PlayedPeers {};
+class Signals : public FakePeers {};
 
 // A sleep ends by its timeout, so the test checks the bell itself.
 TEST_F(Signals, RingForThePeerThatSleepsAndForNobodyElse) {
@@ -30,7 +30,7 @@ TEST_F(Signals, RingForThePeerThatSleepsAndForNobodyElse) {
   EXPECT_EQ(*port(2).bell, 0u);
 }
 
-class Deadlines : public PlayedPeers {};
+class Deadlines : public FakePeers {};
 
 // Same as in fault_timeout_test.cc, but without depending on a check right after the stop.
 TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
@@ -48,7 +48,7 @@ TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
   EXPECT_EQ(state_.faults.fault()->status, StatusCode::kTimeout);
 }
 
-class Withdrawals : public PlayedPeers {
+class Withdrawals : public FakePeers {
  protected:
   // One check in a wait that has lasted `seconds`, for a rank of this process.
   bool goes_on_after(double seconds) {

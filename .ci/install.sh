@@ -5,6 +5,7 @@
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
 #   .ci/install.sh --wheel   and GCC 11, for .ci/wheel.sh --release
 #   .ci/install.sh --deb     and what .ci/deb.sh needs
+#   .ci/install.sh --launchers and Slurm, Open MPI and MPICH, which start jobs
 #   .ci/install.sh --torch   and what a Python of Debian lacks: virtual environments, its headers
 # Exits with 2, after one line, if packages are missing and cannot be installed.
 set -euo pipefail
@@ -18,11 +19,13 @@ tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-1
        hwloc-nox)
 compare=(python3 python3-matplotlib binutils openmpi-bin libopenmpi-dev mpich libmpich-dev
          libfabric1 iproute2 iperf3 ucx-utils perftest)
+launchers=(slurmctld slurmd slurm-client munge openmpi-bin mpich iproute2 python3)
 
 packages=("${build[@]}")
 case "${1:-}" in
   --tests) packages+=("${tests[@]}") ;;
   --compare) packages+=("${compare[@]}") ;;
+  --launchers) packages+=("${launchers[@]}") ;;
   --wheel) packages+=(g++-11) ;;
   --deb) packages+=(ccache dpkg-dev debootstrap file) ;;
   --torch)

@@ -9,6 +9,7 @@
 #include "api/rondo.h"
 #include "base/seconds.h"
 #include "transport/launch/launch.h"
+#include "transport/launch/launcher.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -25,6 +26,21 @@ struct Launch {
 HandleTable<Launch>& launches() {
   static auto& table = *new HandleTable<Launch>(HandleKind::kLaunch);
   return table;
+}
+
+Status read(rondoLaunched_t* launched) {
+  RONDO_CHECK_OK(not_null(launched, "LaunchRead", "launched"));
+  if (launched->bytes != sizeof(rondoLaunched_t))
+    return fail(StatusCode::kInvalidArgument,
+                "LaunchRead : bytes is {}, not {}: set it to sizeof(rondoLaunched_t)",
+                launched->bytes, sizeof(rondoLaunched_t));
+  RONDO_TRY(const launch::Launched by, launch::read_launcher());
+  RONDO_TRY(const launch::Master master, launch::master_of_job());
+  *launched = {sizeof(rondoLaunched_t), by.rank,     by.size, by.local_rank,
+               by.local_size,           master.port, {},      by.source};
+  if (master.host.size() < sizeof(launched->masterAddr))
+    master.host.copy(launched->masterAddr, master.host.size());
+  return ok_status();
 }
 
 Status meet(rondoLaunch_t* launch, const launch::Seat& seat, double seconds) {
@@ -63,6 +79,11 @@ Status exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const voi
 }
 
 }  // namespace
+
+RONDO_FUNCTION(ncclResult_t, rondoLaunchRead, rondoLaunched_t* launched) {
+  return report(read(launched));
+}
+RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoLaunchMeet, rondoLaunch_t* launch, int rank, int size,
                int localSize, unsigned round, double seconds) {

@@ -4,8 +4,8 @@
  * WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_*), MPICH (PMI_*, MPI_LOCAL*) and Slurm (SLURM_*).
  * rondo_launch_broadcast() sends a few bytes, usually an ncclUniqueId, from rank 0 to the others
  * without MPI: on one host among processes of one user, otherwise over TCP to
- * MASTER_ADDR:MASTER_PORT (plain text; RONDO_SECRET keeps other processes out). Every wait has a
- * time limit. No files or processes remain.
+ * MASTER_ADDR:MASTER_PORT, which a step of Slurm needs not set (plain text; RONDO_SECRET keeps
+ * other processes out). Every wait has a time limit. No files or processes remain.
  *
  *   rondo_launch_t me;
  *   if (rondo_launch_read(&me) < 0) exit(1);                    // the reason was printed
@@ -32,42 +32,19 @@ typedef struct {
   uint32_t rounds;            /* broadcasts so far */
 } rondo_launch_t;
 
-static inline int rondo_launch_int_(const char* name, int fallback) {
-  const char* text = getenv(name);
-  char* end = NULL;
-  if (text == NULL || *text == '\0') return fallback;
-  long value = strtol(text, &end, 10);
-  return *end == '\0' && value >= 0 && value < 1 << 24 ? (int)value : fallback;
-}
-
 /* 1: launched as one of several; 0: alone; -1: the variables contradict each other (printed). */
 static inline int rondo_launch_read(rondo_launch_t* me) {
-  static const char* const kNames[][4] = {
-      {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-       "OMPI_COMM_WORLD_LOCAL_SIZE"},
-      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
-      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
-  };
+  rondoLaunched_t launched;
+  launched.bytes = sizeof launched;
   me->rank = 0, me->size = 1, me->local_rank = -1, me->local_size = -1;
   me->source = "", me->rounds = 0;
-  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i) {
-    const char* const* names = kNames[i];
-    if (getenv(names[0]) == NULL || getenv(names[1]) == NULL) continue;
-    me->rank = rondo_launch_int_(names[0], -1);
-    me->size = rondo_launch_int_(names[1], -1);
-    me->local_rank = rondo_launch_int_(names[2], -1);
-    me->local_size = rondo_launch_int_(names[3], -1);
-    me->source = names[0];
-    if (me->rank < 0 || me->size < 1 || me->rank >= me->size) {
-      fprintf(stderr, "%s='%s' and %s='%s' are not a rank and a number of ranks above it\n",
-              names[0], getenv(names[0]), names[1], getenv(names[1]));
-      return -1;
-    }
-    return me->size > 1;
+  if (rondoLaunchRead(&launched) != ncclSuccess) {
+    fprintf(stderr, "%s\n", ncclGetLastError(NULL));
+    return -1;
   }
-  return 0;
+  me->rank = launched.rank, me->size = launched.size, me->source = launched.source;
+  me->local_rank = launched.localRank, me->local_size = launched.localSize;
+  return me->size > 1;
 }
 
 /* Sends rank 0's bytes to all ranks. Collective. Returns 0, or -1 or an ncclResult_t on failure;

@@ -203,8 +203,24 @@ ncclResult_t rondoCommSetParallelFor(ncclComm_t comm, rondoParallelFor_t paralle
 /* ---- Before there is a communicator -----------------------------------------------------------
  */
 
+/* What the launcher's environment variables tell a process. Set bytes to sizeof(rondoLaunched_t)
+ * before the call. */
+typedef struct {
+  size_t bytes;
+  int rank, size;           /* 0 of 1 if no launcher started this process */
+  int localRank, localSize; /* on this host; -1: unknown */
+  int masterPort;           /* 0: unknown */
+  char masterAddr[256];     /* where ranks of several hosts connect to rank 0; "": unknown */
+  const char* source; /* the variable with the rank, such as "SLURM_PROCID"; "": no launcher */
+} rondoLaunched_t;
+
+/* Knows rondo run and torchrun (RANK), Open MPI, MPICH and Slurm's steps. MASTER_ADDR and
+ * MASTER_PORT come from Slurm if they are not set. ncclInvalidUsage: the variables contradict each
+ * other. */
+ncclResult_t rondoLaunchRead(rondoLaunched_t* launched);
+
 /* The ranks that a launcher started. They can exchange a few bytes without MPI, usually an
- * ncclUniqueId. launch_env.h reads the launchers' variables and calls these functions. */
+ * ncclUniqueId: launch_env.h does it. */
 typedef struct rondoLaunch* rondoLaunch_t;
 
 /* Collective over all ranks of the launch. On one host (localSize == size, or -1 and no

@@ -293,9 +293,10 @@ stage_site() {
   echo "the site is in build/site: $(find build/site -name '*.html' | wc -l) pages"
 }
 
+# srun, mpirun and torchrun between two hosts that are network namespaces.
+stage_launchers() { build release hello_allreduce && bash tests/launch/two_hosts.sh; }
 stage_deb() { bash tests/abi/packages.sh deb; }
 stage_wheel() { bash tests/abi/packages.sh wheel; }
-
 stage_tidy() { python3 .ci/tidy.py; }
 
 # The long stages take turns in CI: each runs for one commit of five. --for PATH names those that a
@@ -311,7 +312,6 @@ stage_in_turn() {
 
 # Patches plant bugs in a copy of the tree; a test must find each.
 stage_planted() { python3 tests/planted/run.py; }
-
 # The whole sweep. For a part: build/dev/bin/fault_sweep threads init socket
 stage_faults() { build dev fault_sweep && build/dev/bin/fault_sweep; }
 stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }

@@ -38,8 +38,11 @@ void clear_variables() {
                            "SLURM_NTASKS",
                            "SLURM_STEP_NUM_TASKS",
                            "SLURM_LOCALID",
-                           "SLURM_NNODES",
-                           "SLURM_NTASKS_PER_NODE",
+                           "SLURM_NODEID",
+                           "SLURM_JOB_ID",
+                           "SLURM_STEP_ID",
+                           "SLURM_STEP_NODELIST",
+                           "SLURM_STEP_TASKS_PER_NODE",
                            "TORCHELASTIC_USE_AGENT_STORE"})
     unsetenv(name);
 }
@@ -72,15 +75,25 @@ TEST_F(LaunchEnv, UnderstandsEveryLauncher) {
         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
         {"PMI_RANK", "0"},
         {"SLURM_PROCID", "0"},
-        {"SLURM_NTASKS", "1"}},
+        {"SLURM_STEP_NUM_TASKS", "1"}},
        "OMPI_COMM_WORLD_RANK"},
       {{{"PMI_RANK", "3"}, {"PMI_SIZE", "8"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}},
        "PMI_RANK"},
       {{{"SLURM_PROCID", "3"},
-        {"SLURM_NTASKS", "8"},
+        {"SLURM_STEP_NUM_TASKS", "8"},
         {"SLURM_LOCALID", "1"},
-        {"SLURM_NTASKS_PER_NODE", "2"}},
-       "SLURM_PROCID"}};
+        {"SLURM_NODEID", "1"},
+        {"SLURM_STEP_TASKS_PER_NODE", "2(x4)"}},
+       "SLURM_PROCID"},
+      // srun --mpi=pmi2: what PMI lacks comes from Slurm.
+      {{{"PMI_RANK", "3"},
+        {"PMI_SIZE", "8"},
+        {"SLURM_PROCID", "3"},
+        {"SLURM_STEP_NUM_TASKS", "8"},
+        {"SLURM_LOCALID", "1"},
+        {"SLURM_NODEID", "2"},
+        {"SLURM_STEP_TASKS_PER_NODE", "1,3,2(x2)"}},
+       "PMI_RANK"}};
   for (const auto& [variables, source] : launchers) {
     EXPECT_EQ(read(variables), 1) << source;
     EXPECT_EQ(me_.rank, 3) << source;
@@ -89,6 +102,49 @@ TEST_F(LaunchEnv, UnderstandsEveryLauncher) {
     EXPECT_EQ(me_.local_size, 2) << source;
     EXPECT_EQ(me_.source, source);
   }
+}
+
+// sbatch sets SLURM_NTASKS for the script itself, which has no peers.
+TEST_F(LaunchEnv, IsAloneInABatchScript) {
+  EXPECT_EQ(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}}), 0);
+  EXPECT_EQ(me_.size, 1);
+}
+
+// The number of ranks here is unknown if a launcher's list does not fit this host.
+TEST_F(LaunchEnv, TakesNoNumberOfRanksFromAListThatDoesNotFit) {
+  for (const char* list : {"", "x", "2(x", "2(x1)", "(x8)", "-1(x8)", "1,"})
+    EXPECT_EQ((read({{"SLURM_PROCID", "3"},
+                     {"SLURM_STEP_NUM_TASKS", "8"},
+                     {"SLURM_NODEID", "1"},
+                     {"SLURM_STEP_TASKS_PER_NODE", list}}),
+               me_.local_size),
+              -1)
+        << list;
+}
+
+TEST_F(LaunchEnv, NamesTheHostOfRankZeroInAStepOfSlurm) {
+  rondoLaunched_t launched{};
+  launched.bytes = sizeof launched;
+  const std::pair<const char*, const char*> lists[] = {{"one", "one"},
+                                                       {"a-1,b", "a-1"},
+                                                       {"n[03-05,7],z", "n03"},
+                                                       {"r[2,4]n[10-12].lan", "r2n10.lan"},
+                                                       {"", ""}};
+  for (const auto& [list, first] : lists) {
+    read({{"SLURM_STEP_NODELIST", list}, {"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}});
+    ASSERT_EQ(rondoLaunchRead(&launched), ncclSuccess);
+    EXPECT_STREQ(launched.masterAddr, first);
+    EXPECT_EQ(launched.masterPort, *list == '\0' ? 0 : 20000 + 31 * 12 + 3) << list;
+  }
+  read({{"SLURM_STEP_NODELIST", "n[1-2]"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", "77"}});
+  ASSERT_EQ(rondoLaunchRead(&launched), ncclSuccess);
+  EXPECT_STREQ(launched.masterAddr, "head");
+  EXPECT_EQ(launched.masterPort, 77);
+  read({{"MASTER_PORT", "70000"}});
+  EXPECT_EQ(rondoLaunchRead(&launched), ncclInvalidUsage);
+  EXPECT_EQ(rondoLaunchRead(nullptr), ncclInvalidArgument);
+  launched.bytes = 1;
+  EXPECT_EQ(rondoLaunchRead(&launched), ncclInvalidArgument);
 }
 
 TEST_F(LaunchEnv, RefusesNonsense) {

@@ -82,13 +82,13 @@ variables_of() {
 by_variables "torchrun's variables, two hosts" 4
 
 variables_of() {
-  echo "SLURM_PROCID=$1 SLURM_NTASKS=3 SLURM_LOCALID=$1 SLURM_NTASKS_PER_NODE=3 SLURM_NNODES=1" \
+  echo "SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=3 SLURM_LOCALID=$1 SLURM_STEP_TASKS_PER_NODE=3" \
     "SLURM_JOB_ID=$$ SLURM_STEP_ID=0"
 }
 by_variables "srun's variables" 3
 
 variables_of() {
-  echo "SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_NNODES=2" \
+  echo "SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=2 SLURM_NODEID=$1 SLURM_STEP_TASKS_PER_NODE=1(x2)" \
     "SLURM_JOB_ID=$$ SLURM_STEP_ID=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port NCCL_HOSTID=node$1"
 }
 by_variables "srun's variables of a step on two hosts" 2

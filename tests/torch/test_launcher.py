@@ -147,7 +147,7 @@ def test_ddp_tutorial_character_for_character():
     [
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         pytest.param(("PMI_RANK", "PMI_SIZE"), marks=pytest.mark.slow),
-        pytest.param(("SLURM_PROCID", "SLURM_NTASKS"), marks=pytest.mark.slow),
+        pytest.param(("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("master", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -170,18 +170,12 @@ def test_mpi_ranks_meet_by_themselves(names, master):
         assert process.returncode == 0
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {
-            "OMPI_COMM_WORLD_RANK": "0",
-            "OMPI_COMM_WORLD_SIZE": "4",
-            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-        },
-        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_NNODES": "2"},
-    ],
-)
-def test_mpi_ranks_on_several_hosts_get_an_error_that_names_what_to_set(variables):
+def test_mpi_ranks_on_several_hosts_get_an_error_that_names_what_to_set():
+    variables = {
+        "OMPI_COMM_WORLD_RANK": "0",
+        "OMPI_COMM_WORLD_SIZE": "4",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    }
     done = subprocess.run(
         [*RUN, PROGRAMS / "mpi_tutorial.py"],
         stdout=subprocess.PIPE,
@@ -207,6 +201,15 @@ def test_mpirun(launcher):
     in_a_shell = ["sh", "-c", '"$@"; exit $?', "sh"]
     text = call([launcher, *open_mpi, "-n", 3, *in_a_shell, *RUN, PROGRAMS / "mpi_tutorial.py"])
     assert all(f"rank {rank} of 3 by mpi: 3" in text for rank in range(3))
+
+
+@pytest.mark.parametrize("launcher", ["mpirun.openmpi", "mpiexec.hydra"])
+def test_mpirun_starts_scripts_that_expect_torchrun(launcher):
+    if shutil.which(launcher) is None:
+        pytest.skip(f"{launcher} is not installed")
+    open_mpi = ["--allow-run-as-root", "--oversubscribe"] if "openmpi" in launcher else []
+    text = call([launcher, *open_mpi, "-n", 2, *RUN, PROGRAMS / "sum.py", "gloo"])
+    assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
 
 
 def test_names_of_torch_distributed_work_as_for_the_backend_that_was_asked_for():

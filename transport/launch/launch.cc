@@ -1,15 +1,14 @@
 #include "transport/launch/launch.h"
 
-#include <unistd.h>
-
-#include <charconv>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
 #include "transport/launch/id_board.h"
+#include "transport/launch/launcher.h"
 #include "transport/socket/address.h"
 
 namespace rondo::launch {
@@ -18,46 +17,31 @@ namespace {
 using bootstrap::Secret;
 using bootstrap::UniqueId;
 
-std::string_view variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? std::string_view() : text;
-}
-
-// The name of this job: equal on its ranks, different from other jobs. Not secret.
-Secret job_name(const Seat& seat) {
+// The name of this meeting of the job's ranks.
+Secret meeting_name(const Seat& seat) {
   ByteWriter name;
-  bool found = false;
-  for (const char* each :
-       {"RONDO_JOB", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
-        "PMI_JOBID", "PMI_FD_KVS", "TORCHELASTIC_RESTART_COUNT", "OMPI_MCA_ess_base_jobid",
-        "SLURM_JOB_ID", "SLURM_STEP_ID"}) {
-    found = found || std::getenv(each) != nullptr;
-    name.put_string(variable(each));
-  }
-  if (!found) name.put<std::uint32_t>(static_cast<std::uint32_t>(getppid()));
+  name.put_bytes(name_of_job());
   name.put<std::uint32_t>(static_cast<std::uint32_t>(seat.size));
   name.put<std::uint32_t>(seat.round);
   return Secret().derive("launch", name.written());
 }
 
 Result<UniqueId> id_at_master(const Secret& job) {
-  const std::string host(variable("MASTER_ADDR"));
-  const std::string_view digits = variable("MASTER_PORT");
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (host.empty() || error != std::errc() || end != digits.data() + digits.size() || port == 0)
+  RONDO_TRY(Master master, master_of_job());
+  if (master.host.empty() || master.port == 0)
     return fail(StatusCode::kInvalidUsage,
                 "ranks on several hosts need MASTER_ADDR and MASTER_PORT (a free port of rank 0's "
                 "host) in their environment");
-  // The launcher's own store uses the port.
-  if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
+  const char* const store = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (store != nullptr && std::string_view(store) == "True") ++master.port;  // torchrun's own store
   bootstrap::IdContents contents;
   contents.served_by_rank_zero = true;
-  contents.port = port;
+  contents.port = master.port;
   contents.secret = job.bytes();
-  auto addresses = net::resolve({host, port}, AF_UNSPEC);
+  auto addresses = net::resolve({master.host, master.port}, AF_UNSPEC);
   if (!addresses.ok())
-    return fail(StatusCode::kInvalidArgument, "MASTER_ADDR='{}': {}", host, addresses.error().text);
+    return fail(StatusCode::kInvalidArgument, "MASTER_ADDR='{}': {}", master.host,
+                addresses.error().text);
   contents.addresses = std::move(*addresses);
   bootstrap::warn_without_job_secret(
       "ranks meet at MASTER_ADDR:MASTER_PORT",
@@ -69,7 +53,6 @@ Result<UniqueId> id_at_master(const Secret& job) {
 
 bool on_one_host(const Seat& seat) {
   if (seat.local_size > 0) return seat.local_size == seat.size;
-  if (std::getenv("SLURM_NNODES") != nullptr) return variable("SLURM_NNODES") == "1";
   return std::getenv("MASTER_ADDR") == nullptr;
 }
 
@@ -78,7 +61,7 @@ Result<std::unique_ptr<bootstrap::Session>> meet_launched(const Seat& seat,
   const auto deadline = net::Clock::now() + timeout;
   bootstrap::JoinRequest join{.rank = seat.rank, .size = seat.size, .timeout = timeout};
   if (seat.size == 1) return bootstrap::Session::join(join);
-  const Secret job = job_name(seat);
+  const Secret job = meeting_name(seat);
   if (!on_one_host(seat)) {
     RONDO_TRY(join.id, id_at_master(job));
     return bootstrap::Session::join(join);

@@ -5,7 +5,7 @@ from torch.distributed import DistBackendError
 from rondo.torch.library import SUCCESS, lib
 
 # torch's timeout replaces the library's, so messages must name torch's.
-LIMIT = "RONDO_TIMEOUT sets this limit"
+LIMITS = ("RONDO_TIMEOUT sets this limit", "the communicator's timeout sets this limit")
 LIMIT_HERE = "the timeout of the group or of this call sets this limit"
 
 
@@ -13,7 +13,10 @@ def last_error() -> str:
     text = lib.ncclGetLastError(None)
     if not text:
         return "no explanation was given"
-    return text.decode(errors="replace").rstrip().replace(LIMIT, LIMIT_HERE)
+    sentence = text.decode(errors="replace").rstrip()
+    for limit in LIMITS:
+        sentence = sentence.replace(limit, LIMIT_HERE)
+    return sentence
 
 
 def error_now(result: int) -> DistBackendError:

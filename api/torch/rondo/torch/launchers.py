@@ -1,68 +1,65 @@
-"""Ranks started by mpirun or srun: their numbers, and a default address at which they meet."""
+"""Ranks started by mpirun or srun, for scripts that expect torchrun's variables."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-import pathlib
-import tempfile
-from typing import Any
+import socket
 
-# Open MPI, MPICH and its descendants, Slurm.
-RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
-SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
-LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES")
-# Variables that identify a job on its host. A row is used if all its variables are set.
-JOBS = (
-    ("PMIX_NAMESPACE",),
-    ("OMPI_MCA_ess_base_jobid",),
-    ("PMI_JOBID",),
-    ("SLURM_JOB_ID", "SLURM_STEP_ID"),
-)
-PARENTS = ("hydra", "mpiexec", "mpirun", "orted", "prted", "slurmstepd")
+from rondo.torch.library import Launched, lib
+
+MEETING_SECONDS = 300.0
 
 
-def first_of(names: tuple[str, ...]) -> str | None:
-    return next((os.environ[name] for name in names if name in os.environ), None)
+def launched() -> Launched:
+    found = Launched()
+    if lib.rondoLaunchRead(ctypes.byref(found)) != 0:
+        raise RuntimeError(f"rondo: {lib.ncclGetLastError(None).decode()}")
+    return found
 
 
-def are_on_several_hosts(size: int) -> bool:
-    local = first_of(LOCAL_SIZES)
-    return int(local) < size if local else int(first_of(HOSTS) or 1) > 1
-
-
-def job() -> str:
-    """The same for all ranks of this host, also if each has a shell around it."""
-    for names in JOBS:
-        if all(name in os.environ for name in names):
-            return "-".join(os.environ[name] for name in names)
-    pid = os.getppid()
-    try:
-        while pid > 1:
-            # "pid (name) state parent ...": names may contain spaces and brackets
-            name, _, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-            if name.partition("(")[2].startswith(PARENTS):
-                return str(pid)
-            pid = int(rest.split()[1])
-    except OSError:
-        pass
-    return str(os.getppid())
-
-
-def rendezvous(init_method: str | None) -> dict[str, Any]:
-    """Arguments of init_process_group. Without a launcher: a world of one rank, as in MPI."""
-    rank, size = int(first_of(RANKS) or 0), int(first_of(SIZES) or 1)
-    if init_method is None and "MASTER_ADDR" not in os.environ:
-        if are_on_several_hosts(size):
+def set_variables(requires_master: bool = True) -> None:
+    """RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets
+    them. Without a launcher: a world of one rank, as in MPI. Collective if all ranks are on one
+    host and MASTER_ADDR is not set: rank 0 sends a free port to the others."""
+    me = launched()
+    os.environ.update(RANK=str(me.rank), WORLD_SIZE=str(me.size))
+    for name, value in (("LOCAL_RANK", me.localRank), ("LOCAL_WORLD_SIZE", me.localSize)):
+        if value >= 0:
+            os.environ[name] = str(value)
+    host, port = me.masterAddr.decode(), me.masterPort or 29500
+    if not host or (me.localSize == me.size and "MASTER_ADDR" not in os.environ):
+        if 0 <= me.localSize < me.size:
+            if not requires_master:
+                return
             raise RuntimeError(
-                f"rondo: {size} ranks are on several hosts, but MASTER_ADDR is not set: "
-                "set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=..., or srun "
-                "--export=ALL,MASTER_ADDR=...)"
+                f"rondo: {me.size} ranks are on several hosts, but MASTER_ADDR is not set: "
+                "set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=...)"
             )
-        name = f"rondo-torch-{os.getuid()}-{job()}".replace("/", "_")
-        init_method = f"file://{tempfile.gettempdir()}/{name}"
-    if init_method in (None, "env://"):
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
-        os.environ.setdefault("MASTER_PORT", "29500")
-        return {"init_method": "env://"}
-    return {"init_method": init_method, "rank": rank, "world_size": size}
+        host, port = "127.0.0.1", port_of_rank_zero(me)
+    os.environ.setdefault("MASTER_ADDR", host)
+    os.environ.setdefault("MASTER_PORT", str(port))
+
+
+def port_of_rank_zero(me: Launched) -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    if me.size == 1:
+        return port
+    launch, received = ctypes.c_void_p(), ctypes.c_void_p()
+    sizes = (ctypes.c_size_t * me.size)()
+    mine = str(port).encode() if me.rank == 0 else b""
+    for code in (
+        lib.rondoLaunchMeet(
+            ctypes.byref(launch), me.rank, me.size, me.localSize, 0, MEETING_SECONDS
+        ),
+        lib.rondoLaunchExchange(
+            launch, mine, len(mine), ctypes.byref(received), sizes, MEETING_SECONDS
+        ),
+    ):
+        if code != 0:
+            raise RuntimeError(f"rondo: {lib.ncclGetLastError(None).decode()}")
+    port = int(ctypes.string_at(received, sizes[0]))
+    lib.rondoLaunchLeave(launch)
+    return port

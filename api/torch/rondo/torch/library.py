@@ -32,11 +32,33 @@ class CommOptions(ctypes.Structure):
         super().__init__(size, self.MAGIC, 1, self.HOST, self.UNDEFINED, timeout, timeout)
 
 
+class Launched(ctypes.Structure):
+    """rondoLaunched_t."""
+
+    _fields_ = [
+        ("bytes", c_size_t),
+        ("rank", c_int),
+        ("size", c_int),
+        ("localRank", c_int),
+        ("localSize", c_int),
+        ("masterPort", c_int),
+        ("masterAddr", c_char * 256),
+        ("source", c_char_p),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(ctypes.sizeof(Launched))
+
+
 BUFFER, HANDLE, STREAM, COUNT, TYPE, OP, RANK = (
     c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int)  # fmt: skip
 COUNTS = POINTER(c_size_t)
 
 SIGNATURES = {
+    "rondoLaunchRead": (POINTER(Launched),),
+    "rondoLaunchMeet": (POINTER(HANDLE), c_int, c_int, c_int, ctypes.c_uint, c_double),
+    "rondoLaunchExchange": (HANDLE, c_char_p, c_size_t, POINTER(c_void_p), COUNTS, c_double),
+    "rondoLaunchLeave": (HANDLE,),
     "ncclGetUniqueId": (POINTER(UniqueId),),
     "rondoCommInitRankOptions": (
         POINTER(HANDLE),

@@ -67,8 +67,9 @@ def rename(cuda_stays: bool) -> None:
         if backend is not None and str(backend).lower() == "mpi":
             rest = rest[:1]  # rank and size are mpirun's, not the script's
             named = {k: v for k, v in named.items() if k not in ("rank", "world_size")}
-            named.update(launchers.rendezvous(init_method))
-            init_method = named.pop("init_method")
+            launchers.set_variables()
+            if init_method not in (None, "env://"):
+                named.update(rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
         made = make_world(mine, init_method, *rest, **named)
         remember(dist.group.WORLD, backend)
         return made

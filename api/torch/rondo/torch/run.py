@@ -2,6 +2,7 @@
 
     python -m rondo.torch.run train.py --epochs 2
     torchrun --nproc-per-node 4 -m rondo.torch.run train.py
+    srun python -m rondo.torch.run train.py                      # or mpirun
     python -m rondo.torch.run --device cpu ddp_tutorial.py       # a GPU program without a GPU
 
 Unless NCCL_DEBUG is set, one line on stderr names the version that serves the script. This only
@@ -28,6 +29,14 @@ def preload() -> None:
     os.environ["LD_PRELOAD"] = f"{library}:{before}" if before else library
 
 
+def find_ranks() -> None:
+    """Started by mpirun or srun: the script finds torchrun's variables."""
+    from rondo.torch import launchers
+
+    if "RANK" not in os.environ and launchers.launched().size > 1:
+        launchers.set_variables(requires_master=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m rondo.torch.run", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -50,6 +59,7 @@ def main() -> None:
     os.environ.setdefault("NCCL_DEBUG", "VERSION")
     if options.preload:
         preload()
+    find_ranks()
     if options.device:
         os.environ["RONDO_TORCH_DEVICE"] = options.device
     if options.devices:

@@ -1,14 +1,17 @@
 // rondo run -n N -- program arguments
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "api/cli/commands.h"
+#include "api/cli/rank_binding.h"
 #include "api/cli/thread_ranks.h"
 #include "api/runner/job.h"
 #include "base/env.h"
 #include "bench/command_line.h"
 #include "topology/cpu_budget.h"
+#include "topology/host_topology.h"
 
 namespace rondo::cli {
 
@@ -33,12 +36,27 @@ Status preload() {
   return ok_status();
 }
 
+// What ranks need that can fail before any of them starts.
+Status prepare(const std::string& bind, runner::JobOptions* job) {
+  if (!bind.empty()) {
+    RONDO_TRY(const topology::HostTopology host, topology::discover());
+    job->cpus = deal_cpus(host, topology::affinity_cpus(),
+                          bind == "numa" ? Binding::kNumaNodes : Binding::kCores, job->ranks);
+  }
+  if (job->log_folder.empty()) return ok_status();
+  std::error_code error;
+  std::filesystem::create_directories(job->log_folder, error);
+  if (!error) return ok_status();
+  return fail(StatusCode::kSystemError, "--log-dir {}: {}", job->log_folder, error.message());
+}
+
 }  // namespace
 
 int run_command(int argc, char** argv) {
   runner::JobOptions job;
   job.ranks = topology::usable_cores();
   bool no_prefix = false, threads = false, preloaded = false;
+  std::string bind;
   accept_np(argc, argv);
   CommandLine line(
       "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
@@ -64,6 +82,12 @@ int run_command(int argc, char** argv) {
       .show_default();
   line.option("--master-port", job.master_port, "MASTER_PORT; else one that is free")
       .within(1, 65535);
+  line.option("--bind", bind,
+              "cores: each rank keeps to its own cores; numa: to a NUMA node; ranks are dealt in "
+              "order")
+      .one_of(std::vector<std::string>{"cores", "numa"});
+  line.option("--log-dir", job.log_folder,
+              "rank N's output also goes to DIR/N.log, without prefix; makes the folder");
   line.option("program", job.argv, "the program and its arguments, after --").required();
   line.end_options_at_positionals();
   if (const auto ended = line.parse()) return *ended;
@@ -71,6 +95,9 @@ int run_command(int argc, char** argv) {
   if (preloaded) {
     if (const Status found = preload(); !found.ok()) return line.refuse(found.error().text);
   }
+  if (threads && (!bind.empty() || !job.log_folder.empty()))
+    return line.refuse("--bind and --log-dir are for processes: leave --threads out");
+  if (const Status done = prepare(bind, &job); !done.ok()) return line.refuse(done.error().text);
   if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
   return runner::run_job(job);

@@ -19,6 +19,7 @@
 
 #include "api/runner/job.h"
 #include "api/runner/rank_process.h"
+#include "base/text_file.h"
 
 namespace rondo::runner {
 namespace {
@@ -53,6 +54,7 @@ class Guardian {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, caller_died);
     if (getppid() != caller) return 128 + SIGKILL;
+    if (!open_logs()) return 1;
     signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_ || !start_all()) {
       report("cannot start {} processes: {}", options_.ranks, strerror(errno));
@@ -83,6 +85,17 @@ class Guardian {
     bool alive;
   };
 
+  bool open_logs() {
+    if (options_.log_folder.empty()) return true;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      const std::string path = fmt::format("{}/{}.log", options_.log_folder, rank);
+      auto file = open_output(path, OutputMode::kReplace);
+      if (!file.ok()) return report("{}", file.error().text), false;
+      output_.log(rank, std::move(*file), path);
+    }
+    return true;
+  }
+
   bool start_all() {
     std::uint64_t job = 0;
     if (getrandom(&job, sizeof job, 0) != sizeof job) return false;
@@ -100,7 +113,8 @@ class Guardian {
                           fmt::format("RONDO_JOB={:016x}", job), "RONDO_SECRET=" + secret},
           .keep_stdin = rank == 0 && isatty(0) == 0,
           .pipes = !options_.passthrough,
-          .signal_mask = program_mask_};
+          .signal_mask = program_mask_,
+          .cpus = options_.cpus.empty() ? nullptr : &options_.cpus[static_cast<std::size_t>(rank)]};
       RankProcess process = start_rank(start);
       if (process.pid < 0) return false;
       ranks_.push_back({process.pid, true});

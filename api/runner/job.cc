@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +29,12 @@ constexpr std::size_t kAtomicWrite = 4096;  // PIPE_BUF: a writable pipe accepts
 
 void JobOutput::add(int rank, int target, Fd pipe) {
   sources_.push_back({rank, target, std::move(pipe), {}});
+}
+
+void JobOutput::log(int rank, Fd file, std::string path) {
+  const auto index = static_cast<std::size_t>(rank);
+  if (logs_.size() <= index) logs_.resize(index + 1);
+  logs_[index] = {std::move(file), std::move(path)};
 }
 
 bool JobOutput::sources_open() const {
@@ -84,7 +91,19 @@ void JobOutput::read_from(Source& source) {
   }
 }
 
+void JobOutput::append(int rank, std::string_view line) {
+  const auto index = static_cast<std::size_t>(rank);
+  if (index >= logs_.size() || !logs_[index].file) return;
+  const iovec parts[] = {{const_cast<char*>(line.data()), line.size()},
+                         {const_cast<char*>("\n"), 1}};
+  if (writev(logs_[index].file.get(), parts, 2) >= 0) return;
+  fmt::print(stderr, "rondo run: {}: {}; the rest of rank {}'s output is not in it\n",
+             logs_[index].path, strerror(errno), rank);
+  logs_[index].file.reset();
+}
+
 void JobOutput::emit(const Source& source, std::string_view line) {
+  append(source.rank, line);
   if (reader_gone_) return;
   std::string& out = waiting(source.target);
   if (prefix_) fmt::format_to(std::back_inserter(out), "[{}] ", source.rank);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "topology/cpu_budget.h"
 
 namespace rondo::runner {
 
@@ -35,6 +36,9 @@ class JobOutput {
  public:
   explicit JobOutput(bool prefix) : prefix_(prefix) {}
 
+  // From now on the rank's lines, without prefix, also go to this file. A file that cannot be
+  // written is reported once and left.
+  void log(int rank, Fd file, std::string path);
   // Adds the reading end of a rank's pipe; `target` is 1 (stdout) or 2 (stderr).
   void add(int rank, int target, Fd pipe);
 
@@ -57,12 +61,18 @@ class JobOutput {
 
   void read_from(Source& source);
   void emit(const Source& source, std::string_view line);
+  void append(int rank, std::string_view line);
   void write_to(int target);
   std::string& waiting(int target) { return waiting_[target - 1]; }
   const std::string& waiting(int target) const { return waiting_[target - 1]; }
 
   bool prefix_;
   bool reader_gone_ = false;
+  struct Log {
+    Fd file;
+    std::string path;
+  };
+  std::vector<Log> logs_;  // [rank]; empty: none
   std::vector<Source> sources_;
   std::string waiting_[2];
 };
@@ -76,7 +86,9 @@ struct JobOptions {
   double patience_seconds = 0;  // between a rank's failure and TERM for the others
   double grace_seconds = 5;     // between TERM and KILL
   int master_port = 0;          // 0: a free one
-  bool quiet = false;           // report ranks ended by a signal, not those that exited
+  std::string log_folder;       // "": no log files; else it exists, and rank N writes N.log there
+  std::vector<topology::CpuList> cpus;  // [rank]; empty: ranks are not bound
+  bool quiet = false;                   // report ranks ended by a signal, not those that exited
 };
 
 // Returns the exit status of the first rank that failed (128 + signal if a signal ended it), 127 if

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,6 +17,17 @@ namespace rondo::runner {
 namespace {
 
 constexpr int kCannotStart = 127;
+
+// The kernel refuses only CPUs that have gone offline since they were dealt.
+void use_cpus(const topology::CpuList& cpus) {
+  const auto count = static_cast<std::size_t>(topology::kMaxCpu) + 1;
+  cpu_set_t* const set = CPU_ALLOC(count);
+  if (set == nullptr) return;
+  CPU_ZERO_S(CPU_ALLOC_SIZE(count), set);
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), CPU_ALLOC_SIZE(count), set);
+  (void)sched_setaffinity(0, CPU_ALLOC_SIZE(count), set);
+  CPU_FREE(set);
+}
 
 // Runs in the child after fork.
 [[noreturn]] void become_rank(const RankStart& start, int parent, int out, int err) {
@@ -32,6 +44,7 @@ constexpr int kCannotStart = 127;
     const std::size_t equals = variable.find('=');
     setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
   }
+  if (start.cpus != nullptr) use_cpus(*start.cpus);
   std::vector<char*> argv;
   for (const std::string& argument : *start.argv)
     argv.push_back(const_cast<char*>(argument.c_str()));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "topology/cpu_budget.h"
 
 namespace rondo::runner {
 
@@ -15,8 +16,9 @@ struct RankStart {
   const std::vector<std::string>* argv;
   std::vector<std::string> environment;  // "NAME=value", added to ours
   bool keep_stdin = false;
-  bool pipes = true;     // false: the rank inherits our stdout and stderr
-  sigset_t signal_mask;  // for the program
+  bool pipes = true;                        // false: the rank inherits our stdout and stderr
+  sigset_t signal_mask;                     // for the program
+  const topology::CpuList* cpus = nullptr;  // that it may use; nullptr: ours
 };
 
 struct RankProcess {

@@ -1,6 +1,7 @@
 #include "bench/options.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 namespace rondo::bench {
 namespace {
 
-// Raw values of the command line, before judge() checks them.
+// Raw values of the command line, before apply() checks them.
 struct Texts {
   std::string collective;
   std::string min_bytes, max_bytes, step_bytes, rotate;
@@ -56,7 +57,8 @@ void add_nccl_tests_flags(CommandLine& line, Options& o, Texts& t) {
               "capture the iterations and launch the graph this number of times; GPUs only");
   line.option("-C,--report_cputime", t.cpu_time, "1: CPU time of the calling thread");
   line.option("-S,--report_timestamps", t.timestamps, "1: append the time of day");
-  line.option("-J,--output_file,--json", o.json, "write results as JSON");
+  line.option("-J,--output_file", o.nccl_json,
+              "write nccl-tests' JSON; if the file exists, to FILE.0, FILE.1, ...");
   line.option("-a,--average", o.average,
               "time to report: 0: of rank 0, 1: average, 2: fastest, 3: slowest");
   line.option("-R,--local_register", o.local_register,
@@ -82,6 +84,7 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
   line.option("--ranks-per-gpu", o.ranks_per_gpu,
               "ranks that share each device; default: those of this host, spread over its "
               "devices");
+  line.option("--json", o.json, "write results as JSON, with plan, ranks and percentiles");
   line.option("--csv", o.csv, "write results as CSV, one row a measurement");
   const CommandOption baseline =
       line.option("--baseline", o.baseline, "compare medians with this file (from --json)");
@@ -94,9 +97,19 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
   line.flag("--bind", o.bind, "keep each rank on one CPU, the same in every run");
   line.option("--spread", o.spread, "v-collectives: 0 equal parts ... 1 growing with distance");
   line.flag("--plain", o.plain, "nccl-tests' columns only");
-  line.flag("--extended", t.extended, "with percentiles, slowest rank and plan");
+  line.flag("--extended", t.extended,
+            "with percentiles, slowest rank and plan: over 150 columns, the default on a "
+            "terminal that has them");
   line.flag("--no-progress", t.no_progress, "no progress line on a terminal");
   return ranks;
+}
+
+constexpr int kWideTable = 180;
+
+// 0: standard output is no terminal.
+int terminal_columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 // The error of a command line that can be parsed but is not valid.
@@ -111,8 +124,9 @@ void check_files(const Options& o) {
   };
   if (!o.baseline.empty() && access(o.baseline.c_str(), R_OK) != 0)
     refuse("--baseline", o.baseline);
-  for (const auto& [flag, path] :
-       {std::pair<const char*, const std::string&>{"--json", o.json}, {"--csv", o.csv}}) {
+  for (const auto& [flag, path] : {std::pair<const char*, const std::string&>{"--json", o.json},
+                                   {"-J", o.nccl_json},
+                                   {"--csv", o.csv}}) {
     if (path.empty()) continue;
     const std::size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -184,6 +198,7 @@ void apply(Options& o, const Texts& t) {
   o.per_iteration = t.per_iteration == 1, o.progress = !t.no_progress;
   if (t.threads) o.launch = Launch::kThreads;
   if (t.extended) o.plain = false;
+  o.extended = t.extended || (!o.plain && terminal_columns() >= kWideTable);
 
   if (t.type == "all") {
     o.types.clear();

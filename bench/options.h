@@ -20,7 +20,9 @@ inline constexpr int kCheckEvery = -1;  // every timed iteration
 struct Options {
   Kind kind = Kind::kAllReduce;
   std::string program;  // "all_reduce_perf"
-  bool plain = false;   // nccl-tests' columns only
+  // The table: as nccl-tests prints it (118 columns), or narrower, or with what else is known.
+  bool plain = false;     // nccl-tests' columns only
+  bool extended = false;  // and percentiles, slowest rank and plan
 
   // Ranks.
   int ranks = 0;  // 0: processes of the launcher * threads * gpus
@@ -73,6 +75,7 @@ struct Options {
   bool per_iteration = false;
   int skip_iterations = 0;
   std::string json, csv, baseline;
+  std::string nccl_json;  // -J: nccl-tests' JSON
   double fail_if_slower = 0.05;
   bool progress = true;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -62,6 +63,20 @@ std::map<std::string, double> medians_of(const Json& json) {
                        config.at("launch").string(), row, side)] =
             row.at(side).at("median_us").number();
   return medians;
+}
+
+// nccl-tests' block "out_of_place_per_iter".
+Json per_iteration_json(const Side& side) {
+  const Summary& times = side.iterations;
+  return {{"min_us", times.min},
+          {"max_us", times.max},
+          {"avg_us", times.mean},
+          {"p50_us", times.p50},
+          {"p95_us", times.p95},
+          {"p99_us", times.p99},
+          {"stdev_us", times.deviation},
+          {"cv_pct", times.mean > 0 ? 100 * times.deviation / times.mean : 0},
+          {"times_us", side.samples_us}};
 }
 
 Json document(const Context& context, const Options& options, const Run& run) {
@@ -125,6 +140,24 @@ Json document(const Context& context, const Options& options, const Run& run) {
 
 std::string json_of(const Context& context, const Options& options, const Run& run) {
   return document(context, options, run).text(1) + "\n";
+}
+
+std::string nccl_json_of(const Context& context, const Options& options, const Run& run) {
+  constexpr int kVersion = 3;
+  Json json = document(context, options, run);
+  json["version"] = kVersion;
+  Json results = Json::array();
+  for (std::size_t i = 0; i < run.rows.size(); ++i) {
+    Json row = json.at("results").elements()[i];
+    const Row& measured = run.rows[i];
+    if (measured.out_of_place.measured)
+      row["out_of_place_per_iter"] = per_iteration_json(measured.out_of_place);
+    if (measured.in_place.measured)
+      row["in_place_per_iter"] = per_iteration_json(measured.in_place);
+    results.push_back(std::move(row));
+  }
+  json["results"] = std::move(results);
+  return json.text(1) + "\n";
 }
 
 std::string csv_of(const Context& context, const Options& options, const Run& run) {
@@ -216,6 +249,14 @@ int keep(const Options& options, const std::string& path, const std::string& tex
   return kInvalidUse;
 }
 
+// An existing file stays as it is: FILE.0, FILE.1 and so on, as in nccl-tests.
+std::string unused_name(const std::string& path) {
+  std::string name = path;
+  for (int number = 0; access(name.c_str(), F_OK) == 0; ++number)
+    name = fmt::format("{}.{}", path, number);
+  return name;
+}
+
 }  // namespace
 
 int conclude(std::FILE* out, const Options& options, const Context& context, const Run& run,
@@ -245,6 +286,13 @@ int conclude(std::FILE* out, const Options& options, const Context& context, con
   fmt::print(out, "#\n");
   std::fflush(out);
   if (!options.json.empty()) also(keep(options, options.json, json_of(context, options, run)));
+  if (!options.nccl_json.empty()) {
+    const std::string name = unused_name(options.nccl_json);
+    also(keep(options, name, nccl_json_of(context, options, run)));
+    if (name != options.nccl_json)
+      fmt::print(stderr, "{}: {} exists: written to {}\n", options.program, options.nccl_json,
+                 name);
+  }
   if (!options.csv.empty()) also(keep(options, options.csv, csv_of(context, options, run)));
   return code;
 }

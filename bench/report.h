@@ -34,6 +34,8 @@ struct Context {
 };
 
 std::string json_of(const Context& context, const Options& options, const Run& run);
+// What nccl-tests writes: version 3 of its format, of which ours is a superset.
+std::string nccl_json_of(const Context& context, const Options& options, const Run& run);
 std::string csv_of(const Context& context, const Options& options, const Run& run);
 
 struct Comparison {

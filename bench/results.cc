@@ -62,26 +62,34 @@ Summary summarise(std::vector<double> samples) {
   return out;
 }
 
-std::string pack(const RankReport& report) {
+std::string pack(const std::vector<RankReport>& reports) {
   std::string bytes;
-  put(bytes, &report.mean_us, sizeof report.mean_us);
-  put(bytes, &report.wrong, sizeof report.wrong);
-  put_text(bytes, report.example);
-  put_text(bytes, report.plan);
-  put(bytes, report.samples_us.data(), report.samples_us.size() * sizeof(float));
+  for (const RankReport& report : reports) {
+    put(bytes, &report.mean_us, sizeof report.mean_us);
+    put(bytes, &report.wrong, sizeof report.wrong);
+    put_text(bytes, report.example);
+    put_text(bytes, report.plan);
+    const std::uint64_t samples = report.samples_us.size();
+    put(bytes, &samples, sizeof samples);
+    put(bytes, report.samples_us.data(), samples * sizeof(float));
+  }
   return bytes;
 }
 
-RankReport unpack(const std::string& bytes) {
-  RankReport report;
-  Reader reader(bytes);
-  reader.take(&report.mean_us, sizeof report.mean_us);
-  reader.take(&report.wrong, sizeof report.wrong);
-  report.example = take_text(reader);
-  report.plan = take_text(reader);
-  report.samples_us.resize(reader.left() / sizeof(float));
-  reader.take(report.samples_us.data(), report.samples_us.size() * sizeof(float));
-  return report;
+std::vector<RankReport> unpack(const std::string& bytes) {
+  std::vector<RankReport> reports;
+  for (Reader reader(bytes); reader.left() >= sizeof(double);) {
+    RankReport& report = reports.emplace_back();
+    reader.take(&report.mean_us, sizeof report.mean_us);
+    reader.take(&report.wrong, sizeof report.wrong);
+    report.example = take_text(reader);
+    report.plan = take_text(reader);
+    std::uint64_t samples = 0;
+    reader.take(&samples, sizeof samples);
+    report.samples_us.resize(std::min<std::uint64_t>(samples, reader.left() / sizeof(float)));
+    reader.take(report.samples_us.data(), report.samples_us.size() * sizeof(float));
+  }
+  return reports;
 }
 
 double gbs(double bytes, double microseconds) {

@@ -27,8 +27,8 @@ struct RankReport {
   std::string plan;
   std::vector<float> samples_us;  // per call, by iteration
 };
-std::string pack(const RankReport& report);
-RankReport unpack(const std::string& bytes);
+std::string pack(const std::vector<RankReport>& reports);
+std::vector<RankReport> unpack(const std::string& bytes);
 
 inline constexpr std::int64_t kNotChecked = -1;
 

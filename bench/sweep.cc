@@ -101,9 +101,9 @@ class Process {
       if (exit_code_ == kOk) {
         exit_code_ = timed_out ? kTimedOut : exit_code_of(error.code);
         clear_progress();
-        const std::string text =
-            timed_out ? fmt::format("no result within -T {} s; {}", options_.timeout, error.text)
-                      : error.text;
+        const std::string text = timed_out ? fmt::format("no result within -T {} s for {}",
+                                                         options_.timeout, measured_now_)
+                                           : error.text;
         fmt::print(stderr, "{}: {}\n", options_.program, text);
         run_result_.errors.push_back(text);
       }
@@ -260,32 +260,22 @@ class Process {
     for (const bool in_place : {false, true}) {
       if (in_place && !info(options_.kind).in_place) continue;
       test.in_place = in_place;
-      if (bench.thread == 0) show_progress(test, bytes);
+      if (bench.thread == 0) {
+        show_progress(test, bytes);
+        std::lock_guard lock(mutex_);
+        measured_now_ = words_of(test, bytes);
+      }
       if (bench.thread == 0 && watchdog_) watchdog_->arm(options_.timeout);
       const Layout layout = layout_of(
           {test.kind, test.type, 0, split_->place_of(0, ranks_).ranks, test.root, options_.spread},
           bytes);
       RONDO_TRY(Measured measured, measure(bench, test, bytes));
-      std::vector<std::string> packed;
-      std::string mine;
-      for (const RankReport& report : measured.reports) {
-        const std::string one = pack(report);
-        const std::uint64_t length = one.size();
-        mine.append(reinterpret_cast<const char*>(&length), sizeof length);
-        mine.append(one);
-      }
-      RONDO_TRY(auto all, team_.all_gather(bench.thread, mine));
+      RONDO_TRY(auto all, team_.all_gather(bench.thread, pack(measured.reports)));
       if (bench.thread == 0 && watchdog_) watchdog_->disarm();
       if (team_.member(bench.thread) != 0) continue;
       std::vector<RankReport> reports;
       for (const std::string& member : all)
-        for (std::size_t at = 0; at + sizeof(std::uint64_t) <= member.size();) {
-          std::uint64_t length = 0;
-          std::memcpy(&length, member.data() + at, sizeof length);
-          at += sizeof length;
-          reports.push_back(unpack(member.substr(at, length)));
-          at += length;
-        }
+        for (RankReport& report : unpack(member)) reports.push_back(std::move(report));
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
       // Groups share links and networks, so the limit of each group is unknown.
@@ -343,11 +333,15 @@ class Process {
     return conclude(run_.out, options_, context_, run_result_, exit_code_);
   }
 
+  static std::string words_of(const Test& test, std::size_t bytes) {
+    return fmt::format("{} B {} {} {}", bytes, info(test.type).name, name(test.op),
+                       test.in_place ? "in place" : "out of place");
+  }
+
   void show_progress(const Test& test, std::size_t bytes) {
     if (run_.progress == nullptr) return;
-    fmt::print(run_.progress, "\r\033[K# {} rows; now {} B {} {} {}", run_result_.rows.size(),
-               bytes, info(test.type).name, name(test.op),
-               test.in_place ? "in place" : "out of place");
+    fmt::print(run_.progress, "\r\033[K# {} rows; now {}", run_result_.rows.size(),
+               words_of(test, bytes));
     std::fflush(run_.progress);
   }
   void clear_progress() {
@@ -379,6 +373,7 @@ class Process {
   const Result<Split> split_;
   std::mutex mutex_;
   std::vector<Backend*> alive_;
+  std::string measured_now_;
   std::size_t initial_ = 0;
   int exit_code_ = kOk;
   Context context_;

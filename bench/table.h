@@ -1,5 +1,6 @@
-// The table on standard output: exactly nccl-tests' lines. Without --plain, its 13 fields are
-// followed by the out-of-place side's percentiles, the slowest rank and the plan.
+// The table on standard output: nccl-tests' 13 fields. With --plain its lines exactly; with
+// --extended followed by the out-of-place side's percentiles, the slowest rank and the plan; else
+// in 100 columns.
 #pragma once
 
 #include <string>

@@ -43,7 +43,7 @@ class GpuBench : public testing::Test {
 };
 
 TEST_F(GpuBench, EightRanksOfOneThreadLiveOnTheDevicesThereAre) {
-  const Ended ended = bench("all_reduce -g 8 -b 4 -e 16K -f 64 -n 2 --no-progress");
+  const Ended ended = bench("all_reduce -g 8 -b 4 -e 16K -f 64 -n 2 --no-progress --extended");
   EXPECT_EQ(ended.status, kOk) << ended.output;
   EXPECT_NE(ended.output.find("#  Rank  7 "), std::string::npos) << ended.output;
   const std::string last = " device  " + std::to_string(std::min(gpu_devices(), 8) - 1) + " [";

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -95,6 +96,47 @@ TEST(BenchTable, HasNcclTestsThirteenFieldsWhereItIsPlain) {
   EXPECT_NE(outcome.text.find("# Collective test concluded: all_reduce_perf\n"), std::string::npos);
 }
 
+TEST(BenchTable, FitsInAHundredColumns) {
+  Options options = small(Kind::kAllReduce, 2);
+  options.types = {ncclBfloat16};
+  const Outcome outcome = run(options);
+  EXPECT_EQ(outcome.code, kOk) << outcome.text;
+  std::istringstream lines(outcome.text);
+  std::string heading;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("algbw") != std::string::npos) heading = line;
+    if (line.find(" bfloat16 ") != std::string::npos || line.find("busbw") != std::string::npos) {
+      EXPECT_EQ(line.size(), 100u) << line;
+    }
+  }
+  EXPECT_NE(heading.find("size"), std::string::npos);
+  ASSERT_EQ(outcome.rows.size(), 3u);
+  EXPECT_EQ(outcome.rows[0].size(), 13u);
+}
+
+// NVIDIA's scripts read version 3 of nccl-tests' file, with the time of each iteration.
+TEST_F(Scratch, NcclTestsJsonHasTimesAndOverwritesNoFile) {
+  Options options = small(Kind::kAllReduce, 2);
+  options.nccl_json = path("results.json");
+  std::ofstream(options.nccl_json) << "mine";
+  ASSERT_EQ(run(options).code, kOk);
+  ASSERT_EQ(run(options).code, kOk);
+  EXPECT_EQ(file_text(options.nccl_json), "mine");
+  for (const char* number : {".0", ".1"}) {
+    const auto json = nlohmann::json::parse(file_text(options.nccl_json + number));
+    EXPECT_EQ(json["version"], 3);
+    ASSERT_EQ(json["results"].size(), 3u);
+    for (const auto& row : json["results"])
+      for (const char* side : {"out_of_place", "in_place"}) {
+        const auto& times = row[std::string(side) + "_per_iter"];
+        EXPECT_EQ(times["times_us"].size(), row["actual_iterations"].get<std::size_t>());
+        EXPECT_LE(times["min_us"].get<double>(), times["p50_us"].get<double>());
+        EXPECT_TRUE(times.contains("cv_pct") && row[side].contains("bus_bw"));
+      }
+  }
+  EXPECT_FALSE(std::filesystem::exists(options.nccl_json + ".2"));
+}
+
 TEST(BenchTable, PrintsNotAvailableForTheSideThatDoesNotExist) {
   const Outcome outcome = run(small(Kind::kAllToAll, 2));
   EXPECT_EQ(outcome.code, kOk);
@@ -103,7 +145,9 @@ TEST(BenchTable, PrintsNotAvailableForTheSideThatDoesNotExist) {
 }
 
 TEST(BenchTable, PrintsPercentilesSlowestRankAndPlanAfterThem) {
-  const Outcome outcome = run(small(Kind::kAllReduce, 2));
+  Options options = small(Kind::kAllReduce, 2);
+  options.extended = true;
+  const Outcome outcome = run(options);
   ASSERT_EQ(outcome.rows.size(), 3u);
   const auto& fields = outcome.rows[0];
   ASSERT_EQ(fields.size(), 19u);  // 13 + median p95 p99 slowest + "fake plan"
@@ -269,7 +313,13 @@ TEST(BenchExit, TimeoutAbortsCallsThatHang) {
   };
   Options options = small(Kind::kAllReduce, 1);
   options.timeout = 0.1;
-  EXPECT_EQ(run(options, world).code, kTimedOut);
+  const Outcome outcome = run(options, world);
+  EXPECT_EQ(outcome.code, kTimedOut);
+  // The measurement is named, not the error of the communicators that the timeout has aborted.
+  EXPECT_NE(outcome.text.find("# error: no result within -T 0.1 s for 1024 B float sum"),
+            std::string::npos)
+      << outcome.text;
+  EXPECT_EQ(outcome.text.find("destroyed"), std::string::npos) << outcome.text;
 }
 
 TEST(BenchExit, RefusesWhatCannotWork) {

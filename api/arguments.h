@@ -31,6 +31,12 @@ inline Status root_in_range(int root, int ranks, const char* function) {
               ranks - 1);
 }
 
+inline Status peer_in_range(int peer, int ranks, const char* function) {
+  if (peer >= 0 && peer < ranks) return ok_status();
+  return fail(StatusCode::kInvalidArgument, "{} : invalid peer {} (ranks are 0..{})", function,
+              peer, ranks - 1);
+}
+
 inline Status ranks_in_range(int ranks) {
   if (ranks <= bootstrap::kMaxRanks) return ok_status();
   return fail(StatusCode::kInvalidArgument,

@@ -14,7 +14,7 @@ using namespace rondo::api;
 namespace {
 
 Status check_signal(int peer, int signal, int context, int ranks, const char* function) {
-  RONDO_CHECK_OK(root_in_range(peer, ranks, function));
+  RONDO_CHECK_OK(peer_in_range(peer, ranks, function));
   if (signal < 0 || signal >= kSignals)
     return fail(StatusCode::kInvalidArgument, "{} : sigIdx {} is not in the 0..{} range", function,
                 signal, kSignals - 1);

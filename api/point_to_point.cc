@@ -25,7 +25,7 @@ struct Message {
 Result<Request> build(const Comm& comm, const Message& message) {
   Request request;
   CallRecord& record = request.call.record;
-  RONDO_CHECK_OK(root_in_range(message.peer, comm.size, message.function));
+  RONDO_CHECK_OK(peer_in_range(message.peer, comm.size, message.function));
   RONDO_TRY(record.type, to_data_type(message.type, message.function));
   RONDO_TRY(const std::size_t bytes, buffer_bytes(message.count, record.type, 1, message.function));
   if (message.count > 0) {

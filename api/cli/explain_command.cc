@@ -79,9 +79,10 @@ Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const Cal
   return std::vector<ExplainRow>{
       {"call", to_string(record), "from each rank to the next one"},
       {"runs", "as messages", ""},
-      {"planned for", fmt::format("{:.3g} us", ns / 1e3),
-       !by_kernels && facts.costs.measured ? "on costs that rondo tune has measured"
-                                           : "on priors"}};
+      {"planned for",
+       fmt::format("{:.3g} us", ns / 1e3),
+       !by_kernels && facts.costs.measured ? "on costs that rondo tune has measured" : "on priors",
+       {{"predicted_us", ns / 1e3}}}};
 }
 
 Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& record) {
@@ -138,8 +139,15 @@ void add_channels(const gpu::ChannelOrders& orders, std::vector<ExplainRow>* row
   }
 }
 
-void print_json(const std::vector<ExplainRow>& rows, const gpu::ChannelOrders* orders) {
-  Json json;
+// Words and numbers of single rows under keys of their own, then all rows as they are printed.
+void print_json(const CallRecord& record, const std::vector<ExplainRow>& rows,
+                const gpu::ChannelOrders* orders) {
+  Json json{{"bytes", record.count * size_of(record.type)}};
+  for (const ExplainRow& row : rows) {
+    if (row.what == "algorithm" || row.what == "protocol") json[row.what] = row.value;
+    if (row.what == "next best") json["next_best"] = row.value;
+    for (const ExplainRow::Number& number : row.numbers) json[number.key] = number.value;
+  }
   for (const ExplainRow& row : rows)
     json["rows"].push_back({{"what", row.what}, {"value", row.value}, {"why", row.why}});
   if (orders != nullptr) json["channels"] = Json::parse(gpu::json_of(*orders));
@@ -168,7 +176,7 @@ Status print(Wanted wanted) {
                                         {layout.moved_bytes, layout.bus_factor}, wishes));
     rows.insert(rows.end(), more.begin(), more.end());
   }
-  if (wanted.json) return print_json(rows, asked ? &asked->orders : nullptr), ok_status();
+  if (wanted.json) return print_json(record, rows, asked ? &asked->orders : nullptr), ok_status();
   if (asked) add_channels(asked->orders, &rows);
   for (const ExplainRow& row : rows)
     fmt::print("{:<12} {}{}{}\n", row.what, row.value,

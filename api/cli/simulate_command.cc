@@ -31,6 +31,7 @@ struct SimulateOptions {
   GpuCluster::Shape shape;
   AskedRanks host{.ranks = 0};  // --ranks; 0: GPUs
   int factor = 2;
+  bool json = false;
 };
 
 struct Sweep {
@@ -156,17 +157,19 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
     if (!lines.ok() && size != sweep.sizes.back() && all.empty()) continue;
     if (!lines.ok()) return lines.error();
     mark_fastest(&*lines);
-    if (all.empty() && !lines->empty()) {
+    if (all.empty() && !lines->empty() && !wanted.json) {
       ranks.print_header(wanted);
       print_columns();
     }
-    for (const SimulatedLine& line : *lines) print_line(line, wanted.call, sweep.all);
+    if (!wanted.json)
+      for (const SimulatedLine& line : *lines) print_line(line, wanted.call, sweep.all);
     std::fflush(stdout);
     all.insert(all.end(), lines->begin(), lines->end());
   }
   if (all.empty())
     return fail(StatusCode::kInvalidArgument, "'{}' of {}: {}", wanted.algorithms,
                 wanted.call.collective, Ranks::kWays);
+  if (wanted.json) fmt::print("{}\n", json_of(all, wanted.call).text(2));
   return wanted.csv.empty() ? ok_status() : write_output(wanted.csv, csv_of(all, wanted.call));
 }
 
@@ -240,6 +243,7 @@ int simulate_command(int argc, char** argv) {
               "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, "
               "nvls, messages, ...")
       .show_default();
+  line.flag("--json", wanted.json, "print JSON in place of the table");
   line.option("--csv", wanted.csv, "also write the rows to this file");
   if (const auto ended = line.parse()) return *ended;
   if (const Status simulated = run_simulation(wanted); !simulated.ok()) {

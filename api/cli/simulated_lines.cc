@@ -68,6 +68,34 @@ void print_line(const SimulatedLine& line, const AskedCall& call, bool marks) {
              bench::shrink(line.planner_us, 10), busy);
 }
 
+Json json_of(const std::vector<SimulatedLine>& lines, const AskedCall& call) {
+  Json all = Json::array();
+  for (const SimulatedLine& line : lines) {
+    Json one{{"size_bytes", line.bytes},
+             {"count", line.count},
+             {"algorithm", line.algorithm},
+             {"protocol", line.protocol},
+             {"time_us", line.us},
+             {"planner_us", line.planner_us},
+             {"alg_bw_gbs", line.algorithm_gbs},
+             {"bus_bw_gbs", line.bus_gbs},
+             {"planned", line.planned},
+             {"fastest", line.fastest},
+             {"by", line.by}};
+    if (line.channels > 0) one["channels"] = line.channels;
+    if (!line.busiest.empty()) {
+      one["busiest_wire"] = line.busiest;
+      one["busiest_wire_share"] = line.busiest_share;
+    }
+    all.push_back(std::move(one));
+  }
+  return Json{{"collective", call.collective},
+              {"type", call.type},
+              {"redop", call.op},
+              {"ranks", call.ranks},
+              {"results", std::move(all)}};
+}
+
 std::string csv_of(const std::vector<SimulatedLine>& lines, const AskedCall& call) {
   std::string text =
       "collective,size,count,type,redop,algorithm,protocol,channels,time_us,algbw_gbs,busbw_gbs,"

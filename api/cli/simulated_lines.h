@@ -1,10 +1,12 @@
-// SimulatedLine: the table and the CSV file of rondo simulate, one line per size and algorithm.
+// SimulatedLine: the table, the CSV and the JSON of rondo simulate, one line per size and
+// algorithm.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "api/cli/asked_call.h"
+#include "base/json.h"
 #include "collectives/model/predictions.h"
 
 namespace rondo::cli {
@@ -23,6 +25,7 @@ void mark_fastest(std::vector<SimulatedLine>* of_one_size);
 
 void print_columns();
 void print_line(const SimulatedLine& line, const AskedCall& call, bool marks);
+Json json_of(const std::vector<SimulatedLine>& lines, const AskedCall& call);
 std::string csv_of(const std::vector<SimulatedLine>& lines, const AskedCall& call);
 
 }  // namespace rondo::cli

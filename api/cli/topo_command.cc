@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+
 #include "api/cli/commands.h"
 #include "api/cli/graphviz.h"
+#include "api/cli/known_machines.h"
 #include "base/json.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
@@ -22,6 +24,7 @@ namespace {
 
 struct TopoOptions {
   topology::DiscoverOptions host = topology::discover_options_from_environment();
+  std::string machine;  // --topo
   std::string nccl_xml;
   std::string topology_file;
   std::string write_xml;
@@ -33,6 +36,8 @@ struct TopoOptions {
   int hosts = 1;
   int cross_nic = 2;
   bool draws() const { return dot || !svg.empty(); }
+  // The graph of another machine, and nothing of this host.
+  bool is_elsewhere() const { return !machine.empty() || !nccl_xml.empty(); }
 };
 
 // The machine is described by hwloc: this host's GPUs and ports must not be mixed in.
@@ -50,6 +55,7 @@ std::string json_text(const topology::Graph& graph) {
 }
 
 Result<topology::Graph> graph_of(const TopoOptions& options) {
+  if (!options.machine.empty()) return machine_by_name(options.machine);
   if (options.nccl_xml.empty() && !of_hwloc(options)) {
     RONDO_TRY(topology::HostGraph host, topology::read_host_graph({options.topology_file}));
     if (!host.wrong.empty()) host.notes.push_back(host.wrong);
@@ -127,7 +133,7 @@ int print_graph(const TopoOptions& options, const topology::Graph& graph) {
     fmt::print("{}", topology::describe_matrix(graph));
   } else if (options.draws()) {
     return put_picture(options, topology::describe_dot(graph));
-  } else if (!options.nccl_xml.empty()) {
+  } else if (options.is_elsewhere()) {
     fmt::print("{}", options.json ? json_text(graph) : topology::describe(graph));
   } else if (options.write_xml.empty()) {
     return print_host(options, graph);
@@ -174,10 +180,16 @@ int topo_command(int argc, char** argv) {
       line.option("--nccl-xml", options.nccl_xml,
                   "show the machine of this NCCL topology file, and nothing of this host")
           .excludes(xml);
+  const CommandOption machine =
+      line.option("--topo", options.machine,
+                  "show this machine, as rondo explain names it: dgx-h100, ..., or a file")
+          .excludes(xml)
+          .excludes(alone);
   line.option(
           "--topo-file", options.topology_file,
           "NCCL or hwloc topology file of this host: its GPUs and ports override the detected ones")
-      .excludes(alone);
+      .excludes(alone)
+      .excludes(machine);
   line.option("--write-xml", options.write_xml,
               "write the GPUs and ports to this file, in the format of NCCL_TOPO_FILE");
   if (const auto ended = line.parse()) return *ended;

@@ -51,22 +51,36 @@ Result<std::vector<std::string>> segments_of(int pid) {
   return paths;
 }
 
-std::string doing(const PeerPort& port, int pid, std::uint64_t newest) {
-  std::string text = describe(report_of(port, port.identity->rank), newest);
+RankView rank_view(const PeerPort& port, int pid, std::uint64_t newest) {
+  const RankReport report = report_of(port, port.identity->rank);
+  RankView view{.rank = port.identity->rank,
+                .pid = pid,
+                .call = report.sequence,
+                .finished = report.finished,
+                .step = report.step,
+                .waits_for = report.waits_now() ? report.waiting_for : -1,
+                .doing = describe(report, newest)};
   if (HostAtomics::load_acquire(*port.faulted) != 0 &&
-      HostAtomics::load_acquire(port.fault->state) != 0)
-    text += ", fault: " + printable_lines({port.fault->text,
-                                           strnlen(port.fault->text, sizeof(port.fault->text))});
-  if (HostAtomics::load_acquire(port.progress->state) == kLeft) {
-    text += ", left";
-  } else if (port.identity->pid_namespace != pid_namespace()) {
-    text += ", in another PID namespace";
-  } else if (kill(pid, 0) != 0 && errno == ESRCH) {
-    text += ", ended";
-  } else if (is_standing_still(pid)) {
-    text += ", stopped";
+      HostAtomics::load_acquire(port.fault->state) != 0) {
+    view.faulted = true;
+    view.doing +=
+        ", fault: " +
+        printable_lines({port.fault->text, strnlen(port.fault->text, sizeof(port.fault->text))});
   }
-  return text;
+  if (HostAtomics::load_acquire(port.progress->state) == kLeft) {
+    view.state = "left";
+    view.doing += ", left";
+  } else if (port.identity->pid_namespace != pid_namespace()) {
+    view.state = "elsewhere";
+    view.doing += ", in another PID namespace";
+  } else if (kill(pid, 0) != 0 && errno == ESRCH) {
+    view.state = "ended";
+    view.doing += ", ended";
+  } else if (is_standing_still(pid)) {
+    view.state = "stopped";
+    view.doing += ", stopped";
+  }
+  return view;
 }
 
 CommunicatorView view_of(const shm::SegmentView& segment) {
@@ -78,14 +92,14 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
     const PeerPort port = segment.port(r);
     const int pid = HostAtomics::load_acquire(port.identity->pid);
     if (pid == 0) {
-      view.ranks.push_back({-1, 0, "not joined yet"});
+      view.ranks.push_back({.state = "not_joined", .doing = "not joined yet"});
       continue;
     }
     view.size = port.identity->size;
     if (view.name.empty())
       view.name = printable(
           {port.identity->name, strnlen(port.identity->name, sizeof(port.identity->name))});
-    view.ranks.push_back({port.identity->rank, pid, doing(port, pid, newest)});
+    view.ranks.push_back(rank_view(port, pid, newest));
   }
   return view;
 }

@@ -2,6 +2,7 @@
 // through /proc. Guarantees: writes nothing and stops no process.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,15 @@
 namespace rondo {
 
 struct RankView {
-  int rank = -1;
+  int rank = -1;  // -1: a place whose rank has not joined
   int pid = 0;
-  std::string doing;  // "in call 3, AllReduce(...), step 7, waits for rank 1"
+  std::uint64_t call = 0;      // newest call that it has entered; 0: none
+  std::uint64_t finished = 0;  // newest call that it has finished
+  std::uint64_t step = 0;
+  int waits_for = -1;  // a rank
+  bool faulted = false;
+  const char* state = "running";  // or not_joined, left, ended, stopped, elsewhere
+  std::string doing;              // "in call 3, AllReduce(...), step 7, waits for rank 1"
 };
 
 struct CommunicatorView {

@@ -3,13 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "base/env.h"
 
 namespace rondo::fault_texts {
 namespace {
 
 constexpr std::string_view kSameCalls = "all ranks must make the same calls in the same order";
-constexpr std::string_view kLimit = "RONDO_TIMEOUT sets this limit";
+
+// Only RONDO_TIMEOUT's own limit is changed by it: a program may have set another one.
+std::string_view limit_text(double seconds) {
+  const bool of_variable = std::abs(seconds - env::get_seconds("RONDO_TIMEOUT")) < 1e-6 * seconds;
+  return of_variable ? "RONDO_TIMEOUT sets this limit"
+                     : "the communicator's timeout sets this limit";
+}
 
 MadeCall made(int rank, const CallRecord& record) { return {rank, to_string(record)}; }
 
@@ -109,12 +118,13 @@ std::string waits_outside(const MadeCall& outside, const MadeCall& inside) {
 }
 
 std::string timed_out(int rank, double seconds, std::string_view awaited, std::string_view call) {
-  return fmt::format("rank {} waited {} s for {} in {}; {}", rank, seconds, awaited, call, kLimit);
+  return fmt::format("rank {} waited {} s for {} in {}; {}", rank, seconds, awaited, call,
+                     limit_text(seconds));
 }
 
 std::string timed_out_meeting(int rank, double seconds, std::span<const int> missing) {
   return fmt::format("rank {} waited {} s for {} to make the same call; {}", rank, seconds,
-                     list_of(missing), kLimit);
+                     list_of(missing), limit_text(seconds));
 }
 
 std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
@@ -132,7 +142,7 @@ std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
   return fmt::format(
       "rank {} is {} calls ahead of its stream, which has finished no call for {} s: its peers "
       "have not made these calls, or the stream waits for other work; {}",
-      rank, ahead, seconds, kLimit);
+      rank, ahead, seconds, limit_text(seconds));
 }
 
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
@@ -144,7 +154,8 @@ std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
       "{}){}; {}",
       wait.rank, wait.seconds, to_string(call), wait.peer,
       wait.wants_room ? "take data" : "send data", wait.channel, wait.step,
-      named ? "" : fmt::format("; {} did not make this call", list_of(missing)), kLimit);
+      named ? "" : fmt::format("; {} did not make this call", list_of(missing)),
+      limit_text(wait.seconds));
 }
 
 std::string gone_before(std::string_view name, Parting parting, std::string_view call,

@@ -199,16 +199,21 @@ ExplainRow change_of(const GpuCluster& cluster, const CallRecord& record, const 
     const Way* const way = chosen_of(ways);
     if (way == nullptr) break;
     if (way->name == now.name && way->plan.protocol == now.plan.protocol) continue;
-    return {"changes at", bytes_text(other.count * size_of(other.type)), text_of(*way)};
+    return {"changes at",
+            bytes_text(other.count * size_of(other.type)),
+            text_of(*way),
+            {{"changes_at_bytes", static_cast<double>(other.count * size_of(other.type))}}};
   }
   return {"changes at", "no larger size", ""};
 }
 
 ExplainRow bound_of(const GpuCluster& cluster, double bus_gbs) {
   const double bound = cluster.channels().bound_gbs;
-  return {"bound", fmt::format("{:.1f} GB/s", bound),
+  return {"bound",
+          fmt::format("{:.1f} GB/s", bound),
           fmt::format("upper limit of rings by the links' bandwidth; this is {:.0f} % of it",
-                      100 * bus_gbs / bound)};
+                      100 * bus_gbs / bound),
+          {{"bound_gbs", bound}}};
 }
 
 }  // namespace
@@ -229,13 +234,17 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
     return rows;
   }
   const double bus_gbs = bytes.moved * bytes.factor / chosen->prediction.us / 1000;
-  rows.push_back({"predicted", fmt::format("{:.1f} us", chosen->prediction.us),
+  rows.push_back({"predicted",
+                  fmt::format("{:.1f} us", chosen->prediction.us),
                   fmt::format("{:.1f} GB/s of bus bandwidth; from assumed costs "
                               "(collectives/planner/device_costs.h), not measured",
-                              bus_gbs)});
+                              bus_gbs),
+                  {{"predicted_us", chosen->prediction.us}, {"bus_gbs", bus_gbs}}});
   if (!chosen->prediction.busiest.empty())
-    rows.push_back({"busiest wire", chosen->prediction.busiest,
-                    fmt::format("{:.0f} % of the time", 100 * chosen->prediction.busiest_share)});
+    rows.push_back({"busiest wire",
+                    chosen->prediction.busiest,
+                    fmt::format("{:.0f} % of the time", 100 * chosen->prediction.busiest_share),
+                    {{"busiest_wire_share", chosen->prediction.busiest_share}}});
   rows.push_back(bound_of(cluster, bus_gbs));
   if (cluster.is_tray())
     rows.push_back(
@@ -246,11 +255,13 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
     if (!one.way.chosen && (other == nullptr || one.prediction.us < other->prediction.us))
       other = &one;
   if (other != nullptr)
-    rows.push_back({"next best", text_of(other->way),
+    rows.push_back({"next best",
+                    text_of(other->way),
                     fmt::format("{:.1f} us{}", other->prediction.us,
                                 other->prediction.us < chosen->prediction.us
                                     ? ": by this model faster than the chosen algorithm"
-                                    : "")});
+                                    : ""),
+                    {{"next_best_us", other->prediction.us}}});
   rows.push_back(change_of(cluster, record, wishes, chosen->way));
   return rows;
 }

@@ -70,11 +70,16 @@ namespace {
 
 void add_ctas_and_rounds(const char* ctas, const char* of, const CallRecord& record,
                          const DevicePlan& plan, std::vector<ExplainRow>* rows) {
-  rows->push_back(
-      {ctas, fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
-  rows->push_back({"rounds", "",
+  rows->push_back({ctas,
+                   fmt::format("{}", plan.channels),
+                   fmt::format("of {} threads", plan.threads),
+                   {{"ctas", static_cast<double>(plan.channels)},
+                    {"threads_of_a_cta", static_cast<double>(plan.threads)}}});
+  rows->push_back({"rounds",
+                   "",
                    fmt::format("of up to {} elements ({}) per {}", plan.per_round,
-                               bytes_text(plan.per_round * size_of(record.type)), of)});
+                               bytes_text(plan.per_round * size_of(record.type)), of),
+                   {{"round_bytes", static_cast<double>(plan.per_round * size_of(record.type))}}});
 }
 
 }  // namespace

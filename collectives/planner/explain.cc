@@ -34,7 +34,10 @@ ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, const Hos
   for (other.count *= 2; other.count * size_of(other.type) <= kMax; other.count *= 2) {
     const auto next = choose(host_strategies(), facts, other);
     if (next.row != nullptr && name_of(next) != name_of(now))
-      return {"changes at", bytes_text(other.count * size_of(other.type)), name_of(next)};
+      return {"changes at",
+              bytes_text(other.count * size_of(other.type)),
+              name_of(next),
+              {{"changes_at_bytes", static_cast<double>(other.count * size_of(other.type))}}};
   }
   return {"changes at", "no larger size", ""};
 }
@@ -44,21 +47,29 @@ void add_predictions(const PlanFacts& facts, const CallRecord& record,
                      std::vector<ExplainRow>* rows) {
   const auto all = candidates(host_strategies(), facts, record);
   if (all.empty() || facts.ranks == 1) return;
-  const auto time_of = [&](const HostCandidate& one) {
-    return time_text(host_work(facts, record, one.plan).ns(facts.costs));
+  const auto ns_of = [&](const HostCandidate& one) {
+    return host_work(facts, record, one.plan).ns(facts.costs);
   };
-  rows->push_back({"predicted", time_of(all[0]),
+  const auto time_of = [&](const HostCandidate& one) { return time_text(ns_of(one)); };
+  rows->push_back({"predicted",
+                   time_of(all[0]),
                    facts.costs.measured ? "on costs that rondo tune has measured"
-                                        : "on priors: run rondo tune to measure this machine"});
+                                        : "on priors: run rondo tune to measure this machine",
+                   {{"predicted_us", ns_of(all[0]) / 1e3}}});
   if (all.size() > 1)
-    rows->push_back({"next best", name_of(all[1]), "predicted " + time_of(all[1])});
+    rows->push_back({"next best",
+                     name_of(all[1]),
+                     "predicted " + time_of(all[1]),
+                     {{"next_best_us", ns_of(all[1]) / 1e3}}});
   PlanFacts open = facts;
   open.algorithms = {};
   CallRecord unasked = record;
   unasked.flags = 0;
   if (const auto best = choose(host_strategies(), open, unasked); best.cost < all[0].cost)
-    rows->push_back(
-        {"forbidden", name_of(best), "predicted " + time_of(best) + ": NCCL_ALGO leaves it out"});
+    rows->push_back({"forbidden",
+                     name_of(best),
+                     "predicted " + time_of(best) + ": NCCL_ALGO leaves it out",
+                     {{"forbidden_us", ns_of(best) / 1e3}}});
   if (all.size() > 1 && record.count > 0) rows->push_back(change_of(facts, record, all[0]));
 }
 
@@ -66,10 +77,13 @@ void add_predictions(const PlanFacts& facts, const CallRecord& record,
 
 std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record) {
   std::vector<ExplainRow> rows;
-  rows.push_back({"call", to_string(record),
-                  fmt::format("{} ranks on {} host{}, {}", facts.ranks, facts.hosts,
-                              facts.hosts == 1 ? "" : "s",
-                              facts.one_process ? "threads of one process" : "processes")});
+  rows.push_back(
+      {"call",
+       to_string(record),
+       fmt::format("{} ranks on {} host{}, {}", facts.ranks, facts.hosts,
+                   facts.hosts == 1 ? "" : "s",
+                   facts.one_process ? "threads of one process" : "processes"),
+       {{"ranks", static_cast<double>(facts.ranks)}, {"hosts", static_cast<double>(facts.hosts)}}});
   add_plan(host_strategies(), facts, record, make_plan(facts, record), &rows);
   add_predictions(facts, record, &rows);
   return rows;

@@ -154,9 +154,13 @@ void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
              std::vector<ExplainRow>* rows) {
   rows->push_back(protocol_row(facts, record, plan));
   if (record.collective != Collective::kBarrier)
-    rows->push_back({"rounds", fmt::format("{}", plan.rounds.size()),
-                     fmt::format("of up to {} elements ({})", plan.rounds.per_round,
-                                 bytes_text(plan.rounds.per_round * size_of(record.type)))});
+    rows->push_back(
+        {"rounds",
+         fmt::format("{}", plan.rounds.size()),
+         fmt::format("of up to {} elements ({})", plan.rounds.per_round,
+                     bytes_text(plan.rounds.per_round * size_of(record.type))),
+         {{"rounds", static_cast<double>(plan.rounds.size())},
+          {"round_bytes", static_cast<double>(plan.rounds.per_round * size_of(record.type))}}});
   if (const Order order = plan.row->order;
       order != Order::kNone && record.collective != Collective::kBarrier)
     rows->push_back({"order", "", order_text(order)});

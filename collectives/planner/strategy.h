@@ -38,6 +38,12 @@ inline constexpr std::size_t kStrategyCount = static_cast<std::size_t>(Strategy:
 // One row of the output of `rondo explain`: "algorithm", "twoshot", "4 MiB is above ...".
 struct ExplainRow {
   std::string what, value, why;
+  // The row's numbers for programs: {"predicted_us", 49.0}. Keys end in their unit.
+  struct Number {
+    const char* key;
+    double value;
+  };
+  std::vector<Number> numbers = {};
 };
 
 // Of the rows that support a call, the one with the cheapest plan runs it; the first of equals.

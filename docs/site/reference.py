@@ -3,7 +3,8 @@
 
   docs/site/reference.py BIN              fails where a page differs from what it would be
   docs/site/reference.py BIN --write      writes the pages
-  docs/site/reference.py BIN --json       validates what the commands print as JSON
+  docs/site/reference.py BIN --json       validates what the commands print as JSON, and
+                                          docs/start/statefulset.yaml
 
 rondo.md is made of api/rondo.h: its sections, declarations and comments. commands.md holds what
 `rondo COMMAND --help` prints. BIN is the folder that has the program rondo.
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 
 FOLDER = "docs/reference"
 MADE = "<!-- made by docs/site/reference.py -->\n\n"
@@ -102,6 +104,16 @@ def commands_page(program):
     return "\n\n".join(out) + "\n"
 
 
+def ranks_of(program, pid):
+    """What rondo ps prints of a job that has just been started."""
+    for _ in range(300):
+        done = subprocess.run([program, "ps", str(pid), "--json"], capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout
+        time.sleep(0.1)
+    sys.exit(f"rondo ps --json: {done.stderr}")
+
+
 def check_json(program):
     import jsonschema
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -110,9 +122,19 @@ def check_json(program):
         printed = {name: subprocess.run([program, *words], check=True, capture_output=True,
                                         text=True, timeout=120).stdout for name, words in (
             ("env", ["env", "--json"]), ("topo", ["topo", "--json"]), ("bench", bench),
-            ("explain", ["explain", "all_reduce", "4M", "--ranks", "8", "--json"]))}
+            ("explain", ["explain", "all_reduce", "4M", "--topo", "dgx-h100", "--json"]),
+            ("simulate", ["simulate", "all_reduce", "-b", "1M", "-e", "1M", "--algo", "all",
+                          "--json"]))}
+        doctor = [program, "doctor", "--json"]  # exits with 1 where it finds a problem
+        printed["doctor"] = subprocess.run(doctor, capture_output=True, text=True).stdout
+        job = subprocess.Popen([program, *bench[:-2], "-N", "0"], stdout=subprocess.DEVNULL)
+        printed["ps"] = ranks_of(program, job.pid)
+        job.terminate()
+        job.wait()
         with open(file.name, encoding="utf-8") as results:  # another file by now
             printed["bench"] = results.read()
+    subprocess.run([f"{sys.prefix}/bin/kubernetes-validate", "--strict",
+                    "docs/start/statefulset.yaml"], check=True)
     for name, text in printed.items():
         with open(f"{FOLDER}/schemas/{name}.schema.json", encoding="utf-8") as schema:
             jsonschema.Draft202012Validator(json.load(schema)).validate(json.loads(text))

@@ -40,6 +40,8 @@ TEST(Communicators, KnowTheirRanksAndRefuseWrongArguments) {
     EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclFloat, rondoBand, comm, nullptr), ncclInvalidArgument);
     EXPECT_EQ(ncclSend(&x, 1, ncclFloat, rank, comm, nullptr), ncclInvalidUsage);
     EXPECT_STREQ(ncclGetLastError(nullptr), "Trying to send to self without a matching recv");
+    EXPECT_EQ(ncclSend(&x, 1, ncclFloat, 9, comm, nullptr), ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "Send : invalid peer 9 (ranks are 0..1)");
     EXPECT_EQ(ncclAllReduce(&x, &y, SIZE_MAX / 2, ncclFloat, ncclSum, comm, nullptr),
               ncclInvalidArgument);
     EXPECT_OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));

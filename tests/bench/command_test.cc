@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 
@@ -262,6 +263,8 @@ TEST(RondoCommand, PrintsItsRegistryItsHostAndItsVersion) {
   EXPECT_NE(rondo({"--version"}).output.find("nccl 2"), std::string::npos);
   const Ended doctor = rondo({"doctor", "--ranks", "2"});
   EXPECT_NE(doctor.output.find("memory files"), std::string::npos);
+  const Json found = Json::parse(rondo({"doctor", "--ranks", "2", "--json"}).output);
+  EXPECT_GT(found.at("findings").elements().size(), 5u);
 }
 
 TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {
@@ -332,6 +335,10 @@ TEST(RondoCommand, ShowsWhatRanksAreDoing) {
   EXPECT_NE(shown.find("call "), std::string::npos) << shown;
   EXPECT_NE(shown.find("AllReduce(count 1"), std::string::npos) << shown;
   EXPECT_NE(shown.find(": 2 ranks, 2 on this host"), std::string::npos) << shown;
+  const Json json = Json::parse(rondo({"ps", std::to_string(bench.pid()), "--json"}).output);
+  const Json& ranks = json.at("communicators").elements().at(0).at("ranks_here");
+  ASSERT_EQ(ranks.elements().size(), 2u);
+  for (const Json& rank : ranks.elements()) EXPECT_GT(rank.at("call").number(), 0);
   EXPECT_EQ(rondo({"ps", "1073741824"}).status, 1);
   EXPECT_EQ(rondo({"ps", "x"}).status, 2);
   bench.signal(SIGTERM);

@@ -84,6 +84,15 @@ TEST(ExplainCommand, ReportsWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
   expect_output(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
 }
 
+TEST(ExplainCommand, GivesProgramsNumbersWithUnitsInTheirKeys) {
+  const std::string read =
+      " --json | python3 -c 'import json, sys; it = json.load(sys.stdin);"
+      " print(it[\"bytes\"], it[\"algorithm\"], it[\"predicted_us\"] > 0,"
+      " it[\"next_best_us\"] > 0, it[\"round_bytes\"] > 0)'";
+  expect_output(rondo("", "explain all_reduce 4M --ranks 4" + read), "4194304 twoshot True True");
+  expect_output(rondo("", "explain all_reduce 64M --topo dgx-h100" + read), "67108864 ring True");
+}
+
 TEST(ExplainCommand, ReportsThatATrayIsAHost) {
   const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
   expect_output(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");

@@ -98,6 +98,16 @@ TEST(SimulateCommand, WritesRowsOfRanksInHostMemory) {
   std::filesystem::remove(path);
 }
 
+TEST(SimulateCommand, PrintsJsonInPlaceOfTheTable) {
+  const auto result = simulate(
+      "all_reduce --topo dgx-h100 -b 1M -e 2M --algo all --json | python3 -c '"
+      "import json, sys; rows = json.load(sys.stdin)[\"results\"];"
+      "print({row[\"size_bytes\"] for row in rows} == {1 << 20, 2 << 20},"
+      " min(row[\"time_us\"] for row in rows) > 0,"
+      " [row[\"planned\"] for row in rows].count(True))'");
+  EXPECT_NE(result.text.find("True True 2"), std::string::npos) << result.text;
+}
+
 TEST(SimulateCommand, NamesWhatRanksInHostMemoryCannotBe) {
   const auto refused = [](const std::string& words, const std::string& text) {
     const auto result = simulate("all_reduce " + words);

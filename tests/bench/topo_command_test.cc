@@ -26,6 +26,17 @@ TEST(TopoCommand, ShowsTheRingsOfAHost) {
   EXPECT_EQ(std::count(output.text.begin(), output.text.end(), '\n'), 2 + 6);
 }
 
+TEST(TopoCommand, KnowsTheMachinesOfExplainByName) {
+  const ShellResult named = shell(RONDO_PROGRAM " topo --topo dgx-h100 --json");
+  EXPECT_EQ(named.status, 0);
+  EXPECT_EQ(named.text, topo("dgx-h100.xml", "--json").text);
+  EXPECT_NE(shell(RONDO_PROGRAM " topo --topo dgx-h100 --matrix").text.find("NV"),
+            std::string::npos);
+  const ShellResult unknown = shell(RONDO_PROGRAM " topo --topo nowhere");
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_NE(unknown.text.find("known machines: "), std::string::npos) << unknown.text;
+}
+
 TEST(TopoCommand, ShowsTheWaysThroughEachOfSeveralHosts) {
   const ShellResult output =
       topo("pcie-8-two-sockets.xml", "--channels --hosts 2 --cross-nic 0 --json");

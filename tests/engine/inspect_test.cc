@@ -48,9 +48,18 @@ TEST(Inspect, ReportsWhoIsInWhichCallAndWhomItWaitsFor) {
   for (int r = 0; r < 3; ++r) EXPECT_EQ(views->front().ranks[r].pid, ranks.pid(r));
   EXPECT_NE(views->front().ranks[2].doing.find("not entered call 2 (newest: 1)"), std::string::npos)
       << views->front().ranks[2].doing;
+  const RankView &waiting = views->front().ranks[0], &late = views->front().ranks[2];
+  EXPECT_EQ(waiting.call, 2u);
+  EXPECT_EQ(waiting.finished, 1u);
+  EXPECT_EQ(waiting.waits_for, 2);
+  EXPECT_STREQ(waiting.state, "running");
+  EXPECT_EQ(late.call, 1u);
+  EXPECT_EQ(late.finished, 1u);
+  EXPECT_EQ(late.waits_for, -1);
   ranks.send(2, SIGSTOP);
   const std::string stopped = wait_for_text(ranks.pid(0), 2, "stopped");
   EXPECT_NE(stopped.find("stopped"), std::string::npos) << stopped;
+  EXPECT_STREQ(inspect_process(ranks.pid(0))->front().ranks[2].state, "stopped");
   ranks.send(2, SIGCONT);
   ranks.board().flag.store(1);
   ASSERT_TRUE(ranks.wait_exits(30));  // inspection did not disturb the ranks

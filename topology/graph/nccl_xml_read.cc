@@ -78,7 +78,7 @@ class NcclXmlReader {
     }
   }
   void note_unknown_attributes(Xml element);
-  // A number from 0 to `most`; `missing` if the attribute is absent.
+  // A number from 0 to `maximum`; `missing` if the attribute is absent.
   Result<int> number(Xml element, const char* attribute, int missing, int maximum,
                      int base = 10) const;
   Result<std::string> bus_id(Xml element, const char* attribute) const;
@@ -274,7 +274,11 @@ Status NcclXmlReader::resolve_links() {
       continue;
     }
     const int to = link.target.empty() ? builder_.nvswitch() : builder_.find(link.target);
-    if (to < 0 || to == link.from) {
+    if (to == link.from) {  // in real files of virtual machines
+      note(link.element, fmt::format("an NVLink of GPU {} to itself", link.target));
+      continue;
+    }
+    if (to < 0) {
       return refuse(link.element, "target=\"{}\" is not another GPU of this file", link.target);
     }
     builder_.link(

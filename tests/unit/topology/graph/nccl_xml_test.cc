@@ -130,14 +130,23 @@ TEST(NcclXml, RefusesWithFileAndLine) {
                                    "</gpu></pci>"))
                   .text,
               HasSubstr("target=\"0000:99:00.0\" is not another GPU of this file"));
-  EXPECT_THAT(refused(with_devices("<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\">"
-                                   "<nvlink target=\"0000:01:00.0\" tclass=\"0x030200\"/>"
-                                   "</gpu></pci>"))
-                  .text,
-              HasSubstr("target=\"0000:01:00.0\" is not another GPU"));
   const std::string one = "<pci busid=\"0000:01:00.0\" class=\"0x030200\"/>";
   EXPECT_THAT(refused(with_devices(one + one)).text, HasSubstr("0000:01:00.0 occurs twice"));
   EXPECT_THAT(refused("<system><cpu affinity=\"xyz\"/></system>").text, HasSubstr("\"xyz\""));
+}
+
+// As a file of a cloud's virtual machines has it.
+TEST(NcclXml, NotesAnNvLinkOfAGpuToItself) {
+  const auto parsed =
+      parse_nccl_xml(with_devices("<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\">"
+                                  "<nvlink target=\"0000:01:00.0\" tclass=\"0x030200\"/>"
+                                  "</gpu></pci>"),
+                     "topo.xml");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().text;
+  ASSERT_EQ(parsed->not_understood.size(), 1u);
+  EXPECT_THAT(parsed->not_understood[0],
+              HasSubstr("an NVLink of GPU 0000:01:00.0 to itself, line"));
+  EXPECT_EQ(parsed->graph.gpus().size(), 1u);
 }
 
 TEST(NcclXml, RefusesBridgesWithoutEnd) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "api/cli/asked_call.h"
@@ -146,7 +147,10 @@ void print_json(const CallRecord& record, const std::vector<ExplainRow>& rows,
   for (const ExplainRow& row : rows) {
     if (row.what == "algorithm" || row.what == "protocol") json[row.what] = row.value;
     if (row.what == "next best") json["next_best"] = row.value;
-    for (const ExplainRow::Number& number : row.numbers) json[number.key] = number.value;
+    for (const auto& [key, value] : row.numbers) {
+      const auto whole = static_cast<std::int64_t>(value);
+      json[key] = value == static_cast<double>(whole) ? Json(whole) : Json(value);
+    }
   }
   for (const ExplainRow& row : rows)
     json["rows"].push_back({{"what", row.what}, {"value", row.value}, {"why", row.why}});

@@ -66,11 +66,11 @@ class Run {
                        call_.element_bytes, time_, connections_.back()});
       const int root = position_of(one, call_.root);
       for (int position = 0; position < call_.ranks; ++position) {
-        const auto text = [this, &run = runs_.back(), position, root] {
+        const auto body = [this, &run = runs_.back(), position, root] {
           SimLinks links(run, position);
           simulate_links(links, root, run.rounds);
         };
-        if (time_.spawn(text) == VirtualTime::kNone) return false;
+        if (time_.spawn(body) == VirtualTime::kNone) return false;
       }
     }
     return true;

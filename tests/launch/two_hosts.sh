@@ -65,7 +65,7 @@ exec nsenter --net="/run/netns/\$space" unshare --uts --mount sh -c \
   'hostname "\$0" && mount --bind $work/hosts /etc/hosts && exec sh -c "\$*"' "\$host" "\$@"
 EOF
 chmod +x "$work/on"
-export -n MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NCCL_HOSTID 2>/dev/null
+unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NCCL_HOSTID
 export RONDO_SECRET=0123456789abcdef0123456789abcdef NCCL_DEBUG=VERSION OMP_NUM_THREADS=1
 
 # expect NAME RANKS HOSTS COMMAND...: on node1. Every rank has the right sum, and a line says who

@@ -14,7 +14,7 @@ std::string narrow(const std::string& size, const std::string& count, const std:
 }
 std::string narrow_side(const std::string& time, const std::string& algbw, const std::string& busbw,
                         const std::string& wrong) {
-  return fmt::format("  {:>7} {:>6} {:>6} {:>6}", time, algbw, busbw, wrong);
+  return fmt::format(" {:>7} {:>6} {:>6} {:>6}", time, algbw, busbw, wrong);
 }
 
 std::string side_fields(const Options& options, const Side& side) {

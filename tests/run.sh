@@ -294,7 +294,7 @@ stage_site() {
 }
 
 # srun, mpirun and torchrun between two hosts that are network namespaces.
-stage_launchers() { build release hello_allreduce && bash tests/launch/two_hosts.sh; }
+stage_launchers() { build release hello_allreduce && in_guest bash tests/launch/two_hosts.sh; }
 stage_deb() { bash tests/abi/packages.sh deb; }
 stage_wheel() { bash tests/abi/packages.sh wheel; }
 stage_tidy() { python3 .ci/tidy.py; }

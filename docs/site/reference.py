@@ -127,7 +127,8 @@ def check_json(program):
                           "--json"]))}
         doctor = [program, "doctor", "--json"]  # exits with 1 where it finds a problem
         printed["doctor"] = subprocess.run(doctor, capture_output=True, text=True).stdout
-        job = subprocess.Popen([program, *bench[:-2], "-N", "0"], stdout=subprocess.DEVNULL)
+        job = subprocess.Popen([program, *bench[:-2], "-N", "0"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         printed["ps"] = ranks_of(program, job.pid)
         job.terminate()
         job.wait()

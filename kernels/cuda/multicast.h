@@ -59,7 +59,7 @@ struct Multicast {
       if (cta >= call.channels) continue;
       const Slice part = part_of({0, call.count}, cta, call.channels, call.grain);
       Multicast one{args, call, part, (part.count + call.per_round - 1) / call.per_round};
-      const bool well = one.run();
+      const bool well = one.run_call();
       leave_barrier(args.barrier, one.passed, well);
       if (!well) return;
       // The next call goes on from there, in slots out of which this one takes its last round.
@@ -74,7 +74,7 @@ struct Multicast {
   unsigned passed = 0;
 
  private:
-  RONDO_FN bool run() {
+  RONDO_FN bool run_call() {
     if (call.all_input != nullptr) return in_windows();
     if constexpr (!Math::kSums) return all_gather();
     return call.record.collective == Collective::kAllReduce ? all_reduce() : reduce_scatter();

@@ -18,9 +18,9 @@ from ranks import (
     free_port,
     impatient_group,
     ranks,
+    report,
     run,
     stay_until,
-    report,
 )
 from rondo.torch.errors import check
 from rondo.torch.library import lib

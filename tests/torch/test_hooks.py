@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import free_port, impatient_group, ranks, stay_until, report
+from ranks import free_port, impatient_group, ranks, report, stay_until
 from torch._C import _distributed_c10d as c10d
 
 since_2_15 = pytest.mark.skipif(

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, stay_until, report
+from ranks import impatient_group, ranks, report, stay_until
 
 BEYOND_EAGER = 6 << 20  # bytes
 

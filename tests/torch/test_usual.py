@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, stay_until, report
+from ranks import impatient_group, ranks, report, stay_until
 from torch._C import _distributed_c10d as c10d
 
 usual_calls = pytest.importorskip(

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, stay_until, report
+from ranks import impatient_group, ranks, report, stay_until
 
 
 def summed(number, **options):

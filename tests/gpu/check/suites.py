@@ -80,7 +80,7 @@ def suites(machine) -> list[Stage]:
             stages.append(some(name, program, tests, priority=SUITES + place))
         if not any(stage.program == program for stage in stages):
             stages.append(
-                Stage(f"{program}.none", ("{bin}/" + program, "--gtest_list_tests"), LEAST,
+                Stage(f"{program}.none", ("{bin}/" + program, "--gtest_list_tests"), MIN_S,
                       needs=f"bin:{program}", reads="gtest", tests=("any",))
             )  # fmt: skip
     return stages

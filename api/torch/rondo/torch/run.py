@@ -31,9 +31,13 @@ def preload() -> None:
 
 def find_ranks() -> None:
     """Started by mpirun or srun: the script finds torchrun's variables."""
-    from rondo.torch import launchers
-
-    if "RANK" not in os.environ and launchers.launched().size > 1:
+    if "RANK" in os.environ:
+        return
+    try:
+        from rondo.torch import launchers
+    except ImportError:  # without the library; the script's first group says so
+        return
+    if launchers.launched().size > 1:
         launchers.set_variables(requires_master=False)
 
 

@@ -217,7 +217,7 @@ TEST(GpuPlan, RanksOfOneGpuShareItsRoom) {
   EXPECT_EQ(words(all), "processes, 2 GPUs, 10 channels, messages");
 }
 
-TEST(GpuPlan, SaysWhyKernelsCannotWaitBetweenHosts) {
+TEST(GpuPlan, ReportsWhyKernelsCannotWaitBetweenHosts) {
   auto all = gpu_records({0, 1}, {0, 1}, {0, 1});
   all.facts[1].protocols_between = bit_of(cuda::Protocol::kLL);
   EXPECT_EQ(words(all), "host: NCCL_PROTO leaves out simple on rank 1");

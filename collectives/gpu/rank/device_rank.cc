@@ -6,7 +6,7 @@
 #include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/launch/call_steps.h"
-#include "collectives/gpu/processes/process_hooks.h"
+#include "collectives/gpu/processes/team_standing.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team/team_engine.h"

@@ -21,6 +21,7 @@ inline GpuRecords gpu_records(const std::vector<int>& hosts, const std::vector<i
     facts.resident_ctas = 100;
     facts.protocols_within = facts.protocols_between = kUsualProtocols;
     facts.from_bytes = 4096;
+    facts.staging_bytes = facts.message_bytes = 1 << 20;
     made.facts.push_back(facts);
     const auto here = hosts.empty() ? static_cast<std::ptrdiff_t>(processes.size())
                                     : std::count(hosts.begin(), hosts.end(), hosts[r]);

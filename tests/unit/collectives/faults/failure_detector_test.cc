@@ -268,7 +268,9 @@ TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
     int culprit;
     const char* message;
   } kRows[] = {
-      {{"a message", {2}, 0.5}, 2, "rank 1 waited 0.5 s for rank 2 in a message; RONDO_TIMEOUT"},
+      {{"a message", {2}, 0.5},
+       2,
+       "rank 1 waited 0.5 s for rank 2 in a message; the communicator's "},
       {{"call 7, Sum", {0, 2}, 0.5}, 0, "rank 1 waited 0.5 s for ranks 0, 2 in call 7, Sum"},
       {{"call 7, Sum", {}, 0.5}, -1, "rank 1 waited 0.5 s for its peers in call 7, Sum"},
       {{"", {0}, 0.5}, 0, "rank 1 waited 0.5 s for rank 0 to make the same call"},

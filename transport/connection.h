@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 14;
+inline constexpr std::uint32_t kLayoutVersion = 15;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -22,6 +22,8 @@ inline constexpr std::size_t kBesideBytes = 512;  // data beside the announcemen
 inline constexpr int kSignals = 8;                // signals from each rank to each other rank
 inline constexpr int kMaxGrouped = 253;           // max calls of a group that run as one
 inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
+inline constexpr int kSlotParts = 16;             // max parts of a slot, in calls of little data
+inline constexpr std::size_t kPartedBytes = 64 << 10;  // of a slot, that the parts divide
 
 // A call that a rank announces. `sequence` is written last and publishes the rest. It is the call
 // number + 1, so that zeroed memory announces nothing.

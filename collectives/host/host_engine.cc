@@ -139,6 +139,7 @@ Status HostEngine::run_collective(const Call& call) {
   host_call.may_expose_output =
       plan_.expose && is_among(row.outputs, members_.rank, call.record.root);
   host_call.may_expose_to_reads = plan_.protocol == Protocol::kRead && host_call.may_expose_input;
+  host_call.slot_parts = plan_.slot_parts;
   host_call.stream_stores = plan_.stream_stores;
   Status result;
   switch (row.verbs) {

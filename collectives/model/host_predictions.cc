@@ -51,6 +51,7 @@ sim::SimHostCall host_call(const PlanFacts& facts, int cores, const CallRecord& 
   call.rounds = plan.rounds;
   call.element_bytes = size_of(record.type);
   call.place = place_of(facts, plan);
+  call.slot_parts = plan.slot_parts;
   call.in_place = record.collective == Collective::kBroadcast;
   call.cost = {.call = costs.of(HostRate::kCall),
                .meet = costs.of(HostRate::kMeet),

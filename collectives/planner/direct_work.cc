@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-constexpr double kLinesAhead = kAnnounceDepth, kRoundsAhead = kStagingSlots;
+constexpr double kLinesAhead = kAnnounceDepth;
 
 bool in_lines(const WorkEstimate& e) {
   return e.plan.protocol == Protocol::kLine || e.plan.protocol == Protocol::kLines;
@@ -47,7 +47,7 @@ void two_shot_all_reduce_work(WorkEstimate& e) {
 // Waits of a root and of the ranks ahead of it; with buffers in place all ranks wait together.
 void follow_rounds(WorkEstimate& e, double peers) {
   if (e.exposed) return meet_rounds(e, 0);
-  e.follow(peers, e.rounds, in_lines(e) ? kLinesAhead : kRoundsAhead);
+  e.follow(peers, e.rounds, in_lines(e) ? kLinesAhead : kStagingSlots * e.plan.slot_parts);
 }
 
 void one_shot_reduce_work(WorkEstimate& e) {

@@ -47,7 +47,12 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
                       bytes_text(bytes_of(record)), kBesideBytes, tuning::kLineRanks);
       break;
     case Protocol::kStaged:
-      row.why = fmt::format("through {} staging slots of {} each{}", kStagingSlots,
+      row.why =
+          plan.slot_parts > 1
+              ? fmt::format("through {} parts of staging slots, {} each, one after another",
+                            kStagingSlots * plan.slot_parts,
+                            bytes_text(kPartedBytes / static_cast<std::uint64_t>(plan.slot_parts)))
+              : fmt::format("through {} staging slots of {} each{}", kStagingSlots,
                             bytes_text(tuning::kStagingBytes / kStagingSlots),
                             plan.expose ? ", where buffers are not in place" : "");
       break;

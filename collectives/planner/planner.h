@@ -64,6 +64,7 @@ struct Plan {
   Protocol protocol = Protocol::kStaged;
   Rounds rounds{};      // rounds of the algorithm
   bool expose = false;  // large enough for peers to use the callers' buffers in place
+  int slot_parts = 1;   // HostCall::slot_parts
   bool stream_stores = false;
 
   // True if it runs on the memory of this host's ranks alone.

@@ -70,7 +70,8 @@ RONDO_FN void direct_barrier(P& p) {
 // Direct broadcast: the root exposes its input, every rank copies from it.
 //
 // Traffic: the root writes S bytes once, every other rank reads S. The root runs up to four rounds
-// ahead of its readers. Order: none (nothing is reduced). In place, zero-copy: safe.
+// ahead of its readers, in small calls more (HostCall::slot_parts). Order: none (nothing is
+// reduced). In place, zero-copy: safe.
 template <PeerMemory P>
 RONDO_FN void direct_broadcast(P& p, int root, const Rounds& rounds) {
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {

@@ -122,10 +122,10 @@ class BasicAnnouncer {
   }
 
  private:
-  // A comparison fetches two lines that the peer writes in each call. So a root that waits for
-  // nobody compares every eighth call, and half of its peers (at 2 ranks the one) each time.
+  // A comparison fetches two lines that the peer writes in each call. So a rank compares in every
+  // eighth call, and up to eight peers one after another.
   static constexpr std::uint64_t kCallsPerComparison = depth < 8 ? 1 : depth / 8;
-  static constexpr int kPeersPerComparison = 2;
+  static constexpr int kPeersPerComparison = 8;
 
   static std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
     state = (state ^ value) * 0x9e3779b97f4a7c15ULL;

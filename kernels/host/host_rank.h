@@ -17,6 +17,14 @@ namespace rondo::host {
 
 struct HostCall;
 
+// What a rank has written to one of its staging slots. A slot has one part, or more in calls of
+// little data (HostCall::slot_parts).
+struct SlotUse {
+  int parts = 1;                        // of the newest contents
+  std::uint64_t last[kSlotParts] = {};  // by part: step that published its last contents
+  std::size_t committed = 0;            // bytes with memory
+};
+
 template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
 struct BasicHostRank {
   int rank = 0;  // local rank in this view
@@ -51,13 +59,12 @@ struct BasicHostRank {
   bool (*on_commit)(void* owner, void* at, std::size_t bytes) = nullptr;
   bool commit(void* at, std::size_t bytes) { return on_commit(owner, at, bytes); }
 
-  std::uint64_t sequence = 0;                   // newest announced call, from 1
-  std::uint64_t history = 0;                    // hash of all announced records
-  int next_compared = 0;                        // next peer whose past call is compared
-  std::uint64_t step = 0;                       // publications of this rank
-  bool owes_step = false;                       // the newest publication is postponed
-  std::uint64_t slot_last[kStagingSlots] = {};  // step that published the slot's last contents
-  std::size_t slot_committed[kStagingSlots] = {};
+  std::uint64_t sequence = 0;                 // newest announced call, from 1
+  std::uint64_t history = 0;                  // hash of all announced records
+  int next_compared = 0;                      // next peer whose past call is compared
+  std::uint64_t step = 0;                     // publications of this rank
+  bool owes_step = false;                     // the newest publication is postponed
+  SlotUse slots[kStagingSlots];               // of this rank's staging
   std::vector<std::uint64_t> known_step;      // newest step seen of each peer
   std::vector<std::uint64_t> known_sequence;  // newest announcement of each peer that was compared
   std::vector<std::uint64_t> entered;         // newest call that each peer was seen to enter
@@ -102,6 +109,7 @@ struct HostCall {
   bool may_expose_input = true;  // the algorithm allows peers to read the input directly
   bool may_expose_output = true;
   bool may_expose_to_reads = false;    // the call only copies, and ranks may read peers' memory
+  int slot_parts = 1;                  // of a staging slot; more than 1: one round, with a root
   const Segments* segments = nullptr;  // a fused group: then input and output are null
   bool stream_stores = false;          // results leave the cache: use non-temporal stores
 };

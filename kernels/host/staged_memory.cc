@@ -12,7 +12,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
       call_(call),
       element_(size_of(call.type)),
       announcer_(rank, call.record),
-      staging_(rank, element_, announcer_.sequence()) {
+      staging_(rank, element_, announcer_.sequence(), call.slot_parts) {
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
   if (rank.arena.withdrawals != nullptr)
@@ -279,9 +279,11 @@ bool StagedMemory::was_cut_off() {
 }
 
 // True if a peer may wait for this rank's last step before this rank's next call: to return a
-// buffer that it has exposed, or to continue a call with a root, in which only it waits.
+// buffer that it has exposed, or to continue a call with a root, in which only it waits. Calls on
+// parts of slots have one round and expose nothing.
 bool StagedMemory::is_awaited_at_once() const {
-  if (is_rooted(call_.record.collective) || !announced_) return true;
+  if (!announced_) return true;
+  if (is_rooted(call_.record.collective)) return call_.slot_parts == 1;
   return (exposure_ != 0 || exposed_by_peers()) && last_look_ > rank_.step;
 }
 

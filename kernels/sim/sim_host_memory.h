@@ -120,9 +120,13 @@ class SimHostMemory {
   bool lies(HostPath place) const { return shared_.call.place == place; }
   bool exposes_input() const;
   bool exposes_output(int rank) const;
-  // Slots rotate from call to call, so that small calls do not wait for each other's readers.
+  // Slots rotate from call to call, so that small calls do not wait for each other's readers, and
+  // so do the parts of a slot.
   std::uint64_t& slot_step(int slot) {
-    return slot_steps_[(static_cast<std::size_t>(slot) + begun_.size()) % kStagingSlots];
+    const std::size_t calls = begun_.size();
+    const auto parts = static_cast<std::size_t>(shared_.call.slot_parts);
+    return slot_steps_[(static_cast<std::size_t>(slot) + calls) % kStagingSlots]
+                      [calls / kStagingSlots % parts];
   }
   void spend(double ns) { shared_.time.advance_to(shared_.time.now_ns() + ns); }
   void work(std::uint64_t elements, double each) {
@@ -139,11 +143,11 @@ class SimHostMemory {
   const int rank_;
   int root_ = 0;
   std::uint64_t last_look_ = 0;  // the step after the last access to peers' buffers
-  std::uint64_t slot_steps_[kStagingSlots] = {};  // the step that last published each slot
-  std::vector<std::uint64_t> known_;              // steps of each peer that were seen
-  std::vector<std::size_t> seen_call_;            // newest call seen of each peer, from 1
-  std::uint64_t waits_ = 0;                       // odd: now waiting, on its core
-  std::vector<std::uint64_t> begun_;              // by call: its first step
+  std::uint64_t slot_steps_[kStagingSlots][kSlotParts] = {};  // by slot and part: its last step
+  std::vector<std::uint64_t> known_;                          // steps of each peer that were seen
+  std::vector<std::size_t> seen_call_;  // newest call seen of each peer, from 1
+  std::uint64_t waits_ = 0;             // odd: now waiting, on its core
+  std::vector<std::uint64_t> begun_;    // by call: its first step
 };
 
 static_assert(PeerMemory<SimHostMemory>);

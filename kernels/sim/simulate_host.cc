@@ -27,10 +27,12 @@ struct Calls {
   int all() const { return before + counted + after; }
 };
 Calls calls_of(const SimHostCall& call, std::uint64_t rounds) {
-  // With lines, a root runs ahead by as many calls as there are announcements.
+  // With lines or parts of slots, a root runs ahead by up to as many calls as there are
+  // announcements.
   constexpr int kAhead = kAnnounceDepth - 1;
   const bool rooted = is_rooted(call.collective);
-  if (rooted && call.place == HostPath::kLines) return {kAhead, 2 * kAhead, kAhead};
+  if (rooted && (call.place == HostPath::kLines || call.slot_parts > 1))
+    return {kAhead, 2 * kAhead, kAhead};
   // Slots (and roots, if in turn) rotate, so `turns` calls are one period. With many rounds this
   // hardly matters, so fewer calls are simulated.
   constexpr std::uint64_t kMany = 16;

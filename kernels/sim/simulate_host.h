@@ -45,6 +45,7 @@ struct SimHostCall {
   Rounds rounds{};
   std::uint64_t element_bytes = 4;
   HostPath place = HostPath::kStaging;
+  int slot_parts = 1;     // parts of a slot, which calls use in turn
   bool in_place = false;  // a rank's own block is already in its output
   HostVerbCost cost;
 };

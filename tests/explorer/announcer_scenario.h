@@ -125,7 +125,7 @@ class AnnouncerScenario : public Scenario {
     void remember(std::uint64_t position) {
       place = position;
       const auto add = [&](std::uint64_t v) { place = place * 1'000'003 + v; };
-      add(rank.sequence), add(rank.step), add(rank.slot_last[0]), add(rank.owes_step);
+      add(rank.sequence), add(rank.step), add(rank.slots[0].last[0]), add(rank.owes_step);
       for (const std::uint64_t step : rank.known_step) add(step);
       for (const std::uint64_t sequence : rank.known_sequence) add(sequence);
       for (const std::uint64_t sequence : rank.entered) add(sequence);
@@ -177,13 +177,13 @@ class AnnouncerScenario : public Scenario {
 
   void stage(Local& local, Announcer& announcer, std::uint64_t own) {
     Rank& rank = local.rank;
-    for (int peer = 0; peer < size_ && rank.slot_last[0] > 0; ++peer) {
+    for (int peer = 0; peer < size_ && rank.slots[0].last[0] > 0; ++peer) {
       if (peer == rank.rank) continue;
       local.remember(10 + static_cast<std::uint64_t>(peer));
-      announcer.wait_step(peer, rank.slot_last[0] + 1);
+      announcer.wait_step(peer, rank.slots[0].last[0] + 1);
     }
     SimAtomics::store_plain(shared_.ports[rank.rank].staging, own);
-    rank.slot_last[0] = ++rank.step;
+    rank.slots[0].last[0] = ++rank.step;
     announcer.publish_line(0);
     for (int k = 1; k < size_; ++k) {
       const int peer = (rank.rank + k) % size_;

@@ -109,6 +109,16 @@ TEST(SimulateHost, ARootRunsAheadAsFarAsAnnouncementsGo) {
   expect_near(host_ns(call), root + reader + 2 * 2000.0 / (kAnnounceDepth - 1), 0.02);
 }
 
+// Or until it has used all parts of its slots.
+TEST(SimulateHost, ARootRunsAheadAsFarAsPartsOfSlotsGo) {
+  SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 1024);
+  const double whole = host_ns(call);
+  call.slot_parts = 4;
+  const double switches = 2 * 2000.0;
+  expect_near(whole - host_ns(call), switches / kStagingSlots - switches / (4 * kStagingSlots),
+              0.05);
+}
+
 TEST(SimulateHost, ExtrapolatedIsWhatAllRoundsTake) {
   for (const auto& [algorithm, collective] :
        {std::pair{Algorithm::kOneShot, Collective::kAllReduce},

@@ -123,9 +123,10 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
   plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum && !facts.fused;
   // Ranks of one process always reach each other's buffers: then no window limits a round.
   const bool always_exposed = facts.one_process && plan.expose && plan.row->in_place_safe;
-  const std::uint64_t window =
-      always_exposed ? kNoWindow
-                     : std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
+  std::uint64_t window = std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
+  if (record.collective == Collective::kBroadcast && !facts.crowded())
+    window = std::min(window, tuning::kBroadcastRound);
+  if (always_exposed) window = kNoWindow;
   plan.rounds = rounds_of(record, blocks, window);
   plan.slot_parts = slot_parts_of(facts, record, plan, bytes * blocks);
   plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes, facts.ranks);

@@ -17,13 +17,22 @@ bool is_usual(const Comm& comm) {
          !comm.suspended.load(std::memory_order_relaxed);
 }
 
+// True if the buffers of an all-to-all may overlap: an error, and the long path reports it.
+bool overlap(const Comm& comm, const CollectiveArguments& arguments) {
+  const auto send = reinterpret_cast<std::uintptr_t>(arguments.send);
+  const auto receive = reinterpret_cast<std::uintptr_t>(arguments.receive);
+  const std::size_t element = size_of(static_cast<DataType>(arguments.type));
+  const std::size_t bytes = arguments.count * element * static_cast<std::size_t>(comm.size);
+  return (send > receive ? send - receive : receive - send) < bytes;
+}
+
 bool fill_usual(const Comm& comm, const CollectiveTraits& traits,
                 const CollectiveArguments& arguments, Call* call) {
   const auto type = static_cast<unsigned>(arguments.type);
   const auto op = static_cast<unsigned>(arguments.op);
   if (type >= ncclNumTypes || arguments.count - 1 >= kUsualCount) return false;
   if (arguments.send == nullptr || arguments.receive == nullptr) return false;
-  if (traits.which == Collective::kAllToAll) return false;  // its buffers must not overlap
+  if (traits.which == Collective::kAllToAll && overlap(comm, arguments)) return false;
   if (traits.reduces) {
     if (op >= ncclNumOps) return false;
     call->record.op = static_cast<RedOp>(op);

@@ -58,5 +58,19 @@ TEST(ApiWarmPath, SingleMessagesAllocateNothing) {
   });
 }
 
+// The short path of an all-to-all checks its buffers, too.
+TEST(ApiShortPath, TakesAdjacentBuffersOfAnAllToAllAndRefusesThoseThatOverlap) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    std::vector<int> both(8, rank);  // two blocks of two elements, sent and received
+    int* const data = both.data();
+    for (const int apart : {0, 1, 3, -1}) {
+      int* const send = apart < 0 ? data + 1 : data;
+      EXPECT_EQ(ncclAlltoAll(send, send + apart, 2, ncclInt, comm, nullptr), ncclInvalidArgument);
+    }
+    OK(ncclAlltoAll(data, data + 4, 2, ncclInt, comm, nullptr));
+    EXPECT_EQ(both, (std::vector<int>{rank, rank, rank, rank, 0, 0, 1, 1}));
+  });
+}
+
 }  // namespace
 }  // namespace rondo::test

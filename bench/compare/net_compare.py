@@ -77,7 +77,8 @@ class Pair:
     """Rondo on two hosts of one rank compared with the bare network, in turns."""
 
     def __init__(self, options, hosts, rondo):
-        self.options, self.hosts, self.rondo, self.turns = options, hosts, rondo, []
+        self.options, self.hosts, self.rondo = options, hosts, rondo
+        self.turns, self.exchanges = [], []  # of each turn
         program = [os.path.abspath(f"{options.build}/release/bin/tcp_contestant")]
         self.idle = rondo.ask("idle 1000")
         self.by_ucx = rondo.name == "rondo_ucx"
@@ -94,6 +95,8 @@ class Pair:
         else:
             bare_fro = self.bare.measure("all_reduce", 8, budget)
             bare_way = bare.stream_gbs(self.hosts, 1)
+            self.exchanges.append((self.rondo.measure("all_reduce", 4, budget),
+                                   self.bare.measure("barrier", 4, budget)))
         both = self.rondo.measure("all_reduce", STREAM, 3 * budget)
         self.turns.append((to_and_fro, bare_fro, one_way, bare_way, STREAM / both / 1e9))
 
@@ -104,7 +107,14 @@ class Pair:
         theirs = "ucx_perftest" if self.by_ucx else "a TCP ping-pong"
         stream = "ucx_perftest, 128 KiB" if self.by_ucx else "iperf3"
         between, waiting, descriptors = self.idle[0]
-        return [
+        exchanged = []
+        if self.exchanges:
+            ours, bare_both = map(statistics.median, zip(*self.exchanges))
+            exchanged = [
+                f"{self.rondo.name}: all-reduce of 4 B {ours * 1e6:.1f} us; a TCP exchange, both "
+                f"send and then receive, {bare_both * 1e6:.1f} ("
+                f"{statistics.median(a / b for a, b in self.exchanges):.2f})"]
+        return exchanged + [
             f"{self.rondo.name}: 8 B one way {fro * 1e6:.1f} us; {theirs} {bare_fro * 1e6:.1f}"
             f" ({ratio(0, 1):.2f})",
             f"{self.rondo.name}: broadcast of 16 MiB {way:.2f} GB/s one way; {stream}"

@@ -1,9 +1,11 @@
-// A bare TCP ping-pong: the cost of a message between two hosts without any library. A call is one
-// message; the direction alternates. Both ranks spin on their sockets.
+// Bare TCP: the cost of messages between two hosts without any library. Both ranks spin on their
+// sockets.
 //
 //   tcp_contestant FOLDER      RANK 0 and 1, MASTER_ADDR and MASTER_PORT in the environment
 //
-// It answers loop.h's all_reduce: each rank adds the received message to its own data.
+// It answers loop.h's all_reduce by a ping-pong: a call is one message, the direction alternates,
+// and each rank adds the received message to its own data. It answers barrier by an exchange: both
+// ranks send, then both receive.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -65,13 +67,15 @@ class PingPong {
 
   void calls(const compare::Task& task, int count) {
     came_.resize(task.count);
+    const bool exchanges = task.operation == compare::Operation::kBarrier;
     for (int i = 0; i < count; ++i, ++turn_) {
-      if (turn_ % 2 == 0) {
+      const bool sends = turn_ % 2 == 0;
+      if (exchanges || sends)
         move(task.send, task.count, [](auto... of) { return send(of..., MSG_NOSIGNAL); });
-      } else {
+      if (exchanges || !sends)
         move(came_.data(), task.count, [](auto... of) { return recv(of..., 0); });
-      }
     }
+    if (exchanges) return;
     std::transform(came_.begin(), came_.end(), task.send, task.receive, std::plus<>());
   }
 

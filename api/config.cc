@@ -120,6 +120,9 @@ void apply_environment(ncclConfig_t& config) {
                  text);
     }
   }
+  constexpr int kOneGraph = 1, kMixed = 2;  // graphUsageMode
+  const bool mixes = config.graphUsageMode == kUndefined || config.graphUsageMode == kMixed;
+  if (mixes && !env::get_bool("NCCL_GRAPH_MIXING_SUPPORT")) config.graphUsageMode = kOneGraph;
   for (const IntField& field : kIntFields) {
     const char* variable = field.variable;
     if (variable == nullptr) continue;
@@ -222,6 +225,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   result.min_ctas = config.fields.minCTAs;
   result.max_ctas = config.fields.maxCTAs;
   result.copy_engines = (config.fields.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
+  result.mixes_graphs = config.fields.graphUsageMode == 2;
   // A kernel may wait for a rank that still prepares its data, so it has a limit only on request.
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;

@@ -36,6 +36,8 @@ constexpr Variable kTable[] = {
      "write the rings of the channels between GPUs to this file, as JSON "
      "(docs/internals/topology.md)"},
     {"NCCL_GRAPH_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_GRAPH_DUMP_FILE"},
+    {"NCCL_GRAPH_MIXING_SUPPORT", Type::kBool, "1",
+     "0: CUDA graphs of a communicator run beside no other call of it (graphUsageMode 1)"},
     {"NCCL_HOSTID", Type::kString, "",
      "replaces the host's identity (ranks with the same identity share a host)"},
     {"NCCL_IB_DISABLE", Type::kBool, "0", "1: RDMA devices (InfiniBand, RoCE) are never used"},

@@ -18,6 +18,7 @@ struct CommOptions {
   int min_ctas = 1;                  // per rank, for kernels that wait for each other
   int max_ctas = 64;                 // the same; below 64 it also limits other kernels
   bool copy_engines = false;         // calls that only copy use cudaMemcpyAsync
+  bool mixes_graphs = true;          // CUDA graphs may run beside each other and other calls
   double kernel_seconds = 0;         // without progress until a waiting kernel fails; 0: never
   int threads = 0;                   // that share copies and sums; 0: by RONDO_THREADS
   static CommOptions from_environment();

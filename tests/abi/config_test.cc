@@ -157,6 +157,23 @@ TEST(Config, TheEnvironmentOverridesTheCaller) {
   EXPECT_EQ(parsed.value().fields.blocking, 0);
 }
 
+TEST(Config, GraphMixingSupportOfTheEnvironmentIsAGraphUsageMode) {
+  const auto mixes = [](int mode) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.graphUsageMode = mode;
+    const auto parsed = parse_config(&config, nullptr);
+    return parsed.ok() && make_options(*parsed, nullptr).value().mixes_graphs;
+  };
+  EXPECT_TRUE(mixes(NCCL_CONFIG_UNDEF_INT));
+  EXPECT_TRUE(mixes(2));
+  EXPECT_FALSE(mixes(1));
+  EXPECT_FALSE(mixes(0));
+  setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 1);
+  EXPECT_FALSE(mixes(NCCL_CONFIG_UNDEF_INT));
+  EXPECT_FALSE(mixes(2));
+  unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
+}
+
 TEST(Config, TheEnvironmentNamesTheNetwork) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.netName = "Socket";

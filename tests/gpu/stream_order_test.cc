@@ -4,7 +4,6 @@
 #include <chrono>
 #include <thread>
 
-#include "collectives/gpu/order/rank_order.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "tests/gpu/device_case.h"
 
@@ -61,13 +60,22 @@ class Orders : public testing::Test {
     EXPECT_EQ(gpu_api()->capture_info(stream, &info), kGpuSuccess);
     return info;
   }
-  LaunchPosition site(int device, int stream, bool on_every_device) {
-    const GpuStream on = streams[device][stream];
-    return {device, on, capture_of(on), nullptr, on_every_device};
+  // Rank r is on device r; further ranks share the last device.
+  void open(StreamOrder& order, std::vector<int> devices = {0, 1}) {
+    RONDO_OK(order.open({.devices = std::move(devices)}));
   }
-  RankStreams::Use use(int device, int stream) {
-    const GpuStream on = streams[device][stream];
-    return {on, nullptr, capture_of(on)};
+  // A group of calls of the rank on a stream of a device.
+  void post(StreamOrder& order, int rank, GpuStream stream) {
+    order.begin_group(rank, false);
+    RONDO_OK(order.add(rank, stream));
+  }
+  static LaunchPosition site(int rank, GpuStream stream) {
+    return {rank, stream, capture_of(stream), nullptr};
+  }
+  static void launch(StreamOrder& order, int rank, GpuStream stream, RankSet ranks,
+                     StreamOrder::Kind kind = StreamOrder::Kind::kCollective) {
+    RONDO_OK(order.begin(site(rank, stream), ranks, kind));
+    RONDO_OK(order.end(site(rank, stream), ranks, kind));
   }
   // Captures what `calls` put on the stream.
   template <class Calls>
@@ -79,15 +87,11 @@ class Orders : public testing::Test {
     if (graph != nullptr) graphs.push_back(graph);
     return graph;
   }
-  // A part on each device; the gate, if used, is before device 1's part.
+  // A part on each device; a gate, if used, is before device 1's part.
   void launch_on_each(StreamOrder& order) {
-    for (int device = 0; device < 2; ++device) RONDO_OK(order.begin(site(device, 0, true)));
-    for (int device = 0; device < 2; ++device) RONDO_OK(order.end(site(device, 0, true)));
-    order.end_of_all(site(0, 0, true));
-  }
-  void launch_for_all(StreamOrder& order, int device) {
-    RONDO_OK(order.begin(site(device, 0, false)));
-    RONDO_OK(order.end(site(device, 0, false)));
+    for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
+    for (int rank = 0; rank < 2; ++rank) launch(order, rank, streams[rank][0], set_of(rank));
+    for (int rank = 0; rank < 2; ++rank) RONDO_OK(order.join(rank));
   }
   static bool is_over(GpuStream stream) { return gpu_api()->query_stream(stream) == kGpuSuccess; }
   // True if the stream has not finished after some time.
@@ -106,52 +110,66 @@ class Orders : public testing::Test {
   Gate gate;
 };
 
-constexpr std::uint64_t kFirst = 1, kBoth = 3;  // bit masks of places
+constexpr RankSet kFirst = 1, kSecond = 2, kBoth = 3;
+constexpr auto kMessages = StreamOrder::Kind::kMessages;
 
-TEST_F(Orders, AMessageComesAfterItsOwnDevicesPartAlone) {
-  for (const std::uint64_t places : {kFirst, kBoth}) {
-    StreamOrder order;
-    RONDO_OK(order.open(std::vector<int>{0, 1}));
-    Gate shut;
-    shut.stand_in(streams[1][0]);
-    launch_on_each(order);
-    RONDO_OK(order.come_after(site(0, 1, false), places));
-    if (places == kFirst)
-      EXPECT_TRUE(passes(streams[0][1]));
-    else
-      EXPECT_TRUE(is_held(streams[0][1]));
-    shut.open();
-    for (const GpuStream stream : {streams[1][0], streams[0][1]})
-      GPU_OK(gpu_api()->synchronize_stream(stream));
-  }
+TEST_F(Orders, ACallComesAfterItsOwnRanksPartAlone) {
+  StreamOrder order;
+  open(order);
+  gate.stand_in(streams[1][0]);
+  launch_on_each(order);
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][1]);
+  EXPECT_TRUE(passes(streams[0][1]));
+  EXPECT_TRUE(is_held(streams[1][1]));
+}
+
+// Also before the rank's streams wait for what its group has launched.
+TEST_F(Orders, ACallComesAfterEarlierCallsOfItsGroup) {
+  StreamOrder order;
+  open(order);
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
+  gate.stand_in(streams[1][0]);
+  launch(order, 1, streams[1][0], kBoth);
+  launch(order, 0, streams[0][1], kFirst);
+  EXPECT_TRUE(is_held(streams[0][1]));
+}
+
+TEST_F(Orders, MessagesOfAGroupDoNotWaitForEachOther) {
+  StreamOrder order;
+  open(order);
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
+  gate.stand_in(streams[1][0]);
+  launch(order, 1, streams[1][0], kBoth, kMessages);
+  launch(order, 0, streams[0][1], kFirst, kMessages);
+  EXPECT_TRUE(passes(streams[0][1]));
+  // The rank's stream waits for both.
+  RONDO_OK(order.join(0));
+  EXPECT_TRUE(is_held(streams[0][0]));
 }
 
 TEST_F(Orders, AGraphWaitsForNothingThatAnotherRankHasLaunchedSince) {
   StreamOrder order;
-  RONDO_OK(order.open(std::vector<int>{0, 1}));
-  const auto come_after = [&](std::uint64_t places) {
-    return capture(streams[0][1], [&] { RONDO_OK(order.come_after(site(0, 1, false), places)); });
-  };
-  void* const of_first = come_after(kFirst);
-  void* const of_both = come_after(kBoth);
+  open(order);
+  void* of_rank[2];
+  for (int rank = 0; rank < 2; ++rank)
+    of_rank[rank] = capture(streams[rank][1], [&] { post(order, rank, streams[rank][1]); });
   gate.stand_in(streams[1][0]);
   launch_on_each(order);
-  GPU_OK(gpu_api()->launch_graph(of_first, streams[0][1]));
+  for (int rank = 0; rank < 2; ++rank)
+    GPU_OK(gpu_api()->launch_graph(of_rank[rank], streams[rank][1]));
   EXPECT_TRUE(passes(streams[0][1]));
+  EXPECT_TRUE(is_held(streams[1][1]));
   // Uncaptured work does not wait either.
-  RONDO_OK(order.come_after(site(0, 1, false), kFirst));
-  EXPECT_TRUE(passes(streams[0][1]));
-  GPU_OK(gpu_api()->launch_graph(of_both, streams[0][1]));
-  EXPECT_TRUE(is_held(streams[0][1]));
+  post(order, 0, streams[0][0]);
+  EXPECT_TRUE(passes(streams[0][0]));
 }
 
-TEST_F(Orders, AGraphWaitsForWhatTouchedItsRanksBeforeAnyCapture) {
+TEST_F(Orders, AGraphWaitsForWhatServedItsRankBeforeAnyCapture) {
   StreamOrder order;
-  RONDO_OK(order.open(std::vector<int>{0, 1}));
+  open(order);
   gate.stand_in(streams[1][0]);
-  launch_for_all(order, 1);
-  void* const graph =
-      capture(streams[0][1], [&] { RONDO_OK(order.come_after(site(0, 1, false), kFirst)); });
+  launch(order, 1, streams[1][0], kBoth);
+  void* const graph = capture(streams[0][1], [&] { post(order, 0, streams[0][1]); });
   GPU_OK(gpu_api()->launch_graph(graph, streams[0][1]));
   EXPECT_TRUE(is_held(streams[0][1]));
   EXPECT_FALSE(order.is_over());
@@ -161,90 +179,90 @@ TEST_F(Orders, AGraphWaitsForWhatTouchedItsRanksBeforeAnyCapture) {
 // with a stream that waits for this graph.
 TEST_F(Orders, AFirstCaptureRecordsNothingElsewhere) {
   StreamOrder order;
-  RONDO_OK(order.open(std::vector<int>{0, 1}));
+  open(order);
   gate.stand_in(order.own_stream(1));
-  void* const graph =
-      capture(streams[0][1], [&] { RONDO_OK(order.come_after(site(0, 1, false), kFirst)); });
+  void* const graph = capture(streams[0][1], [&] { post(order, 0, streams[0][1]); });
   GPU_OK(gpu_api()->launch_graph(graph, streams[0][1]));
   EXPECT_TRUE(passes(streams[0][1]));
   gate.open();
   GPU_OK(gpu_api()->synchronize_stream(order.own_stream(1)));
 }
 
-TEST_F(Orders, ARankFollowsNoLaunchOfAnotherGraph) {
+TEST_F(Orders, ARankWaitsForNoLaunchOfAnotherGraph) {
   StreamOrder order;
-  RONDO_OK(order.open(std::vector<int>{0, 1}));
+  open(order);
   capture(streams[0][0], [&] {
-    capture(streams[1][0], [&] { launch_for_all(order, 1); });
-    RONDO_OK(order.follow(0, streams[0][0], capture_of(streams[0][0])));
+    post(order, 0, streams[0][0]);
+    capture(streams[1][0], [&] {
+      post(order, 1, streams[1][0]);
+      launch(order, 1, streams[1][0], kBoth);
+    });
+    RONDO_OK(order.join(0));
   });
   EXPECT_EQ(graphs.size(), 2u);
 }
 
-TEST_F(Orders, ARankThatComesLateFollowsItsLaunchAndNoGraphSince) {
+TEST_F(Orders, ARankThatComesLateWaitsForItsLaunchAndNoGraphSince) {
   StreamOrder order;
-  RONDO_OK(order.open(std::vector<int>{0, 1}));
+  open(order);
   void* const graph = capture(streams[1][0], [&] {
-    RONDO_OK(order.begin(site(1, 0, true)));
+    post(order, 1, streams[1][0]);
+    RONDO_OK(order.begin(site(1, streams[1][0]), kSecond, kMessages));
     gate.stand_in(streams[1][0]);
-    RONDO_OK(order.end(site(1, 0, true)));
+    RONDO_OK(order.end(site(1, streams[1][0]), kSecond, kMessages));
+    RONDO_OK(order.join(1));
   });
-  launch_for_all(order, 1);
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
+  launch(order, 1, streams[1][0], kBoth);
   GPU_OK(gpu_api()->launch_graph(graph, streams[1][0]));
-  RONDO_OK(order.follow(0, streams[0][0], {}));
+  RONDO_OK(order.join(0));
   EXPECT_TRUE(passes(streams[0][0]));
 }
 
-class RankOrders : public Orders {
- protected:
-  void SetUp() override {
-    Orders::SetUp();
-    if (IsSkipped()) return;
-    RONDO_OK(first.open(0, streams[0][0]));
-    RONDO_OK(second.open(1, streams[1][0]));
-  }
-  // For both ranks, on the first one's stream.
-  void launch() {
-    RankOrder* const other[] = {&second};
-    GPU_OK(gpu_api()->set_device(0));
-    RONDO_OK(first.end_for(use(0, 0), other));
-  }
-  void join_second() {
-    const RankStreams::Use uses[] = {use(1, 0)};
-    RONDO_OK(second.join(uses));
-  }
-  RankOrder first, second;
-};
-
-TEST_F(RankOrders, ARankThatComesLateComesAfterItsMessagesAlone) {
-  launch();
+TEST_F(Orders, ARankThatComesLateWaitsForItsMessagesAlone) {
+  StreamOrder order;
+  open(order, {0, 1, 1});
+  for (int rank = 0; rank < 3; ++rank) post(order, rank, streams[rank == 0 ? 0 : 1][rank / 2]);
+  launch(order, 0, streams[0][0], kBoth, kMessages);
   gate.stand_in(streams[0][0]);
-  RankOrder third;
-  RONDO_OK(third.open(1, streams[1][1]));
-  RankOrder* const other[] = {&third};
-  RONDO_OK(first.end_for(use(0, 0), other));
-  RONDO_OK(first.end(use(0, 0)));
-  join_second();
+  launch(order, 0, streams[0][0], set_of(0) | set_of(2), kMessages);
+  launch(order, 0, streams[0][0], kFirst, kMessages);
+  RONDO_OK(order.join(1));
   EXPECT_TRUE(passes(streams[1][0]));
-  const RankStreams::Use uses[] = {use(1, 1)};
-  RONDO_OK(third.join(uses));
+  RONDO_OK(order.join(2));
   EXPECT_TRUE(is_held(streams[1][1]));
-  EXPECT_FALSE(first.is_over());
+  EXPECT_FALSE(order.is_over());
   gate.open();
   GPU_OK(gpu_api()->synchronize_stream(streams[1][1]));
 }
 
+class SharedMessages : public Orders {
+ protected:
+  void SetUp() override {
+    Orders::SetUp();
+    if (!IsSkipped()) open(order);
+  }
+  // For both ranks, on the first one's stream.
+  void send() {
+    for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
+    GPU_OK(gpu_api()->set_device(0));
+    launch(order, 0, streams[0][0], kBoth, kMessages);
+    RONDO_OK(order.join(0));
+  }
+  StreamOrder order;
+};
+
 // Repeated, because streams may also be delayed by others in their hardware queue.
-TEST_F(RankOrders, OtherStreamsAndGraphsComeAfterARanksMessages) {
+TEST_F(SharedMessages, ComeBeforeOtherStreamsAndGraphsOfTheirRanks) {
   constexpr int kTimes = 10;
   for (int time = 0; time < 2 * kTimes; ++time) {
     const bool in_graph = time >= kTimes;
-    const auto begin = [&] { RONDO_OK(second.begin(use(1, 1))); };
+    const auto begin = [&] { post(order, 1, streams[1][1]); };
     void* const graph = in_graph ? capture(streams[1][1], begin) : nullptr;
     Gate shut;
     shut.stand_in(streams[0][0]);
-    launch();
-    join_second();
+    send();
+    RONDO_OK(order.join(1));
     if (in_graph) {
       GPU_OK(gpu_api()->launch_graph(graph, streams[1][1]));
     } else {
@@ -258,25 +276,25 @@ TEST_F(RankOrders, OtherStreamsAndGraphsComeAfterARanksMessages) {
 }
 
 // Also for work launched before its first capture.
-TEST_F(RankOrders, AFirstGraphComesAfterEarlierMessages) {
+TEST_F(SharedMessages, ComeBeforeAFirstGraph) {
   gate.stand_in(streams[0][0]);
-  launch();
-  join_second();
-  void* const graph = capture(streams[1][1], [&] { RONDO_OK(second.begin(use(1, 1))); });
+  send();
+  RONDO_OK(order.join(1));
+  void* const graph = capture(streams[1][1], [&] { post(order, 1, streams[1][1]); });
   GPU_OK(gpu_api()->launch_graph(graph, streams[1][1]));
   EXPECT_TRUE(is_held(streams[1][1]));
   gate.open();
   GPU_OK(gpu_api()->synchronize_stream(streams[1][1]));
-  // The graph does not wait for a later launch that reuses the same event.
-  launch();
-  join_second();
+  // The graph does not wait for a later launch before its rank does.
+  send();
+  RONDO_OK(order.join(1));
   Gate shut;
   shut.stand_in(streams[0][0]);
-  launch();
+  send();
   GPU_OK(gpu_api()->launch_graph(graph, streams[1][1]));
   EXPECT_TRUE(passes(streams[1][1]));
   shut.open();
-  join_second();
+  RONDO_OK(order.join(1));
   GPU_OK(gpu_api()->synchronize_stream(streams[0][0]));
 }
 

@@ -17,6 +17,13 @@ inline Status wait_for_event(GpuStream stream, GpuEvent event, GpuEventUse use) 
   return check(gpu_api()->stream_wait_event(stream, event, use), "cudaStreamWaitEvent");
 }
 
+// Whether the stream is being captured, and by what.
+inline Result<GpuCaptureInfo> capture_of(GpuStream stream) {
+  GpuCaptureInfo capture;
+  RONDO_CHECK_OK(check(gpu_api()->capture_info(stream, &capture), "cudaStreamGetCaptureInfo"));
+  return capture;
+}
+
 class StreamEvent {
  public:
   StreamEvent() = default;

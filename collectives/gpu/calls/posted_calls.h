@@ -23,7 +23,7 @@ namespace rondo::gpu {
 // Its addresses are those of the rank's device; it has the rank's limits.
 struct PostedCall {
   Call call;
-  GpuEvent ready = nullptr;  // recorded on its stream before the call (TeamContext::note())
+  GpuEvent ready = nullptr;  // recorded on its stream before the call (StreamOrder::note())
   GpuCaptureInfo capture;
 };
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "collectives/gpu/order/group_streams.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 
@@ -45,15 +44,11 @@ void InternodeEngine::end(const Fault& fault) {
 }
 
 template <class Launch>
-Status InternodeEngine::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture,
-                                        Launch&& launch) {
+Status InternodeEngine::launch_in_order(std::span<const GpuStream> streams,
+                                        const GpuCaptureInfo& capture, const Launch& launch) {
   if (capturing(capture)) host_->expect_replays();
-  RONDO_CHECK_OK(host_->order().begin(launch_position(stream, capture)));
-  LaunchTurn turn(this, implicit_order_ && !capturing(capture));
-  RONDO_CHECK_OK(turn.begin(device_, stream));
-  RONDO_CHECK_OK(launch());
-  RONDO_CHECK_OK(turn.end(device_, stream));
-  return host_->order().end(launch_position(stream, capture));
+  const StreamOrder::Turn turn(host_->order(), capture);
+  return host_->order().serve(0, streams, capture, launch);
 }
 
 double InternodeEngine::predicted_ns(const CallRecord& record) const {
@@ -84,7 +79,8 @@ Status InternodeEngine::post_collective(const Call& call) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
   RONDO_CHECK_OK(announce(call, capture));
   if (!plan) return host_->post_collective(call);
-  return launch_in_order(call.stream, capture, [&] { return kernels_->launch_messages_of(call); });
+  return launch_in_order({&call.stream, 1}, capture,
+                         [&] { return kernels_->launch_messages_of(call); });
 }
 
 Status InternodeEngine::announce(const Call& call, const GpuCaptureInfo& capture) {
@@ -119,7 +115,7 @@ JointCall& InternodeEngine::next_joint(const Call& call) {
 Status InternodeEngine::flush() {
   if (run_.empty()) return ok_status();
   const PostedCall& first = run_.first().posted[0];
-  Status launched = launch_in_order(first.call.stream, first.capture, [&] {
+  Status launched = launch_in_order({&first.call.stream, 1}, first.capture, [&] {
     return kernels_->launch(run_.calls(), first.call.stream, capturing(first.capture));
   });
   run_.clear();
@@ -140,8 +136,7 @@ Status InternodeEngine::launch_messages(std::span<const Call> calls, Mismatch* m
                                           capturing(capture));
     return kernels_->launch(messages, streams.front(), &mismatch->peer);
   };
-  return on_one_of(host_->order(), streams,
-                   [&] { return launch_in_order(streams.front(), capture, launch); });
+  return launch_in_order(streams, capture, launch);
 }
 
 }  // namespace rondo::gpu

@@ -17,7 +17,6 @@
 #include "collectives/gpu/calls/posted_calls.h"
 #include "collectives/gpu/calls/team_devices.h"
 #include "collectives/gpu/internode/internode_kernels.h"
-#include "collectives/gpu/order/launch_turn.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/rank_state.h"
 
@@ -54,11 +53,11 @@ class InternodeEngine final : public GpuEngine {
   Status launch_messages(std::span<const Call> calls, Mismatch* mismatch);
   // launch(), with what keeps the rank's kernels in order.
   template <class Launch>
-  Status launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch);
+  Status launch_in_order(std::span<const GpuStream> streams, const GpuCaptureInfo& capture,
+                         const Launch& launch);
 
   RankState& state_;
   const int rank_, device_;
-  const bool implicit_order_ = LaunchTurn::is_wanted();
   const std::shared_ptr<HostProxy> host_;
   std::unique_ptr<InternodeKernels> kernels_;
   NewestDevicePlan newest_;       // of kernels_

@@ -2,170 +2,385 @@
 
 #include <algorithm>
 #include <cassert>
-#include <memory>
-
-#include "transport/cuda/streams.h"
+#include <map>
+#include <utility>
 
 namespace rondo::gpu {
-Status StreamOrder::open(std::span<const int> devices, GpuStream stream) {
-  for (const int number : devices) {
-    const DeviceScope scope(number);
-    RONDO_CHECK_OK(scope.entered());
-    Device& device = devices_.emplace_back();
-    device.number = number;
-    if (stream == nullptr)
-      RONDO_CHECK_OK(check(gpu_api()->create_stream(&device.own, 0), "cudaStreamCreate"));
-    for (std::size_t i = 0; i < (devices.size() == 1 ? 1 : 2); ++i) {
-      RONDO_CHECK_OK(device.events[i].open());
-      RONDO_CHECK_OK(device.events[i].record(stream == nullptr ? device.own : stream));
+namespace {
+
+// The newest launch of each device, of all communicators that take turns.
+struct Newest {
+  const StreamOrder* order;
+  GpuEvent event;
+};
+struct Turns {
+  std::mutex mutex;
+  std::map<int, Newest> of_device;
+};
+Turns& turns_of_process() {
+  static auto& all = *new Turns;  // never destroyed: the driver may have been unloaded by then
+  return all;
+}
+
+template <class Visit>
+Status for_each_rank(RankSet ranks, const Visit& visit) {
+  for (int rank = 0; ranks != 0; ++rank, ranks >>= 1)
+    if ((ranks & 1) != 0) RONDO_CHECK_OK(visit(rank));
+  return ok_status();
+}
+
+std::uint64_t capture_id(const GpuCaptureInfo& capture) {
+  return capturing(capture) ? capture.id : 0;
+}
+
+}  // namespace
+
+StreamOrder::Turn::Turn(StreamOrder& order, const GpuCaptureInfo& capture) : order_(order) {
+  if (capturing(capture) || !order.takes_turns_) return;
+  lock_ = std::unique_lock(turns_of_process().mutex);
+  order.has_turn_ = true;
+}
+
+bool StreamOrder::Points::are_over() const {
+  std::lock_guard lock(growing);
+  return std::all_of(all.begin(), all.end(), [](const Point& point) {
+    return point.captured.load() || point.event.is_over();
+  });
+}
+
+Status StreamOrder::open(const Options& options) {
+  options_ = options;
+  ranks_.resize(options.devices.size());
+  const auto here = std::count_if(options.devices.begin(), options.devices.end(),
+                                  [](int device) { return device >= 0; });
+  alone_ = here == 1;
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    if (options.devices[r] >= 0) RONDO_CHECK_OK(open_rank(static_cast<int>(r)));
+  for (Device& device : devices_) {
+    if (!options.ordered || alone_) continue;
+    if ((device.ranks & (device.ranks - 1)) == 0) {
+      // Messages with ranks of other devices need these, one group after another.
+      const DeviceScope scope(device.number);
+      RONDO_CHECK_OK(scope.entered());
+      for (int i = 0; i < 2; ++i) {
+        RONDO_TRY(Point* const spare, make_point(device.number));
+        spare->users = 0;
+      }
+      continue;
     }
+    RONDO_TRY(device.shared, make_point(device.number));
+    RONDO_CHECK_OK(device.shared->event.record(device.own));
   }
   work_.watch([this] { return is_over(); });
   return ok_status();
 }
 
+// A graph may wait for an event before the first launch, so each is recorded once.
+Status StreamOrder::open_rank(int rank) {
+  const int number = options_.devices[static_cast<std::size_t>(rank)];
+  const DeviceScope scope(number);
+  RONDO_CHECK_OK(scope.entered());
+  const auto found = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const Device& one) { return one.number == number; });
+  Rank& opened = at(rank);
+  opened.device = static_cast<int>(found - devices_.begin());
+  if (found == devices_.end()) devices_.emplace_back().number = number;
+  Device& device = devices_[static_cast<std::size_t>(opened.device)];
+  device.ranks |= set_of(rank);
+  if (!options_.ordered) return ok_status();
+  if (device.own == nullptr)
+    RONDO_CHECK_OK(check(gpu_api()->create_stream(&device.own, 0), "cudaStreamCreate"));
+  if (!alone_) RONDO_CHECK_OK(opened.ready.emplace_back().open());
+  RONDO_TRY(opened.own, make_point(number));
+  return opened.own->event.record(device.own);
+}
+
 StreamOrder::~StreamOrder() {
+  if (takes_turns_) {
+    Turns& turns = turns_of_process();
+    std::lock_guard lock(turns.mutex);
+    std::erase_if(turns.of_device, [this](const auto& one) { return one.second.order == this; });
+  }
   for (const Device& device : devices_)
     if (device.own != nullptr) gpu_api()->destroy_stream(device.own);
-  if (is_over()) return;
+  if (points_->are_over()) return;
   work_.leave([this] {
-    const auto left = std::make_shared<std::vector<Device>>(std::move(devices_));
-    return [left] { return are_over(*left); };
+    const std::shared_ptr<Points> left = std::move(points_);
+    return [left] { return left->are_over(); };
   });
 }
 
-// Call before the first capture. Earlier launches count as wide, and their event is kept: an event
-// recorded now on the order's own stream could wait for unrelated work in its hardware queue.
-void StreamOrder::begin_to_capture() { reports_wide_ |= devices_.size() > 1; }
-
-// A launch on every device waits for its own device's launches, and for others that touched its
-// ranks. It does not wait for other devices' parts of an earlier call: a kernel in this graph may
-// have to serve those parts, so that wait would deadlock.
-Status StreamOrder::begin_captured(const LaunchPosition& site) {
-  begin_to_capture();
-  assert(static_cast<std::size_t>(site.place) < devices_.size());
-  const Device& here = devices_[static_cast<std::size_t>(site.place)];
-  bool goes_on = false;
-  for (const Device& device : devices_) {
-    if (device.capture != site.capture.id) continue;
-    if (site.on_every_device ? &device != &here && !device.newest_is_wide : !device.newest)
-      continue;
-    goes_on = true;
-    RONDO_CHECK_OK(device.captured.hold(site.stream));
-  }
-  if (goes_on) return ok_status();
-  // The first launch of a capture waits for all earlier ones, whatever they are at replay time.
-  for (const Device& device : devices_) {
-    const bool touched = !site.on_every_device || &device == &here;
-    RONDO_CHECK_OK(hold(device, touched, site.stream, GpuEventUse::kExternal));
-  }
-  return ok_status();
+Result<StreamOrder::Point*> StreamOrder::make_point(int device) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  std::lock_guard lock(points_->growing);
+  Point& point = points_->all.emplace_back();
+  point.device = device;
+  point.users = 1;
+  RONDO_CHECK_OK(point.event.open());
+  return &point;
 }
 
-Status StreamOrder::begin(const LaunchPosition& site) {
-  if (capturing(site.capture)) return begin_captured(site);
-  if (!any_plain_ && !any_capture_) return ok_status();
-  // On the stream of the newest launch no wait is needed, unless a graph may have been launched on
-  // another stream since. A launch on every device touches only its own device's ranks; any other
-  // launch touches the ranks of all devices.
-  const Device& here = devices_[static_cast<std::size_t>(site.place)];
-  const auto newest = std::count_if(devices_.begin(), devices_.end(),
-                                    [](const Device& device) { return device.newest; });
-  if (!any_capture_ && here.newest && (site.on_every_device || newest == 1) &&
-      same_stream(here.stream, site.stream))
+Result<StreamOrder::Point*> StreamOrder::unused_point(int device) {
+  const auto unused = std::find_if(
+      points_->all.begin(), points_->all.end(),
+      [device](const Point& point) { return point.users == 0 && point.device == device; });
+  if (unused != points_->all.end()) return &*unused;
+  RONDO_TRY(Point* const made, make_point(device));
+  made->users = 0;
+  return made;
+}
+
+GpuStream StreamOrder::own_stream(int rank) const {
+  return devices_[static_cast<std::size_t>(at(rank).device)].own;
+}
+
+void StreamOrder::begin_group(int rank, bool at_once) {
+  at(rank).uses.clear();
+  unnoted_.clear();
+  posting_ = rank;
+  at_once_ = at_once || alone_;
+}
+
+Status StreamOrder::add(int rank, GpuStream stream) {
+  const std::vector<StreamUse>& uses = at(rank).uses;
+  if (std::any_of(uses.begin(), uses.end(),
+                  [stream](const StreamUse& use) { return use.stream == stream; }))
     return ok_status();
-  for (const Device& device : devices_) RONDO_CHECK_OK(hold(device, true, site.stream));
-  return ok_status();
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
+  return add(rank, stream, capture);
 }
 
-// For a device whose ranks the launch does not touch, only wide launches count.
-Status StreamOrder::hold(const Device& device, bool touched, GpuStream stream,
-                         GpuEventUse use) const {
-  if (touched || !reports_wide_) RONDO_CHECK_OK(order_of(device).hold(stream, use));
-  const bool order_is_enough = touched && device.is_renewed;
-  return !reports_wide_ || order_is_enough ? ok_status() : wide_of(device).hold(stream, use);
-}
-
-Status StreamOrder::come_after(const LaunchPosition& site, std::uint64_t places) {
-  const bool in_capture = capturing(site.capture);
-  if (!in_capture && !any_plain_ && !any_capture_) return ok_status();
-  if (in_capture) begin_to_capture();
-  for (std::size_t place = 0; place < devices_.size(); ++place) {
-    const Device& device = devices_[place];
-    const bool touched = (places >> place & 1) != 0;
-    const bool newest_touches = touched || device.newest_is_wide;
-    if (in_capture && device.capture != site.capture.id) {
-      RONDO_CHECK_OK(hold(device, touched, site.stream, GpuEventUse::kExternal));
-    } else if (in_capture) {
-      if (newest_touches) RONDO_CHECK_OK(device.captured.hold(site.stream));
-    } else if (any_capture_) {
-      RONDO_CHECK_OK(hold(device, touched, site.stream));
-    } else if (device.newest && newest_touches && !same_stream(device.stream, site.stream)) {
-      RONDO_CHECK_OK(order_of(device).hold(site.stream));
+// A rank that is alone needs no events unless it uses several streams.
+Status StreamOrder::add(int rank, GpuStream stream, const GpuCaptureInfo& capture) {
+  Rank& of = at(rank);
+  of.uses.push_back({stream, nullptr, capture});
+  RONDO_CHECK_OK(come_after(of, of.uses.back()));
+  if (alone_ && of.uses.size() == 1) return ok_status();
+  for (std::size_t i = 0; i < of.uses.size(); ++i) {
+    StreamUse& use = of.uses[i];
+    if (use.ready != nullptr) continue;
+    if (i == of.ready.size()) {
+      const DeviceScope scope(options_.devices[static_cast<std::size_t>(rank)]);
+      RONDO_CHECK_OK(scope.entered());
+      RONDO_CHECK_OK(of.ready.emplace_back().open());
     }
+    use.ready = of.ready[i].get();
+    if (at_once_)
+      unnoted_.push_back(use);
+    else
+      RONDO_CHECK_OK(of.ready[i].record(use.stream));
   }
   return ok_status();
 }
 
-Status StreamOrder::end(const LaunchPosition& site) {
-  assert(static_cast<std::size_t>(site.place) < devices_.size());
-  Device& device = devices_[static_cast<std::size_t>(site.place)];
-  const bool in_capture = capturing(site.capture);
-  const auto use = in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain;
-  if (!in_capture) device.stream = site.stream;
-  device.capture = in_capture ? site.capture.id : 0;
-  device.newest_is_wide = !site.on_every_device;
-  if (!site.on_every_device) set_newest(site);
-  if (reports_wide_) device.is_renewed = true;
-  if (device.newest_is_wide && reports_wide_)
-    RONDO_CHECK_OK(wide_of(device).record(site.stream, use));
-  RONDO_CHECK_OK(order_of(device).record(site.stream, use));
-  // Later work of the capture depends on this record. Otherwise records on several streams would
-  // have no order, and the order's own stream would not be joined into the capture.
-  if (!in_capture) return ok_status();
-  if (device.captured.get() == nullptr) {
-    const DeviceScope scope(device.number);
-    RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(device.captured.open());
+const StreamUse& StreamOrder::stream(int rank, GpuStream which) const {
+  const std::vector<StreamUse>& uses = at(rank).uses;
+  return *std::find_if(uses.begin(), uses.end(),
+                       [which](const StreamUse& use) { return use.stream == which; });
+}
+
+Status StreamOrder::note(GpuEvent ready) {
+  const auto found = std::find_if(unnoted_.begin(), unnoted_.end(),
+                                  [ready](const StreamUse& use) { return use.ready == ready; });
+  if (found == unnoted_.end()) return ok_status();
+  const GpuStream stream = found->stream;
+  unnoted_.erase(found);
+  const auto record = [&] {
+    return check(gpu_api()->record_event(ready, stream, GpuEventUse::kPlain), "cudaEventRecord");
+  };
+  if (!is_default_stream(stream)) return record();
+  const DeviceScope scope(options_.devices[static_cast<std::size_t>(posting_)]);
+  RONDO_CHECK_OK(scope.entered());
+  return record();
+}
+
+Status StreamOrder::gather(int rank, std::span<const GpuStream> streams,
+                           const GpuCaptureInfo& first) {
+  begin_group(rank, true);
+  RONDO_CHECK_OK(add(rank, streams.front(), first));
+  for (const GpuStream stream : streams.subspan(1)) RONDO_CHECK_OK(add(rank, stream));
+  const std::vector<StreamUse>& uses = at(rank).uses;
+  for (std::size_t i = 1; i < uses.size(); ++i) {
+    RONDO_CHECK_OK(note(uses[i].ready));
+    RONDO_CHECK_OK(wait_for_event(uses.front().stream, uses[i].ready, GpuEventUse::kPlain));
   }
-  return device.captured.record(site.stream);
+  return ok_status();
 }
 
-void StreamOrder::end_of_all(const LaunchPosition& any) {
-  set_newest(any);
-  for (Device& device : devices_) device.newest = true;
+void StreamOrder::forget(Rank& rank) {
+  for (const Served& served : rank.newest) --served.point->users;
+  rank.newest.clear();
 }
 
-void StreamOrder::set_newest(const LaunchPosition& site) {
-  for (Device& device : devices_) device.newest = false;
-  devices_[static_cast<std::size_t>(site.place)].newest = true;
-  const bool in_capture = capturing(site.capture);
-  any_plain_ |= !in_capture;
-  any_capture_ |= in_capture;
+Status StreamOrder::come_after(Rank& rank, const StreamUse& use) {
+  if (!options_.ordered) return ok_status();
+  const std::uint64_t capture = capture_id(use.capture);
+  if (capture != 0 && rank.capture != capture) return begin_capture(rank, use);
+  // Graphs may have been launched since, on any stream.
+  const bool by_graphs = capture == 0 && has_graphs_;
+  if (by_graphs) RONDO_CHECK_OK(rank.own->event.hold(use.stream));
+  if (capture == 0 && rank.capture != 0) {
+    forget(rank);
+    rank.capture = 0;
+  }
+  if (rank.joined && same_stream(rank.joined_on, use.stream)) return ok_status();
+  for (const Served& served : rank.newest)
+    if (!by_graphs || served.point != rank.own)
+      RONDO_CHECK_OK(served.point->event.hold(use.stream));
+  return ok_status();
 }
 
-Status StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const {
-  const Device* const own = &devices_[static_cast<std::size_t>(place)];
-  const Device* served = own;
-  if (!served->newest)
-    for (const Device& device : devices_)
-      if (device.newest) served = &device;
-  const bool in_capture = capturing(capture);
-  if (!in_capture && same_stream(stream, served->stream)) return ok_status();
-  // Another rank has captured into another graph since. This rank's own captured calls are on this
-  // stream, because ranks of different graphs share no launch.
-  if (in_capture && served->capture != capture.id) return ok_status();
-  if (in_capture) return served->captured.hold(stream);
-  // Ranks of that device may have launched graphs since, whose kernels wait for this device's.
-  return hold(*served, served == own, stream);
+// The first call of a capture comes after all earlier launches of its rank, whatever they are when
+// the graph is launched.
+Status StreamOrder::begin_capture(Rank& rank, const StreamUse& use) {
+  std::vector<Served> earlier = std::move(rank.newest);
+  rank.newest.clear();
+  if (options_.mixes_graphs) {
+    has_graphs_ = true;
+    RONDO_CHECK_OK(rank.own->event.hold(use.stream, GpuEventUse::kExternal));
+    const Device& device = devices_[static_cast<std::size_t>(rank.device)];
+    for (const Served& served : earlier) {
+      Point& point = *served.point;
+      if (rank.capture != 0 || &point == rank.own || &point == device.shared) continue;
+      ++point.users;  // for good: the graph waits for it in each replay
+      RONDO_CHECK_OK(point.event.hold(use.stream, GpuEventUse::kExternal));
+    }
+    // Other streams of the capture wait for this position.
+    RONDO_TRY(Point* const waited, unused_point(device.number));
+    RONDO_CHECK_OK(record(*waited, use));
+    ++waited->users;
+    rank.newest.push_back({waited, use.stream, false, true});
+  }
+  for (const Served& served : earlier) --served.point->users;
+  rank.capture = use.capture.id;
+  rank.joined = true;
+  rank.joined_on = use.stream;
+  return ok_status();
 }
 
-bool StreamOrder::is_over() const { return are_over(devices_); }
+// The event that graphs know of launches for these ranks; null: none.
+StreamOrder::Point* StreamOrder::event_of(RankSet ranks) {
+  for (const Device& device : devices_)
+    if (device.ranks == ranks && device.shared != nullptr) return device.shared;
+  for (Rank& rank : ranks_)
+    if (ranks == set_of(static_cast<int>(&rank - ranks_.data()))) return rank.own;
+  return nullptr;
+}
 
-bool StreamOrder::are_over(const std::vector<Device>& devices) {
-  return std::all_of(devices.begin(), devices.end(), [](const Device& device) {
-    return device.events[0].is_over() && device.events[1].is_over();
+Status StreamOrder::wait_for_shared(const Device& device, const LaunchPosition& site,
+                                    RankSet ranks) {
+  if (device.shared == nullptr || !options_.mixes_graphs || (device.ranks & ranks) == 0)
+    return ok_status();
+  const std::uint64_t capture = capture_id(site.capture);
+  if (capture == 0) return has_graphs_ ? device.shared->event.hold(site.stream) : ok_status();
+  bool waits = false;
+  RONDO_CHECK_OK(for_each_rank(device.ranks & ranks, [&](int rank) {
+    waits |= std::exchange(at(rank).waited, capture) != capture;
+    return ok_status();
+  }));
+  return waits ? device.shared->event.hold(site.stream, GpuEventUse::kExternal) : ok_status();
+}
+
+Status StreamOrder::begin(const LaunchPosition& site, RankSet ranks, Kind kind) {
+  for (const Device& device : devices_) RONDO_CHECK_OK(wait_for_shared(device, site, ranks));
+  if (has_turn_) {
+    const int number = options_.devices[static_cast<std::size_t>(site.rank)];
+    const std::map<int, Newest>& newest = turns_of_process().of_device;
+    const auto found = newest.find(number);
+    if (found != newest.end() && found->second.order != this)
+      RONDO_CHECK_OK(wait_for_event(site.stream, found->second.event, GpuEventUse::kPlain));
+  }
+  std::vector<const Point*> waited;
+  return for_each_rank(ranks, [&](int rank) -> Status {
+    const Rank& of = at(rank);
+    if (of.joined || of.capture != capture_id(site.capture)) return ok_status();
+    for (const Served& served : of.newest) {
+      if ((served.messages && kind == Kind::kMessages) || same_stream(served.on, site.stream) ||
+          std::find(waited.begin(), waited.end(), served.point) != waited.end())
+        continue;
+      waited.push_back(served.point);
+      RONDO_CHECK_OK(served.point->event.hold(site.stream));
+    }
+    return ok_status();
   });
+}
+
+Status StreamOrder::end(const LaunchPosition& site, RankSet ranks, Kind kind) {
+  if (!options_.ordered && at(site.rank).uses.size() < 2) return ok_status();
+  const int number = options_.devices[static_cast<std::size_t>(site.rank)];
+  const bool in_capture = capturing(site.capture);
+  Point* newest = event_of(ranks);
+  const bool in_graphs = newest != nullptr;
+  if (newest != nullptr && !in_capture) RONDO_CHECK_OK(newest->event.record(site.stream));
+  if (newest != nullptr && in_capture && options_.mixes_graphs)
+    RONDO_CHECK_OK(newest->event.record(site.stream, GpuEventUse::kExternal));
+  if (has_turn_) {
+    assert(newest != nullptr && "kernels that wait serve the ranks of one device");
+    turns_of_process().of_device[number] = {this, newest->event.get()};
+  }
+  // Later work of the capture depends on this record, and so comes after the external one.
+  if (newest == nullptr || in_capture) {
+    RONDO_TRY(newest, unused_point(number));
+    RONDO_CHECK_OK(record(*newest, {site.stream, nullptr, site.capture}));
+  }
+  return for_each_rank(ranks, [&](int rank) {
+    Rank& of = at(rank);
+    const bool beside = kind == Kind::kMessages && !of.joined;  // of other messages of the group
+    const auto is_over = [&](const Served& one) {
+      if (beside && one.messages && one.point != newest) return false;
+      --one.point->users;
+      return true;
+    };
+    ++newest->users;
+    std::erase_if(of.newest, is_over);
+    of.newest.push_back({newest, site.stream, kind == Kind::kMessages, in_graphs});
+    of.joined = false;
+    of.capture = capture_id(site.capture);
+    return ok_status();
+  });
+}
+
+// Every earlier launch is before the newest ones. Graphs know only the ranks' own events.
+Status StreamOrder::join(int rank) {
+  Rank& of = at(rank);
+  if (of.joined) return ok_status();
+  for (const StreamUse& use : of.uses) {
+    if (of.capture != capture_id(use.capture)) continue;
+    for (const Served& served : of.newest)
+      if (!same_stream(served.on, use.stream)) RONDO_CHECK_OK(served.point->event.hold(use.stream));
+  }
+  of.joined = true;
+  of.joined_on = of.uses.front().stream;
+  const bool graphs_know = std::all_of(of.newest.begin(), of.newest.end(),
+                                       [](const Served& served) { return served.in_graphs; });
+  const bool is_here = of.capture == capture_id(of.uses.front().capture);
+  return graphs_know || !has_graphs_ || !is_here ? ok_status() : show_to_graphs(of);
+}
+
+// The rank's first stream waits for its newest launches.
+Status StreamOrder::show_to_graphs(Rank& rank) {
+  const StreamUse& first = rank.uses.front();
+  const bool in_capture = capturing(first.capture);
+  Point* newest = rank.own;
+  RONDO_CHECK_OK(newest->event.record(first.stream,
+                                      in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain));
+  if (in_capture) {
+    RONDO_TRY(newest, unused_point(newest->device));
+    RONDO_CHECK_OK(record(*newest, first));
+  }
+  ++newest->users;
+  forget(rank);
+  rank.newest.push_back({newest, first.stream, false, true});
+  return ok_status();
+}
+
+// A point that a capture contains cannot be queried.
+Status StreamOrder::record(Point& point, const StreamUse& use) {
+  if (capturing(use.capture)) point.captured = true;
+  RONDO_CHECK_OK(point.event.record(use.stream));
+  point.captured = capturing(use.capture);
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

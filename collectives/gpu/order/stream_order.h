@@ -1,100 +1,195 @@
-// StreamOrder: keeps the launches of one process in the order in which they were made, on all
-// streams, devices and graphs.
+// StreamOrder: keeps the launches of a communicator's ranks in one process in the order of their
+// calls, on all streams, devices and graphs (NCCL calls this a strong stream).
 //
-// Each device has an event after its newest launch, one after the newest launch that touched ranks
-// of other devices (a wide launch), and one for captures. A launch waits for earlier launches of
-// the ranks that it touches, and for nothing else: another rank may be ahead, and a wait for its
-// later launches could deadlock. So either all ranks of the order take part in a launch, and
-// begin() and end() enclose it; or the launch is outside of the order, and come_after() lets it
-// wait for its ranks' launches. A rank's streams follow() the launch that served the rank.
+// A rank posts a group of calls on some streams: begin_group(), then add() for each stream, which
+// waits for the rank's earlier launches. A launch serves some ranks: begin(), the launch, end().
+// join() then makes the rank's streams wait for the launches that served it. A launch waits for
+// earlier launches of the ranks that it serves, and for nothing else: another rank may be ahead,
+// and a wait for its later launches could deadlock. Messages of one group do not wait for each
+// other.
+// An event marks each launch. The launches of one rank, and those of all ranks of one device, have
+// an event of their own, which graphs record and wait for again in each replay. Another launch has
+// an event that is not recorded again while one of its ranks may still wait for it.
 //
-// If the stream is a default one, its device must be current. Guarantees: the newest launch runs
-// after all earlier ones, also in replays; within a capture the order is a capture dependency.
-// Rondo's own memory is not freed while such a launch is unfinished, not even after the end of the
-// order (deferred_free.h). Devices may be captured into separate graphs; the replay of one graph
-// does not wait for other devices' parts of the same call. Cost: one event record a launch; a
-// second one for a wide launch once there are graphs; none while all calls use one stream outside
-// of captures.
+// Guarantees: the newest launch runs after all earlier ones of its ranks, also in replays (unless
+// the communicator's graphUsageMode excludes that graphs run beside other calls); within a capture
+// the order is a capture dependency. Rondo's own memory is not freed while such a launch is
+// unfinished, not even after the end of the order (deferred_free.h). Not thread-safe, except
+// is_over(). For a default stream its device must be current.
+// Cost: nothing for a communicator of one rank. Otherwise an event record a launch, and two a
+// stream and group where another stream waits for it. In a graph: a node that waits in each
+// capture, and a node that records for each launch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/env.h"
 #include "base/gpu.h"
 #include "base/result.h"
 #include "transport/cuda/deferred_free.h"
+#include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 
-// Where a launch goes.
+// Ranks of a process: bits. A process has at most 64 ranks on GPUs (kMaxDirectRanks).
+using RankSet = std::uint64_t;
+constexpr RankSet set_of(int rank) { return RankSet{1} << rank; }
+inline RankSet set_of(std::span<const int> ranks) {
+  RankSet set = 0;
+  for (const int rank : ranks) set |= set_of(rank);
+  return set;
+}
+
+// A stream that a rank's calls of one group use.
+struct StreamUse {
+  GpuStream stream = nullptr;
+  GpuEvent ready = nullptr;  // after add(); null: no other stream will wait for it
+  GpuCaptureInfo capture;
+};
+
+// Where a launch goes: a stream of the rank, or of its device.
 struct LaunchPosition {
-  int place = 0;  // index of the device in the order
+  int rank = 0;
   GpuStream stream = nullptr;
   GpuCaptureInfo capture;
-  GpuEvent ready = nullptr;  // recorded on the stream before the call; null: not recorded
-  // One of several launches, one on each device, each of which touches only its device's ranks.
-  bool on_every_device = false;
+  GpuEvent ready = nullptr;
 };
 
 class StreamOrder {
  public:
+  struct Options {
+    std::vector<int> devices;  // by rank; -1: in another process
+    bool ordered = true;       // false: launches of different groups share nothing
+    bool mixes_graphs = true;  // false: graphs never run beside other calls (graphUsageMode)
+  };
+  enum class Kind { kCollective, kMessages };
+
   StreamOrder() = default;
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
+  Status open(const Options& options);
 
-  // Records each event once, so that a graph may wait for it before the first launch: on `stream`
-  // if there is one device, else on streams of its own.
-  Status open(std::span<const int> devices, GpuStream stream = nullptr);
+  // A stream of the rank's device that belongs to the order, for ranks on default streams, whose
+  // handle names another stream on another thread.
+  GpuStream own_stream(int rank) const;
 
-  // The order's own stream of a device. For ranks on default streams, whose handle names another
-  // stream on another thread.
-  GpuStream own_stream(int place) const { return devices_[static_cast<std::size_t>(place)].own; }
+  // at_once: all launches of the group are made before another rank's stream continues.
+  void begin_group(int rank, bool at_once);
+  Status add(int rank, GpuStream stream);
+  Status add(int rank, GpuStream stream, const GpuCaptureInfo& capture);
+  std::span<const StreamUse> streams(int rank) const { return at(rank).uses; }
+  const StreamUse& stream(int rank, GpuStream which) const;
+  // Records an event of add(), if it is not. Call before another stream waits for it.
+  Status note(GpuEvent ready);
+  Status join(int rank);
 
-  Status begin(const LaunchPosition& site);
-  Status end(const LaunchPosition& site);
-  // Call after end() of launches on every device. Together they are the newest launch.
-  void end_of_all(const LaunchPosition& any);
+  // ranks: all that the launch serves. A message launch has its own device's ranks and their peers.
+  Status begin(const LaunchPosition& site, RankSet ranks, Kind kind);
+  Status end(const LaunchPosition& site, RankSet ranks, Kind kind);
 
-  // Makes the stream wait for earlier launches of ranks of these devices (bits: places), before
-  // work that is outside of the order.
-  Status come_after(const LaunchPosition& site, std::uint64_t places);
+  // Everything for one rank's group of calls that one launch serves, on its first stream.
+  template <class Launch>
+  Status serve(int rank, std::span<const GpuStream> streams, const GpuCaptureInfo& first,
+               const Launch& launch) {
+    RONDO_CHECK_OK(gather(rank, streams, first));
+    const StreamUse& on = at(rank).uses.front();
+    const LaunchPosition site{rank, on.stream, on.capture, on.ready};
+    RONDO_CHECK_OK(begin(site, set_of(rank), Kind::kCollective));
+    RONDO_CHECK_OK(launch());
+    RONDO_CHECK_OK(end(site, set_of(rank), Kind::kCollective));
+    return join(rank);
+  }
 
-  // Makes the stream, of device `place`, wait for the newest launch.
-  Status follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;
-  bool is_over() const;  // whether all launches have ended
+  // With NCCL_LAUNCH_ORDER_IMPLICIT=1, kernels that wait for other devices run in the order of
+  // their calls on each device, across all communicators of the process: otherwise two threads with
+  // two communicators may launch in different orders on two devices, which is a deadlock if a
+  // device has no room for both. Hold a turn from the first begin() to the last end() of such a
+  // call. Not in captures. Cost: nothing if not requested; else a mutex a call, a wait a device.
+  class Turn {
+   public:
+    Turn(StreamOrder& order, const GpuCaptureInfo& capture);
+    ~Turn() { order_.has_turn_ = false; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    StreamOrder& order_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  bool is_over() const { return points_->are_over(); }  // all launches
 
  private:
-  struct Device {
-    int number = -1;        // CUDA's
-    StreamEvent events[2];  // order_of(), wide_of()
-    StreamEvent captured;   // after its newest captured launch
-    GpuStream own = nullptr;
-    GpuStream stream = nullptr;  // of its newest launch outside of captures
-    bool newest = false;         // it took part in the newest launch of the order
-    bool newest_is_wide = false;
-    bool is_renewed = false;    // order_of() was recorded since reports_wide_
-    std::uint64_t capture = 0;  // of its newest launch; 0: outside of captures
+  struct Point {
+    StreamEvent event;
+    int device = -1;
+    int users = 0;                      // ranks that may have to wait for it
+    std::atomic<bool> captured{false};  // the newest record is a part of a capture
   };
-  // Events after its newest launch, and after its newest wide launch. Before reports_wide_ one
-  // event serves both, and every launch counts as wide.
-  const StreamEvent& order_of(const Device& device) const {
-    return device.events[reports_wide_ ? 1 : 0];
-  }
-  static const StreamEvent& wide_of(const Device& device) { return device.events[0]; }
-  void begin_to_capture();
-  Status begin_captured(const LaunchPosition& site);
-  Status hold(const Device& device, bool touched, GpuStream stream,
-              GpuEventUse use = GpuEventUse::kPlain) const;
-  void set_newest(const LaunchPosition& site);
+  struct Points {
+    mutable std::mutex growing;  // are_over() runs on other threads
+    std::list<Point> all;
+    bool are_over() const;
+  };
+  // A launch that served the rank.
+  struct Served {
+    Point* point;
+    GpuStream on;
+    bool messages;
+    bool in_graphs;  // graphs wait for an event that was recorded after it
+  };
+  struct Rank {
+    int device = -1;       // index in devices_; -1: in another process
+    Point* own = nullptr;  // after the newest launch that served this rank alone
+    std::vector<StreamUse> uses;
+    std::vector<StreamEvent> ready;  // by index in uses
+    std::vector<Served> newest;
+    GpuStream joined_on = nullptr;  // this stream waits for these, if `joined`
+    bool joined = true;
+    std::uint64_t capture = 0;  // of these; 0: none
+    std::uint64_t waited = 0;   // the capture in which it has waited for launches of all ranks
+  };
+  struct Device {
+    int number = -1;  // CUDA's
+    GpuStream own = nullptr;
+    RankSet ranks = 0;
+    Point* shared = nullptr;  // after the newest launch for all its ranks; null: it has one rank
+  };
 
-  static bool are_over(const std::vector<Device>& devices);
+  const Rank& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  Status open_rank(int rank);
+  Status gather(int rank, std::span<const GpuStream> streams, const GpuCaptureInfo& first);
+  Status come_after(Rank& rank, const StreamUse& use);
+  Status begin_capture(Rank& rank, const StreamUse& use);
+  Status wait_for_shared(const Device& device, const LaunchPosition& site, RankSet ranks);
+  Point* event_of(RankSet ranks);
+  Result<Point*> make_point(int device);
+  Result<Point*> unused_point(int device);
+  static void forget(Rank& rank);
+  static Status record(Point& point, const StreamUse& use);
+  Status show_to_graphs(Rank& rank);
 
+  Options options_;
+  bool alone_ = false;       // only one rank is in this process
+  bool has_graphs_ = false;  // that may run beside other calls
+  std::vector<Rank> ranks_;
   std::vector<Device> devices_;
-  bool any_plain_ = false, any_capture_ = false;
-  bool reports_wide_ = false;  // separate events for wide launches: several devices, and captures
+  std::vector<StreamUse> unnoted_;  // of the rank that posts now, without a record of `ready`
+  int posting_ = 0;                 // that rank
+  bool at_once_ = false;
+  const bool takes_turns_ = env::get_bool("NCCL_LAUNCH_ORDER_IMPLICIT");
+  bool has_turn_ = false;
+  std::unique_ptr<Points> points_ = std::make_unique<Points>();
   UnfinishedWork work_;
 };
 

@@ -69,8 +69,7 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
     announcements_.publish_for_leader(sequence);
     RONDO_CHECK_OK(announcements_.compare(sequence, record, false, mismatch));
   }
-  RONDO_CHECK_OK(context_.leads() ? lead(call) : follow(call));
-  return context_.finish(context_.local[0], stream, capturing);
+  return context_.leads() ? lead(call) : follow(call);
 }
 
 Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int rank,

@@ -37,10 +37,8 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
-    RONDO_CHECK_OK(finished.emplace_back().open());
     if (by_kernel) RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
   }
-  work.watch([this] { return is_over(); });
   return ok_status();
 }
 
@@ -80,12 +78,6 @@ Status ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_
                "cuStreamWaitValue32 (several processes on one GPU need stream memory operations)");
 }
 
-Status ProcessContext::finish(int rank, GpuStream stream, bool capturing) const {
-  const auto index = std::find(local.begin(), local.end(), rank) - local.begin();
-  return finished[static_cast<std::size_t>(index)].record(
-      stream, capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain);
-}
-
 SharedBlocks::Calls ProcessContext::running_calls() {
   struct Channel {
     const cuda::ChannelProgress* progress;
@@ -104,17 +96,12 @@ SharedBlocks::Calls ProcessContext::running_calls() {
   };
   return [this, channels = std::move(channels), leader_call, newest = leader_call()] {
     if (!standing.check().ok()) return SharedBlocks::State::kFaulted;
-    const bool over = (!newest || leader_call() != newest || is_over()) &&
+    const bool over = (!newest || leader_call() != newest) &&
                       std::all_of(channels.begin(), channels.end(), [](const Channel& channel) {
                         return HostAtomics::load_acquire(channel.progress->done) >= channel.begun;
                       });
     return over ? SharedBlocks::State::kOver : SharedBlocks::State::kRun;
   };
-}
-
-bool ProcessContext::is_over() const {
-  return std::all_of(finished.begin(), finished.end(),
-                     [](const StreamEvent& event) { return event.is_over(); });
 }
 
 }  // namespace rondo::gpu

@@ -1,5 +1,5 @@
 // ProcessContext: the state that the parts of a ProcessTeam share: where its ranks are, the segment
-// shared by the processes, the leader's memory, connections, and the words and events of streams.
+// shared by the processes, the leader's memory, connections, the words of streams and their order.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,9 @@
 #include "collectives/gpu/memory/leader_memory.h"
 #include "collectives/gpu/memory/shared_blocks.h"
 #include "collectives/gpu/memory/suspension.h"
+#include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/processes/team_standing.h"
-#include "transport/cuda/deferred_free.h"
-#include "transport/cuda/stream_event.h"
 
 namespace rondo::gpu {
 
@@ -59,11 +58,6 @@ struct ProcessContext {
   std::optional<Result<MemoryHandle>> memory_for(MemoryNote& asked, const MemoryHandle& with);
   // The calls that run now, for SharedBlocks.
   SharedBlocks::Calls running_calls();
-  // finish(): marks the end of a rank's newest call. is_over(): whether all marked ends are
-  // reached.
-  Status finish(int rank, GpuStream stream, bool capturing) const;
-  bool is_over() const;
-
   const GpuApi& api;
   ProcessFacts facts;
   std::vector<int> local;  // ranks of this process
@@ -74,9 +68,8 @@ struct ProcessContext {
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;
   TeamMemory shared;
-  std::vector<StreamEvent> finished;  // [local rank]: after its newest call
+  StreamOrder order;  // of everything that this process enqueues for the team
   TeamStanding standing;
-  UnfinishedWork work;
 };
 
 }  // namespace rondo::gpu

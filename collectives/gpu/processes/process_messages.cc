@@ -11,17 +11,15 @@ ProcessMessages::ProcessMessages(ProcessContext& context)
       pair_messages_(static_cast<std::size_t>(context.ranks() * context.ranks())) {}
 
 Status ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream stream,
-                            bool capturing, Mismatch* mismatch) {
+                            Mismatch* mismatch) {
   RONDO_TRY(const Prepared prepared, prepare(messages, mismatch));
-  return enqueue(prepared, stream, capturing);
+  return enqueue(prepared, stream);
 }
 
 Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const ProcessMessage> messages,
                                                            Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  const ProcessMessage& first = messages.front();
-  Prepared prepared{context_.is_local(first.from) ? first.from : first.to};
-  if (first.in_collective) prepared.rank = context_.local[0];
+  Prepared prepared;
   for (const ProcessMessage& message : messages)
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
   if (are_kernels()) {
@@ -32,10 +30,9 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   return prepared;
 }
 
-Status ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream, bool capturing) {
-  if (are_kernels()) return by_kernel_->enqueue(prepared.launches, stream);
-  RONDO_CHECK_OK(by_streams_.enqueue(prepared.pieces, stream));
-  return context_.finish(prepared.rank, stream, capturing);
+Status ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream) {
+  return are_kernels() ? by_kernel_->enqueue(prepared.launches, stream)
+                       : by_streams_.enqueue(prepared.pieces, stream);
 }
 
 MessagesByKernel& ProcessMessages::by_kernel() {

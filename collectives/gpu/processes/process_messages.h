@@ -30,16 +30,14 @@ class ProcessMessages {
   // True: kernels. Then all messages of a call are of ranks of one device, the stream's.
   bool are_kernels() const { return context_.messages_are_kernels(); }
 
-  Status run(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
-             Mismatch* mismatch);
+  Status run(std::span<const ProcessMessage> messages, GpuStream stream, Mismatch* mismatch);
   // The same in two steps: one caller at a time in prepare(); ranks may enqueue at once.
   struct Prepared {
-    int rank = 0;  // of this process; the pieces count as its newest call
-    MessagesByKernel::Launches launches = {};
-    MessagesByStreams::Pieces pieces = {};
+    MessagesByKernel::Launches launches;
+    MessagesByStreams::Pieces pieces;
   };
   Result<Prepared> prepare(std::span<const ProcessMessage> messages, Mismatch* mismatch);
-  Status enqueue(const Prepared& prepared, GpuStream stream, bool capturing);
+  Status enqueue(const Prepared& prepared, GpuStream stream);
 
  private:
   Status announce_message(const ProcessMessage& message, Mismatch* mismatch);

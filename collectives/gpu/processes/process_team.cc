@@ -49,7 +49,7 @@ void ProcessTeam::end(ProcessTeam* team) {
 bool ProcessTeam::let_streams_end() {
   const RelaxedCapture relaxed;
   const auto are_over = [this](double seconds) {
-    return poll_until([this] { return context_.is_over(); }, seconds_from_now(seconds));
+    return poll_until([this] { return context_.order.is_over(); }, seconds_from_now(seconds));
   };
   bool ended = context_.standing.is_released() ? false : are_over(kTeamPatientSeconds);
   if (!ended) {

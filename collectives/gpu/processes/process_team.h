@@ -39,9 +39,7 @@ class ProcessTeam {
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
   // Host memory for messages to a rank of this process.
   std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
-  // Whether everything that this process has enqueued has finished, except its own kernels
-  // (StreamOrder).
-  bool is_over() const { return context_.is_over(); }
+  StreamOrder& order() { return context_.order; }
   Suspension& suspension() { return *context_.suspension; }
 
   TeamStanding& standing() { return context_.standing; }

@@ -120,6 +120,7 @@ class Binding {
     options.min_ctas = state_.options.min_ctas;
     options.max_ctas = state_.options.max_ctas;
     options.kernel_seconds = state_.options.kernel_seconds;
+    options.mixes_graphs = state_.options.mixes_graphs;
     options.graph = state_.members.placement->own;
     return options;
   }

@@ -8,7 +8,6 @@
 #include "base/poll_until.h"
 #include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/launch/direct_launches.h"
-#include "collectives/gpu/order/group_streams.h"
 #include "collectives/gpu/staging/one_sided_rounds.h"
 #include "transport/cuda/device.h"
 
@@ -49,7 +48,7 @@ Status HostProxy::open() {
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(staging_.open());
-  RONDO_CHECK_OK(order_.open({&device_, 1}));
+  RONDO_CHECK_OK(order_.open({.devices = {device_}, .mixes_graphs = state_.options.mixes_graphs}));
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
              rank_, staging_.shape().rank_bytes);
   return proxy_.open();
@@ -130,13 +129,14 @@ void HostProxy::end(const Fault&) {
   proxy_.ring();
 }
 
-Status HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
+Status HostProxy::enqueue(std::span<const GpuStream> streams, HostedCall call,
+                          const CopyStep& copy) {
+  const GpuStream stream = streams.front();
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
   const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
   if (capturing(capture)) proxy_.expect_replays();
   RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
-  RONDO_CHECK_OK(order_.begin(launch_position(stream, capture)));
   struct Enqueuer {
     const PinnedStaging& staging;
     const GpuStream stream;
@@ -148,17 +148,11 @@ Status HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& cop
       return staging.await(stream, word, at_least);
     }
   };
-  RONDO_CHECK_OK(
-      enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
-  RONDO_CHECK_OK(order_.end(launch_position(stream, capture)));
+  RONDO_CHECK_OK(order_.serve(0, streams, capture, [&] {
+    return enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy});
+  }));
   proxy_.ring();
   return ok_status();
-}
-
-Status HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
-                                const CopyStep& copy) {
-  return on_one_of(order_, streams,
-                   [&] { return enqueue(streams.front(), std::move(call), copy); });
 }
 
 double HostProxy::predicted_ns(const CallRecord& record) const {
@@ -194,7 +188,7 @@ Status HostProxy::post_collective(const Call& call) {
     RONDO_CHECK_OK(steps.copy(number, in, buffers, staged, &copies));
     return copies.flush();
   };
-  return enqueue(call.stream, std::move(hosted), copy);
+  return enqueue({&call.stream, 1}, std::move(hosted), copy);
 }
 
 Status HostProxy::post_messages(std::span<const Call> calls) {
@@ -227,7 +221,7 @@ Status HostProxy::post_messages(std::span<const Call> calls) {
     }
     return copies.flush();
   };
-  return enqueue_group(streams, std::move(hosted), copy);
+  return enqueue(streams, std::move(hosted), copy);
 }
 
 Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwork& name) {
@@ -254,7 +248,7 @@ Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwor
       RONDO_CHECK_OK(launches.copy(one.from, one.to, one.bytes));
     return launches.flush();
   };
-  return enqueue_group(streams, std::move(hosted), copy);
+  return enqueue(streams, std::move(hosted), copy);
 }
 
 }  // namespace rondo::gpu

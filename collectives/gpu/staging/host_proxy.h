@@ -61,7 +61,7 @@ class HostProxy final : public GpuEngine {
   Status start(const KernelsBeside& kernels);
   Status start() { return start({}); }
   // For the engine of these kernels: the order of all calls, and the reports to rank 0.
-  StreamOrder& order() { return order_; }
+  StreamOrder& order() { return order_; }  // knows the rank as 0
   InternodeStatus* status() { return status_.get(); }
   // A launch that is captured: the proxy then looks more often for replays.
   void expect_replays() { proxy_.expect_replays(); }
@@ -90,8 +90,8 @@ class HostProxy final : public GpuEngine {
   Status open();
   Status post_messages(std::span<const Call> calls);
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
-  Status enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
-  Status enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
+  // On the first of these streams.
+  Status enqueue(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
 
   RankState& state_;
   const int rank_, size_, device_;

@@ -30,24 +30,19 @@ DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> 
 
 Status DeviceTeam::open() {
   RONDO_CHECK_OK(context_.devices.open());
-  RONDO_CHECK_OK(context_.order.open(context_.devices.numbers()));
-  for (const int rank : context_.devices.here()) RONDO_CHECK_OK(open_rank(rank));
+  StreamOrder::Options ordered;
+  ordered.devices = context_.options.devices;
+  ordered.ordered = context_.devices.ranks() > 1;
+  ordered.mixes_graphs = context_.options.mixes_graphs;
+  RONDO_CHECK_OK(context_.order.open(ordered));
+  if (processes() != nullptr)
+    for (const int rank : context_.devices.here())
+      ranks_[rank].messages = std::make_unique<OutsideMessages>(
+          context_, rank, [this, rank](const LaunchPosition& site, const Status& result) {
+            messages_are_over(rank, site, result);
+          });
   RONDO_CHECK_OK(context_.connections.open(context_.options, context_.devices, processes()));
   context_.connections.list_in(context_.suspension().memory());
-  return ok_status();
-}
-
-Status DeviceTeam::open_rank(int rank) {
-  const DeviceScope scope(device_of(rank));
-  RONDO_CHECK_OK(scope.entered());
-  RankState& state = ranks_[rank];
-  RONDO_CHECK_OK(state.streams.open(device_of(rank), context_.is_alone()));
-  const int place = context_.devices.place_of(rank);
-  RONDO_CHECK_OK(state.order.open(device_of(rank), context_.order.own_stream(place)));
-  if (processes() != nullptr)
-    state.messages = std::make_unique<OutsideMessages>(
-        context_, rank, state.order,
-        [this, rank](const Status& result) { messages_are_over(rank, result); });
   return ok_status();
 }
 
@@ -71,19 +66,11 @@ DeviceTeam::~DeviceTeam() {
 }
 
 bool DeviceTeam::launches_are_over(double seconds) const {
-  return poll_until([&] { return all_are_over(); }, seconds_from_now(seconds));
-}
-
-bool DeviceTeam::all_are_over() const {
-  return context_.order.is_over() &&
-         std::all_of(ranks_.begin(), ranks_.end(),
-                     [](const RankState& rank) { return rank.order.is_over(); });
+  return poll_until([&] { return context_.order.is_over(); }, seconds_from_now(seconds));
 }
 
 Status DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
-  const auto are_over = [this] {
-    return all_are_over() && (processes() == nullptr || processes()->is_over());
-  };
+  const auto are_over = [this] { return context_.order.is_over(); };
   return context_.suspension().suspend(rank, are_over, deadline);
 }
 
@@ -107,21 +94,8 @@ GpuMemoryUse DeviceTeam::memory(int rank) {
 Status DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   std::unique_lock lock(mutex_);
   RONDO_CHECK_OK(failure_);
-  RankState& state = ranks_[rank];
-  state.collects = false;
-  state.streams.begin_group();
-  context_.unnoted.clear();
-  context_.posting = rank;
-  const bool is_last = posted_.completes(rank, calls);
-  for (const Call& call : calls) {
-    RONDO_TRY(const RankStreams::Use* const added, state.streams.add(call.stream));
-    if (added == nullptr) continue;
-    RONDO_CHECK_OK(state.order.begin(*added));
-    if (is_last)
-      context_.unnoted.push_back(*added);
-    else
-      RONDO_CHECK_OK(state.streams.note());
-  }
+  context_.order.begin_group(rank, posted_.completes(rank, calls));
+  for (const Call& call : calls) RONDO_CHECK_OK(context_.order.add(rank, call.stream));
   Status result = post_calls(rank, calls, mismatch);
   if (!result.ok()) failure_ = result;
   lock.unlock();
@@ -133,7 +107,7 @@ Status DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatc
 Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   RankState& state = ranks_[rank];
   const auto posted = [&](const Call& call) -> PostedCall {
-    const RankStreams::Use& use = state.streams.of(call.stream);
+    const StreamUse& use = context_.order.stream(rank, call.stream);
     return {call, use.ready, use.capture};
   };
   Status collectives;
@@ -157,13 +131,13 @@ Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* m
   }
   if (!matched.empty()) RONDO_CHECK_OK(launch_messages(rank, matched));
   if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream
-  RONDO_TRY(state.launching, state.messages->launch(state.streams.all().front(), mismatch));
+  RONDO_TRY(state.launching, state.messages->launch(mismatch));
   return ok_status();
 }
 
 Status DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
   if (std::none_of(matched.begin(), matched.end(), is_between_graphs)) {
-    RONDO_CHECK_OK(launch_together(rank, matched));
+    RONDO_CHECK_OK(launches_.messages(rank, matched));
     posted_.launched(matched);
     return ok_status();
   }
@@ -173,39 +147,22 @@ Status DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> mat
     const int peer = match.from == rank ? match.to : match.from;
     (is_between_graphs(match) ? between_graphs[peer] : together).push_back(match);
   }
-  if (!together.empty()) RONDO_CHECK_OK(launch_together(rank, together));
-  for (const auto& [peer, messages] : between_graphs) {
+  if (!together.empty()) RONDO_CHECK_OK(launches_.messages(rank, together));
+  for (const auto& [peer, messages] : between_graphs)
     RONDO_CHECK_OK(graph_messages_.launch(messages));
-    const MatchedMessage& first = messages.front();
-    for (const auto& [of, on] : {std::pair(first.from, &first.send), {first.to, &first.receive}})
-      RONDO_CHECK_OK(ranks_[of].order.end({on->call.stream, on->ready, on->capture}));
-  }
   posted_.launched(matched);
   return ok_status();
 }
 
-Status DeviceTeam::launch_together(int rank, std::span<const MatchedMessage> matched) {
-  const RankStreams::Use& on = ranks_[rank].streams.all().front();
-  RONDO_CHECK_OK(launches_.messages(rank, on, matched));
-  std::vector<RankOrder*> others;
-  for (const MatchedMessage& match : matched) {
-    const int peer = match.from == rank ? match.to : match.from;
-    RankOrder* const other = &ranks_[peer].order;
-    if (peer != rank && std::find(others.begin(), others.end(), other) == others.end())
-      others.push_back(other);
-  }
-  return ranks_[rank].order.end_for(on, others);
-}
-
 Status DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
-  ranks_[rank].collects = true;
   RONDO_TRY(const JointCall* const complete, posted_.post_collective(rank, call, mismatch));
   return complete == nullptr ? ok_status() : launches_.collective(rank, *complete, mismatch);
 }
 
-void DeviceTeam::messages_are_over(int rank, const Status& result) {
+void DeviceTeam::messages_are_over(int rank, const LaunchPosition& site, Status result) {
   {
     std::lock_guard lock(mutex_);
+    if (result.ok()) result = ranks_[rank].messages->end(site);
     ranks_[rank].launching = false;
     ranks_[rank].launched = result.ok() ? ok_status() : Status(copy_of(result.error()));
     if (!result.ok() && failure_.ok()) failure_ = copy_of(result.error());
@@ -245,15 +202,9 @@ std::vector<int> DeviceTeam::missing(int rank) {
   return posted_.missing(rank);
 }
 
-// Every earlier collective is ordered before the newest, so one wait per stream is enough.
 Status DeviceTeam::join_streams(int rank) {
   std::lock_guard lock(mutex_);
-  RankState& state = ranks_[rank];
-  RONDO_CHECK_OK(state.order.join(state.streams.all()));
-  if (!state.collects) return ok_status();
-  for (const RankStreams::Use& use : state.streams.all())
-    RONDO_CHECK_OK(context_.order.follow(context_.devices.place_of(rank), use.stream, use.capture));
-  return ok_status();
+  return context_.order.join(rank);
 }
 
 void DeviceTeam::stop_kernels() {

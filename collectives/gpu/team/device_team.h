@@ -5,8 +5,8 @@
 // or, over connections, one kernel per device, on a stream of one of the device's ranks
 // (team_launches.h). Then every rank's stream waits for the kernel that served it. So no stream
 // ever waits for work that is not yet enqueued, even if streams share hardware queues. Collectives
-// run in launch order, on all streams and in graph replays (stream_order.h); messages run in the
-// order of their own ranks' calls (rank_order.h).
+// and messages run in the order of their ranks' calls, on all streams and in graph replays
+// (stream_order.h).
 //
 // A rank calls post() with its group, then launched() until it returns true, then join_streams(). A
 // thread with several ranks posts for all of them before it waits for any. Thread-safe; the team's
@@ -27,7 +27,6 @@
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/order/rank_order.h"
 #include "collectives/gpu/team/graph_messages.h"
 #include "collectives/gpu/team/outside_messages.h"
 #include "collectives/gpu/team/team_context.h"
@@ -92,9 +91,6 @@ class DeviceTeam {
 
  private:
   struct RankState {
-    RankStreams streams;                        // of the post in progress
-    bool collects = false;                      // the post has collectives
-    RankOrder order;                            // order of messages
     std::unique_ptr<OutsideMessages> messages;  // null: there are no other processes
     bool launching = false;                     // a thread launches its messages
     Status launched = {};                       // that thread's result
@@ -102,14 +98,11 @@ class DeviceTeam {
 
   DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
   Status open();
-  Status open_rank(int rank);
   Status post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
   Status launch_messages(int rank, std::span<const MatchedMessage> matched);
-  Status launch_together(int rank, std::span<const MatchedMessage> matched);
   Status post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
-  void messages_are_over(int rank, const Status& result);
+  void messages_are_over(int rank, const LaunchPosition& site, Status result);
   bool launches_are_over(double seconds) const;
-  bool all_are_over() const;
 
   TeamContext context_;
   std::mutex mutex_;

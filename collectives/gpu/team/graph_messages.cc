@@ -49,13 +49,14 @@ Status GraphMessages::launch(std::span<const MatchedMessage> messages) {
   for (const PostedCall& one : all) maximum = std::min(maximum, max_ctas_of(one.call));
   for (const int rank : {pair.first, pair.second})
     maximum = std::min(maximum, team_.devices.of(rank).max_ctas);
+  constexpr auto kMessages = StreamOrder::Kind::kMessages;
   for (const int rank : {pair.first, pair.second}) {
     const int place = rank == pair.first ? 0 : 1;
     const PostedCall& on = own[place].front();
     const LaunchPosition site = team_.site_of(rank, {on.call.stream, on.ready, on.capture});
     const DeviceScope scope(team_.devices.of(rank).device);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(team_.begin_messages(site, own[place], std::uint64_t{1} << site.place));
+    RONDO_CHECK_OK(team_.begin_launch(site, own[place], set_of(rank), kMessages));
     cuda::DeviceBarrier barrier = words->barrier(place);
     barrier.control = team_.connections.connections()->control(rank);
     barrier.call = first.send.call.record;
@@ -69,6 +70,7 @@ Status GraphMessages::launch(std::span<const MatchedMessage> messages) {
                                    record.count * size_of(record.type)));
     }
     RONDO_CHECK_OK(launches.flush());
+    RONDO_CHECK_OK(team_.order.end(site, set_of(rank), kMessages));
   }
   return ok_status();
 }

@@ -29,7 +29,7 @@ class GraphMessages {
  public:
   explicit GraphMessages(TeamContext& team) : team_(team) {}
   // Messages of one pair of ranks, in both directions and in order, on the streams of the first
-  // message. Call RankOrder::end() for both ranks afterwards.
+  // message.
   Status launch(std::span<const MatchedMessage> messages);
 
  private:

@@ -22,14 +22,11 @@ class MultiDeviceLaunch {
 
   explicit MultiDeviceLaunch(TeamContext& team) : team_(team) {}
   Status begin(const JointCall& call, Touches touches);
-  // Call before and after the launches (launch_turn.h).
-  Status take(LaunchTurn& turn) const;
-  Status pass_on(LaunchTurn& turn) const;
   // Makes each of the streams wait for the parts of all others.
   Status join() const;
   Status end();
 
-  std::span<const LaunchPosition> sites() const { return sites_; }  // by place
+  int place_of(const LaunchPosition& site) const { return team_.devices.place_of(site.rank); }
   // Calls launch(site) for every device, which is current then.
   template <class Launch>
   Status for_each(const Launch& launch) const {
@@ -60,13 +57,13 @@ class MultiDeviceLaunch {
  private:
   template <class Launch>
   Status on_device(const Launch& launch, const LaunchPosition& site) const {
-    const DeviceScope scope(team_.devices[site.place].device);
+    const DeviceScope scope(team_.devices.of(site.rank).device);
     RONDO_CHECK_OK(scope.entered());
     return launch(site);
   }
 
   TeamContext& team_;
-  std::vector<LaunchPosition> sites_;
+  std::vector<LaunchPosition> sites_;  // by place
 };
 
 }  // namespace rondo::gpu

@@ -4,6 +4,11 @@
 #include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
+namespace {
+
+constexpr auto kMessages = StreamOrder::Kind::kMessages;
+
+}  // namespace
 
 OutsideMessages::~OutsideMessages() { wait_for_launcher(); }
 
@@ -26,24 +31,26 @@ void OutsideMessages::add(const PostedCall& posted) {
 
 // Ranks of one device must not depend on each other here, since their streams may share a hardware
 // queue.
-Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* mismatch) {
+Result<bool> OutsideMessages::launch(Mismatch* mismatch) {
   if (messages_.empty()) return false;
+  const StreamUse& on = team_.order.streams(rank_).front();
   const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.is_alone();
   const LaunchPosition site =
       by_thread ? team_.site_for_any_thread(rank_, on) : team_.site_of(rank_, on);
-  RONDO_CHECK_OK(team_.begin_messages(site, posts_, std::uint64_t{1} << site.place));
   if (by_thread) {
+    RONDO_CHECK_OK(team_.begin_launch(site, posts_, set_of(rank_), kMessages));
     RONDO_CHECK_OK(launch_on_a_thread(site, mismatch));
     return true;
   }
-  const int device = team_.devices.of(rank_).device;
-  LaunchTurn turn(&team_, team_.implicit_order && !capturing(site.capture));
-  RONDO_CHECK_OK(turn.begin(device, site.stream));
-  RONDO_CHECK_OK(
-      team_.processes->messages().run(messages_, site.stream, capturing(site.capture), mismatch));
-  RONDO_CHECK_OK(turn.end(device, site.stream));
-  RONDO_CHECK_OK(order_.end(on));
+  const StreamOrder::Turn turn(team_.order, site.capture);
+  RONDO_CHECK_OK(team_.begin_launch(site, posts_, set_of(rank_), kMessages));
+  RONDO_CHECK_OK(team_.processes->messages().run(messages_, site.stream, mismatch));
+  RONDO_CHECK_OK(end(site));
   return false;
+}
+
+Status OutsideMessages::end(const LaunchPosition& site) {
+  return team_.order.end(site, set_of(rank_), kMessages);
 }
 
 // The launches return when the peers have done their part. That may need calls that other ranks of
@@ -55,12 +62,12 @@ Status OutsideMessages::launch_on_a_thread(const LaunchPosition& site, Mismatch*
   const auto launch = [this, site, prepared = std::move(prepared)] {
     const DeviceScope scope(team_.devices.of(rank_).device);
     Status result = scope.entered();
-    if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream, false);
-    if (result.ok()) result = order_.end({site.stream, nullptr, site.capture});
-    over_(result);
+    if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream);
+    over_(site, result);
   };
-  RONDO_TRY(launcher_, Thread::start("a launch", launch,
-                                     [this](const Error& error) { over_(copy_of(error)); }));
+  RONDO_TRY(launcher_, Thread::start("a launch", launch, [this, site](const Error& error) {
+              over_(site, copy_of(error));
+            }));
   return ok_status();
 }
 

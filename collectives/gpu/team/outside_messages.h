@@ -11,7 +11,6 @@
 
 #include "base/result.h"
 #include "base/thread.h"
-#include "collectives/gpu/order/rank_order.h"
 #include "collectives/gpu/team/team_context.h"
 
 namespace rondo::gpu {
@@ -19,9 +18,9 @@ namespace rondo::gpu {
 class OutsideMessages {
  public:
   // over: called without the mutex when a launch that continued after launch() has finished.
-  OutsideMessages(TeamContext& team, int rank, RankOrder& order,
-                  std::function<void(const Status&)> over)
-      : team_(team), rank_(rank), order_(order), over_(std::move(over)) {}
+  using Over = std::function<void(const LaunchPosition& site, const Status&)>;
+  OutsideMessages(TeamContext& team, int rank, Over over)
+      : team_(team), rank_(rank), over_(std::move(over)) {}
   ~OutsideMessages();
   OutsideMessages(const OutsideMessages&) = delete;
   OutsideMessages& operator=(const OutsideMessages&) = delete;
@@ -30,17 +29,18 @@ class OutsideMessages {
 
   void begin_group();
   void add(const PostedCall& call);
-  // Launches the added messages on this stream. True: it continues, and over() is called at its
-  // end.
-  Result<bool> launch(const RankStreams::Use& on, Mismatch* mismatch);
+  // Launches the added messages on the rank's first stream. True: it continues, and over() is
+  // called at its end.
+  Result<bool> launch(Mismatch* mismatch);
+  // Call once they are launched.
+  Status end(const LaunchPosition& site);
 
  private:
   Status launch_on_a_thread(const LaunchPosition& site, Mismatch* mismatch);
 
   TeamContext& team_;
   const int rank_;
-  RankOrder& order_;
-  const std::function<void(const Status&)> over_;
+  const Over over_;
   std::vector<ProcessMessage> messages_;
   std::vector<PostedCall> posts_;
   Thread launcher_;

@@ -36,10 +36,11 @@ Status ProcessLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
                 "a buffer lies in memory of a pool, or mapped by address, that other GPUs of its "
                 "process may not touch: give them access (cudaMemPoolSetAccess, cuMemSetAccess), "
                 "or use memory of cudaMalloc or ncclMemAlloc");
-  RONDO_CHECK_OK(team_.begin_launch(site, here));
+  const RankSet ranks = set_of(team_.devices.here());
+  RONDO_CHECK_OK(team_.begin_launch(site, here, ranks));
   RONDO_CHECK_OK(team_.processes->leader_calls().enqueue(here[0].call.record, buffers, site.stream,
                                                          capturing(site.capture), mismatch));
-  return team_.order.end(site);
+  return team_.end_launch(site, ranks);
 }
 
 std::vector<ProcessMessage> ProcessLaunches::messages_of(const JointCall& call) const {
@@ -81,20 +82,19 @@ Status ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
     if (messages[place].empty()) continue;
     RONDO_TRY(prepared[place], all.prepare(messages[place], mismatch));
   }
+  const StreamOrder::Turn turn(team_.order, call.posted[devices.here()[0]].capture);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, crosses ? MultiDeviceLaunch::Touches::kAllRanks
                                             : MultiDeviceLaunch::Touches::kItsRanks));
-  LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
-  RONDO_CHECK_OK(launch.take(turn));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchPosition& site) -> Status {
+    const int place = launch.place_of(site);
     DirectLaunches copies(*gpu_api(), 1, site.stream);
     copies.copy_by_driver();
-    for (const ProcessMessage& message : by_driver[site.place])
+    for (const ProcessMessage& message : by_driver[place])
       RONDO_CHECK_OK(copies.copy(message.send, message.receive, message.bytes()));
-    if (messages[site.place].empty()) return ok_status();
-    return all.enqueue(prepared[site.place], site.stream, capturing(site.capture));
+    if (messages[place].empty()) return ok_status();
+    return all.enqueue(prepared[place], site.stream);
   }));
-  RONDO_CHECK_OK(launch.pass_on(turn));
   if (crosses) RONDO_CHECK_OK(launch.join());
   return launch.end();
 }
@@ -105,7 +105,8 @@ Status ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
   RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = site_of(call);
   const std::vector<PostedCall> here = calls_here(call);
-  RONDO_CHECK_OK(team_.begin_launch(site, here));
+  const RankSet ranks = set_of(team_.devices.here());
+  RONDO_CHECK_OK(team_.begin_launch(site, here, ranks));
   const TeamDevices& devices = team_.devices;
   DirectLaunches copies(*gpu_api(), devices.of(devices.here()[0]).max_ctas, site.stream);
   const bool reach = team_.kernels_reach(here);
@@ -120,9 +121,8 @@ Status ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
   }
   RONDO_CHECK_OK(copies.flush());
   if (!messages.empty())
-    RONDO_CHECK_OK(
-        team_.processes->messages().run(messages, site.stream, capturing(site.capture), mismatch));
-  return team_.order.end(site);
+    RONDO_CHECK_OK(team_.processes->messages().run(messages, site.stream, mismatch));
+  return team_.end_launch(site, ranks);
 }
 
 }  // namespace rondo::gpu

@@ -8,10 +8,10 @@
 
 namespace rondo::gpu {
 
-LaunchPosition TeamContext::site_for_any_thread(int rank, const RankStreams::Use& use) const {
+LaunchPosition TeamContext::site_for_any_thread(int rank, const StreamUse& use) const {
   LaunchPosition site = site_of(rank, use);
   if (use.stream != kPerThreadStream || is_alone()) return site;
-  site.stream = order.own_stream(site.place);
+  site.stream = order.own_stream(rank);
   site.ready = nullptr;
   return site;
 }
@@ -41,44 +41,18 @@ Status unlike_captures() {
               "GPU each whose kernels can access both buffers)");
 }
 
-Status TeamContext::note(GpuEvent ready) {
-  const auto found =
-      std::find_if(unnoted.begin(), unnoted.end(),
-                   [ready](const RankStreams::Use& use) { return use.ready == ready; });
-  if (found == unnoted.end()) return ok_status();
-  const GpuStream stream = found->stream;
-  unnoted.erase(found);
-  const auto record = [&] {
-    return check(gpu_api()->record_event(ready, stream, GpuEventUse::kPlain), "cudaEventRecord");
-  };
-  if (!is_default_stream(stream)) return record();
-  const DeviceScope scope(devices.of(posting).device);
-  RONDO_CHECK_OK(scope.entered());
-  return record();
-}
-
-Status TeamContext::wait_for_ranks(const LaunchPosition& site, std::span<const PostedCall> calls) {
+Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls,
+                                 RankSet ranks, StreamOrder::Kind kind) {
   std::vector<GpuEvent> waited;
   for (const PostedCall& other : calls) {
     if (!same_capture(other.capture, site.capture)) return unlike_captures();
     if (other.ready == site.ready || same_stream(other.call.stream, site.stream)) continue;
     if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
     waited.push_back(other.ready);
-    RONDO_CHECK_OK(note(other.ready));
+    RONDO_CHECK_OK(order.note(other.ready));
     RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
   }
-  return ok_status();
-}
-
-Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls) {
-  RONDO_CHECK_OK(wait_for_ranks(site, calls));
-  return order.begin(site);
-}
-
-Status TeamContext::begin_messages(const LaunchPosition& site, std::span<const PostedCall> calls,
-                                   std::uint64_t placement) {
-  RONDO_CHECK_OK(wait_for_ranks(site, calls));
-  return order.come_after(site, placement);
+  return order.begin(site, ranks, kind);
 }
 
 }  // namespace rondo::gpu

@@ -10,8 +10,6 @@
 #include "collectives/gpu/calls/posted_calls.h"
 #include "collectives/gpu/calls/team_devices.h"
 #include "collectives/gpu/memory/suspension.h"
-#include "collectives/gpu/order/launch_turn.h"
-#include "collectives/gpu/order/rank_streams.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/processes/process_team.h"
 #include "collectives/gpu/team/team_connections.h"
@@ -26,6 +24,7 @@ struct TeamOptions {
   DeviceCosts costs;                         // each of the slowest rank
   int min_ctas = 1, max_ctas = kNoCtaLimit;  // per rank, over connections
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
+  bool mixes_graphs = true;   // graphs may run beside other calls
   std::shared_ptr<const topology::Graph> graph;  // of the host; null: unknown
   // Orders of the channels, if all ranks are in this process; empty: rank after rank. Called while
   // the team is made.
@@ -37,7 +36,10 @@ Status unlike_captures();
 
 struct TeamContext {
   TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
-      : options(agreed), processes(std::move(others)), devices(agreed.devices, agreed.graph) {
+      : options(agreed),
+        processes(std::move(others)),
+        devices(agreed.devices, agreed.graph),
+        order(processes ? processes->order() : own_order) {
     if (!processes) own_suspension.emplace(devices.here());
   }
   TeamContext(const TeamContext&) = delete;
@@ -46,8 +48,8 @@ struct TeamContext {
   const TeamOptions options;
   const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are in this process
   TeamDevices devices;
-  const bool implicit_order = LaunchTurn::is_wanted();
-  StreamOrder order;
+  StreamOrder own_order;  // only if all ranks are in this process
+  StreamOrder& order;
   std::optional<Suspension> own_suspension;  // only if all ranks are in this process
   TeamConnections connections;
   std::vector<StreamEvent> parts_over;  // [place]: after its part of what touches all ranks
@@ -58,33 +60,24 @@ struct TeamContext {
 
   // site_of(): a launch of this rank, on its stream. site_for_any_thread(): on the device's own
   // stream, if the handle would name another stream on the thread that launches.
-  LaunchPosition site_of(int rank, const RankStreams::Use& use) const {
-    return {devices.place_of(rank), use.stream, use.capture, use.ready, false};
+  static LaunchPosition site_of(int rank, const StreamUse& use) {
+    return {rank, use.stream, use.capture, use.ready};
   }
-  LaunchPosition site_for_any_thread(int rank, const RankStreams::Use& use) const;
+  LaunchPosition site_for_any_thread(int rank, const StreamUse& use) const;
 
-  // Streams of the rank that posts now whose position has no event yet. This rank posts last, so
-  // what it completes is launched before it continues, usually on these very streams.
-  std::vector<RankStreams::Use> unnoted;
-  int posting = 0;  // that rank
   // True until a thread that launches did not have the stream's device current.
   bool is_current = true;
-  // Records the event if it is of `unnoted`. Call before another stream waits for it.
-  Status note(GpuEvent ready);
-
   // Whether kernels of every device of this process can access the buffers of all these calls.
   // Cost: a driver call per buffer and device, for memory with its own access list.
   bool kernels_reach(std::span<const PostedCall> calls) const;
 
-  // Before a launch: its stream waits for the streams of these calls and for earlier launches.
-  Status begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls);
-  // The same for messages of ranks of these devices (bits: placement). RankOrder orders what
-  // follows.
-  Status begin_messages(const LaunchPosition& site, std::span<const PostedCall> calls,
-                        std::uint64_t placement);
-
- private:
-  Status wait_for_ranks(const LaunchPosition& site, std::span<const PostedCall> calls);
+  // Before a launch: its stream waits for the streams of these calls and for earlier launches of
+  // these ranks.
+  Status begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls, RankSet ranks,
+                      StreamOrder::Kind kind = StreamOrder::Kind::kCollective);
+  Status end_launch(const LaunchPosition& site, RankSet ranks) {
+    return order.end(site, ranks, StreamOrder::Kind::kCollective);
+  }
 };
 
 }  // namespace rondo::gpu

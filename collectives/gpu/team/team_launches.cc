@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "collectives/gpu/launch/strategies.h"
-#include "collectives/gpu/order/launch_turn.h"
 #include "collectives/gpu/team/multi_device_launch.h"
 #include "collectives/planner/device_strategies.h"
 
@@ -94,7 +93,7 @@ int TeamLaunches::direct_ctas(int rank, int maximum, std::size_t calls) const {
 
 void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& launches) const {
   bool* const presumed = capturing(site.capture) ? nullptr : &team_.is_current;
-  launches.presume_current(team_.devices[site.place].device, presumed);
+  launches.presume_current(team_.devices.of(site.rank).device, presumed);
 }
 
 // All copies share launches.
@@ -102,7 +101,8 @@ Status TeamLaunches::direct(int rank, const CallRun& run) {
   const std::vector<PostedCall>& posted = run.first().posted;
   const PostedCall& last = posted[rank];
   const LaunchPosition site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
-  RONDO_CHECK_OK(team_.begin_launch(site, posted));
+  const RankSet ranks = set_of(team_.devices.here());
+  RONDO_CHECK_OK(team_.begin_launch(site, posted, ranks));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.max_ctas(), posted.size()),
                           site.stream);
   presume_current(site, launches);
@@ -111,21 +111,20 @@ Status TeamLaunches::direct(int rank, const CallRun& run) {
   for (const PlannedCall& call : run.calls())
     RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
   RONDO_CHECK_OK(launches.flush());
-  return team_.order.end(site);
+  return team_.end_launch(site, ranks);
 }
 
-Status TeamLaunches::messages(int rank, const RankStreams::Use& on,
-                              std::span<const MatchedMessage> matched) {
-  const LaunchPosition site = team_.site_of(rank, on);
+Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched) {
+  const LaunchPosition site = team_.site_of(rank, team_.order.streams(rank).front());
   std::vector<PostedCall> all;
-  std::uint64_t places = 0;
+  RankSet ranks = 0;
   for (const MatchedMessage& match : matched) {
     all.push_back(match.send);
     all.push_back(match.receive);
-    for (const int one : {match.from, match.to})
-      places |= std::uint64_t{1} << team_.devices.place_of(one);
+    ranks |= set_of(match.from) | set_of(match.to);
   }
-  RONDO_CHECK_OK(team_.begin_messages(site, all, places));
+  constexpr auto kMessages = StreamOrder::Kind::kMessages;
+  RONDO_CHECK_OK(team_.begin_launch(site, all, ranks, kMessages));
   int maximum = kNoCtaLimit;
   for (const PostedCall& one : all) maximum = std::min(maximum, max_ctas_of(one.call));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, maximum, all.size()), site.stream);
@@ -136,7 +135,8 @@ Status TeamLaunches::messages(int rank, const RankStreams::Use& on,
     RONDO_CHECK_OK(launches.copy(match.send.call.send, match.receive.call.receive,
                                  record.count * size_of(record.type)));
   }
-  return launches.flush();
+  RONDO_CHECK_OK(launches.flush());
+  return team_.order.end(site, ranks, kMessages);
 }
 
 // Each device copies what its ranks send, on a stream of one of them, after all ranks have posted.
@@ -147,7 +147,7 @@ Status TeamLaunches::copies(const JointCall& call) {
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
   RONDO_CHECK_OK(launch.for_each([&](const LaunchPosition& site) -> Status {
     std::uint64_t senders = 0;
-    for (const int rank : team_.devices[site.place].ranks) senders |= std::uint64_t{1} << rank;
+    for (const int rank : team_.devices.of(site.rank).ranks) senders |= set_of(rank);
     DirectLaunches launches(*gpu_api(), 1, site.stream);
     launches.copy_by_driver();
     launches.only_from(senders);
@@ -162,23 +162,21 @@ Status TeamLaunches::on_every_device(const CallRun& run) {
   int max_ctas = std::min(team_.options.max_ctas, run.max_ctas());
   for (const TeamDevices::Device& device : team_.devices)
     max_ctas = std::min(max_ctas, device.max_ctas);
+  const StreamOrder::Turn turn(team_.order, run.first().posted[firsts.front()].capture);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(run.first(), MultiDeviceLaunch::Touches::kItsRanks));
-  LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
-  RONDO_CHECK_OK(launch.take(turn));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchPosition& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(),
-                      team_.devices[site.place].ranks};
+                      team_.devices.of(site.rank).ranks};
     part.stream = site.stream;
     part.is_announced = team_.processes != nullptr;
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
-    part.place = site.place;
+    part.place = launch.place_of(site);
     part.firsts = firsts;
     part.max_ctas = max_ctas;
     return launch_strategy(part);
   }));
-  RONDO_CHECK_OK(launch.pass_on(turn));
   return launch.end();
 }
 

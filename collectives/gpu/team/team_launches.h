@@ -30,9 +30,8 @@ class TeamLaunches {
   // calls before flush() belong to one group of the rank.
   Status collective(int rank, const JointCall& call, Mismatch* mismatch);
   Status flush(int rank);
-  // All messages that a post of this rank has completed, in one launch. Call RankOrder::end()
-  // afterwards.
-  Status messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
+  // All messages that a post of this rank has completed, in one launch, on its first stream.
+  Status messages(int rank, std::span<const MatchedMessage> matched);
 
  private:
   Status direct(int rank, const CallRun& run);

@@ -148,12 +148,12 @@ def all_groups(by_mpirun):
     return {name: dist.new_group(backend=name) for name in names}
 
 
-def run_rank(rank, size, store, options, by_mpirun=False):
+def run_rank(rank, size, init_method, options, by_mpirun=False):
     torch.set_num_threads(1)
     if options.bind:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[rank % len(cores)]})
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+    dist.init_process_group("gloo", init_method=init_method, rank=rank, world_size=size)
     groups = all_groups(by_mpirun)
     fake = groups.pop("fake")
     rows = []
@@ -182,7 +182,7 @@ def sizes(options):
 
 
 def serve(rank, size, folder, options, results):
-    answer = run_rank(rank, size, f"{folder}/store", options)
+    answer = run_rank(rank, size, f"file://{folder}/store", options)
     if rank == 0:
         results.put(answer)
 
@@ -204,19 +204,19 @@ def measure(size, options):
 
 def mpirun_world():
     """Rank and size if mpirun has started this process, else None."""
-    from rondo.torch.launchers import RANKS, SIZES, first_of
-
-    of_mpi = [name for name in RANKS if name.startswith(("OMPI_", "PMI_"))]
-    if first_of(of_mpi) is None:
+    if not any(name in os.environ for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK")):
         return None
-    return int(first_of(of_mpi)), int(first_of(SIZES))
+    from rondo.torch.launchers import launched
+
+    me = launched()
+    return me.rank, me.size
 
 
 def under_mpirun(rank, size, options):
-    from rondo.torch.launchers import job
+    from rondo.torch.launchers import set_variables
 
-    store = f"{tempfile.gettempdir()}/rondo-compare-{job()}"
-    return run_rank(rank, size, store, options, by_mpirun=True)
+    set_variables()
+    return run_rank(rank, size, "env://", options, by_mpirun=True)
 
 
 def show(size, rows, steps):

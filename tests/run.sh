@@ -95,11 +95,11 @@ stage_cuda_size() {
   [ "$size" -le $most ]
 }
 
-# As many seeds as fit in RONDO_SIMT_SECONDS (40), different in every run: the kernels alone in
+# As many seeds as fit in RONDO_SIMT_SECONDS (20), different in every run: the kernels alone in
 # rounds of their tests, and beside them the product, one process per seed. Then rings and trees
 # over several devices and hosts in weak memory, and everything once on OS threads.
 many_seeds() {
-  local seconds=${RONDO_SIMT_SECONDS:-40} bin=build/simt/bin rounds
+  local seconds=${RONDO_SIMT_SECONDS:-20} bin=build/simt/bin rounds
   local quick='*Meet*_devices:Graphs.*'
   rounds='DirectKernels.ReduceEvery*:DirectKernels.CopyAny*:ConnectedKernels.AllReduceFor*'
   rounds+=':ConnectedKernels.CopyBytes*'

@@ -33,6 +33,7 @@ struct WaitSite {
   const void* self = nullptr;
   // True: the wait is for the network; the program of rank global_rank takes no part.
   bool of_network = false;
+  bool core_is_wanted = false;  // another rank needs this core: do not spin
 };
 
 template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
@@ -63,7 +64,7 @@ class BasicWaiter {
   template <class Ready>
   bool until(Ready&& ready, const WaitSite& site) {
     if (ready()) return true;
-    if (supervisor_.suspend == nullptr) {
+    if (supervisor_.suspend == nullptr && !site.core_is_wanted) {
       for (int i = 0; i < now_.spins; ++i) {
         if (i >= kEagerSpins) A::relax();
         if (!ready()) continue;
@@ -86,15 +87,16 @@ class BasicWaiter {
   static int cut(int turns, int minimum) { return std::max(std::min(turns, minimum), turns / 4); }
 
   // Adapts the budgets after a wait that ended in this turn of until_slow().
-  void learn(int turn) {
+  void learn(int turn, const WaitSite& site) {
     if (supervisor_.suspend != nullptr) return;
     if (turn >= now_.yields) {
       now_.yields = cut(now_.yields, kMinYields);
-    } else {
-      now_.yields = grown(now_.yields, budget_.yields);
-      now_.spins =
-          turn < kPromptYields ? cut(now_.spins, kMinSpins) : grown(now_.spins, budget_.spins);
+      return;
     }
+    now_.yields = grown(now_.yields, budget_.yields);
+    if (site.core_is_wanted) return;
+    now_.spins =
+        turn < kPromptYields ? cut(now_.spins, kMinSpins) : grown(now_.spins, budget_.spins);
   }
 
   template <class Ready>
@@ -110,7 +112,7 @@ class BasicWaiter {
         park<A>(*parked_, *bell_, seen, ready, kLongestSleep);
       }
       if (ready()) {
-        learn(turn);
+        learn(turn, site);
         return true;
       }
       const bool parks_next = supervisor_.suspend != nullptr || turn + 1 >= now_.yields;

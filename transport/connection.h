@@ -98,6 +98,7 @@ static_assert(sizeof(IdentityLine) == kLineBytes);
 struct alignas(kLineBytes) StepLine {
   std::uint64_t step;
   std::uint64_t sequence;  // newest announced call number + 1
+  std::uint32_t core;      // on which it announced that call, + 1; 0: unknown
 };
 
 // The state of a rank while it waits. Except `finished` and `touching`, it is written only after

@@ -209,6 +209,7 @@ class Creation {
     for (int r = 0; r < request_.size; ++r) locals.push_back(state_->members.local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links());
+    if (state_->facts.crowded()) view.core.enable();
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
     prepare_helpers();

@@ -68,6 +68,7 @@ class BasicAnnouncer {
     A::store_plain(line.history, static_cast<std::uint32_t>(rank_.history >> 32));
     announced_step_ = rank_.step;
     StepLine& steps = *rank_.self().steps;
+    rank_.core.publish(rank_.peers, rank_.rank, sequence_);
     A::store_release(steps.step, rank_.step);
     rank_.owes_step = false;
     A::store_release(steps.sequence, sequence_);
@@ -166,7 +167,10 @@ class BasicAnnouncer {
   template <class Ready>
   void wait(Ready&& ready, int peer) {
     if (rank_.owes_step) publish_step();  // the awaited peer may wait for this step
-    if (!rank_.waiter.until(ready, {peer, rank_.step})) failed_ = true;
+    if (ready()) return;
+    const bool wanted = rank_.core.is_wanted(rank_.peers, rank_.rank, peer);
+    if (!rank_.waiter.until(ready, {.peer = peer, .step = rank_.step, .core_is_wanted = wanted}))
+      failed_ = true;
   }
   void ring_peers() {
     for (int r = 0; r < rank_.size; ++r)

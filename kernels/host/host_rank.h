@@ -10,6 +10,7 @@
 
 #include "base/process.h"
 #include "base/wait.h"
+#include "kernels/host/shared_core.h"
 #include "kernels/host/sharing.h"
 #include "transport/connection.h"
 
@@ -35,6 +36,7 @@ struct BasicHostRank {
   bool all_same_process = false;
 
   BasicWaiter<A> waiter;
+  SharedCore<A> core;
   Sharing sharing;
   // Reports to the communicator that its rank `peer` made the call `theirs` where this rank made
   // `mine`. If the two are equal, the ranks differ in an earlier call. `number`: number of the

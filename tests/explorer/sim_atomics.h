@@ -59,6 +59,7 @@ struct SimAtomics {
   static void increment(std::uint32_t& word) { machine->increment(word); }
   static void relax() {}
   static void yield() {}
+  static std::uint32_t core() { return 0; }
 };
 
 }  // namespace rondo::explorer

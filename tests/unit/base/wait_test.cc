@@ -60,5 +60,14 @@ TEST_F(WaiterBudget, SpinsOnWhereThePeerIsOnlyLate) {
   EXPECT_GT(CountingAtomics::relaxes, 1000);
 }
 
+TEST_F(WaiterBudget, SpinsNotAtAllWhereAnotherRankNeedsThisCore) {
+  CountingAtomics::relaxes = CountingAtomics::yields = 0;
+  ASSERT_TRUE(waiter_.until(yielded, {.peer = 0, .step = 0, .core_is_wanted = true}));
+  EXPECT_EQ(CountingAtomics::relaxes, 0);
+  EXPECT_EQ(CountingAtomics::yields, 1);
+  wait(yielded);  // learnt nothing about waits for other cores
+  EXPECT_GT(CountingAtomics::relaxes, 1000);
+}
+
 }  // namespace
 }  // namespace rondo

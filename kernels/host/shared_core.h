@@ -1,0 +1,61 @@
+// SharedCore: tells a wait whether another rank needs the core on which it would spin.
+//
+// For hosts with more ranks than cores. Each rank publishes the core of its newest call
+// (StepLine::core), and looks for the others on its core in calls 1, 2, 4 and so on, and in every
+// 64th. If one of them is behind, this rank yields at once; if none is, it waits for other cores,
+// and spins. So the ranks of a core complete several calls at each switch.
+// Guarantees: a wrong answer (a rank has moved to another core) costs time, nothing else. Cost: one
+// load for each rank on this core, only where a wait is not over at its first look.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/connection.h"
+
+namespace rondo::host {
+
+template <class A>
+class SharedCore {
+ public:
+  void enable() { enabled_ = true; }
+
+  // Before the call `sequence` of rank `me` is announced.
+  void publish(const std::vector<PeerPort>& peers, int me, std::uint64_t sequence) {
+    if (!enabled_) return;
+    const std::uint32_t core = A::core();
+    A::store_relaxed(peers[static_cast<std::size_t>(me)].steps->core, core);
+    const bool early = (sequence & (sequence - 1)) == 0;
+    if (early || sequence % kCallsPerLook == 0 || core != core_) look(peers, me, core);
+  }
+
+  // True if a rank on this core is not as far as rank `me`, or is the awaited peer.
+  bool is_wanted(const std::vector<PeerPort>& peers, int me, int peer) const {
+    const StepLine& mine = *peers[static_cast<std::size_t>(me)].steps;
+    for (const int r : others_) {
+      const StepLine& theirs = *peers[static_cast<std::size_t>(r)].steps;
+      if (r == peer || A::load_relaxed(theirs.sequence) < A::load_relaxed(mine.sequence) ||
+          A::load_relaxed(theirs.step) < A::load_relaxed(mine.step))
+        return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint64_t kCallsPerLook = 64;
+
+  void look(const std::vector<PeerPort>& peers, int me, std::uint32_t core) {
+    core_ = core;
+    others_.clear();
+    others_.reserve(peers.size());
+    for (std::size_t r = 0; r < peers.size() && core != 0; ++r)
+      if (static_cast<int>(r) != me && A::load_relaxed(peers[r].steps->core) == core)
+        others_.push_back(static_cast<int>(r));
+  }
+
+  bool enabled_ = false;
+  std::uint32_t core_ = 0;   // of this rank's newest call, as in StepLine
+  std::vector<int> others_;  // ranks that were last seen on that core
+};
+
+}  // namespace rondo::host

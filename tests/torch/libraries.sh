@@ -2,10 +2,8 @@
 
 # VENV: the wheel of this tree, in an environment that has torch.
 install_wheel() {
-  build release hello_allreduce  # so that the wheel has little left to compile
-  rm -rf build/wheels
-  CMAKE_BUILD_PARALLEL_LEVEL=2 "$1/bin/pip" wheel -q --no-deps -w build/wheels ./api/torch
-  "$1/bin/pip" install -q --force-reinstall --no-deps build/wheels/rondo_torch-*.whl
+  .ci/wheel.sh
+  "$1/bin/pip" install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
 }
 
 with_hugging_face() {

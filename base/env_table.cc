@@ -147,6 +147,10 @@ constexpr Variable kTable[] = {
      "file of costs that rondo tune has measured on this machine; algorithms are chosen by them"},
     {"RONDO_UNIX_UIDS", Type::kString, "",
      "user ids, separated by commas, whose processes may share memory with this user's"},
+    {"RONDO_VERIFY", Type::kString, "0",
+     "1/N: one collective in N, at random, is computed again in part and compared; a difference is "
+     "an error that names call, element and ranks; the most frequent value of all ranks applies; "
+     "1: every call; 0: none"},
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
 };
 

@@ -21,6 +21,7 @@
 #include "base/env.h"
 #include "base/env_unused.h"
 #include "base/fd.h"
+#include "collectives/host/verified_calls.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/protocol_filter.h"
 #include "collectives/planner/tuning.h"
@@ -98,6 +99,8 @@ std::optional<Finding> check_value(const std::string& name, const std::string& v
     if (const auto list = parse_algorithms(value, name); !list.ok()) return refused(list.error());
   } else if (name == "NCCL_PROTO") {
     if (const auto list = parse_protocols(value, name); !list.ok()) return refused(list.error());
+  } else if (name == "RONDO_VERIFY") {
+    if (const auto every = parse_verified(value, name); !every.ok()) return refused(every.error());
   } else if (name == "NCCL_BUFFSIZE") {
     const auto asked = static_cast<std::uint64_t>(env::parse_bytes(value).value_or(0));
     const std::uint64_t used = tuning::asked_slot_bytes(asked) * tuning::kConnectionSlots;

@@ -18,6 +18,7 @@
 #include "collectives/faults/standstill.h"
 #include "collectives/gpu/rank/binding.h"
 #include "collectives/gpu/rank/tuning.h"
+#include "collectives/host/verified_calls.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
@@ -147,6 +148,7 @@ class Creation {
     RONDO_TRY(mine.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
     mine.reproducible = request_.options.reproducible;
     RONDO_TRY(mine.reads, reads_of_environment());
+    RONDO_TRY(mine.verify_every, verified_by_environment());
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
     mine.buffer_bytes =
@@ -213,6 +215,18 @@ class Creation {
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
     prepare_helpers();
+    prepare_verification();
+  }
+
+  void prepare_verification() {
+    const std::uint64_t every = asked_verification(records_);
+    if (every == 0) return;
+    state_->engine.verify(every, state_->secret);
+    static std::atomic<bool> reported{false};
+    if (request_.options.device >= 0 && request_.rank == 0 && !reported.exchange(true))
+      RONDO_WARN(
+          "RONDO_VERIFY: calls that run as kernels on GPUs are not verified, only those that pass "
+          "through host memory");
   }
 
   // Helpers belong to the n-th rank of this process; ranks of a process call at the same time.

@@ -77,6 +77,12 @@ std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records) {
   return minimum;
 }
 
+std::uint64_t asked_verification(std::span<const InitRecord> records) {
+  std::uint64_t every = 0;
+  for (const InitRecord& record : records) every = smaller_known(every, record.verify_every);
+  return every;
+}
+
 RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int64_t asked) {
   const InitRecord& mine = records[static_cast<std::size_t>(rank)];
   if (mine.device >= 0) return {};  // its calls run on the GPU

@@ -20,6 +20,9 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
 // The smallest NCCL_BUFFSIZE of all ranks that set it; 0: no rank sets it.
 std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records);
 
+// RONDO_VERIFY: the most frequent verification that a rank asks for; 0: none does.
+std::uint64_t asked_verification(std::span<const InitRecord> records);
+
 // An error if some ranks are on the host and others on CUDA devices.
 Status check_same_kind(std::span<const InitRecord> records);
 

@@ -42,6 +42,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(protocols.allowed);
   writer.put(static_cast<std::uint8_t>(reproducible));
   writer.put(reads);
+  writer.put(verify_every);
   writer.put(cpu_set);
   writer.put(cores);
   writer.put(buffer_bytes);
@@ -82,6 +83,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   const auto reproducible = reader.get<std::uint8_t>();
   record.reproducible = reproducible != 0;
   record.reads = reader.get<MemoryReads>();
+  record.verify_every = reader.get<std::uint64_t>();
   record.cpu_set = reader.get<std::uint64_t>();
   record.cores = reader.get<std::int32_t>();
   record.buffer_bytes = reader.get<std::uint64_t>();

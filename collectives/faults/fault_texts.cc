@@ -117,6 +117,20 @@ std::string waits_outside(const MadeCall& outside, const MadeCall& inside) {
       outside.rank, outside.call, inside.rank, inside.call, kSameCalls);
 }
 
+std::string wrong_result(std::string_view call, const WrongElement& wrong) {
+  const std::string of_group =
+      wrong.segment < 0 ? "" : fmt::format(" of the group's call {}", wrong.segment + 1);
+  const std::string truth = wrong.source < 0
+                                ? fmt::format("but the inputs of all ranks give {}", wrong.want)
+                                : fmt::format("but rank {} sent {}", wrong.source, wrong.want);
+  return fmt::format(
+      "Corrupt data: in {}, element {}{} is {} on {}, {}; RONDO_VERIFY found {} of {} compared "
+      "elements wrong there, and wrong elements on {} of {}; run rondo doctor --self-test on these "
+      "hosts: their memory, processors or links corrupt data",
+      call, wrong.element, of_group, wrong.got, wrong.name, truth, wrong.number, wrong.compared,
+      list_of(wrong.ranks), wrong.size);
+}
+
 std::string timed_out(int rank, double seconds, std::string_view awaited, std::string_view call) {
   return fmt::format("rank {} waited {} s for {} in {}; {}", rank, seconds, awaited, call,
                      limit_text(seconds));

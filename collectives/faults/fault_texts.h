@@ -51,6 +51,21 @@ std::string wait_cycle(std::vector<MadeCall> cycle);
 // `outside` waits in a message for `inside`, whose collective cannot complete without it.
 std::string waits_outside(const MadeCall& outside, const MadeCall& inside);
 
+// ---- wrong results ----
+
+// What a verified call (RONDO_VERIFY) has found: the first wrong element, on the first such rank.
+struct WrongElement {
+  std::string name;           // of that rank: "rank 2 (pid 7 on node1)"
+  std::uint64_t element = 0;  // its place in the output; a copy: in what the source sent
+  int segment = -1;           // which call of a group; -1: a single call
+  int source = -1;            // a copy: the rank whose element it is; -1: a reduction
+  std::string got, want;
+  std::uint64_t number = 0, compared = 0;  // wrong and all compared elements of that rank
+  std::vector<int> ranks;                  // all ranks with wrong elements
+  int size = 0;                            // of the communicator
+};
+std::string wrong_result(std::string_view call, const WrongElement& wrong);
+
 // ---- deadlines ----
 
 // call: "call 7, AllReduce(..)", or the text of a message.

@@ -61,13 +61,21 @@ Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   call.op = shape.op;
   call.root = shape.root;
   call.segments = &joint;
-  call_.record = call.record;
-  Status result;
-  if (!host::run_direct(host_, call, plan.algorithm, host::Carrier::kStaging, plan.rounds))
-    result = faults_.why_it_ended();
-  if (result.ok()) host_.finish_call();
-  call_.record = CallRecord{};
-  return result;
+  const auto run_joint = [&] {
+    call_.record = call.record;
+    Status result;
+    if (!host::run_direct(host_, call, plan.algorithm, host::Carrier::kStaging, plan.rounds))
+      result = faults_.why_it_ended();
+    if (result.ok()) host_.finish_call();
+    call_.record = CallRecord{};
+    return result;
+  };
+  if (!verified_.is_on() || !verified_.is_next_due()) return run_joint();
+  VerifiedCall whole;
+  whole.record = call.record;
+  whole.count = joint.total();
+  whole.segments = &joint;
+  return verified_.run(whole, run_joint);
 }
 
 }  // namespace rondo

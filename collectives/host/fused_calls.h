@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/context/call.h"
+#include "collectives/host/verified_calls.h"
 #include "collectives/rank/rank_context.h"
 #include "kernels/host/segments.h"
 
@@ -17,8 +18,8 @@ namespace rondo {
 class FusedCalls : RankPart {
  public:
   // last_plan: set to the plan of a fused call.
-  FusedCalls(RankContext& context, LastPlan& last_plan)
-      : RankPart(context), last_plan_(last_plan) {}
+  FusedCalls(RankContext& context, LastPlan& last_plan, VerifiedCalls& verified)
+      : RankPart(context), last_plan_(last_plan), verified_(verified) {}
 
   // Keeps the collectives at the head of `calls` that run as one; messages between them run later
   // in any case. Returns the number of calls covered; 1 if the first call runs alone.
@@ -30,6 +31,7 @@ class FusedCalls : RankPart {
 
  private:
   LastPlan& last_plan_;
+  VerifiedCalls& verified_;
   std::vector<host::Segment> segments_;  // segments of the fused call in progress
 };
 

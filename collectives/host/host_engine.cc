@@ -110,11 +110,42 @@ Status HostEngine::run_collective(const Call& call) {
     planned_for_ = call.record;
     moving_ns_ = host_work(facts_, call.record, plan_).moving_ns(facts_.costs);
     if (members_.rank == 0) choices_.report(facts_, call.record, plan_);
+    if (verified_.is_on()) return run_verified(call);
   }
+  return run_planned(call, plan_);
+}
+
+Status HostEngine::run_verified(const Call& call) {
+  planned_for_ = CallRecord{};
+  const auto run = [&] { return run_planned(call, plan_); };
+  if (call.record.collective == Collective::kBarrier || !verified_.is_next_due()) return run();
+  VerifiedCall whole;
+  whole.record = call.record;
+  whole.count = call.record.count;
+  whole.input = static_cast<const std::byte*>(call.send);
+  whole.output = static_cast<std::byte*>(call.receive);
+  whole.scalar = call.scalar.data();
+  if (!has_tree_bits(facts_, plan_, call.record.type)) whole.exactness = Exactness::kWithinRounding;
+  return verified_.run(whole, run);
+}
+
+// An all-gather of VerifiedCalls. NCCL_ALGO and NCCL_PROTO choose for the program's calls only.
+Status HostEngine::exchange(const Call& call) {
+  PlanFacts unfiltered = facts_;
+  unfiltered.algorithms = {};
+  unfiltered.protocols = {};
+  RONDO_TRY(const Plan plan, make_plan(unfiltered, call.record));
+  const LastPlan of_program = last_plan_;
+  Status result = run_planned(call, plan);
+  last_plan_ = of_program;
+  return result;
+}
+
+Status HostEngine::run_planned(const Call& call, const Plan& plan) {
   host_.sharing.begin_call(moving_ns_, beside_the_program_);
   if (members_.size == 1) return run_alone(host_.sharing, call), ok_status();
-  if (plan_.row == nullptr) return messages_.run_collective(call);
-  last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
+  if (plan.row == nullptr) return messages_.run_collective(call);
+  last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
   host_.staged_bytes = host_.read_bytes = 0;
   call_.record = call.record;
   host::HostCall host_call;
@@ -132,26 +163,26 @@ Status HostEngine::run_collective(const Call& call) {
     host_call.type = DataType::kInt32;
     host_call.op = RedOp::kSum;
   }
-  const AlgorithmRow& row = *plan_.row;
-  host_call.may_expose_input = plan_.expose &&
+  const AlgorithmRow& row = *plan.row;
+  host_call.may_expose_input = plan.expose &&
                                is_among(row.inputs, members_.rank, call.record.root) &&
                                (row.in_place_safe || !in_place(call, members_.rank));
   host_call.may_expose_output =
-      plan_.expose && is_among(row.outputs, members_.rank, call.record.root);
-  host_call.may_expose_to_reads = plan_.protocol == Protocol::kRead && host_call.may_expose_input;
-  host_call.slot_parts = plan_.slot_parts;
-  host_call.stream_stores = plan_.stream_stores;
+      plan.expose && is_among(row.outputs, members_.rank, call.record.root);
+  host_call.may_expose_to_reads = plan.protocol == Protocol::kRead && host_call.may_expose_input;
+  host_call.slot_parts = plan.slot_parts;
+  host_call.stream_stores = plan.stream_stores;
   Status result;
   switch (row.verbs) {
     case Verbs::kPrimitives:
-      result = connected_.run_connected(host_call, plan_);
+      result = connected_.run_connected(host_call, plan);
       break;
     case Verbs::kViews:
-      result = connected_.run_hierarchical(host_call, plan_);
+      result = connected_.run_hierarchical(host_call, plan);
       break;
     case Verbs::kPeerMemory:
-      if (!host::run_direct(host_, host_call, plan_.algorithm, carrier_of(plan_.protocol),
-                            plan_.rounds))
+      if (!host::run_direct(host_, host_call, plan.algorithm, carrier_of(plan.protocol),
+                            plan.rounds))
         result = faults_.why_it_ended();
       break;
   }
@@ -165,8 +196,14 @@ Status HostEngine::run_collective(const Call& call) {
 // A v-collective runs as messages, or as reductions one after another; these are announced as
 // separate calls after the whole.
 Status HostEngine::run_parts(const Call& whole) {
-  if (whole.record.collective != Collective::kReduceScatterV)
-    return messages_.run_announced(*whole.parts, whole.record);
+  if (whole.record.collective != Collective::kReduceScatterV) {
+    const auto run = [&] { return messages_.run_announced(*whole.parts, whole.record); };
+    if (!verified_.is_on() || !verified_.is_next_due()) return run();
+    VerifiedCall messages;
+    messages.record = whole.record;
+    messages.messages = whole.parts.get();
+    return verified_.run(messages, run);
+  }
   if (members_.size > 1) RONDO_CHECK_OK(announce_empty(whole.record));
   for (const Call& part : *whole.parts) {
     Call reduction = part;

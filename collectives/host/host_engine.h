@@ -13,6 +13,7 @@
 #include "collectives/host/fused_calls.h"
 #include "collectives/host/message_calls.h"
 #include "collectives/host/one_sided_calls.h"
+#include "collectives/host/verified_calls.h"
 #include "collectives/planner/choice_log.h"
 #include "collectives/rank/rank_context.h"
 
@@ -25,12 +26,17 @@ class HostEngine : RankPart {
         one_sided_(one_sided),
         messages_(context),
         connected_(context),
-        fused_(context, last_plan_) {}
+        verified_(context, [this](const Call& call) { return exchange(call); }),
+        fused_(context, last_plan_, verified_) {}
 
   // Order: collectives, then all sends and receives at once, then puts and signals.
   Status run_group(std::span<const Call> calls);
   Status run_collective(const Call& call);
   const LastPlan& last_plan() const { return last_plan_; }
+  // One collective in `every` is verified; 0: none. All ranks give the same value.
+  void verify(std::uint64_t every, const bootstrap::Secret& secret) {
+    verified_.start(every, secret);
+  }
 
   // How long waits spin: shorter if the program computes at the same time.
   void set_budget(const Waiter::Budget& alone);
@@ -39,13 +45,19 @@ class HostEngine : RankPart {
  private:
   Status announce_empty(const CallRecord& record);
   Status run_parts(const Call& whole);
+  Status run_planned(const Call& call, const Plan& plan);
+  Status run_verified(const Call& call);
+  Status exchange(const Call& call);
 
   LastPlan last_plan_;
   OneSidedCalls& one_sided_;
   MessageCalls messages_;
   ConnectedCalls connected_;
+  VerifiedCalls verified_;
   FusedCalls fused_;
-  CallRecord planned_for_;  // the newest planned call: programs repeat their calls
+  // The newest planned call: programs repeat their calls. None while calls are verified, so that
+  // only a call that is planned asks whether it is.
+  CallRecord planned_for_;
   Plan plan_;
   double moving_ns_ = 0;  // predicted, of its copies and sums on one thread
   Waiter::Budget alone_budget_;

@@ -279,6 +279,11 @@ constexpr HostStrategyRow kStrategies[] = {
 
 std::span<const HostStrategyRow> host_strategies() { return kStrategies; }
 
+bool has_tree_bits(const PlanFacts& facts, const Plan& plan, DataType type) {
+  if (plan.row == nullptr) return true;  // copies, or one rank
+  return plan.in_memory() || is_reproducible(facts, plan.row->order, type);
+}
+
 std::string name_of(const HostStrategyRow& row, const Plan& plan) {
   if (row.name != nullptr) return row.name;
   const bool reads = plan.protocol == Protocol::kRead;

@@ -83,6 +83,9 @@ struct LastPlan {
 // Fails with kInvalidUsage, naming the requested algorithms, if none is left. A barrier between
 // hosts is planned as a sum of one int32 per rank.
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
+// True if the plan's result has the bits of the balanced tree over ranks (kernels/reduce.h), or
+// reduces nothing.
+bool has_tree_bits(const PlanFacts& facts, const Plan& plan, DataType type);
 // Predicted time of the call in nanoseconds, by the costs of the facts; 0 if nothing can run it.
 double predicted_ns(const PlanFacts& facts, const CallRecord& record);
 

@@ -35,7 +35,6 @@ struct Call {
   std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type
   const void* late_scalar = nullptr;  // or its address, read when the call runs
   CUstream_st* stream = nullptr;      // on a GPU
-  bool own_access = false;  // only some of the GPUs that reach this one may access a buffer
   // If the buffer is in a symmetric window: the address of each rank's window for this rank's GPU,
   // indexed by rank; the last element is the multicast address for multimem instructions, or null.
   const std::vector<std::byte*>* send_windows = nullptr;

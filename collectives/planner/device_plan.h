@@ -3,12 +3,12 @@
 //
 // Ranks of one device use one kernel without waits (direct), unless NCCL_ALGO requests an algorithm
 // over connections. Several devices that reach each other push small calls into each other's memory
-// (LL push), or share a direct kernel's work between barriers (met), on staging if they belong to
-// several processes. Larger calls, and devices that do not reach each other, use rings and trees
-// for the five collectives that have them. On request, sums and all-gathers use multicast memory
-// (NVLS). Of the algorithms that may run a call, the one with the least predicted time is taken
-// (device_work.h), by rates that `rondo tune` measured or by priors, unless a tuner plugin prefers
-// another (tuned_ways.h).
+// (LL push), or share a direct kernel's work between barriers, on staging, or in the buffers if
+// these are in symmetric windows. Larger calls, and devices that do not reach each other, use rings
+// and trees for the five collectives that have them. On request, sums and all-gathers use multicast
+// memory (NVLS). Of the algorithms that may run a call, the one with the least predicted time is
+// taken (device_work.h), by rates that `rondo tune` measured or by priors, unless a tuner plugin
+// prefers another (tuned_ways.h).
 #pragma once
 
 #include <algorithm>
@@ -53,13 +53,12 @@ inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
-  bool may_use_barriers = false;  // devices that reach each other can share a direct kernel's work
-  bool may_ll_push = false;       // each device has one rank, with staging for all others' lines
-  bool processes = false;         // ranks belong to several processes
-  bool messages = false;   // gather, scatter and all-to-all run as messages between the processes
-  bool multicast = false;  // multicast memory is available for calls that may run as NVLS
-  // Devices of several processes, each with one rank, can share a direct kernel's work on staging
-  // of this many bytes for a rank's input and the same for its output; 0: they cannot.
+  bool may_ll_push = false;  // each device has one rank, with staging for all others' lines
+  bool processes = false;    // ranks belong to several processes or devices
+  bool messages = false;     // gather, scatter and all-to-all run as messages between the processes
+  bool multicast = false;    // multicast memory is available for calls that may run as NVLS
+  // Devices with one rank each can share a direct kernel's work on staging of this many bytes for a
+  // rank's input and the same for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;
   bool in_windows = false;    // all buffers of this call are in symmetric windows
   bool copy_engines = false;  // a rank requests copy engines for this call

@@ -51,9 +51,8 @@ std::string barrier(const DevicePlanFacts& facts, const CallRecord&, const Devic
 std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan& plan) {
   return plan.algorithm == Algorithm::kTree ? "chosen for few steps" : "chosen for few bytes";
 }
-std::string direct(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan&) {
-  return facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
-                         : "copies by the driver";
+std::string direct(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "one kernel without waits reads all inputs and writes all outputs";
 }
 std::string leader(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "one kernel of rank 0's process, on registered buffers or on staging that all processes "

@@ -55,7 +55,7 @@ bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm al
 }  // namespace
 
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
-  // Between devices that do not reach each other, the driver can copy, but nothing can sum.
+  // A kernel on one device sums only what that device reaches.
   return (facts.all_reach || !reduces(record.collective)) &&
          (allows(facts, record, Algorithm::kOneShot) ||
           allows(facts, record, Algorithm::kTwoShot) || allows(facts, record, Algorithm::kDirect));
@@ -111,9 +111,6 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
   return plan;
 }
 
-bool may_use_barriers(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.may_use_barriers && allows_barriers(facts, record);
-}
 // On staging. PreMulSum is excluded: only their own process knows its factors.
 bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
   const bool one_block = record.collective == Collective::kAllReduce ||
@@ -302,9 +299,6 @@ constexpr DeviceStrategyRow kStrategies[] = {
     {Strategy::kLLPush, may_ll_push, predicted, ll_push_plan, nullptr, device_reasons::ll_push,
      device_reasons::rounds, ll_push_ns,
      DeviceTraits(Runner::kEveryDevice, Tuning::kReplaceable, Simulation::kPush)},
-    {Strategy::kBarrier, may_use_barriers, predicted, barrier_plan, nullptr,
-     device_reasons::barrier, nullptr, in_place_ns,
-     DeviceTraits(Runner::kEveryDevice, Tuning::kReplaceable)},
     {Strategy::kWindows, may_share_windows, predicted, barrier_plan, nullptr,
      device_reasons::barrier, nullptr, in_place_ns,
      DeviceTraits(Runner::kEveryDevice, Tuning::kFixed, Simulation::kNone, Windows::kAll)},

@@ -26,9 +26,8 @@ enum class Strategy : std::uint8_t {
   kConnected,     // rings and trees over connections
   kHierarchical,  // direct inside each host, connections between hosts
   kLeader,        // direct, by rank 0's process for all others
-  kCopyEngines,   // copies by copy engines, on every device
-  kBarrier,       // several devices share the work of direct kernels
-  kShared,        // the same on staging, because the devices belong to several processes
+  kCopyEngines,   // copies by copy engines
+  kShared,        // several devices share the work of direct kernels, on staging
   kWindows,       // the same in place, because all buffers are in symmetric windows
   kLLPush,        // LL push: every rank writes lines into all others' memory
   kMulticast      // multicast memory (NVLS)

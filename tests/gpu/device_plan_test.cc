@@ -73,9 +73,8 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
   EXPECT_LE(large.slice * sizeof(float), facts.slot_bytes);
 }
 
-TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnections) {
-  DevicePlanFacts facts = facts_of(4, 4);
-  facts.may_use_barriers = facts.may_ll_push = true;
+TEST(DevicePlan, DevicesThatReachEachOtherShareWorkWhereItFits) {
+  DevicePlanFacts facts = usual_facts(4, 4, true);
   const auto plan_of = [&](Collective which, std::uint64_t count) {
     return make_device_plan(facts, record_of(which, count)).value();
   };
@@ -84,29 +83,35 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnections) {
   EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).protocol, Protocol::kLL)
       << "hops of LL are shorter than two meetings";
-  EXPECT_EQ(plan_of(Collective::kReduceScatter, 256 << 10).strategy, Strategy::kBarrier);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kBarrier);
-  EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kBarrier);
-  EXPECT_EQ(plan_of(Collective::kBarrier, 0).strategy, Strategy::kDirect);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kBarrier);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kConnected);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMessages);
   facts.protocols = parse_gpu_protocols("simple").value();
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kBarrier)
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kShared)
       << "LL push has the lines of LL";
   facts.algorithms = only("ring");
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kConnected);
   facts.algorithms = only("twoshot");
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kBarrier);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kShared);
   facts.algorithms = {};
   facts.reproducible = true;
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kBarrier)
-      << "in tree order at any size";
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kShared)
+      << "in tree order";
+}
+
+TEST(DevicePlan, DevicesShareMoreWorkInSymmetricWindows) {
+  DevicePlanFacts facts = usual_facts(8, 8, true);
+  const CallRecord record = record_of(Collective::kAllReduce, facts.shared_bytes / 2);
+  EXPECT_NE(make_device_plan(facts, record)->strategy, Strategy::kShared);
+  facts.in_windows = true;
+  EXPECT_EQ(make_device_plan(facts, record)->strategy, Strategy::kWindows);
 }
 
 TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
-  const auto max_bytes = [](int ranks, bool may_use_barriers) {
+  const auto max_bytes = [](int ranks, bool may_share) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
     facts.may_ll_push = true;
-    facts.may_use_barriers = may_use_barriers;
+    facts.shared_bytes = may_share ? ConnectionLayout::kSharedStaging : 0;
     std::uint64_t maximum = 0;
     bool left = false;
     for (std::uint64_t bytes = 8; bytes <= kLarge; bytes *= 2) {
@@ -118,10 +123,10 @@ TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
     }
     return maximum;
   };
-  for (const bool may_use_barriers : {false, true}) {
-    EXPECT_GE(max_bytes(8, may_use_barriers), 4096u);
-    EXPECT_LE(max_bytes(8, may_use_barriers), max_bytes(2, may_use_barriers));
-    EXPECT_LT(max_bytes(2, may_use_barriers), kLarge);
+  for (const bool may_share : {false, true}) {
+    EXPECT_GE(max_bytes(8, may_share), 4096u);
+    EXPECT_LE(max_bytes(8, may_share), max_bytes(2, may_share));
+    EXPECT_LT(max_bytes(2, may_share), kLarge);
   }
   EXPECT_LE(max_bytes(2, true), max_bytes(2, false)) << "where kernels can share the work";
 }
@@ -207,7 +212,7 @@ TEST(DevicePlan, OneKernelOfTheLeaderServesProcessesOfOneDevice) {
 }
 
 TEST(DevicePlan, CopyEnginesCopyWhereARankAsksForThem) {
-  DevicePlanFacts facts = usual_facts(4, 2, true);
+  DevicePlanFacts facts = usual_facts(4, 1, true);
   const auto uses = [&](Collective which, RedOp op = RedOp::kSum) {
     CallRecord record = record_of(which, kLarge);
     record.op = op;
@@ -231,9 +236,9 @@ TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
                        static_cast<int>(plan.algorithm), plan.channels, plan.per_round);
   };
   DevicePlanFacts all = facts_of(4, 4), windows = all;
-  all.may_use_barriers = all.may_ll_push = true;
+  all.may_ll_push = true;
+  all.shared_bytes = windows.shared_bytes = 1 << 20;
   windows.in_windows = true;
-  windows.shared_bytes = 1 << 20;
   NewestDevicePlan newest(false);
   for (const DevicePlanFacts& facts : {all, windows, windows, all}) {
     for (const std::uint64_t count : {10, 10, 1 << 20, 10, 1 << 24}) {
@@ -263,7 +268,8 @@ TEST(DevicePlan, IsExplainedInWords) {
   facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);
   facts.algorithms = only("twoshot");
-  EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices synchronize"),
+  EXPECT_NE(text_of(facts, record_of(Collective::kAllReduce, 100'000))
+                .find("algorithm twoshot; 8 devices synchronize"),
             std::string::npos);
   const auto in_processes = [](int gpus, Collective which, std::uint64_t count) {
     const auto rows = explain_on_devices(usual_facts(4, gpus, true, true), record_of(which, count));
@@ -295,7 +301,6 @@ TEST(DevicePlan, ProcessesThatShareSomeOfSeveralDevicesAreExplainedByTheHost) {
 // ---- a new strategy or algorithm has a cost and a launch of its own, or none ----
 
 TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowAllowsIt) {
-  const TeamDevices devices({0}, nullptr);
   float memory[4] = {};
   JointCall call{std::vector<PostedCall>(1), {true}, 1};
   call.posted[0].call.record = record_of(Collective::kAllReduce, 4);
@@ -309,7 +314,7 @@ TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowAllowsIt) {
     const auto strategy = static_cast<Strategy>(i);
     const bool launched = launch_row(strategy).launch != nullptr || strategy == Strategy::kDirect;
     EXPECT_EQ(planned(strategy).kernel() != kNoKernel, launched) << i;
-    CallRun run(devices);
+    CallRun run({0}, 1);
     run.add(call, planned(strategy));
     EXPECT_FALSE(run.takes(call, planned(strategy))) << i << ": both write the same memory";
   }

@@ -194,7 +194,8 @@ TEST_P(GraphOrder, GraphsComeAfterGraphsThatWereLaunchedBefore) {
 }
 
 // One capture whose calls alternate between two sets of streams, forked before any of them.
-TEST_P(GraphOrder, ACallThatOnlyOneRankCapturesIsRefused) {
+TEST_P(GraphOrder, ACallThatOnlyOneRankOfAGpuCapturesIsRefused) {
+  if (places() == std::vector<int>{0, 1, 2}) GTEST_SKIP() << "ranks with a GPU each make it alone";
   const Streams streams = ranks.streams();
   GPU_OK(gpu_api()->begin_capture(streams[0], GpuCaptureMode::kRelaxed));
   NCCL_OK(ncclGroupStart());

@@ -1,7 +1,10 @@
 // What streams and graphs wait for, and what they do not: a launch runs after earlier work of its
-// own ranks, but not after work that other ranks have launched since.
+// own ranks, but not after work that other ranks have launched since. A stream that shares a
+// hardware queue with another one also waits for that; so these tests need many queues.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "collectives/gpu/order/stream_order.h"
@@ -35,24 +38,21 @@ class Gate {
 class Orders : public testing::Test {
  protected:
   void SetUp() override {
-    if (test::gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-    for (int device = 0; device < 2; ++device)
-      for (int i = 0; i < 2; ++i) {
-        GPU_OK(gpu_api()->set_device(device));
-        GPU_OK(gpu_api()->create_stream(&streams[device][i], 0));
-      }
-    GPU_OK(gpu_api()->set_device(0));
+#ifdef RONDO_SIMT
+    const char* const asked = std::getenv("RONDO_SIMT");
+    if (asked == nullptr || std::string(asked).find("queues=") == std::string::npos)
+      GTEST_SKIP() << "needs RONDO_SIMT=queues=4000";
+#endif
+    for (GpuStream& stream : streams) GPU_OK(gpu_api()->create_stream(&stream, 0));
   }
   void TearDown() override {
     gate.open();
-    for (auto& of_device : streams)
-      for (GpuStream stream : of_device) {
-        if (stream == nullptr) continue;
-        EXPECT_EQ(gpu_api()->synchronize_stream(stream), kGpuSuccess);
-        EXPECT_EQ(gpu_api()->destroy_stream(stream), kGpuSuccess);
-      }
+    for (GpuStream stream : streams) {
+      if (stream == nullptr) continue;
+      EXPECT_EQ(gpu_api()->synchronize_stream(stream), kGpuSuccess);
+      EXPECT_EQ(gpu_api()->destroy_stream(stream), kGpuSuccess);
+    }
     for (void* graph : graphs) EXPECT_EQ(gpu_api()->destroy_graph(graph), kGpuSuccess);
-    EXPECT_EQ(gpu_api()->set_device(0), kGpuSuccess);
   }
 
   static GpuCaptureInfo capture_of(GpuStream stream) {
@@ -60,12 +60,11 @@ class Orders : public testing::Test {
     EXPECT_EQ(gpu_api()->capture_info(stream, &info), kGpuSuccess);
     return info;
   }
-  // Rank r is on device r; further ranks share the last device.
-  void open(StreamOrder& order, std::vector<int> devices = {0, 1}) {
-    RONDO_OK(order.open({.devices = std::move(devices)}));
+  static void open(StreamOrder& order, std::vector<int> ranks = {0, 1}) {
+    RONDO_OK(order.open({.device = 0, .ranks = std::move(ranks)}));
   }
-  // A group of calls of the rank on a stream of a device.
-  void post(StreamOrder& order, int rank, GpuStream stream) {
+  // A group of calls of the rank.
+  static void post(StreamOrder& order, int rank, GpuStream stream) {
     order.begin_group(rank, false);
     RONDO_OK(order.add(rank, stream));
   }
@@ -87,10 +86,10 @@ class Orders : public testing::Test {
     if (graph != nullptr) graphs.push_back(graph);
     return graph;
   }
-  // A part on each device; a gate, if used, is before device 1's part.
-  void launch_on_each(StreamOrder& order) {
-    for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
-    for (int rank = 0; rank < 2; ++rank) launch(order, rank, streams[rank][0], set_of(rank));
+  // One launch for each rank, on its first stream; a gate may be before the second one's.
+  void launch_each(StreamOrder& order) {
+    for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+    for (int rank = 0; rank < 2; ++rank) launch(order, rank, streams[rank], set_of(rank));
     for (int rank = 0; rank < 2; ++rank) RONDO_OK(order.join(rank));
   }
   static bool is_over(GpuStream stream) { return gpu_api()->query_stream(stream) == kGpuSuccess; }
@@ -105,7 +104,7 @@ class Orders : public testing::Test {
     return is_over(stream);
   }
 
-  GpuStream streams[2][2] = {};
+  GpuStream streams[4] = {};  // rank r: streams r and r + 2
   std::vector<void*> graphs;
   Gate gate;
 };
@@ -113,38 +112,38 @@ class Orders : public testing::Test {
 constexpr RankSet kFirst = 1, kSecond = 2, kBoth = 3;
 constexpr auto kMessages = StreamOrder::Kind::kMessages;
 
-TEST_F(Orders, ACallComesAfterItsOwnRanksPartAlone) {
+TEST_F(Orders, ACallComesAfterItsOwnRanksLaunchesAlone) {
   StreamOrder order;
   open(order);
-  gate.stand_in(streams[1][0]);
-  launch_on_each(order);
-  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][1]);
-  EXPECT_TRUE(passes(streams[0][1]));
-  EXPECT_TRUE(is_held(streams[1][1]));
+  gate.stand_in(streams[1]);
+  launch_each(order);
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank + 2]);
+  EXPECT_TRUE(passes(streams[2]));
+  EXPECT_TRUE(is_held(streams[3]));
 }
 
 // Also before the rank's streams wait for what its group has launched.
 TEST_F(Orders, ACallComesAfterEarlierCallsOfItsGroup) {
   StreamOrder order;
   open(order);
-  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
-  gate.stand_in(streams[1][0]);
-  launch(order, 1, streams[1][0], kBoth);
-  launch(order, 0, streams[0][1], kFirst);
-  EXPECT_TRUE(is_held(streams[0][1]));
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+  gate.stand_in(streams[1]);
+  launch(order, 1, streams[1], kBoth);
+  launch(order, 0, streams[2], kFirst);
+  EXPECT_TRUE(is_held(streams[2]));
 }
 
 TEST_F(Orders, MessagesOfAGroupDoNotWaitForEachOther) {
   StreamOrder order;
-  open(order);
-  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
-  gate.stand_in(streams[1][0]);
-  launch(order, 1, streams[1][0], kBoth, kMessages);
-  launch(order, 0, streams[0][1], kFirst, kMessages);
-  EXPECT_TRUE(passes(streams[0][1]));
+  open(order, {0, 1, 2});
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+  gate.stand_in(streams[1]);
+  launch(order, 1, streams[1], kBoth, kMessages);
+  launch(order, 0, streams[2], kFirst, kMessages);
+  EXPECT_TRUE(passes(streams[2]));
   // The rank's stream waits for both.
   RONDO_OK(order.join(0));
-  EXPECT_TRUE(is_held(streams[0][0]));
+  EXPECT_TRUE(is_held(streams[0]));
 }
 
 TEST_F(Orders, AGraphWaitsForNothingThatAnotherRankHasLaunchedSince) {
@@ -152,27 +151,42 @@ TEST_F(Orders, AGraphWaitsForNothingThatAnotherRankHasLaunchedSince) {
   open(order);
   void* of_rank[2];
   for (int rank = 0; rank < 2; ++rank)
-    of_rank[rank] = capture(streams[rank][1], [&] { post(order, rank, streams[rank][1]); });
-  gate.stand_in(streams[1][0]);
-  launch_on_each(order);
+    of_rank[rank] = capture(streams[rank + 2], [&] { post(order, rank, streams[rank + 2]); });
+  gate.stand_in(streams[1]);
+  launch_each(order);
   for (int rank = 0; rank < 2; ++rank)
-    GPU_OK(gpu_api()->launch_graph(of_rank[rank], streams[rank][1]));
-  EXPECT_TRUE(passes(streams[0][1]));
-  EXPECT_TRUE(is_held(streams[1][1]));
+    GPU_OK(gpu_api()->launch_graph(of_rank[rank], streams[rank + 2]));
+  EXPECT_TRUE(passes(streams[2]));
+  EXPECT_TRUE(is_held(streams[3]));
   // Uncaptured work does not wait either.
-  post(order, 0, streams[0][0]);
-  EXPECT_TRUE(passes(streams[0][0]));
+  post(order, 0, streams[0]);
+  EXPECT_TRUE(passes(streams[0]));
 }
 
-TEST_F(Orders, AGraphWaitsForWhatServedItsRankBeforeAnyCapture) {
+TEST_F(Orders, AGraphWaitsForMessagesThatServedItsRankBeforeAnyCapture) {
+  StreamOrder order;
+  open(order, {0, 1, 2});
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+  gate.stand_in(streams[1]);
+  launch(order, 1, streams[1], kBoth, kMessages);
+  void* const graph = capture(streams[2], [&] { post(order, 0, streams[2]); });
+  GPU_OK(gpu_api()->launch_graph(graph, streams[2]));
+  EXPECT_TRUE(is_held(streams[2]));
+  EXPECT_FALSE(order.is_over());
+}
+
+TEST_F(Orders, AGraphWaitsForCollectivesThatServedItsRankBeforeAnyCapture) {
   StreamOrder order;
   open(order);
-  gate.stand_in(streams[1][0]);
-  launch(order, 1, streams[1][0], kBoth);
-  void* const graph = capture(streams[0][1], [&] { post(order, 0, streams[0][1]); });
-  GPU_OK(gpu_api()->launch_graph(graph, streams[0][1]));
-  EXPECT_TRUE(is_held(streams[0][1]));
-  EXPECT_FALSE(order.is_over());
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+  gate.stand_in(streams[1]);
+  launch(order, 1, streams[1], kBoth);
+  void* const graph = capture(streams[2], [&] {
+    post(order, 0, streams[2]);
+    launch(order, 0, streams[2], kFirst);
+  });
+  GPU_OK(gpu_api()->launch_graph(graph, streams[2]));
+  EXPECT_TRUE(is_held(streams[2]));
 }
 
 // No part of a graph waits for work on the order's own stream, which may share a hardware queue
@@ -180,22 +194,22 @@ TEST_F(Orders, AGraphWaitsForWhatServedItsRankBeforeAnyCapture) {
 TEST_F(Orders, AFirstCaptureRecordsNothingElsewhere) {
   StreamOrder order;
   open(order);
-  gate.stand_in(order.own_stream(1));
-  void* const graph = capture(streams[0][1], [&] { post(order, 0, streams[0][1]); });
-  GPU_OK(gpu_api()->launch_graph(graph, streams[0][1]));
-  EXPECT_TRUE(passes(streams[0][1]));
+  gate.stand_in(order.own_stream());
+  void* const graph = capture(streams[2], [&] { post(order, 0, streams[2]); });
+  GPU_OK(gpu_api()->launch_graph(graph, streams[2]));
+  EXPECT_TRUE(passes(streams[2]));
   gate.open();
-  GPU_OK(gpu_api()->synchronize_stream(order.own_stream(1)));
+  GPU_OK(gpu_api()->synchronize_stream(order.own_stream()));
 }
 
 TEST_F(Orders, ARankWaitsForNoLaunchOfAnotherGraph) {
   StreamOrder order;
   open(order);
-  capture(streams[0][0], [&] {
-    post(order, 0, streams[0][0]);
-    capture(streams[1][0], [&] {
-      post(order, 1, streams[1][0]);
-      launch(order, 1, streams[1][0], kBoth);
+  capture(streams[0], [&] {
+    post(order, 0, streams[0]);
+    capture(streams[1], [&] {
+      post(order, 1, streams[1]);
+      launch(order, 1, streams[1], kBoth);
     });
     RONDO_OK(order.join(0));
   });
@@ -204,98 +218,107 @@ TEST_F(Orders, ARankWaitsForNoLaunchOfAnotherGraph) {
 
 TEST_F(Orders, ARankThatComesLateWaitsForItsLaunchAndNoGraphSince) {
   StreamOrder order;
-  open(order);
-  void* const graph = capture(streams[1][0], [&] {
-    post(order, 1, streams[1][0]);
-    RONDO_OK(order.begin(site(1, streams[1][0]), kSecond, kMessages));
-    gate.stand_in(streams[1][0]);
-    RONDO_OK(order.end(site(1, streams[1][0]), kSecond, kMessages));
+  open(order, {0, 1, 2});
+  void* const graph = capture(streams[1], [&] {
+    post(order, 1, streams[1]);
+    RONDO_OK(order.begin(site(1, streams[1]), kSecond, kMessages));
+    gate.stand_in(streams[1]);
+    RONDO_OK(order.end(site(1, streams[1]), kSecond, kMessages));
     RONDO_OK(order.join(1));
   });
-  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
-  launch(order, 1, streams[1][0], kBoth);
-  GPU_OK(gpu_api()->launch_graph(graph, streams[1][0]));
+  for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+  launch(order, 1, streams[1], kBoth, kMessages);
+  GPU_OK(gpu_api()->launch_graph(graph, streams[1]));
   RONDO_OK(order.join(0));
-  EXPECT_TRUE(passes(streams[0][0]));
+  EXPECT_TRUE(passes(streams[0]));
 }
 
 TEST_F(Orders, ARankThatComesLateWaitsForItsMessagesAlone) {
   StreamOrder order;
-  open(order, {0, 1, 1});
-  for (int rank = 0; rank < 3; ++rank) post(order, rank, streams[rank == 0 ? 0 : 1][rank / 2]);
-  launch(order, 0, streams[0][0], kBoth, kMessages);
-  gate.stand_in(streams[0][0]);
-  launch(order, 0, streams[0][0], set_of(0) | set_of(2), kMessages);
-  launch(order, 0, streams[0][0], kFirst, kMessages);
+  open(order, {0, 1, 2});
+  for (int rank = 0; rank < 3; ++rank) post(order, rank, streams[rank]);
+  launch(order, 0, streams[0], kBoth, kMessages);
+  gate.stand_in(streams[0]);
+  launch(order, 0, streams[0], set_of(0) | set_of(2), kMessages);
+  launch(order, 0, streams[0], kFirst, kMessages);
   RONDO_OK(order.join(1));
-  EXPECT_TRUE(passes(streams[1][0]));
+  EXPECT_TRUE(passes(streams[1]));
   RONDO_OK(order.join(2));
-  EXPECT_TRUE(is_held(streams[1][1]));
+  EXPECT_TRUE(is_held(streams[2]));
   EXPECT_FALSE(order.is_over());
-  gate.open();
-  GPU_OK(gpu_api()->synchronize_stream(streams[1][1]));
+}
+
+// Graphs that do not mix with other calls wait for none of them.
+TEST_F(Orders, WithoutMixingAGraphWaitsForNothing) {
+  StreamOrder order;
+  RONDO_OK(order.open({.device = 0, .ranks = {0}, .mixes_graphs = false}));
+  post(order, 0, streams[0]);
+  gate.stand_in(streams[0]);
+  launch(order, 0, streams[0], kFirst);
+  void* const graph = capture(streams[2], [&] {
+    post(order, 0, streams[2]);
+    launch(order, 0, streams[2], kFirst);
+    RONDO_OK(order.join(0));
+  });
+  GPU_OK(gpu_api()->launch_graph(graph, streams[2]));
+  EXPECT_TRUE(passes(streams[2]));
 }
 
 class SharedMessages : public Orders {
  protected:
   void SetUp() override {
     Orders::SetUp();
-    if (!IsSkipped()) open(order);
+    if (!IsSkipped()) open(order, {0, 1, 2});
   }
-  // For both ranks, on the first one's stream.
+  // For two ranks, on the first one's stream.
   void send() {
-    for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank][0]);
-    GPU_OK(gpu_api()->set_device(0));
-    launch(order, 0, streams[0][0], kBoth, kMessages);
+    for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
+    launch(order, 0, streams[0], kBoth, kMessages);
     RONDO_OK(order.join(0));
   }
   StreamOrder order;
 };
 
-// Repeated, because streams may also be delayed by others in their hardware queue.
 TEST_F(SharedMessages, ComeBeforeOtherStreamsAndGraphsOfTheirRanks) {
-  constexpr int kTimes = 10;
-  for (int time = 0; time < 2 * kTimes; ++time) {
-    const bool in_graph = time >= kTimes;
-    const auto begin = [&] { post(order, 1, streams[1][1]); };
-    void* const graph = in_graph ? capture(streams[1][1], begin) : nullptr;
+  for (const bool in_graph : {false, true}) {
+    const auto begin = [&] { post(order, 1, streams[3]); };
+    void* const graph = in_graph ? capture(streams[3], begin) : nullptr;
     Gate shut;
-    shut.stand_in(streams[0][0]);
+    shut.stand_in(streams[0]);
     send();
     RONDO_OK(order.join(1));
     if (in_graph) {
-      GPU_OK(gpu_api()->launch_graph(graph, streams[1][1]));
+      GPU_OK(gpu_api()->launch_graph(graph, streams[3]));
     } else {
       begin();
     }
-    EXPECT_TRUE(is_held(streams[1][1]));
+    EXPECT_TRUE(is_held(streams[3]));
     shut.open();
-    for (GpuStream stream : {streams[0][0], streams[1][1]})
-      GPU_OK(gpu_api()->synchronize_stream(stream));
+    for (GpuStream stream : {streams[0], streams[3]}) GPU_OK(gpu_api()->synchronize_stream(stream));
   }
 }
 
 // Also for work launched before its first capture.
 TEST_F(SharedMessages, ComeBeforeAFirstGraph) {
-  gate.stand_in(streams[0][0]);
+  gate.stand_in(streams[0]);
   send();
   RONDO_OK(order.join(1));
-  void* const graph = capture(streams[1][1], [&] { post(order, 1, streams[1][1]); });
-  GPU_OK(gpu_api()->launch_graph(graph, streams[1][1]));
-  EXPECT_TRUE(is_held(streams[1][1]));
+  void* const graph = capture(streams[3], [&] { post(order, 1, streams[3]); });
+  GPU_OK(gpu_api()->launch_graph(graph, streams[3]));
+  EXPECT_TRUE(is_held(streams[3]));
   gate.open();
-  GPU_OK(gpu_api()->synchronize_stream(streams[1][1]));
+  GPU_OK(gpu_api()->synchronize_stream(streams[3]));
   // The graph does not wait for a later launch before its rank does.
   send();
   RONDO_OK(order.join(1));
   Gate shut;
-  shut.stand_in(streams[0][0]);
+  shut.stand_in(streams[0]);
   send();
-  GPU_OK(gpu_api()->launch_graph(graph, streams[1][1]));
-  EXPECT_TRUE(passes(streams[1][1]));
+  GPU_OK(gpu_api()->launch_graph(graph, streams[3]));
+  EXPECT_TRUE(passes(streams[3]));
   shut.open();
   RONDO_OK(order.join(1));
-  GPU_OK(gpu_api()->synchronize_stream(streams[0][0]));
+  GPU_OK(gpu_api()->synchronize_stream(streams[0]));
 }
 
 }  // namespace

@@ -23,7 +23,11 @@ struct CloseIpc {
   }
 };
 
+// CUDA does not open a handle in the process that made it. There the memory has its own address,
+// and its owner keeps it until the process has no unfinished work.
 Result<ImportedMemory> open_ipc(const MemoryHandle& handle) {
+  if (handle.plain.process == this_process())
+    return ImportedMemory(reinterpret_cast<std::byte*>(handle.plain.base), [](std::byte*) {});
   void* at = nullptr;
   RONDO_CHECK_OK(check(gpu_api()->ipc_open(&at, handle.plain.ipc),
                        "cudaIpcOpenMemHandle (containers need a common PID and IPC namespace)"));
@@ -273,12 +277,13 @@ std::shared_ptr<VirtualMemory> MemoryRegistry::virtual_at(const std::byte* addre
   return imported != mapped_.end() ? imported->second : nullptr;
 }
 
-MemoryRegistry::Listener::Listener() {
+void MemoryRegistry::Listener::begin_listening() {
   MemoryRegistry& all = memory_registry();
   std::lock_guard lock(all.listeners_mutex_);
   all.listeners_.insert(this);
 }
-MemoryRegistry::Listener::~Listener() {
+
+void MemoryRegistry::Listener::end_listening() {
   MemoryRegistry& all = memory_registry();
   std::lock_guard lock(all.listeners_mutex_);
   all.listeners_.erase(this);

@@ -46,11 +46,17 @@ class MemoryRegistry {
   // process may still map it by CUDA IPC.
   class Listener {
    public:
-    Listener();
-    virtual ~Listener();
+    Listener() = default;
+    virtual ~Listener() = default;
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
     virtual bool block_ends(std::uint64_t number) = 0;
+
+   protected:
+    // Other threads call block_ends() in between: so call begin_listening() last in the
+    // constructor, end_listening() first in the destructor.
+    void begin_listening();
+    void end_listening();
   };
 
   Result<void*> allocate(std::size_t bytes, int device);
@@ -77,7 +83,8 @@ class MemoryRegistry {
   Result<MemoryHandle> export_block(const MemoryBlock& block);
   // Exports the block that contains a range, or the allocation if no block does.
   Result<MemoryHandle> export_range(const void* pointer, std::size_t bytes);
-  // For `devices` of this process; a CUDA IPC handle: for the current device.
+  // For `devices` of this process; a CUDA IPC handle: for the current device. Memory of this
+  // process without a file keeps its address and gets no further access.
   Result<ImportedMemory> import_memory(const MemoryHandle& handle, std::span<const int> devices);
   // Gives up imported memory. If this was the last holder: memory from a file is unmapped at once
   // if it is unused, that is, no kernel accesses it any more; otherwise, and always if it is from a

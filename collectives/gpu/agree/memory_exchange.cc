@@ -47,6 +47,10 @@ Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& q
   return Reply{std::move(reply[0]), note.address};
 }
 
+void MemoryExchange::close() {
+  for (ProcessSockets& sockets : sockets_) sockets.theirs.reset();
+}
+
 void MemoryExchange::serve(int process, const Answer& answer) {
   constexpr auto kBriefly = std::chrono::seconds(5);  // the asker waits for the answer
   const net::Deadline deadline = net::Deadline::of(kBriefly);

@@ -21,7 +21,7 @@ class MemoryExchange {
  public:
   struct Question {
     MemoryNote::Kind kind;
-    std::uint32_t what = 0;     // kSlots: sender * ranks + receiver
+    std::uint32_t what = 0;     // kSlots: sender * ranks + receiver; kRestore: the round
     std::uint64_t address = 0;  // kUnmap: as the answer to kMap gave it
   };
   struct Reply {
@@ -44,6 +44,8 @@ class MemoryExchange {
   int fd(int process) const { return sockets_[process].theirs.get(); }
   bool has_open_request(int process) const { return open_[process].has_value(); }
   void serve(int process, const Answer& answer);
+  // Nothing is answered any more, so requests fail at once. Call once the watch thread has stopped.
+  void close();
 
  private:
   ControlSegment& segment_;

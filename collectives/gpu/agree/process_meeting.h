@@ -1,5 +1,6 @@
 // Connects the processes of a host by Unix sockets, for what their ranks on GPUs share: each with
-// the leader's process, or all with all. All map the segment that the leader makes.
+// the leader's process, or all with all. All map the segment that the leader makes. Within one
+// host, each GPU of a program counts as a process (gpu_plan.h).
 //
 // One rank of each process calls it. Cost: a meeting (unix_meeting.h) and a message for each
 // process that this one meets.

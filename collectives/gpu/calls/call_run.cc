@@ -38,8 +38,7 @@ std::vector<Buffers> CallRun::spare_buffers() {
 
 // Within a rank's group, equal stream handles name the same stream.
 bool CallRun::on_the_same_streams(const JointCall& call) const {
-  const std::vector<int>& here = devices_.here();
-  return std::all_of(here.begin(), here.end(), [&](int rank) {
+  return std::all_of(here_.begin(), here_.end(), [&](int rank) {
     return call.posted[rank].call.stream == first().posted[rank].call.stream;
   });
 }
@@ -47,21 +46,17 @@ bool CallRun::on_the_same_streams(const JointCall& call) const {
 bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
   const LaunchRow& row = launch_row(planned.plan.strategy);
   if (row.fuses == nullptr) return false;
-  std::size_t stations = 1;
-  for (const TeamDevices::Device& device : devices_)
-    stations = std::max(stations, device.ranks.size());
-  const Fusion fusion = row.fuses(calls_, planned, static_cast<int>(stations));
+  const Fusion fusion = row.fuses(calls_, planned, static_cast<int>(here_.size()));
   return fusion != Fusion::kNone && !overlaps(call, fusion == Fusion::kApartFromAll);
 }
 
 // of_all: a launch touches the memory of all ranks, not only of its own device's ranks.
 bool CallRun::overlaps(const JointCall& call, bool of_all) const {
-  const std::vector<int>& here = devices_.here();
   return std::any_of(joint_.begin(), joint_.end(), [&](const JointCall* other) {
-    return std::any_of(here.begin(), here.end(), [&](int rank) {
+    return std::any_of(here_.begin(), here_.end(), [&](int rank) {
       const Sides own = sides_of(call, rank);
       if (!of_all) return overlap(own, sides_of(*other, rank));
-      return std::any_of(here.begin(), here.end(),
+      return std::any_of(here_.begin(), here_.end(),
                          [&](int peer) { return overlap(own, sides_of(*other, peer)); });
     });
   });

@@ -1,4 +1,4 @@
-// CallRun: fuses consecutive collectives of one group into one launch per device. The kernel works
+// CallRun: fuses consecutive collectives of one group into one launch. The kernel works
 // through a list of calls.
 //
 // Each process decides alone what it fuses, by its own streams, graphs and buffer addresses. This
@@ -19,19 +19,19 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/calls/team_devices.h"
+#include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/launch/strategies.h"
 
 namespace rondo::gpu {
 
 class CallRun {
  public:
-  explicit CallRun(const TeamDevices& devices) : CallRun(devices, devices.ranks()) {}
-  // ranks: size of the communicator, if `devices` knows only this process's ranks.
-  CallRun(const TeamDevices& devices, int ranks) : devices_(devices), ranks_(ranks) {}
+  // here: the ranks of the device, as a JointCall numbers them. ranks: the communicator's number.
+  CallRun(std::vector<int> here, int ranks) : here_(std::move(here)), ranks_(ranks) {}
 
   // Whether the call can join the launch; if not, it begins another run.
   bool takes(const JointCall& call, const PlannedCall& planned) const;
@@ -62,7 +62,7 @@ class CallRun {
   static bool overlap(const Sides& some, const Sides& others);
   Sides sides_of(const JointCall& joint, int rank) const;
 
-  const TeamDevices& devices_;
+  const std::vector<int> here_;
   const int ranks_;
   std::vector<const JointCall*> joint_;
   std::vector<PlannedCall> calls_;

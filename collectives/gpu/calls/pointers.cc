@@ -23,8 +23,7 @@ Status check_host_pointer(const void* pointer, Collective which, const char* nam
 
 Result<GpuPointer> BufferAddresses::ask(const void* pointer) {
   if (const auto known = memory_registry().known_at(pointer))
-    return GpuPointer{
-        .kind = GpuMemory::kDevice, .device = known->device, .own_access = known->own_access};
+    return GpuPointer{.kind = GpuMemory::kDevice, .device = known->device};
   const auto at = reinterpret_cast<std::uintptr_t>(pointer);
   for (const GpuPointer& whole : asked_)
     if (at - reinterpret_cast<std::uintptr_t>(whole.base) < whole.bytes) return whole;
@@ -40,12 +39,10 @@ Result<GpuPointer> BufferAddresses::ask(const void* pointer) {
   return info;
 }
 
-Result<void*> BufferAddresses::of(const void* pointer, Collective which, const char* name,
-                                  bool* own_access) {
+Result<void*> BufferAddresses::of(const void* pointer, Collective which, const char* name) {
   RONDO_TRY(const GpuPointer info, ask(pointer));
   switch (info.kind) {
     case GpuMemory::kDevice:
-      if (own_access != nullptr) *own_access |= info.own_access;
       if (info.device == device_) return const_cast<void*>(pointer);
       return fail(StatusCode::kInvalidArgument,
                   "{} : {} {} is memory of CUDA device {}, and this rank lives on device {}",

@@ -23,10 +23,8 @@ class BufferAddresses {
   // device: the rank's.
   explicit BufferAddresses(int device) : device_(device) {}
 
-  // Address of the buffer for kernels of the device. own_access: set if the memory has an access
-  // list of its own (GpuPointer).
-  Result<void*> of(const void* pointer, Collective which, const char* name,
-                   bool* own_access = nullptr);
+  // Address of the buffer for kernels of the device.
+  Result<void*> of(const void* pointer, Collective which, const char* name);
 
  private:
   Result<GpuPointer> ask(const void* pointer);

@@ -1,6 +1,6 @@
-// PostedCalls: calls that ranks of one process have posted and that are not launched yet.
-// Collectives wait, by number, until all ranks of the process have posted them; messages between
-// these ranks wait, by sender and receiver and in order, for their other side.
+// PostedCalls: calls that the ranks of one device have posted and that are not launched yet.
+// Collectives wait, by number, until all these ranks have posted them; messages between these ranks
+// wait, by sender and receiver and in order, for their other side.
 //
 // Stores and compares only; the caller synchronizes threads. Guarantees: if a rank's call differs
 // from that of the ranks before it, its post fails. Cost: a record and some words a rank and call.
@@ -27,7 +27,7 @@ struct PostedCall {
   GpuCaptureInfo capture;
 };
 
-// A collective as the ranks of this process posted it.
+// A collective as the ranks of the device posted it.
 struct JointCall {
   std::vector<PostedCall> posted;  // by rank
   std::vector<bool> here;
@@ -48,7 +48,7 @@ struct MatchedMessage {
 
 class PostedCalls {
  public:
-  // here: the ranks of this process.
+  // here: the ranks of the device.
   PostedCalls(int ranks, std::span<const int> here);
 
   // The call if this rank is the last to post it, valid until launched(); else null. An error if
@@ -63,7 +63,7 @@ class PostedCalls {
   void launched(std::span<const MatchedMessage> messages);
 
   // is_launched(): whether all calls that the rank has posted are launched. missing(): ranks of
-  // this process that have not made the call that the rank waits for.
+  // the device that have not made the call that the rank waits for.
   bool is_launched(int rank) const;
   std::vector<int> missing(int rank) const;
 

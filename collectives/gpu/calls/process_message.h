@@ -19,7 +19,6 @@ struct ProcessMessage {
   const void* send = nullptr;  // set if this process sends
   void* receive = nullptr;     // set if it receives; both: between ranks of one device (by kernels)
   bool in_collective = false;  // it has been announced
-  bool by_driver = false;      // the stream's device cannot access the buffer (by streams)
 
   std::uint64_t bytes() const { return record.count * size_of(record.type); }
   bool is_within() const { return send != nullptr && receive != nullptr; }

@@ -1,7 +1,5 @@
 #include "collectives/gpu/channels/message_slots.h"
 
-#include <algorithm>
-
 #include "base/log.h"
 #include "collectives/planner/message_shape.h"
 #include "transport/cuda/device.h"
@@ -11,23 +9,17 @@
 namespace rondo::gpu {
 MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
                            const GpuPlan& around, std::vector<int> devices, int process,
-                           std::uint64_t staging_bytes, bool by_kernels)
+                           std::uint64_t staging_bytes)
     : exchange_(exchange),
       droppable_(droppable),
       around_(around),
       devices_(std::move(devices)),
       process_(process),
-      staging_bytes_(staging_bytes),
-      by_kernels_(by_kernels) {}
+      staging_bytes_(staging_bytes) {}
 
 const EdgeTransport& MessageSlots::transport(int from, int to) const {
   const auto& process_of = around_.process_of;
-  EdgeFacts facts{process_of[from] >= 0 && process_of[to] >= 0, around_.near(from, to)};
-  for (std::size_t a = 0; a < process_of.size() && !by_kernels_; ++a)
-    for (std::size_t b = 0; b < process_of.size(); ++b)
-      if (process_of[a] == process_of[from] && process_of[b] == process_of[to])
-        facts.reach = facts.reach && around_.near(a, b);
-  return edge_transport(facts);
+  return edge_transport({process_of[from] >= 0 && process_of[to] >= 0, around_.near(from, to)});
 }
 
 std::uint64_t MessageSlots::pair_bytes(const EdgeTransport& transport) const {
@@ -108,12 +100,7 @@ Status MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
   RONDO_TRY(const auto reply,
             exchange_.ask(around_.process_of[to], {MemoryNote::kSlots, pair}, {}, deadline));
   const EdgeTransport& through = transport(from, to);
-  std::vector<int> devices{devices_[from]};
-  for (const int device : devices_)
-    if (!by_kernels_ && device >= 0 &&
-        std::find(devices.begin(), devices.end(), device) == devices.end())
-      devices.push_back(device);
-  auto connected = through.connect(reply.handle, pair_bytes(through), devices);
+  auto connected = through.connect(reply.handle, pair_bytes(through), {&devices_[from], 1});
   if (!connected.ok())
     return fail(connected.code(),
                 "{}: memory of rank {} for messages of rank {} cannot be mapped; with "

@@ -37,11 +37,10 @@ class MessageSlots {
     DirectPiece direct = {};       // holds the slots, if they are not behind the words
   };
 
-  // devices: by rank; -1: in another process. Processes of other hosts have number -1. by_kernels:
-  // only a rank's own device accesses the slots of its messages; else any device of its process
-  // may.
+  // devices: by rank; -1: in another process. Processes of other hosts have number -1. Only a
+  // rank's own device accesses the slots of its messages.
   MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const GpuPlan& around,
-               std::vector<int> devices, int process, std::uint64_t staging_bytes, bool by_kernels);
+               std::vector<int> devices, int process, std::uint64_t staging_bytes);
 
   // For messages between a rank of this process, which sends or receives, and another one. One
   // caller at a time. arena: for slots to another host; null: they are pinned.
@@ -73,7 +72,6 @@ class MessageSlots {
   const std::vector<int> devices_;
   const int process_;
   const std::uint64_t staging_bytes_;
-  const bool by_kernels_;
   mutable std::mutex mutex_;             // guards made_, which the watch thread also reads
   std::map<Pair, Made> made_;            // for owners in this process
   std::map<Pair, MappedMemory> mapped_;  // for senders in this process

@@ -15,8 +15,7 @@ InternodeEngine::InternodeEngine(RankState& state, std::shared_ptr<HostProxy> ho
       host_(std::move(host)),
       kernels_(std::move(kernels)),
       newest_(rank_ == 0),
-      own_device_({device_}, nullptr),  // alone: it reaches no other device
-      run_(own_device_, state.members.size) {}
+      run_({0}, state.members.size) {}
 
 InternodeEngine::~InternodeEngine() {
   if (state_.forked())

@@ -15,7 +15,7 @@
 #include "collectives/gpu/calls/call_run.h"
 #include "collectives/gpu/calls/gpu_engine.h"
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/calls/team_devices.h"
+#include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/internode/internode_kernels.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/rank_state.h"
@@ -60,11 +60,10 @@ class InternodeEngine final : public GpuEngine {
   const int rank_, device_;
   const std::shared_ptr<HostProxy> host_;
   std::unique_ptr<InternodeKernels> kernels_;
-  NewestDevicePlan newest_;       // of kernels_
-  const TeamDevices own_device_;  // only this rank's
-  CallRun run_;                   // collectives by kernels that are not launched yet
-  std::deque<JointCall> joint_;   // their calls, and room for more
-  std::size_t joined_ = 0;        // number of these that are in the run
+  NewestDevicePlan newest_;      // of kernels_
+  CallRun run_;                  // collectives by kernels that are not launched yet
+  std::deque<JointCall> joint_;  // their calls, and room for more
+  std::size_t joined_ = 0;       // number of these that are in the run
 };
 
 }  // namespace rondo::gpu

@@ -19,7 +19,7 @@ InternodeMemory::InternodeMemory(Parts parts)
                                                std::move(parts.meeting.sockets));
   for (int p = 0; p < processes_; ++p) sockets_.push_back({exchange_->fd(p), POLLIN, 0});
   slots_ = std::make_unique<MessageSlots>(*exchange_, memory_, around_, std::move(parts.devices),
-                                          parts.process, parts.staging_bytes, true);
+                                          parts.process, parts.staging_bytes);
 }
 
 Result<MessageSlots::Slots> InternodeMemory::slots(int from, int to, bool sends,

@@ -273,9 +273,7 @@ Status DirectLaunches::collective(const CallRecord& record, std::span<const Buff
 Status DirectLaunches::copy_all(const CallRecord& record, std::span<const Buffers> buffers) {
   const int n = static_cast<int>(buffers.size());
   const std::uint64_t bytes = record.count * size_of(record.type);
-  const auto sends = [&](int rank) { return (senders_ >> rank & 1) != 0; };
   const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Status {
-    if (!sends(from)) return ok_status();
     RONDO_CHECK_OK(begin_item(buffers[from].send, bytes));
     for (const Buffers& buffers : buffers)
       RONDO_CHECK_OK(add_target(at(buffers.receive, to_offset)));
@@ -293,17 +291,16 @@ Status DirectLaunches::copy_all(const CallRecord& record, std::span<const Buffer
       return ok_status();
     case Collective::kAllToAll:
       for (int s = 0; s < n; ++s)
-        for (int t = 0; sends(s) && t < n; ++t)
+        for (int t = 0; t < n; ++t)
           RONDO_CHECK_OK(
               copy(at(buffers[s].send, t * bytes), at(buffers[t].receive, s * bytes), bytes));
       return ok_status();
     case Collective::kGather:
       for (int r = 0; r < n; ++r)
-        if (sends(r))
-          RONDO_CHECK_OK(copy(buffers[r].send, at(buffers[record.root].receive, r * bytes), bytes));
+        RONDO_CHECK_OK(copy(buffers[r].send, at(buffers[record.root].receive, r * bytes), bytes));
       return ok_status();
     case Collective::kScatter:
-      for (int r = 0; sends(record.root) && r < n; ++r)
+      for (int r = 0; r < n; ++r)
         RONDO_CHECK_OK(copy(at(buffers[record.root].send, r * bytes), buffers[r].receive, bytes));
       return ok_status();
     default:

@@ -51,16 +51,13 @@ class DirectLaunches {
     is_current_ = is_current;
   }
 
-  // The driver makes the copies. It stages them if devices do not reach each other's memory.
-  // Reductions are not possible then.
+  // The driver makes the copies. Reductions are not possible then.
   void copy_by_driver() { by_driver_ = true; }
 
-  // These launches are this device's part of a launch that all devices of a barrier make alike. A
-  // launch meets at the barrier, and reports itself, as its first call would.
-  void meet(const cuda::DeviceBarrier& barrier) { barrier_ = barrier; }
-  // The same, but every collective meets by itself, on as many CTAs as if it were launched alone:
-  // other devices may launch it alone, or together with other calls.
-  void meet_one_by_one(const cuda::DeviceBarrier& barrier) {
+  // These launches are this device's part of calls that all devices of a barrier make. Every
+  // collective meets by itself, on as many CTAs as if it were launched alone: other devices may
+  // launch it alone, or together with other calls.
+  void meet(const cuda::DeviceBarrier& barrier) {
     barrier_ = barrier;
     one_by_one_ = true;
   }
@@ -83,9 +80,6 @@ class DirectLaunches {
   // data in `own` is copied in before and out after.
   Status staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
                           const Buffers& own, const Slices& slices);
-
-  // Of a collective, only the copies of what these ranks send: bit r is rank r.
-  void only_from(std::uint64_t senders) { senders_ = senders; }
 
   Status collective(const CallRecord& record, std::span<const Buffers> buffers);
   Status copy(const void* from, void* to, std::uint64_t bytes);
@@ -135,7 +129,6 @@ class DirectLaunches {
   bool* is_current_ = nullptr;  // null: unknown
   bool by_driver_ = false;
   cuda::DeviceBarrier barrier_{};
-  std::uint64_t senders_ = ~std::uint64_t{0};
   cuda::CopyArgs copies_{};
   cuda::ReduceArgs reductions_{};
   Kind kind_;  // of reductions_; longest_: bytes of the longest

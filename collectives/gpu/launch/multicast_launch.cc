@@ -34,7 +34,7 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
 }  // namespace
 
 Status launch_multicast(const DeviceLaunch& launch) {
-  const int maximum = launch.is_announced ? launch.ctas_of_processes() : launch.max_ctas;
+  const int maximum = launch.barrier_ctas();
   cuda::MulticastArgs args{};
   int ctas = 0;
   for (const PlannedCall& call : launch.calls) {
@@ -47,8 +47,7 @@ Status launch_multicast(const DeviceLaunch& launch) {
   args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
   args.own = launch.multicast->own(launch.rank());
   args.all = launch.multicast->all();
-  args.barrier =
-      launch.is_announced ? launch.barrier_of_processes() : launch.barrier(launch.first().record);
+  args.barrier = launch.barrier();
   return launch.launch(launch.first().kernel(), ctas, launch.first().plan.threads,
                        cuda::kBarrierShared, args);
 }

@@ -1,6 +1,6 @@
-// Shared: devices of several processes share the work of the direct kernels on staging that all of
-// them reach, for calls whose buffers fit there. The kernels copy inputs in and outputs out
-// themselves. Reductions of one kind are one launch, and so are up to 64 copies.
+// Shared: devices share the work of the direct kernels on staging that all of them reach, for calls
+// whose buffers fit there. The kernels copy inputs in and outputs out themselves. Reductions of one
+// kind are one launch, and so are up to 64 copies.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -37,7 +37,7 @@ class StagedCopies {
       args_.output[r] = staging.output;
     }
     args_.slice = slices.bytes;
-    args_.barrier = launch.barrier_of_processes();
+    args_.barrier = launch.barrier();
   }
 
   Status add(const PlannedCall& call) {
@@ -89,7 +89,7 @@ Status launch_shared(const DeviceLaunch& launch) {
   const auto all = std::span(buffers).first(static_cast<std::size_t>(layout.ranks()));
   StagedCopies copies(launch, slices);
   DirectLaunches reductions(launch.api, slices.ctas, launch.stream);
-  reductions.meet_one_by_one(launch.barrier_of_processes());
+  reductions.meet(launch.barrier());
   for (const PlannedCall& call : launch.calls) {
     if (call.copies()) {
       RONDO_CHECK_OK(reductions.flush());

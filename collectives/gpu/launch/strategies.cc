@@ -48,9 +48,7 @@ Fusion fuses_multicast(Calls calls, const PlannedCall& next, int) {
 }
 Fusion fuses_staged(Calls, const PlannedCall&, int) { return Fusion::kApart; }
 Fusion fuses_in_windows(Calls, const PlannedCall&, int) { return Fusion::kApartFromAll; }
-Fusion fuses_direct(Calls calls, const PlannedCall& next, int) {
-  return next.by_driver == calls.front().by_driver ? Fusion::kApartFromAll : Fusion::kNone;
-}
+Fusion fuses_direct(Calls, const PlannedCall&, int) { return Fusion::kApartFromAll; }
 
 constexpr LaunchRow elsewhere(Strategy strategy) { return {strategy, nullptr, nullptr, nullptr}; }
 
@@ -63,7 +61,6 @@ constexpr LaunchRow kRows[] = {
     elsewhere(Strategy::kHierarchical),  // ranks on the host
     elsewhere(Strategy::kLeader),
     elsewhere(Strategy::kCopyEngines),
-    {Strategy::kBarrier, direct_kernel, fuses_direct, launch_barrier},
     {Strategy::kShared, direct_kernel, fuses_staged, launch_shared},
     {Strategy::kWindows, direct_kernel, fuses_in_windows, launch_windows},
     {Strategy::kLLPush, ll_push_kernel, fuses_ll_push, launch_ll_push},
@@ -86,17 +83,9 @@ int PlannedCall::kernel() const {
   return row.kernel == nullptr ? kNoKernel : row.kernel(*this);
 }
 
-cuda::DeviceBarrier DeviceLaunch::barrier(const CallRecord& record) const {
-  cuda::DeviceBarrier barrier = barriers->barrier(place);
-  barrier.control = connections.control(rank());
-  barrier.call = record;
-  std::copy(firsts.begin(), firsts.end(), barrier.rank);
-  return barrier;
-}
+int DeviceLaunch::barrier_ctas() const { return connections.layout().shared_ctas(); }
 
-int DeviceLaunch::ctas_of_processes() const { return connections.layout().shared_ctas(); }
-
-cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
+cuda::DeviceBarrier DeviceLaunch::barrier() const {
   cuda::DeviceBarrier barrier{};
   barrier.devices = connections.layout().ranks();
   barrier.place = rank();

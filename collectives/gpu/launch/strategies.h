@@ -6,8 +6,8 @@
 // one device are in direct_launches.h. CTAs of launches here wait for CTAs of other devices. If a
 // device has several ranks, they also wait for each other, and the launch is cooperative. All take
 // lists of calls (collectives/gpu/calls/call_run.h). Cost: connected, LL push and multicast: one
-// launch per device for a list; barrier, windows and shared: one for copies, or for reductions of
-// one kind (direct_launches.h).
+// launch for a list; windows and shared: one for copies, or for reductions of one kind
+// (direct_launches.h).
 #pragma once
 
 #include <span>
@@ -18,7 +18,6 @@
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/launch/direct_launches.h"
-#include "collectives/gpu/memory/device_barriers.h"
 #include "collectives/planner/device_plan.h"
 
 namespace rondo::gpu {
@@ -28,7 +27,6 @@ struct PlannedCall {
   DevicePlan plan;
   CallRecord record;
   std::vector<Buffers> buffers;       // by rank of the communicator
-  bool by_driver = false;             // direct copies, if kernels do not reach all buffers
   bool in_multicast_windows = false;  // all ranks' buffers are in them
 
   // A collective that only copies moves bytes: an element is then that number of units.
@@ -49,21 +47,13 @@ struct DeviceLaunch {
 
   const MulticastMemory* multicast = nullptr;  // null: none
 
-  // For devices of this process that meet; else null.
-  const DeviceBarriers* barriers = nullptr;
-  int place = 0;                     // index of the device among them
-  std::span<const int> firsts = {};  // the first rank of every device, by place
-  int max_ctas = 1;                  // the same on every device
-
   const PlannedCall& first() const { return calls.front(); }
   int rank() const { return here.front(); }
   const Buffers& own(const PlannedCall& call) const {
     return call.buffers[static_cast<std::size_t>(rank())];
   }
-  // The barrier of all devices of this process; or of all processes, with one rank each.
-  cuda::DeviceBarrier barrier(const CallRecord& record) const;
-  cuda::DeviceBarrier barrier_of_processes() const;
-  int ctas_of_processes() const;  // CTAs that meet there: <= channels; equal on every device
+  cuda::DeviceBarrier barrier() const;  // of all devices, with one rank each
+  int barrier_ctas() const;             // that meet there: <= channels; equal on every device
 
   // Launches CTAs of `threads` threads, for all ranks of the device.
   template <class Args>
@@ -97,9 +87,8 @@ std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, in
 // Whether a switch can work on the call's buffers in place.
 bool is_in_multicast_windows(const Call& call);
 
-// One per strategy. All but connected and barrier need one rank per device.
+// One per strategy. All but connected need one rank per device.
 Status launch_connected(const DeviceLaunch& call);
-Status launch_barrier(const DeviceLaunch& call);
 Status launch_shared(const DeviceLaunch& call);
 Status launch_windows(const DeviceLaunch& call);
 Status launch_ll_push(const DeviceLaunch& call);

@@ -1,7 +1,7 @@
-// Windows: devices of several processes share the work of the direct kernels on all ranks' buffers,
-// which are at equal offsets of symmetric windows (ncclCommWindowRegister). In an all-gather in
-// place, where each rank's input has its own place, only device d moves what rank d sends; the same
-// holds for its reduce-scatters: CTAs are assigned accordingly (direct.h).
+// Windows: devices share the work of the direct kernels on all ranks' buffers, which are at equal
+// offsets of symmetric windows (ncclCommWindowRegister). In an all-gather in place, where each
+// rank's input has its own place, only device d moves what rank d sends; the same holds for its
+// reduce-scatters: CTAs are assigned accordingly (direct.h).
 #include <array>
 #include <span>
 
@@ -28,8 +28,8 @@ bool is_in_multicast_windows(const Call& call) {
 }
 
 Status launch_windows(const DeviceLaunch& call) {
-  DirectLaunches launches(call.api, call.ctas_of_processes(), call.stream);
-  launches.meet_one_by_one(call.barrier_of_processes());
+  DirectLaunches launches(call.api, call.barrier_ctas(), call.stream);
+  launches.meet(call.barrier());
   const int n = call.connections.layout().ranks(), self = call.rank();
   std::array<Buffers, cuda::kMaxBarrierDevices> buffers;
   for (const PlannedCall& planned : call.calls) {

@@ -6,11 +6,11 @@
 namespace rondo::gpu {
 
 LeaderMemory::LeaderMemory(ControlSegment& segment, MemoryExchange& exchange,
-                           DroppableMemory& droppable, std::vector<int> devices, int process)
+                           DroppableMemory& droppable, int device, int process)
     : segment_(segment),
       exchange_(exchange),
       droppable_(droppable),
-      devices_(std::move(devices)),
+      device_(device),
       process_(process) {}
 
 Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
@@ -19,7 +19,7 @@ Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
   const RelaxedCapture relaxed;
   if (leads()) return make_staging();
   RONDO_TRY(const auto reply, exchange_.ask(0, {MemoryNote::kStaging}, {}, deadline));
-  RONDO_TRY(mapped_staging_, memory_registry().import_memory(reply.handle, devices_));
+  RONDO_TRY(mapped_staging_, memory_registry().import_memory(reply.handle, {&device_, 1}));
   staging_ = mapped_staging_.get();
   droppable_.add_mapped(0, {MemoryNote::kStaging}, staging_);
   return staging_;
@@ -27,7 +27,7 @@ Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
 
 Result<std::byte*> LeaderMemory::make_staging() {
   if (staging_ != nullptr) return staging_;
-  auto made = memory_registry().allocate_own(staging_bytes(), devices_[0]);
+  auto made = memory_registry().allocate_own(staging_bytes(), device_);
   if (!made.ok())
     return fail(
         made.code(),

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "collectives/gpu/agree/memory_exchange.h"
 #include "collectives/gpu/memory/droppable_memory.h"
@@ -19,9 +18,9 @@ class LeaderMemory {
  public:
   static constexpr std::uint64_t kScalarBytes = 256;
 
-  // devices: of this process; the leader's staging is on its first.
+  // device: of this process; the leader's has the staging.
   LeaderMemory(ControlSegment& segment, MemoryExchange& exchange, DroppableMemory& droppable,
-               std::vector<int> devices, int process);
+               int device, int process);
 
   // This process's address of the staging; the first use makes and maps it.
   Result<std::byte*> staging(const net::Deadline& deadline);
@@ -43,7 +42,7 @@ class LeaderMemory {
   ControlSegment& segment_;
   MemoryExchange& exchange_;
   DroppableMemory& droppable_;
-  const std::vector<int> devices_;
+  const int device_;
   const int process_;
   std::mutex mutex_;
   std::byte* staging_ = nullptr;

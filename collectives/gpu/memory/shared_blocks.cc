@@ -27,14 +27,13 @@ bool is_no_answer(StatusCode status) {
 
 }  // namespace
 
-SharedBlocks::SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process,
+SharedBlocks::SharedBlocks(MemoryExchange& exchange, int device, int process,
                            std::function<Calls()> running)
-    : exchange_(exchange),
-      devices_(std::move(devices)),
-      process_(process),
-      running_(std::move(running)) {}
+    : exchange_(exchange), device_(device), process_(process), running_(std::move(running)) {
+  begin_listening();
+}
 
-SharedBlocks::~SharedBlocks() = default;
+SharedBlocks::~SharedBlocks() { end_listening(); }
 
 std::optional<std::uint64_t> SharedBlocks::known_in(int process, const void* pointer,
                                                     std::size_t bytes) const {
@@ -111,7 +110,7 @@ std::optional<Result<MemoryHandle>> SharedBlocks::answer(MemoryNote& asked,
 }
 
 Result<MemoryHandle> SharedBlocks::map(MemoryNote& asked, const MemoryHandle& with) {
-  RONDO_TRY(ImportedMemory memory, memory_registry().import_memory(with, devices_));
+  RONDO_TRY(ImportedMemory memory, memory_registry().import_memory(with, {&device_, 1}));
   asked.address = reinterpret_cast<std::uint64_t>(memory.get());
   const bool by_ipc = with.plain.kind == PlainHandle::kIpc;
   imported_.emplace(asked.address, Imported{std::move(memory), by_ipc});

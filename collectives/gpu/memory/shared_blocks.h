@@ -36,13 +36,12 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   enum class State { kRun, kOver, kFaulted };
   using Calls = std::function<State()>;
 
-  // devices: those of this process, which must reach others' blocks. running: returns the calls
-  // that run now.
-  SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process,
-               std::function<Calls()> running);
+  // device: of this process, which must reach others' blocks. running: returns the calls that run
+  // now.
+  SharedBlocks(MemoryExchange& exchange, int device, int process, std::function<Calls()> running);
   ~SharedBlocks() override;
 
-  // Address of this process's memory for the first GPU of `process`; 0 if it has no access or no
+  // Address of this process's memory for the GPU of `process`; 0 if it has no access or no
   // block holds the memory; nullopt if the process has not been asked yet.
   std::optional<std::uint64_t> known_in(int process, const void* pointer, std::size_t bytes) const;
   // The same, but asks.
@@ -80,7 +79,7 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   bool give_up_unused();  // called with imported_mutex_ held
 
   MemoryExchange& exchange_;
-  const std::vector<int> devices_;
+  const int device_;
   const int process_;
   const std::function<Calls()> running_;
   mutable std::mutex mutex_;

@@ -63,9 +63,11 @@ Status Suspension::bring_back(const net::Deadline& deadline) {
   // What others still write goes to what they have mapped: freed memory, or memory that could not
   // be dropped.
   for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, false, p, deadline));
-  RONDO_CHECK_OK(memory_.bring_back());
+  RONDO_CHECK_OK(restore(round_));
   if (!others_) return ok_status();
-  HostAtomics::store_release(others_->segment.process(others_->process).resumed, round_);
+  for (const int p : others_->beside)
+    RONDO_CHECK_OK(others_->exchange.ask(
+        p, {MemoryNote::kRestore, static_cast<std::uint32_t>(round_)}, {}, deadline));
   // Counters in host memory are zeroed by the side that raises them; old ones would pass for new.
   for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, true, p, deadline));
   return memory_.bring_back_mapped(
@@ -74,6 +76,16 @@ Status Suspension::bring_back(const net::Deadline& deadline) {
         RONDO_TRY(auto reply, others_->exchange.ask(process, question, {}, deadline));
         return std::move(reply.handle);
       });
+}
+
+Status Suspension::restore(std::uint64_t round) {
+  std::lock_guard lock(restoring_);
+  if (restored_ >= round) return ok_status();
+  RONDO_CHECK_OK(memory_.bring_back());
+  restored_ = round;
+  if (others_)
+    HostAtomics::store_release(others_->segment.process(others_->process).resumed, round);
+  return ok_status();
 }
 
 Status Suspension::wait_for(std::uint64_t round, bool resumed, int process,

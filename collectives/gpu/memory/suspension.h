@@ -1,5 +1,6 @@
-// Suspension: ncclCommSuspend and ncclCommResume for the ranks of one process. Their memory is
-// freed when the last of them suspends, and restored when the first one resumes.
+// Suspension: ncclCommSuspend and ncclCommResume for the ranks of one team. Their memory is freed
+// when the last of them suspends, and restored when the first one resumes. That one also has the
+// other teams of its process restore theirs, since one thread may resume all ranks in turn.
 //
 // Collective over the communicator, after its calls: what kernels of others still write afterwards
 // goes to memory that no rank reads. A round: each process marks on the segment that it is
@@ -27,12 +28,13 @@ class ControlSegment;
 
 class Suspension {
  public:
-  // Only if other processes also have ranks.
+  // Only if there are other teams.
   struct Others {
     ControlSegment& segment;
     MemoryExchange& exchange;
     int process;
     const std::vector<int>& process_of;  // by rank
+    const std::vector<int>& beside;      // other teams of this process
   };
   explicit Suspension(std::vector<int> local) : local_(std::move(local)) {}
   Suspension(std::vector<int> local, const Others& others)
@@ -43,6 +45,9 @@ class Suspension {
   // is_over: whether everything that the process has enqueued has finished.
   Status suspend(int rank, const std::function<bool()>& is_over, const net::Deadline& deadline);
   Status resume(int rank, const net::Deadline& deadline);
+
+  // Restores what round `round` has freed, once. Another team of this process asks for it.
+  Status restore(std::uint64_t round);
 
   bool is_dropped() const { return dropped_; }
 
@@ -57,6 +62,8 @@ class Suspension {
   mutable std::mutex mutex_;
   std::map<int, std::uint64_t> rounds_;  // by rank: rounds that it has begun
   std::uint64_t round_ = 0;              // rounds that all ranks of this process have begun
+  std::mutex restoring_;                 // guards restored_
+  std::uint64_t restored_ = 0;           // newest round after which the memory is restored
   std::atomic<bool> dropped_{false};
 };
 

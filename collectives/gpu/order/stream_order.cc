@@ -48,51 +48,25 @@ bool StreamOrder::Points::are_over() const {
   });
 }
 
+// A graph may wait for an event before the first launch, so each is recorded once.
 Status StreamOrder::open(const Options& options) {
   options_ = options;
-  ranks_.resize(options.devices.size());
-  const auto here = std::count_if(options.devices.begin(), options.devices.end(),
-                                  [](int device) { return device >= 0; });
-  alone_ = here == 1;
-  for (std::size_t r = 0; r < ranks_.size(); ++r)
-    if (options.devices[r] >= 0) RONDO_CHECK_OK(open_rank(static_cast<int>(r)));
-  for (Device& device : devices_) {
-    if (!options.ordered || alone_) continue;
-    if ((device.ranks & (device.ranks - 1)) == 0) {
-      // Messages with ranks of other devices need these, one group after another.
-      const DeviceScope scope(device.number);
-      RONDO_CHECK_OK(scope.entered());
-      for (int i = 0; i < 2; ++i) {
-        RONDO_TRY(Point* const spare, make_point(device.number));
-        spare->users = 0;
-      }
-      continue;
-    }
-    RONDO_TRY(device.shared, make_point(device.number));
-    RONDO_CHECK_OK(device.shared->event.record(device.own));
-  }
+  ranks_.resize(
+      static_cast<std::size_t>(*std::max_element(options.ranks.begin(), options.ranks.end())) + 1);
+  alone_ = options.ranks.size() == 1;
   work_.watch([this] { return is_over(); });
-  return ok_status();
-}
-
-// A graph may wait for an event before the first launch, so each is recorded once.
-Status StreamOrder::open_rank(int rank) {
-  const int number = options_.devices[static_cast<std::size_t>(rank)];
-  const DeviceScope scope(number);
+  if (!options.ordered) return ok_status();
+  const DeviceScope scope(options.device);
   RONDO_CHECK_OK(scope.entered());
-  const auto found = std::find_if(devices_.begin(), devices_.end(),
-                                  [&](const Device& one) { return one.number == number; });
-  Rank& opened = at(rank);
-  opened.device = static_cast<int>(found - devices_.begin());
-  if (found == devices_.end()) devices_.emplace_back().number = number;
-  Device& device = devices_[static_cast<std::size_t>(opened.device)];
-  device.ranks |= set_of(rank);
-  if (!options_.ordered) return ok_status();
-  if (device.own == nullptr)
-    RONDO_CHECK_OK(check(gpu_api()->create_stream(&device.own, 0), "cudaStreamCreate"));
-  if (!alone_) RONDO_CHECK_OK(opened.ready.emplace_back().open());
-  RONDO_TRY(opened.own, make_point(number));
-  return opened.own->event.record(device.own);
+  RONDO_CHECK_OK(check(gpu_api()->create_stream(&own_stream_, 0), "cudaStreamCreate"));
+  for (const int rank : options.ranks) {
+    if (!alone_) RONDO_CHECK_OK(at(rank).ready.emplace_back().open());
+    RONDO_TRY(at(rank).own, make_point());
+    RONDO_CHECK_OK(at(rank).own->event.record(own_stream_));
+  }
+  if (alone_) return ok_status();
+  RONDO_TRY(shared_, make_point());
+  return shared_->event.record(own_stream_);
 }
 
 StreamOrder::~StreamOrder() {
@@ -101,8 +75,7 @@ StreamOrder::~StreamOrder() {
     std::lock_guard lock(turns.mutex);
     std::erase_if(turns.of_device, [this](const auto& one) { return one.second.order == this; });
   }
-  for (const Device& device : devices_)
-    if (device.own != nullptr) gpu_api()->destroy_stream(device.own);
+  if (own_stream_ != nullptr) gpu_api()->destroy_stream(own_stream_);
   if (points_->are_over()) return;
   work_.leave([this] {
     const std::shared_ptr<Points> left = std::move(points_);
@@ -110,35 +83,28 @@ StreamOrder::~StreamOrder() {
   });
 }
 
-Result<StreamOrder::Point*> StreamOrder::make_point(int device) {
-  const DeviceScope scope(device);
+Result<StreamOrder::Point*> StreamOrder::make_point() {
+  const DeviceScope scope(options_.device);
   RONDO_CHECK_OK(scope.entered());
   std::lock_guard lock(points_->growing);
   Point& point = points_->all.emplace_back();
-  point.device = device;
   point.users = 1;
   RONDO_CHECK_OK(point.event.open());
   return &point;
 }
 
-Result<StreamOrder::Point*> StreamOrder::unused_point(int device) {
-  const auto unused = std::find_if(
-      points_->all.begin(), points_->all.end(),
-      [device](const Point& point) { return point.users == 0 && point.device == device; });
+Result<StreamOrder::Point*> StreamOrder::unused_point() {
+  const auto unused = std::find_if(points_->all.begin(), points_->all.end(),
+                                   [](const Point& point) { return point.users == 0; });
   if (unused != points_->all.end()) return &*unused;
-  RONDO_TRY(Point* const made, make_point(device));
+  RONDO_TRY(Point* const made, make_point());
   made->users = 0;
   return made;
-}
-
-GpuStream StreamOrder::own_stream(int rank) const {
-  return devices_[static_cast<std::size_t>(at(rank).device)].own;
 }
 
 void StreamOrder::begin_group(int rank, bool at_once) {
   at(rank).uses.clear();
   unnoted_.clear();
-  posting_ = rank;
   at_once_ = at_once || alone_;
 }
 
@@ -161,7 +127,7 @@ Status StreamOrder::add(int rank, GpuStream stream, const GpuCaptureInfo& captur
     StreamUse& use = of.uses[i];
     if (use.ready != nullptr) continue;
     if (i == of.ready.size()) {
-      const DeviceScope scope(options_.devices[static_cast<std::size_t>(rank)]);
+      const DeviceScope scope(options_.device);
       RONDO_CHECK_OK(scope.entered());
       RONDO_CHECK_OK(of.ready.emplace_back().open());
     }
@@ -190,7 +156,7 @@ Status StreamOrder::note(GpuEvent ready) {
     return check(gpu_api()->record_event(ready, stream, GpuEventUse::kPlain), "cudaEventRecord");
   };
   if (!is_default_stream(stream)) return record();
-  const DeviceScope scope(options_.devices[static_cast<std::size_t>(posting_)]);
+  const DeviceScope scope(options_.device);
   RONDO_CHECK_OK(scope.entered());
   return record();
 }
@@ -239,15 +205,14 @@ Status StreamOrder::begin_capture(Rank& rank, const StreamUse& use) {
   if (options_.mixes_graphs) {
     has_graphs_ = true;
     RONDO_CHECK_OK(rank.own->event.hold(use.stream, GpuEventUse::kExternal));
-    const Device& device = devices_[static_cast<std::size_t>(rank.device)];
     for (const Served& served : earlier) {
       Point& point = *served.point;
-      if (rank.capture != 0 || &point == rank.own || &point == device.shared) continue;
+      if (rank.capture != 0 || &point == rank.own || &point == shared_) continue;
       ++point.users;  // for good: the graph waits for it in each replay
       RONDO_CHECK_OK(point.event.hold(use.stream, GpuEventUse::kExternal));
     }
     // Other streams of the capture wait for this position.
-    RONDO_TRY(Point* const waited, unused_point(device.number));
+    RONDO_TRY(Point* const waited, unused_point());
     RONDO_CHECK_OK(record(*waited, use));
     ++waited->users;
     rank.newest.push_back({waited, use.stream, false, true});
@@ -261,33 +226,27 @@ Status StreamOrder::begin_capture(Rank& rank, const StreamUse& use) {
 
 // The event that graphs know of launches for these ranks; null: none.
 StreamOrder::Point* StreamOrder::event_of(RankSet ranks) {
-  for (const Device& device : devices_)
-    if (device.ranks == ranks && device.shared != nullptr) return device.shared;
-  for (Rank& rank : ranks_)
-    if (ranks == set_of(static_cast<int>(&rank - ranks_.data()))) return rank.own;
+  if (shared_ != nullptr && ranks == set_of(options_.ranks)) return shared_;
+  for (const int rank : options_.ranks)
+    if (ranks == set_of(rank)) return at(rank).own;
   return nullptr;
 }
 
-Status StreamOrder::wait_for_shared(const Device& device, const LaunchPosition& site,
-                                    RankSet ranks) {
-  if (device.shared == nullptr || !options_.mixes_graphs || (device.ranks & ranks) == 0)
-    return ok_status();
+Status StreamOrder::wait_for_shared(const LaunchPosition& site, RankSet ranks) {
+  if (shared_ == nullptr || !options_.mixes_graphs) return ok_status();
   const std::uint64_t capture = capture_id(site.capture);
-  if (capture == 0) return has_graphs_ ? device.shared->event.hold(site.stream) : ok_status();
+  if (capture == 0) return has_graphs_ ? shared_->event.hold(site.stream) : ok_status();
   bool waits = false;
-  RONDO_CHECK_OK(for_each_rank(device.ranks & ranks, [&](int rank) {
-    waits |= std::exchange(at(rank).waited, capture) != capture;
-    return ok_status();
-  }));
-  return waits ? device.shared->event.hold(site.stream, GpuEventUse::kExternal) : ok_status();
+  for (const int rank : options_.ranks)
+    if ((ranks & set_of(rank)) != 0) waits |= std::exchange(at(rank).waited, capture) != capture;
+  return waits ? shared_->event.hold(site.stream, GpuEventUse::kExternal) : ok_status();
 }
 
 Status StreamOrder::begin(const LaunchPosition& site, RankSet ranks, Kind kind) {
-  for (const Device& device : devices_) RONDO_CHECK_OK(wait_for_shared(device, site, ranks));
+  RONDO_CHECK_OK(wait_for_shared(site, ranks));
   if (has_turn_) {
-    const int number = options_.devices[static_cast<std::size_t>(site.rank)];
     const std::map<int, Newest>& newest = turns_of_process().of_device;
-    const auto found = newest.find(number);
+    const auto found = newest.find(options_.device);
     if (found != newest.end() && found->second.order != this)
       RONDO_CHECK_OK(wait_for_event(site.stream, found->second.event, GpuEventUse::kPlain));
   }
@@ -308,7 +267,6 @@ Status StreamOrder::begin(const LaunchPosition& site, RankSet ranks, Kind kind) 
 
 Status StreamOrder::end(const LaunchPosition& site, RankSet ranks, Kind kind) {
   if (!options_.ordered && at(site.rank).uses.size() < 2) return ok_status();
-  const int number = options_.devices[static_cast<std::size_t>(site.rank)];
   const bool in_capture = capturing(site.capture);
   Point* newest = event_of(ranks);
   const bool in_graphs = newest != nullptr;
@@ -316,12 +274,12 @@ Status StreamOrder::end(const LaunchPosition& site, RankSet ranks, Kind kind) {
   if (newest != nullptr && in_capture && options_.mixes_graphs)
     RONDO_CHECK_OK(newest->event.record(site.stream, GpuEventUse::kExternal));
   if (has_turn_) {
-    assert(newest != nullptr && "kernels that wait serve the ranks of one device");
-    turns_of_process().of_device[number] = {this, newest->event.get()};
+    assert(newest != nullptr && "kernels that wait serve one rank or all");
+    turns_of_process().of_device[options_.device] = {this, newest->event.get()};
   }
   // Later work of the capture depends on this record, and so comes after the external one.
   if (newest == nullptr || in_capture) {
-    RONDO_TRY(newest, unused_point(number));
+    RONDO_TRY(newest, unused_point());
     RONDO_CHECK_OK(record(*newest, {site.stream, nullptr, site.capture}));
   }
   return for_each_rank(ranks, [&](int rank) {
@@ -366,7 +324,7 @@ Status StreamOrder::show_to_graphs(Rank& rank) {
   RONDO_CHECK_OK(newest->event.record(first.stream,
                                       in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain));
   if (in_capture) {
-    RONDO_TRY(newest, unused_point(newest->device));
+    RONDO_TRY(newest, unused_point());
     RONDO_CHECK_OK(record(*newest, first));
   }
   ++newest->users;

@@ -1,5 +1,5 @@
-// StreamOrder: keeps the launches of a communicator's ranks in one process in the order of their
-// calls, on all streams, devices and graphs (NCCL calls this a strong stream).
+// StreamOrder: keeps the launches of a communicator's ranks on one device of a process in the order
+// of their calls, on all streams and in graphs (NCCL calls this a strong stream).
 //
 // A rank posts a group of calls on some streams: begin_group(), then add() for each stream, which
 // waits for the rank's earlier launches. A launch serves some ranks: begin(), the launch, end().
@@ -7,9 +7,9 @@
 // earlier launches of the ranks that it serves, and for nothing else: another rank may be ahead,
 // and a wait for its later launches could deadlock. Messages of one group do not wait for each
 // other.
-// An event marks each launch. The launches of one rank, and those of all ranks of one device, have
-// an event of their own, which graphs record and wait for again in each replay. Another launch has
-// an event that is not recorded again while one of its ranks may still wait for it.
+// An event marks each launch. The launches of one rank, and those of all ranks, have an event of
+// their own, which graphs record and wait for again in each replay. Another launch has an event
+// that is not recorded again while one of its ranks may still wait for it.
 //
 // Guarantees: the newest launch runs after all earlier ones of its ranks, also in replays (unless
 // the communicator's graphUsageMode excludes that graphs run beside other calls); within a capture
@@ -55,7 +55,7 @@ struct StreamUse {
   GpuCaptureInfo capture;
 };
 
-// Where a launch goes: a stream of the rank, or of its device.
+// Where a launch goes: a stream of the rank, or the order's own.
 struct LaunchPosition {
   int rank = 0;
   GpuStream stream = nullptr;
@@ -66,7 +66,8 @@ struct LaunchPosition {
 class StreamOrder {
  public:
   struct Options {
-    std::vector<int> devices;  // by rank; -1: in another process
+    int device = -1;
+    std::vector<int> ranks = {0};
     bool ordered = true;       // false: launches of different groups share nothing
     bool mixes_graphs = true;  // false: graphs never run beside other calls (graphUsageMode)
   };
@@ -78,9 +79,9 @@ class StreamOrder {
   StreamOrder& operator=(const StreamOrder&) = delete;
   Status open(const Options& options);
 
-  // A stream of the rank's device that belongs to the order, for ranks on default streams, whose
-  // handle names another stream on another thread.
-  GpuStream own_stream(int rank) const;
+  // A stream that belongs to the order, for ranks on default streams, whose handle names another
+  // stream on another thread.
+  GpuStream own_stream() const { return own_stream_; }
 
   // at_once: all launches of the group are made before another rank's stream continues.
   void begin_group(int rank, bool at_once);
@@ -92,7 +93,7 @@ class StreamOrder {
   Status note(GpuEvent ready);
   Status join(int rank);
 
-  // ranks: all that the launch serves. A message launch has its own device's ranks and their peers.
+  // ranks: all that the launch serves.
   Status begin(const LaunchPosition& site, RankSet ranks, Kind kind);
   Status end(const LaunchPosition& site, RankSet ranks, Kind kind);
 
@@ -131,7 +132,6 @@ class StreamOrder {
  private:
   struct Point {
     StreamEvent event;
-    int device = -1;
     int users = 0;                      // ranks that may have to wait for it
     std::atomic<bool> captured{false};  // the newest record is a part of a capture
   };
@@ -148,7 +148,6 @@ class StreamOrder {
     bool in_graphs;  // graphs wait for an event that was recorded after it
   };
   struct Rank {
-    int device = -1;       // index in devices_; -1: in another process
     Point* own = nullptr;  // after the newest launch that served this rank alone
     std::vector<StreamUse> uses;
     std::vector<StreamEvent> ready;  // by index in uses
@@ -158,34 +157,26 @@ class StreamOrder {
     std::uint64_t capture = 0;  // of these; 0: none
     std::uint64_t waited = 0;   // the capture in which it has waited for launches of all ranks
   };
-  struct Device {
-    int number = -1;  // CUDA's
-    GpuStream own = nullptr;
-    RankSet ranks = 0;
-    Point* shared = nullptr;  // after the newest launch for all its ranks; null: it has one rank
-  };
-
   const Rank& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  Status open_rank(int rank);
   Status gather(int rank, std::span<const GpuStream> streams, const GpuCaptureInfo& first);
   Status come_after(Rank& rank, const StreamUse& use);
   Status begin_capture(Rank& rank, const StreamUse& use);
-  Status wait_for_shared(const Device& device, const LaunchPosition& site, RankSet ranks);
+  Status wait_for_shared(const LaunchPosition& site, RankSet ranks);
   Point* event_of(RankSet ranks);
-  Result<Point*> make_point(int device);
-  Result<Point*> unused_point(int device);
+  Result<Point*> make_point();
+  Result<Point*> unused_point();
   static void forget(Rank& rank);
   static Status record(Point& point, const StreamUse& use);
   Status show_to_graphs(Rank& rank);
 
   Options options_;
-  bool alone_ = false;       // only one rank is in this process
+  bool alone_ = false;       // there is one rank
   bool has_graphs_ = false;  // that may run beside other calls
-  std::vector<Rank> ranks_;
-  std::vector<Device> devices_;
+  std::vector<Rank> ranks_;  // by rank of the communicator
+  GpuStream own_stream_ = nullptr;
+  Point* shared_ = nullptr;         // after the newest launch for all ranks; null: there is one
   std::vector<StreamUse> unnoted_;  // of the rank that posts now, without a record of `ready`
-  int posting_ = 0;                 // that rank
   bool at_once_ = false;
   const bool takes_turns_ = env::get_bool("NCCL_LAUNCH_ORDER_IMPLICIT");
   bool has_turn_ = false;

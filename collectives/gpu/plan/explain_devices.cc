@@ -54,17 +54,12 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.ranks = ranks;
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
-  facts.may_use_barriers =
-      facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMaxBarrierDevices;
-  facts.may_ll_push = facts.may_use_barriers && facts.devices == ranks;
-  facts.max_channels = kUsualChannels;
-  facts.processes = processes && ranks > 1;
-  if (facts.processes) {
-    facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
-    facts.may_use_barriers = false;
-    facts.messages = facts.devices > 1;
-    if (facts.devices < ranks) facts.max_channels = 0;
-  }
+  facts.may_ll_push = facts.all_reach && facts.devices > 1 && facts.devices == ranks &&
+                      facts.devices <= cuda::kMaxBarrierDevices;
+  facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
+  facts.processes = facts.devices > 1 || (processes && ranks > 1);
+  facts.messages = facts.devices > 1;
+  facts.max_channels = processes && facts.devices < ranks ? 0 : kUsualChannels;
   facts.slot_bytes = kUsualSlotBytes;
   return facts;
 }
@@ -92,7 +87,7 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
   rows.push_back(
       {"call", to_string(record),
        fmt::format("{} ranks{} on {} GPU{}{}{}", facts.ranks,
-                   facts.processes ? ", each a process," : "", facts.devices,
+                   facts.processes && facts.devices == 1 ? ", each a process," : "", facts.devices,
                    facts.devices == 1 ? "" : "s", facts.processes ? "" : " of one process",
                    facts.all_reach ? "" : " that do not reach each other")});
   const Result<DevicePlan> made = make_device_plan(facts, record);

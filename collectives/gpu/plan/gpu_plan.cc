@@ -26,17 +26,19 @@ int number_of(Numbers<T>& seen, const T& one) {
 
 constexpr std::uint64_t kSmallestSlot = 128;
 
-// Numbers the hosts, processes and GPUs; returns each rank's GPU.
+// Numbers the hosts, processes and GPUs; returns each rank's GPU. Within one host, ranks of one
+// process on different GPUs launch as processes do, so each GPU of a process counts as a process.
 std::vector<int> number_places(const GpuRecords& records, GpuPlan* found) {
   Numbers<std::uint64_t> hosts;
-  std::vector<Numbers<ProcessId>> processes;
+  std::vector<Numbers<std::pair<ProcessId, GpuId>>> processes;
   Numbers<GpuId> gpus;
   std::vector<int> gpu_of;
   for (std::size_t r = 0; r < records.facts.size(); ++r) {
     const int host = records.hosts.empty() ? 0 : number_of(hosts, records.hosts[r]);
     if (processes.size() <= static_cast<std::size_t>(host)) processes.emplace_back();
     found->host_of.push_back(host);
-    found->process_of.push_back(number_of(processes[host], records.processes[r]));
+    const GpuId& gpu = records.hosts.empty() ? records.facts[r].uuid : GpuId{};
+    found->process_of.push_back(number_of(processes[host], {records.processes[r], gpu}));
     gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
   }
   for (const auto& of_host : processes)
@@ -231,8 +233,6 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
   shape.meets = own_gpus && apart && plan.ranks <= cuda::kMaxBarrierDevices;
   shape.messages = room && apart;
   plan.may_ll_push = shape.ll_push;
-  plan.may_use_barriers = room && !apart && plan.all_reach && found->gpus > 1 &&
-                          found->gpus <= cuda::kMaxBarrierDevices;
   plan.shared_bytes = shape.meets ? ConnectionLayout::kSharedStaging : 0;
   add_connections(records, found);
   return ok_status();
@@ -299,11 +299,8 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records) {
     plan_between_hosts(records, &found);
     return found;
   }
-  const int ranks = static_cast<int>(n);
-  for (int a = 0; a < ranks; ++a)
-    for (int b = 0; b < ranks; ++b)
-      if (!found.near(a, b) && (a == 0 || found.process_of[a] == found.process_of[b]))
-        found.leader_reaches = false;
+  for (int rank = 1; rank < static_cast<int>(n); ++rank)
+    if (!found.near(0, rank)) found.leader_reaches = false;
   RONDO_CHECK_OK(plan_within_host(records, gpu_of, &found));
   return found;
 }

@@ -55,13 +55,16 @@ struct GpuRecords {
 };
 
 struct GpuPlan {
-  // kTeam: one process. kProcesses: several of one host. kHosts: kernels between hosts.
+  // kTeam: one GPU of one process. kProcesses: several GPUs or processes of one host. kHosts:
+  // kernels between hosts.
   enum class Engine : std::uint8_t { kTeam, kProcesses, kHosts, kHostProxy };
   Engine engine = Engine::kTeam;
   std::string why_proxy;  // why the hosts do all calls; empty: they do not
 
-  std::vector<int> host_of, process_of;  // by rank; processes are numbered on each host from 0
-  std::vector<int> processes;            // by host
+  // By rank. Processes are numbered on each host from 0; if there is one host, each GPU of a
+  // process counts as one.
+  std::vector<int> host_of, process_of;
+  std::vector<int> processes;  // by host
   int gpus = 1;
   P2pReach near;                 // by pair of ranks
   bool one_owner = true;         // no GPU is used by two processes

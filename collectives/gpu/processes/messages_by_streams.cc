@@ -29,8 +29,7 @@ Result<MessagesByStreams::Pieces> MessagesByStreams::prepare(
         static_cast<std::byte*>(sends ? const_cast<void*>(message.send) : message.receive);
     const std::uint64_t bytes = message.bytes();
     for (std::uint64_t done = 0; done < bytes; done += pair->slot_bytes)
-      pair->pieces.push_back(
-          {user + done, std::min(pair->slot_bytes, bytes - done), message.by_driver});
+      pair->pieces.push_back({user + done, std::min(pair->slot_bytes, bytes - done)});
   }
   for (const PairPieces& pair : pairs)
     pair_pieces_[pair.from * context_.ranks() + pair.to] += pair.pieces.size();
@@ -69,7 +68,6 @@ Status MessagesByStreams::enqueue_piece(const PairPieces& pair, std::size_t piec
       context_.await(stream, words.slot[slot], pair.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece waits for no rank
   DirectLaunches copies(context_.api, context_.facts.max_ctas, stream);
-  if (user.by_driver) copies.copy_by_driver();
   RONDO_CHECK_OK(pair.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

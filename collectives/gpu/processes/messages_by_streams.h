@@ -28,7 +28,6 @@ class MessagesByStreams {
     struct Piece {
       std::byte* at;  // in the user's buffer
       std::uint64_t bytes;
-      bool by_driver;
     };
     std::vector<Piece> pieces = {};
   };

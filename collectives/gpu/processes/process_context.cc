@@ -16,29 +16,22 @@ ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegme
 }
 
 Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
-  std::vector<int> devices{facts.device};
-  for (const int device : facts.devices)
-    if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
-      devices.push_back(device);
   exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
                                               std::move(sockets));
   suspension = std::make_unique<Suspension>(
-      local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
+      local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of,
+                                facts.beside});
   DroppableMemory& droppable = suspension->memory();
-  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process,
+  blocks = std::make_unique<SharedBlocks>(*exchange, facts.device, facts.process,
                                           [this] { return running_calls(); });
-  memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
-                                          facts.process);
-  const bool by_kernel = messages_are_kernels();
+  memory =
+      std::make_unique<LeaderMemory>(*segment, *exchange, droppable, facts.device, facts.process);
   slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
-                                         facts.process, segment->staging_bytes(), by_kernel);
+                                         facts.process, segment->staging_bytes());
   if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
   if (shared.multicast) shared.multicast->list_in(droppable);
-  for (const int rank : local) {
-    const DeviceScope there(facts.devices[rank]);
-    RONDO_CHECK_OK(there.entered());
-    if (by_kernel) RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
-  }
+  if (messages_are_kernels())
+    RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
   return ok_status();
 }
 
@@ -60,6 +53,10 @@ std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked
                                                                const MemoryHandle& with) {
   if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
   if (asked.kind == MemoryNote::kStaging) return memory->answer();
+  if (asked.kind == MemoryNote::kRestore) {
+    RONDO_CHECK_OK(suspension->restore(asked.what));
+    return MemoryHandle{};
+  }
   if (asked.kind != MemoryNote::kConnections) return blocks->answer(asked, with);
   if (!shared.connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
       !is_local(static_cast<int>(asked.what)))

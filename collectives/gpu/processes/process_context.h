@@ -25,6 +25,7 @@ struct ProcessFacts {
   int max_ctas = 1;
   int process = 0;           // this process; 0 is the leader
   std::vector<int> devices;  // by rank; -1: in another process
+  std::vector<int> beside;   // numbers of the other GPUs of this program
   GpuPlan around;
 };
 

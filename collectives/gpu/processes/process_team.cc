@@ -28,7 +28,7 @@ ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> seg
     : made_in_(fork_generation()), context_(std::move(facts), std::move(segment)) {}
 
 Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
-  const DeviceScope scope(device());
+  const DeviceScope scope(context_.facts.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(context_.open(std::move(sockets)));
@@ -67,6 +67,7 @@ bool ProcessTeam::let_streams_end() {
 ProcessTeam::~ProcessTeam() {
   if (made_in_ == fork_generation()) {
     watch_.stop();
+    if (context_.exchange) context_.exchange->close();
   } else {  // the thread is the parent's
     watch_.forget();
     context_.forget();

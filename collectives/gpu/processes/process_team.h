@@ -1,4 +1,5 @@
-// ProcessTeam: the ranks of a communicator on GPUs in several processes of a host.
+// ProcessTeam: the ranks of a communicator on several GPUs of a host, or in several processes. Each
+// GPU of a process counts as a process: it has a ProcessTeam, and its ranks are the local ones.
 //
 // If no two processes use the same GPU, collectives run over connections, small ones by LL push:
 // the DeviceTeam of each process launches kernels for its own ranks. This team announces calls
@@ -35,7 +36,6 @@ class ProcessTeam {
   const DevicePlanFacts& facts() const { return context_.facts.around.plan; }
   DeviceConnections* connections() const { return context_.shared.connections.get(); }
   const MulticastMemory* multicast() const { return context_.shared.multicast.get(); }
-  int device() const { return context_.facts.device; }  // led calls are enqueued on its streams
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
   // Host memory for messages to a rank of this process.
   std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }

@@ -47,6 +47,11 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   facts.devices = devices;
   facts.around = plan;
   facts.process = plan.process_of[request.state.members.rank];
+  const Membership& members = request.state.members;
+  for (const int r : members.local_ranks)
+    if (members.ranks[r].process == members.own().process && plan.speaks(r) &&
+        plan.process_of[r] != facts.process)
+      facts.beside.push_back(plan.process_of[r]);
   int multiprocessors = 0;
   RONDO_CHECK_OK(
       check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),

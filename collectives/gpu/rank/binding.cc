@@ -64,7 +64,8 @@ class Binding {
     if (devices.front() < 0) return ok_status();  // no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_);
     warn_if_gpus_are_unused();
-    if (state_.facts.one_process) {
+    const bool one_device = std::set(devices.begin(), devices.end()).size() == 1;
+    if (state_.facts.one_process && one_device) {
       TeamOptions options = team_options(std::move(devices));
       options.orders = [this] { return orders(-1); };
       return take_team(options, nullptr);
@@ -73,7 +74,8 @@ class Binding {
     if (plan.engine == GpuPlan::Engine::kProcesses) {
       const ProcessId& own = state_.members.ranks[state_.members.rank].process;
       for (std::size_t r = 0; r < devices.size(); ++r)
-        if (state_.members.ranks[r].process != own) devices[r] = -1;
+        if (state_.members.ranks[r].process != own || devices[r] != state_.options.device)
+          devices[r] = -1;
       return bind_among_processes(plan, devices);
     }
     if (plan.hosts() == 1 && state_.members.rank == 0) RONDO_WARN("{}", plan.why_proxy);
@@ -101,12 +103,13 @@ class Binding {
     if (!warning.empty()) RONDO_WARN("{}", warning);
   }
 
-  // The team of this process's ranks; the first rank to arrive makes it.
+  // The team of this device's ranks; the first rank to arrive makes it.
   Status take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
-    static auto& teams = *new SharedByKey<const void*, DeviceTeam>;
-    const void* group = state_.members.group.get();  // the same for all of them
-    RONDO_TRY(auto team,
-              teams.get(group, [&] { return DeviceTeam::make(options, std::move(processes)); }));
+    static auto& teams = *new SharedByKey<std::pair<const void*, int>, DeviceTeam>;
+    const void* group = state_.members.group.get();  // the same for all ranks of the process
+    RONDO_TRY(auto team, teams.get({group, state_.options.device}, [&] {
+      return DeviceTeam::make(options, std::move(processes));
+    }));
     rank().set_team(std::move(team));
     return ok_status();
   }
@@ -114,6 +117,9 @@ class Binding {
   TeamOptions team_options(std::vector<int> devices) const {
     TeamOptions options;
     options.devices = std::move(devices);
+    for (std::size_t r = 0; r < records_.size(); ++r)
+      if (state_.members.ranks[r].process == state_.members.ranks[state_.members.rank].process)
+        options.beside.push_back(records_[r].device);
     options.reproducible = state_.facts.reproducible;
     options.algorithms = state_.facts.algorithms;
     options.costs = agree_on_device_costs(records_);
@@ -168,7 +174,7 @@ class Binding {
     return plan_gpus(records);
   }
 
-  // One rank per process joins it to the others.
+  // One rank per team joins it to the others.
   Status bind_among_processes(const GpuPlan& plan, const std::vector<int>& devices) {
     const TeamOptions options = team_options(devices);
     const bool speaks = plan.speaks(state_.members.rank);

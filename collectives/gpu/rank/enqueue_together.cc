@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "collectives/gpu/agree/calls_ahead.h"
 #include "collectives/gpu/calls/pointers.h"
 #include "collectives/gpu/rank/device_rank.h"
 #include "collectives/host/rank_state.h"
 #include "transport/cuda/device.h"
+#include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
@@ -26,22 +28,61 @@ Result<Call> resolve(const Call& call, RankState& state, BufferAddresses& addres
   if (limits.mover == CallLimits::Mover::kUnset && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
   if (uses_send(call, rank)) {
-    RONDO_TRY(resolved.send, addresses.of(call.send, which, "sendbuff", &resolved.own_access));
+    RONDO_TRY(resolved.send, addresses.of(call.send, which, "sendbuff"));
   }
   if (uses_receive(call, rank) && call.receive == call.send && resolved.send != nullptr) {
     resolved.receive = const_cast<void*>(resolved.send);
   } else if (uses_receive(call, rank)) {
-    RONDO_TRY(resolved.receive,
-              addresses.of(call.receive, which, "recvbuff", &resolved.own_access));
+    RONDO_TRY(resolved.receive, addresses.of(call.receive, which, "recvbuff"));
   }
   DeviceRank::of(state).look_for_windows(&resolved);
   if (call.window >= 0 && call.record.count > 0)
     RONDO_CHECK_OK(DeviceRank::of(state).find_window_of(&resolved));
   if (call.late_scalar != nullptr) {
-    RONDO_TRY(resolved.late_scalar,
-              addresses.of(call.late_scalar, which, "scalar", &resolved.own_access));
+    RONDO_TRY(resolved.late_scalar, addresses.of(call.late_scalar, which, "scalar"));
   }
   return resolved;
+}
+
+// What one rank posts. If there are several rounds, collectives come first.
+struct Part {
+  RankState& state;
+  std::vector<Call> calls = {}, one_sided = {};
+  std::size_t collectives = 0;
+
+  std::span<const Call> round(std::size_t number, std::size_t rounds) const {
+    const std::size_t begin = std::min(number * kCallsAhead, collectives);
+    const std::size_t end =
+        number + 1 == rounds ? calls.size() : std::min(begin + kCallsAhead, collectives);
+    return std::span(calls).subspan(begin, end - begin);
+  }
+};
+
+// A rank that is kCallsAhead collectives ahead of another one waits for it on the host, so a thread
+// with several ranks posts no more than that of one rank before those of the next. The engines
+// launch messages after the collectives of their group.
+std::size_t cut_into_rounds(std::span<Part> parts) {
+  std::size_t rounds = 1;
+  for (Part& part : parts) {
+    const auto is_collective = [](const Call& call) { return !is_point_to_point(call); };
+    part.collectives = std::count_if(part.calls.begin(), part.calls.end(), is_collective);
+    if (parts.size() == 1 || part.collectives <= kCallsAhead) continue;
+    std::stable_partition(part.calls.begin(), part.calls.end(), is_collective);
+    rounds = std::max(rounds, (part.collectives + kCallsAhead - 1) / kCallsAhead);
+  }
+  return rounds;
+}
+
+// Whether a launch blocks until its kernel has finished, and so until ranks that this thread posts
+// for later have launched theirs. Launches into graphs do not block.
+Result<bool> need_threads(std::span<const Part> parts) {
+  if (parts.size() == 1 || !blocking_launches()) return false;
+  for (const Part& part : parts)
+    for (const Call& call : part.calls) {
+      RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
+      if (capturing(capture)) return false;
+    }
+  return true;
 }
 
 // An in-place collective of one rank changes nothing, so no stream has to wait for it.
@@ -52,18 +93,18 @@ bool leaves_all_as_it_is(const Call& call) {
 }
 
 // Makes the rank's device current if something depends on it: a call on a default stream, a
-// one-sided call, an engine that requires it, or a thread without a context. Otherwise CUDA uses
-// the streams' devices.
+// one-sided call, the launches of an engine that requires it, or a thread without a context.
+// Otherwise CUDA uses the streams' devices.
 class RankScope {
  public:
-  explicit RankScope(const RankWork& work) {
-    const DeviceRank& rank = DeviceRank::of(work.state);
+  RankScope(const RankState& state, std::span<const Call> calls, bool launches) {
+    const bool by_engine = launches && DeviceRank::of(state).needs_device();
     const auto depends = [](const Call& call) {
       return is_default_stream(call.stream) || is_one_sided(call);
     };
-    if (!DeviceScope::has_context() || rank.needs_device() ||
-        std::any_of(work.calls.begin(), work.calls.end(), depends))
-      scope_.emplace(work.state.options.device);
+    if (!DeviceScope::has_context() || by_engine ||
+        std::any_of(calls.begin(), calls.end(), depends))
+      scope_.emplace(state.options.device);
   }
   Status entered() const { return scope_ ? scope_->entered() : ok_status(); }
 
@@ -71,58 +112,120 @@ class RankScope {
   std::optional<DeviceScope> scope_;
 };
 
+Result<Part> make_part(const RankWork& work) {
+  RankState& state = work.state;
+  const RankScope scope(state, work.calls, false);
+  RONDO_CHECK_OK(scope.entered());
+  BufferAddresses addresses(state.options.device);
+  Part part{state};
+  part.calls.reserve(work.calls.size());
+  for (const Call& call : work.calls) {
+    RONDO_TRY(Call seen, resolve(call, state, addresses));
+    if (state.members.size == 1 && leaves_all_as_it_is(seen)) continue;
+    part.calls.push_back(std::move(seen));
+  }
+  const auto own = std::stable_partition(part.calls.begin(), part.calls.end(),
+                                         [](const Call& call) { return !is_one_sided(call); });
+  part.one_sided.assign(own, part.calls.end());
+  part.calls.erase(own, part.calls.end());
+  return part;
+}
+
+// The ranks of a communicator next to each other, so that all GPUs of this process get the kernels
+// of several communicators in the same order.
+Result<std::vector<Part>> make_parts(std::span<const RankWork> works) {
+  std::vector<Part> parts;
+  parts.reserve(works.size());
+  for (std::size_t first = 0; first < works.size(); ++first) {
+    const auto is_beside = [group = works[first].state.members.group.get()](const RankWork& other) {
+      return other.state.members.group.get() == group;
+    };
+    if (std::any_of(works.begin(), works.begin() + first, is_beside)) continue;
+    for (const RankWork& work : works.subspan(first)) {
+      if (!is_beside(work)) continue;
+      RONDO_TRY(Part part, make_part(work));
+      parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
+Status post(const Part& part, std::span<const Call> calls) {
+  const RankScope scope(part.state, calls, true);
+  RONDO_CHECK_OK(scope.entered());
+  return DeviceRank::of(part.state).post(calls);
+}
+
+// Its handle names another stream in another thread, so the work on it is done before and after.
+Status finish_per_thread_stream(const Part& part, std::span<const Call> calls) {
+  const auto is_on_it = [](const Call& call) { return call.stream == kPerThreadStream; };
+  if (std::none_of(calls.begin(), calls.end(), is_on_it)) return ok_status();
+  const DeviceScope scope(part.state.options.device);
+  RONDO_CHECK_OK(scope.entered());
+  return check(gpu_api()->synchronize_stream(kPerThreadStream), "cudaStreamSynchronize");
+}
+
+// Of one communicator after another, so that all GPUs get them in the same order.
+Status post_by_threads(std::span<const Part> parts, std::size_t round, std::size_t rounds) {
+  for (const Part& part : parts) RONDO_CHECK_OK(finish_per_thread_stream(part, part.calls));
+  while (!parts.empty()) {
+    const auto* const group = parts.front().state.members.group.get();
+    std::vector<const Part*> beside;
+    for (const Part& part : parts)
+      if (part.state.members.group.get() == group) beside.push_back(&part);
+    RONDO_CHECK_OK(launch_at_once(beside, [&](const Part* part) -> Status {
+      const std::span<const Call> calls = part->round(round, rounds);
+      RONDO_CHECK_OK(post(*part, calls));
+      return finish_per_thread_stream(*part, calls);
+    }));
+    parts = parts.subspan(beside.size());
+  }
+  return ok_status();
+}
+
+// Posts a round of all ranks; then each waits until its calls are on its streams.
+Status run_round(std::span<const Part> parts, std::size_t round, std::size_t rounds, bool threads) {
+  Status result = threads ? post_by_threads(parts, round, rounds) : ok_status();
+  std::size_t posted = threads && result.ok() ? parts.size() : 0;
+  while (result.ok() && posted < parts.size()) {
+    result = post(parts[posted], parts[posted].round(round, rounds));
+    if (result.ok()) ++posted;
+  }
+  for (const Part& part : parts.first(posted)) {
+    const RankScope scope(part.state, part.calls, false);
+    Status waited = scope.entered();
+    if (waited.ok()) waited = DeviceRank::of(part.state).wait_until_enqueued();
+    if (result.ok()) result = waited;
+  }
+  return result;
+}
+
 }  // namespace
 
 Status enqueue_together(std::span<const RankWork> works) {
   if (works.empty()) return ok_status();
   const DeviceScope outermost;
   RONDO_CHECK_OK(outermost.entered());
-  std::vector<std::vector<Call>> resolved, one_sided;
-  for (const RankWork& work : works) {
-    RankState& state = work.state;
-    const RankScope scope(work);
-    RONDO_CHECK_OK(scope.entered());
-    BufferAddresses addresses(state.options.device);
-    std::vector<Call> calls;
-    calls.reserve(work.calls.size());
-    for (const Call& call : work.calls) {
-      RONDO_TRY(Call seen, resolve(call, state, addresses));
-      if (state.members.size == 1 && leaves_all_as_it_is(seen)) continue;
-      calls.push_back(std::move(seen));
-    }
-    const auto own = std::stable_partition(calls.begin(), calls.end(),
-                                           [](const Call& call) { return !is_one_sided(call); });
-    one_sided.emplace_back(own, calls.end());
-    calls.erase(own, calls.end());
-    resolved.push_back(std::move(calls));
-  }
+  RONDO_TRY(std::vector<Part> parts, make_parts(works));
+  const std::size_t rounds = cut_into_rounds(parts);
+  RONDO_TRY(const bool threads, need_threads(parts));
   Status result;
-  const EnqueueFlag::Scope enqueues(DeviceRank::of(works.front().state).enqueue_flag());
-  std::size_t entered = 0, posted = 0;
-  while (result.ok() && entered < works.size()) {
-    result = works[entered].state.enter();
+  const EnqueueFlag::Scope enqueues(DeviceRank::of(parts.front().state).enqueue_flag());
+  std::size_t entered = 0;
+  while (result.ok() && entered < parts.size()) {
+    result = parts[entered].state.enter();
     if (result.ok()) ++entered;
   }
-  while (result.ok() && posted < works.size()) {
-    const RankScope scope(works[posted]);
+  for (std::size_t round = 0; round < rounds && result.ok(); ++round)
+    result = run_round(parts, round, rounds, threads);
+  for (const Part& part : parts) {
+    if (!result.ok()) break;
+    if (part.one_sided.empty()) continue;
+    const DeviceScope scope(part.state.options.device);
     result = scope.entered();
-    if (result.ok()) result = DeviceRank::of(works[posted].state).post(resolved[posted]);
-    if (result.ok()) ++posted;
+    if (result.ok()) result = DeviceRank::of(part.state).post_one_sided(part.one_sided);
   }
-  for (std::size_t i = 0; i < posted; ++i) {
-    const RankScope scope(works[i]);
-    Status waited = scope.entered();
-    if (waited.ok()) waited = DeviceRank::of(works[i].state).wait_until_enqueued();
-    if (result.ok()) result = waited;
-  }
-  for (std::size_t i = 0; i < posted && result.ok(); ++i) {
-    if (one_sided[i].empty()) continue;
-    RankState& state = works[i].state;
-    const DeviceScope scope(state.options.device);
-    result = scope.entered();
-    if (result.ok()) result = DeviceRank::of(state).post_one_sided(one_sided[i]);
-  }
-  for (std::size_t i = 0; i < entered; ++i) works[i].state.leave();
+  for (const Part& part : std::span(parts).first(entered)) part.state.leave();
   return result;
 }
 

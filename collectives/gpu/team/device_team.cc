@@ -1,7 +1,6 @@
 #include "collectives/gpu/team/device_team.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/poll_until.h"
@@ -23,25 +22,25 @@ Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
 
 DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes)
     : context_(options, std::move(processes)),
-      posted_(context_.devices.ranks(), context_.devices.here()),
+      posted_(context_.device.ranks(), context_.device.here()),
       launches_(context_),
-      graph_messages_(context_),
       ranks_(options.devices.size()) {}
 
 Status DeviceTeam::open() {
-  RONDO_CHECK_OK(context_.devices.open());
-  StreamOrder::Options ordered;
-  ordered.devices = context_.options.devices;
-  ordered.ordered = context_.devices.ranks() > 1;
-  ordered.mixes_graphs = context_.options.mixes_graphs;
-  RONDO_CHECK_OK(context_.order.open(ordered));
-  if (processes() != nullptr)
-    for (const int rank : context_.devices.here())
+  const TeamOptions& options = context_.options;
+  const std::vector<int>& here = context_.device.here();
+  RONDO_CHECK_OK(context_.device.open(options.beside, options.graph.get()));
+  RONDO_CHECK_OK(context_.order.open({.device = context_.device.number(),
+                                      .ranks = here,
+                                      .ordered = context_.device.ranks() > 1,
+                                      .mixes_graphs = options.mixes_graphs}));
+  for (const int rank : here)
+    if (processes() != nullptr)
       ranks_[rank].messages = std::make_unique<OutsideMessages>(
           context_, rank, [this, rank](const LaunchPosition& site, const Status& result) {
             messages_are_over(rank, site, result);
           });
-  RONDO_CHECK_OK(context_.connections.open(context_.options, context_.devices, processes()));
+  RONDO_CHECK_OK(context_.connections.open(options, context_.device, processes()));
   context_.connections.list_in(context_.suspension().memory());
   return ok_status();
 }
@@ -123,34 +122,18 @@ Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* m
   if (state.messages) state.messages->begin_group();
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
-    if (!context_.devices.is_here(call.peer)) {
+    if (!context_.device.is_here(call.peer)) {
       state.messages->add(posted(call));
       continue;
     }
     RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
   }
-  if (!matched.empty()) RONDO_CHECK_OK(launch_messages(rank, matched));
-  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream
-  RONDO_TRY(state.launching, state.messages->launch(mismatch));
-  return ok_status();
-}
-
-Status DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
-  if (std::none_of(matched.begin(), matched.end(), is_between_graphs)) {
+  if (!matched.empty()) {
     RONDO_CHECK_OK(launches_.messages(rank, matched));
     posted_.launched(matched);
-    return ok_status();
   }
-  std::vector<MatchedMessage> together;
-  std::map<int, std::vector<MatchedMessage>> between_graphs;  // by peer
-  for (const MatchedMessage& match : matched) {
-    const int peer = match.from == rank ? match.to : match.from;
-    (is_between_graphs(match) ? between_graphs[peer] : together).push_back(match);
-  }
-  if (!together.empty()) RONDO_CHECK_OK(launches_.messages(rank, together));
-  for (const auto& [peer, messages] : between_graphs)
-    RONDO_CHECK_OK(graph_messages_.launch(messages));
-  posted_.launched(matched);
+  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream
+  RONDO_TRY(state.launching, state.messages->launch(mismatch));
   return ok_status();
 }
 

@@ -1,12 +1,12 @@
-// DeviceTeam: the ranks of a communicator on CUDA devices of one process.
+// DeviceTeam: the ranks of a communicator on one CUDA device of a process.
 //
-// The ranks meet on the host: each posts its call, and the last to arrive launches for all. It
-// launches one kernel without waits on its own stream, which first waits for the others' streams;
-// or, over connections, one kernel per device, on a stream of one of the device's ranks
-// (team_launches.h). Then every rank's stream waits for the kernel that served it. So no stream
-// ever waits for work that is not yet enqueued, even if streams share hardware queues. Collectives
-// and messages run in the order of their ranks' calls, on all streams and in graph replays
-// (stream_order.h).
+// Ranks that share the device meet on the host: each posts its call, and the last to arrive
+// launches for all: one kernel without waits, or, with ranks of other devices and processes
+// (process_team.h), this device's part of the call (team_launches.h). Its stream first waits for
+// the other ranks' streams; then these wait for the kernel. So no stream ever waits for work that
+// is not yet enqueued, even if streams share hardware queues. A rank with a device of its own meets
+// nobody. Collectives and messages run in the order of their ranks' calls, on all streams and in
+// graph replays (stream_order.h).
 //
 // A rank calls post() with its group, then launched() until it returns true, then join_streams(). A
 // thread with several ranks posts for all of them before it waits for any. Thread-safe; the team's
@@ -27,7 +27,6 @@
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/team/graph_messages.h"
 #include "collectives/gpu/team/outside_messages.h"
 #include "collectives/gpu/team/team_context.h"
 #include "collectives/gpu/team/team_launches.h"
@@ -38,16 +37,14 @@ namespace rondo::gpu {
 class DeviceTeam {
  public:
   // Enables access to peers' memory, loads all kernels, makes connections. processes: joins this
-  // process to the others, if there are any.
+  // team to the others, if there are any.
   static Result<std::shared_ptr<DeviceTeam>> make(const TeamOptions& options,
                                                   std::shared_ptr<ProcessTeam> processes = nullptr);
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
 
-  int device_of(int rank) const { return context_.options.devices[rank]; }
-
-  ProcessTeam* processes() const { return context_.processes.get(); }  // null: one process
+  ProcessTeam* processes() const { return context_.processes.get(); }  // null: all are here
 
   // By the devices' planner; 0 if it allows nothing. Any thread.
   double predicted_ns(const CallRecord& record) const {
@@ -61,7 +58,7 @@ class DeviceTeam {
   bool has_multicast() const { return context_.connections.facts().multicast; }
 
   // Posts the calls of one group of `rank`, in order, and launches what they complete. The rank's
-  // device must be current, unless all ranks are in this process and no stream is a default stream.
+  // device must be current, unless all ranks are in this team and no stream is a default stream.
   Status post(int rank, std::span<const Call> calls, Mismatch* mismatch);
 
   // Whether everything that the rank has posted is launched; waits for it.
@@ -78,7 +75,7 @@ class DeviceTeam {
   // Ranks that have not made the call that this rank waits for.
   std::vector<int> missing(int rank);
 
-  // suspend() frees device memory once all ranks of this process have called it; resume() takes it
+  // suspend() frees device memory once all ranks of this team have called it; resume() takes it
   // again.
   Status suspend(int rank, const net::Deadline& deadline);
   Status resume(int rank, const net::Deadline& deadline);
@@ -99,7 +96,6 @@ class DeviceTeam {
   DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
   Status open();
   Status post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
-  Status launch_messages(int rank, std::span<const MatchedMessage> matched);
   Status post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void messages_are_over(int rank, const LaunchPosition& site, Status result);
   bool launches_are_over(double seconds) const;
@@ -110,7 +106,6 @@ class DeviceTeam {
   Status failure_;
   PostedCalls posted_;
   TeamLaunches launches_;
-  GraphMessages graph_messages_;
   std::vector<RankState> ranks_;
   std::atomic<bool> stopped_{false};  // stop_kernels() was called
 };

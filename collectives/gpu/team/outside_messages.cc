@@ -34,7 +34,7 @@ void OutsideMessages::add(const PostedCall& posted) {
 Result<bool> OutsideMessages::launch(Mismatch* mismatch) {
   if (messages_.empty()) return false;
   const StreamUse& on = team_.order.streams(rank_).front();
-  const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.is_alone();
+  const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.device.is_alone();
   const LaunchPosition site =
       by_thread ? team_.site_for_any_thread(rank_, on) : team_.site_of(rank_, on);
   if (by_thread) {
@@ -60,7 +60,7 @@ Status OutsideMessages::launch_on_a_thread(const LaunchPosition& site, Mismatch*
   RONDO_TRY(auto prepared, team_.processes->messages().prepare(messages_, mismatch));
   wait_for_launcher();  // has finished: its post was waited for
   const auto launch = [this, site, prepared = std::move(prepared)] {
-    const DeviceScope scope(team_.devices.of(rank_).device);
+    const DeviceScope scope(team_.device.number());
     Status result = scope.entered();
     if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream);
     over_(site, result);

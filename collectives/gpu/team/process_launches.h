@@ -23,8 +23,6 @@ class ProcessLaunches {
   Status by_kernels(const JointCall& call, Mismatch* mismatch);
   Status by_streams(const JointCall& call, Mismatch* mismatch);
   std::vector<ProcessMessage> messages_of(const JointCall& call) const;
-  LaunchPosition site_of(const JointCall& call) const;
-  std::vector<PostedCall> calls_here(const JointCall& call) const;
 
   TeamContext& team_;
 };

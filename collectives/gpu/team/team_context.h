@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/calls/team_devices.h"
+#include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/processes/process_team.h"
@@ -18,7 +18,8 @@ namespace rondo::gpu {
 
 // Options that the ranks of a team agreed on.
 struct TeamOptions {
-  std::vector<int> devices;  // [r]: device of rank r; -1: in another process
+  std::vector<int> devices;  // [r]: device of rank r; -1: of another team
+  std::vector<int> beside;   // devices of the communicator's ranks in this process
   bool reproducible = false;
   AlgorithmFilter algorithms;
   DeviceCosts costs;                         // each of the slowest rank
@@ -26,57 +27,56 @@ struct TeamOptions {
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
   bool mixes_graphs = true;   // graphs may run beside other calls
   std::shared_ptr<const topology::Graph> graph;  // of the host; null: unknown
-  // Orders of the channels, if all ranks are in this process; empty: rank after rank. Called while
-  // the team is made.
+  // Orders of the channels, if all ranks are in this team; empty: rank after rank. Called while the
+  // team is made.
   std::function<ChannelOrders()> orders = {};
 };
-
-// The error of calls whose ranks are captured into graphs that cannot hold the call.
-Status unlike_captures();
 
 struct TeamContext {
   TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
       : options(agreed),
         processes(std::move(others)),
-        devices(agreed.devices, agreed.graph),
+        device(agreed.devices),
         order(processes ? processes->order() : own_order) {
-    if (!processes) own_suspension.emplace(devices.here());
+    if (!processes) own_suspension.emplace(device.here());
   }
   TeamContext(const TeamContext&) = delete;
   TeamContext& operator=(const TeamContext&) = delete;
 
   const TeamOptions options;
-  const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are in this process
-  TeamDevices devices;
-  StreamOrder own_order;  // only if all ranks are in this process
+  const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are in this team
+  TeamDevice device;
+  StreamOrder own_order;  // only if all ranks are in this team
   StreamOrder& order;
-  std::optional<Suspension> own_suspension;  // only if all ranks are in this process
+  std::optional<Suspension> own_suspension;  // the same
   TeamConnections connections;
-  std::vector<StreamEvent> parts_over;  // [place]: after its part of what touches all ranks
 
   Suspension& suspension() { return processes ? processes->suspension() : *own_suspension; }
 
-  bool is_alone() const { return devices.here().size() == 1; }  // only one rank is in this process
-
   // site_of(): a launch of this rank, on its stream. site_for_any_thread(): on the device's own
-  // stream, if the handle would name another stream on the thread that launches.
+  // stream, if the handle would name another stream on the thread that launches. site_of_first(): a
+  // launch for all ranks, on a stream of the first one.
   static LaunchPosition site_of(int rank, const StreamUse& use) {
     return {rank, use.stream, use.capture, use.ready};
   }
   LaunchPosition site_for_any_thread(int rank, const StreamUse& use) const;
+  LaunchPosition site_of_first(const JointCall& call) const;
+  RankSet all() const { return set_of(device.here()); }
+  std::vector<PostedCall> calls_here(const JointCall& call) const;
 
   // True until a thread that launches did not have the stream's device current.
   bool is_current = true;
-  // Whether kernels of every device of this process can access the buffers of all these calls.
-  // Cost: a driver call per buffer and device, for memory with its own access list.
-  bool kernels_reach(std::span<const PostedCall> calls) const;
 
   // Before a launch: its stream waits for the streams of these calls and for earlier launches of
   // these ranks.
   Status begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls, RankSet ranks,
                       StreamOrder::Kind kind = StreamOrder::Kind::kCollective);
-  Status end_launch(const LaunchPosition& site, RankSet ranks) {
-    return order.end(site, ranks, StreamOrder::Kind::kCollective);
+  // The same for all ranks; and after the launch.
+  Status begin_launch(const LaunchPosition& site, const JointCall& call) {
+    return begin_launch(site, calls_here(call), all());
+  }
+  Status end_launch(const LaunchPosition& site) {
+    return order.end(site, all(), StreamOrder::Kind::kCollective);
   }
 };
 

@@ -4,17 +4,16 @@
 #include <vector>
 
 #include "collectives/gpu/launch/strategies.h"
-#include "collectives/gpu/team/multi_device_launch.h"
 #include "collectives/planner/device_strategies.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 
 Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
-  const DevicePlanFacts facts = facts_of(call);
-  RONDO_TRY(const DevicePlan plan, newest_.of(facts, record));
-  PlannedCall planned{plan, record, call.buffers(run_.spare_buffers()), !facts.all_reach};
+  RONDO_TRY(const DevicePlan plan, newest_.of(facts_of(call), record));
+  PlannedCall planned{plan, record, call.buffers(run_.spare_buffers())};
   const DeviceStrategyRow& row = row_of(plan);
   planned.in_multicast_windows =
       row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
@@ -31,7 +30,7 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
   }
   switch (row.traits.runner) {
     case Runner::kCopyEngines:
-      return copies(call);
+      return copies(rank, call);
     case Runner::kLeader:
       return processes_.by_leader(call, mismatch);
     case Runner::kMessages:
@@ -45,15 +44,15 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
 
 Status TeamLaunches::flush(int rank) {
   if (run_.empty()) return ok_status();
-  const bool direct_ones = row_of(run_.calls().front().plan).traits.runner == Runner::kOneDevice;
-  Status launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
+  const bool is_direct = row_of(run_.calls().front().plan).traits.runner == Runner::kOneDevice;
+  Status launched = is_direct ? direct(rank, run_) : beside_others(run_);
   run_.clear();
   return launched;
 }
 
 // The contract of symmetric windows makes the answer equal on all ranks.
 bool TeamLaunches::is_in_windows(const JointCall& call) const {
-  const std::vector<int>& here = team_.devices.here();
+  const std::vector<int>& here = team_.device.here();
   return std::all_of(here.begin(), here.end(), [&](int rank) {
     const Call& own = call.posted[rank].call;
     return own.send_windows != nullptr && own.receive_windows != nullptr;
@@ -61,7 +60,7 @@ bool TeamLaunches::is_in_windows(const JointCall& call) const {
 }
 
 bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
-  const std::vector<int>& here = team_.devices.here();
+  const std::vector<int>& here = team_.device.here();
   return std::all_of(here.begin(), here.end(), [&](int rank) {
     return gpu::is_in_multicast_windows(call.posted[rank].call);
   });
@@ -70,7 +69,7 @@ bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
 // With the CTA limits of all ranks of the call.
 DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.connections.facts();
-  if (team_.processes != nullptr) {  // only facts that are equal in all processes
+  if (team_.processes != nullptr) {  // only facts that are equal in all teams
     facts.in_windows = is_in_windows(call);
     return facts;
   }
@@ -80,42 +79,42 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   facts.max_channels = std::min(facts.max_channels, call.max_ctas());
   facts.min_channels = std::min(minimum, facts.max_channels);
   facts.copy_engines = by_engines(call.posted);
-  if (!team_.kernels_reach(call.posted)) facts.all_reach = facts.may_use_barriers = false;
   return facts;
 }
 
-int TeamLaunches::direct_ctas(int rank, int maximum, std::size_t calls) const {
-  const int of_device = team_.devices.of(rank).max_ctas;
+int TeamLaunches::direct_ctas(int maximum, std::size_t calls) const {
+  const int of_device = team_.device.max_ctas();
   // A message is posted twice.
-  const auto served = static_cast<int>(std::min(calls, team_.devices.here().size()));
+  const auto served = static_cast<int>(std::min(calls, team_.device.here().size()));
   return maximum < kNoCtaLimit ? std::min(of_device, maximum * served) : of_device;
 }
 
 void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& launches) const {
   bool* const presumed = capturing(site.capture) ? nullptr : &team_.is_current;
-  launches.presume_current(team_.devices.of(site.rank).device, presumed);
+  launches.presume_current(team_.device.number(), presumed);
+}
+
+LaunchPosition TeamLaunches::site_of(int rank, const JointCall& call) const {
+  const PostedCall& last = call.posted[rank];
+  return TeamContext::site_of(rank, {last.call.stream, last.ready, last.capture});
 }
 
 // All copies share launches.
 Status TeamLaunches::direct(int rank, const CallRun& run) {
-  const std::vector<PostedCall>& posted = run.first().posted;
-  const PostedCall& last = posted[rank];
-  const LaunchPosition site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
-  const RankSet ranks = set_of(team_.devices.here());
-  RONDO_CHECK_OK(team_.begin_launch(site, posted, ranks));
-  DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.max_ctas(), posted.size()),
-                          site.stream);
+  const LaunchPosition site = site_of(rank, run.first());
+  RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
+  const std::size_t ranks = team_.device.here().size();
+  DirectLaunches launches(*gpu_api(), direct_ctas(run.max_ctas(), ranks), site.stream);
   presume_current(site, launches);
-  const bool is_a_copy = posted.size() == 1 && run.calls().size() == 1;  // of one rank
-  if (run.calls().front().by_driver || is_a_copy) launches.copy_by_driver();
+  if (ranks == 1 && run.calls().size() == 1) launches.copy_by_driver();
   for (const PlannedCall& call : run.calls())
     RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
   RONDO_CHECK_OK(launches.flush());
-  return team_.end_launch(site, ranks);
+  return team_.end_launch(site);
 }
 
 Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched) {
-  const LaunchPosition site = team_.site_of(rank, team_.order.streams(rank).front());
+  const LaunchPosition site = TeamContext::site_of(rank, team_.order.streams(rank).front());
   std::vector<PostedCall> all;
   RankSet ranks = 0;
   for (const MatchedMessage& match : matched) {
@@ -127,9 +126,9 @@ Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched)
   RONDO_CHECK_OK(team_.begin_launch(site, all, ranks, kMessages));
   int maximum = kNoCtaLimit;
   for (const PostedCall& one : all) maximum = std::min(maximum, max_ctas_of(one.call));
-  DirectLaunches launches(*gpu_api(), direct_ctas(rank, maximum, all.size()), site.stream);
+  DirectLaunches launches(*gpu_api(), direct_ctas(maximum, all.size()), site.stream);
   presume_current(site, launches);
-  if (!team_.kernels_reach(all) || by_engines(all)) launches.copy_by_driver();
+  if (by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
     const CallRecord& record = match.send.call.record;
     RONDO_CHECK_OK(launches.copy(match.send.call.send, match.receive.call.receive,
@@ -139,45 +138,28 @@ Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched)
   return team_.order.end(site, ranks, kMessages);
 }
 
-// Each device copies what its ranks send, on a stream of one of them, after all ranks have posted.
-// Then each of these streams waits for all others.
-Status TeamLaunches::copies(const JointCall& call) {
-  const std::vector<Buffers> buffers = call.buffers();
-  MultiDeviceLaunch launch(team_);
-  RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
-  RONDO_CHECK_OK(launch.for_each([&](const LaunchPosition& site) -> Status {
-    std::uint64_t senders = 0;
-    for (const int rank : team_.devices.of(site.rank).ranks) senders |= set_of(rank);
-    DirectLaunches launches(*gpu_api(), 1, site.stream);
-    launches.copy_by_driver();
-    launches.only_from(senders);
-    return launches.collective(call.posted[0].call.record, buffers);
-  }));
-  RONDO_CHECK_OK(launch.join());
-  return launch.end();
+Status TeamLaunches::copies(int rank, const JointCall& call) {
+  const LaunchPosition site = site_of(rank, call);
+  RONDO_CHECK_OK(team_.begin_launch(site, call));
+  DirectLaunches launches(*gpu_api(), 1, site.stream);
+  launches.copy_by_driver();
+  RONDO_CHECK_OK(launches.collective(call.posted[rank].call.record, call.buffers()));
+  return team_.end_launch(site);
 }
 
-Status TeamLaunches::on_every_device(const CallRun& run) {
-  const std::vector<int> firsts = team_.devices.first_ranks();
-  int max_ctas = std::min(team_.options.max_ctas, run.max_ctas());
-  for (const TeamDevices::Device& device : team_.devices)
-    max_ctas = std::min(max_ctas, device.max_ctas);
-  const StreamOrder::Turn turn(team_.order, run.first().posted[firsts.front()].capture);
-  MultiDeviceLaunch launch(team_);
-  RONDO_CHECK_OK(launch.begin(run.first(), MultiDeviceLaunch::Touches::kItsRanks));
-  RONDO_CHECK_OK(launch.for_all([&](const LaunchPosition& site) {
-    DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(),
-                      team_.devices.of(site.rank).ranks};
-    part.stream = site.stream;
-    part.is_announced = team_.processes != nullptr;
-    part.barriers = team_.connections.barriers();
-    part.multicast = team_.connections.multicast();
-    part.place = launch.place_of(site);
-    part.firsts = firsts;
-    part.max_ctas = max_ctas;
-    return launch_strategy(part);
-  }));
-  return launch.end();
+// The kernel waits for other devices, or its CTAs for each other.
+Status TeamLaunches::beside_others(const CallRun& run) {
+  const DeviceScope scope(team_.device.number());
+  RONDO_CHECK_OK(scope.entered());
+  const LaunchPosition site = team_.site_of_first(run.first());
+  const StreamOrder::Turn turn(team_.order, site.capture);
+  RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
+  DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(), team_.device.here()};
+  part.stream = site.stream;
+  part.is_announced = team_.processes != nullptr;
+  part.multicast = team_.connections.multicast();
+  RONDO_CHECK_OK(launch_strategy(part));
+  return team_.end_launch(site);
 }
 
 }  // namespace rondo::gpu

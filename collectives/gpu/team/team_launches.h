@@ -1,6 +1,6 @@
-// TeamLaunches: enqueues the calls that ranks of a process have posted, as the device planner
-// chose: one launch for all ranks, one on each device, copies by copy engines, or with other
-// processes (process_launches.h).
+// TeamLaunches: enqueues the calls that the ranks of a device have posted, as the device planner
+// chose: one launch for all ranks, copies by copy engines, or this device's part of a call with
+// other devices (process_launches.h: those without connections).
 //
 // Calls that can share a launch wait for flush() (call_run.h). Call with the team's mutex, on the
 // thread of the rank that posted last. Guarantees: the order of StreamOrder. Cost: the waits of its
@@ -23,8 +23,8 @@ class TeamLaunches {
   explicit TeamLaunches(TeamContext& team)
       : team_(team),
         processes_(team),
-        newest_(team.devices.here().front() == 0),
-        run_(team.devices) {}
+        newest_(team.device.here().front() == 0),
+        run_(team.device.here(), team.device.ranks()) {}
 
   // rank: the last to post the call. The call must live until flush(), which may launch it. All
   // calls before flush() belong to one group of the rank.
@@ -36,13 +36,14 @@ class TeamLaunches {
  private:
   Status direct(int rank, const CallRun& run);
   void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
-  Status copies(const JointCall& call);
-  Status on_every_device(const CallRun& run);
+  Status copies(int rank, const JointCall& call);
+  Status beside_others(const CallRun& run);
+  LaunchPosition site_of(int rank, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
-  // most: limit of the ranks of these calls.
-  int direct_ctas(int rank, int maximum, std::size_t calls) const;
+  // maximum: limit of the ranks of these calls.
+  int direct_ctas(int maximum, std::size_t calls) const;
 
   TeamContext& team_;
   ProcessLaunches processes_;

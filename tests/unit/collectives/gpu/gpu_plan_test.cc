@@ -31,7 +31,6 @@ std::string words(const GpuRecords& records) {
   text += fmt::format(", {} GPUs", facts.devices);
   if (facts.max_channels > 0) text += fmt::format(", {} channels", facts.max_channels);
   if (!facts.all_reach && facts.hosts == 1) text += ", apart";
-  if (facts.may_use_barriers) text += ", barriers";
   if (facts.may_ll_push) text += ", push";
   if (facts.shared_bytes > 0) text += ", share";
   if (facts.messages) text += ", messages";
@@ -44,10 +43,12 @@ struct Layout {
 };
 const Layout kLayouts[] = {
     {"one rank", "", "0", "0", "", "threads, 1 GPUs"},
-    {"threads, a GPU each", "", "0000", "0123", "", "threads, 4 GPUs, 16 channels, barriers, push"},
+    {"threads, a GPU each", "", "0000", "0123", "",
+     "processes, 4 GPUs, 16 channels, push, share, messages"},
     {"threads on one GPU", "", "000", "555", "", "threads, 1 GPUs"},
-    {"threads, two on a GPU", "", "0000", "0011", "", "threads, 2 GPUs, 16 channels, barriers"},
-    {"threads without peer access", "", "000", "012", "12", "threads, 3 GPUs, 16 channels, apart"},
+    {"threads, two on a GPU", "", "0000", "0011", "", "processes, 2 GPUs, 16 channels, messages"},
+    {"threads without peer access", "", "000", "012", "12",
+     "processes, 3 GPUs, 16 channels, messages"},
     {"processes, a GPU each", "", "4927", "1056", "",
      "processes, 4 GPUs, 16 channels, push, share, messages"},
     {"processes on one GPU", "", "012", "444", "", "processes, 1 GPUs"},
@@ -98,7 +99,7 @@ TEST(GpuPlan, IsTheSameKindForEveryNumberOfRanks) {
     for (int r = 0; r < n; ++r) pairs[r] = r / 2;
     const auto gpus = std::to_string(n) + " GPUs, ";
     EXPECT_EQ(words(gpu_records({}, same, each)),
-              "threads, " + gpus + "16 channels, barriers, push");
+              "processes, " + gpus + "16 channels, push, share, messages");
     EXPECT_EQ(words(gpu_records({}, each, each)),
               "processes, " + gpus + "16 channels, push, share, messages");
     EXPECT_EQ(words(gpu_records({}, same, same)), "threads, 1 GPUs");
@@ -167,7 +168,7 @@ TEST(GpuPlan, ReportsWhyKernelsCannotWaitBetweenHosts) {
 TEST(GpuPlan, RefusesLL128WhereGpusDoNotReachEachOther) {
   auto all = gpu_records({}, {0, 0}, {0, 1});
   for (GpuFacts& one : all.facts) one.protocols_between = bit_of(cuda::Protocol::kLL128);
-  EXPECT_EQ(words(all), "threads, 2 GPUs, 16 channels, barriers");
+  EXPECT_EQ(words(all), "processes, 2 GPUs, 16 channels, share, messages");
   separate(all, 0, 1);
   EXPECT_NE(words(all).find("allow simple or ll"), std::string::npos);
 }

@@ -88,7 +88,8 @@ TEST(AskTuner, OneThatChangesNothingChangesNoPlan) {
 
 TEST(AskTuner, ChannelsAreBoundedWithinWhatTheProgramAsksFor) {
   DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
-  facts.may_use_barriers = facts.may_ll_push = false;
+  facts.may_ll_push = false;
+  facts.shared_bytes = 0;
   const CallRecord large = sum_of(256 << 20);
   ASSERT_GT(gpu::make_device_plan(facts, large)->channels, 3);
   const auto channels = [&](const char* words) {

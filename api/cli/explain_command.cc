@@ -13,7 +13,7 @@
 #include "bench/command_line.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/plan/explain_devices.h"
-#include "collectives/gpu/plan/internode_plan.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/predictions.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"

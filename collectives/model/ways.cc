@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/gpu/plan/explain_devices.h"
-#include "collectives/gpu/plan/internode_plan.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/message_call.h"
 #include "collectives/planner/device_strategies.h"
 #include "kernels/algorithms/rerooted_tree.h"

@@ -2,7 +2,17 @@
 //
 // Used by one thread at a time. Cost: a comparison of facts and record; a new call is planned and
 // reported to the log.
+//
+// Also which calls of ranks on GPUs of several hosts run as kernels over connections between hosts,
+// and which the hosts do (host_proxy.h). Kernels use the protocol Simple. They run rings and trees
+// for the five collectives that have them, and gathers, scatters and all-to-alls as messages, all
+// from a size on (RONDO_GPU_RELAY, unmeasured), and all sends and receives. NCCL_ALGO must allow
+// ring or tree, and NCCL_PROTO Simple. Every rank needs a GPU of its own. The hosts do all other
+// calls, and all calls if this does not hold.
 #pragma once
+
+#include <cstdint>
+#include <optional>
 
 #include "collectives/planner/choice_log.h"
 #include "collectives/planner/device_plan.h"
@@ -11,7 +21,7 @@ namespace rondo::gpu {
 
 class NewestDevicePlan {
  public:
-  // tells: logs the first call of each size; set for one rank of a communicator.
+  // reports: logs the first call of each size; set for one rank of a communicator.
   explicit NewestDevicePlan(bool reports) : reports_(reports) {}
 
   Result<DevicePlan> of(const DevicePlanFacts& facts, const CallRecord& record);
@@ -23,5 +33,12 @@ class NewestDevicePlan {
   const bool reports_;
   ChoiceLog choices_;
 };
+
+// Bytes that the threshold counts: all blocks.
+std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record);
+// How the call runs as kernels; nullopt: the hosts do it.
+std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
+                                            const CallRecord& record,
+                                            NewestDevicePlan* newest = nullptr);
 
 }  // namespace rondo::gpu

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "collectives/gpu/agree/calls_ahead.h"
+#include "collectives/gpu/agree/control_segment.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {

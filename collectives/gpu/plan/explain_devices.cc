@@ -5,16 +5,17 @@
 #include <algorithm>
 
 #include "collectives/gpu/plan/connection_layout.h"
-#include "collectives/gpu/plan/internode_plan.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
+#include "collectives/planner/newest_device_plan.h"
 
 namespace rondo::gpu {
 namespace {
 
 using cuda::Protocol;
 
-// Why the hosts do a call. Checks in the order of internode_plan.cc.
+// Why the hosts do a call. Checks in the order of plan_across_hosts().
 std::string why_hosts(const InternodeQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
   if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)

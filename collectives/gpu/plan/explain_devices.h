@@ -1,5 +1,5 @@
 // Explains in words how a call on CUDA devices of one host, or of several, would run, and why. Uses
-// only device_plan.h and internode_plan.h; needs no device.
+// only device_plan.h and newest_device_plan.h; needs no device.
 #pragma once
 
 #include <vector>

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/log.h"
-#include "collectives/gpu/plan/internode_plan.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
 
@@ -269,6 +268,21 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
 }
 
 }  // namespace
+
+DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings) {
+  DevicePlanFacts facts;
+  facts.ranks = facts.devices = ranks;
+  facts.all_reach = false;
+  facts.hosts = hosts;
+  facts.messages = true;
+  facts.protocols = bit_of(cuda::Protocol::kSimple);
+  facts.min_channels = 1;
+  facts.rings = std::max(rings, 1);
+  facts.max_channels = std::max(kHostChannels, 2 * rings);
+  facts.slots = kHostSlots;
+  facts.slot_bytes = kHostSlotBytes;
+  return facts;
+}
 
 bool GpuPlan::speaks(int rank) const {
   for (int r = 0; r < rank; ++r)

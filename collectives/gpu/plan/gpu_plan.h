@@ -4,9 +4,9 @@
 //
 // One host: kernels of the ranks' teams (device_team.h), joined by a ProcessTeam if there are
 // several processes. Several hosts: kernels over connections between hosts (internode_kernels.h) if
-// every rank has a GPU of its own, for the calls of internode_plan.h; the hosts do the others. The
-// hosts do all calls (host_proxy.h) if processes share some of several GPUs of a host, or if ranks
-// of several hosts share a GPU: no kernel may wait there.
+// every rank has a GPU of its own, for the calls of newest_device_plan.h; the hosts do the others.
+// The hosts do all calls (host_proxy.h) if processes share some of several GPUs of a host, or if
+// ranks of several hosts share a GPU: no kernel may wait there.
 #pragma once
 
 #include <array>
@@ -88,6 +88,9 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records);
 // each way, 8 of 128 KiB allow 37 GB/s, more than a port of 200 Gbit/s (4 allow 19).
 inline constexpr int kHostChannels = 4, kHostSlots = 8;
 inline constexpr std::uint64_t kHostSlotBytes = 128 << 10;
+// Default facts if every rank has a GPU of its own and channels have `rings` rings of their own
+// (ChannelOrders).
+DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings = 0);
 
 // `found` if all ranks have found the same; else rank after rank, which is logged.
 ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found);

@@ -4,7 +4,6 @@
 
 #include "base/atomics.h"
 #include "collectives/gpu/launch/kernel_loading.h"
-#include "collectives/gpu/processes/leader_kernels.h"
 #include "collectives/gpu/staging/hosted_words.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"

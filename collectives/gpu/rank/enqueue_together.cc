@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "collectives/gpu/agree/calls_ahead.h"
+#include "collectives/gpu/agree/control_segment.h"
 #include "collectives/gpu/calls/pointers.h"
 #include "collectives/gpu/rank/device_rank.h"
 #include "collectives/host/rank_state.h"

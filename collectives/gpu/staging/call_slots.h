@@ -15,7 +15,7 @@
 #include <mutex>
 
 #include "base/result.h"
-#include "collectives/gpu/agree/calls_ahead.h"
+#include "collectives/gpu/agree/control_segment.h"
 #include "collectives/gpu/staging/hosted_call.h"
 
 namespace rondo::gpu {

@@ -1,5 +1,5 @@
 // Which calls between hosts run as kernels, and where the memory between hosts is.
-#include "collectives/gpu/plan/internode_plan.h"
+#include "collectives/planner/newest_device_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "collectives/gpu/plan/explain_devices.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "tests/unit/collectives/gpu/gpu_records.h"
 
 namespace rondo::gpu {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/gpu/plan/explain_devices.h"
-#include "collectives/gpu/plan/internode_plan.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "tests/support/environment.h"
 #include "tests/support/tuner/tuners.h"
 

@@ -1,6 +1,6 @@
 // The kernels of a call that a leader runs: they serve each rank once per step, and one is marked
 // as the last.
-#include "collectives/gpu/processes/leader_kernels.h"
+#include "collectives/gpu/processes/leader_calls.h"
 
 #include <gtest/gtest.h>
 

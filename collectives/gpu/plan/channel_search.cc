@@ -101,11 +101,11 @@ ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape
   }
   ChannelOrders orders = find_orders({placement, shape, max_ctas, static_cast<int>(cross_nic)});
   const std::string path = env::get_string("NCCL_GRAPH_DUMP_FILE");
-  if (!path.empty() && (rank < 0 || env::get_int("NCCL_GRAPH_DUMP_FILE_RANK") == rank)) {
+  if (!path.empty() && env::get_int("NCCL_GRAPH_DUMP_FILE_RANK") == rank) {
     const Status written = write_output(path, json_of(orders));
     if (!written.ok()) RONDO_WARN("NCCL_GRAPH_DUMP_FILE: {}", written.error().text);
   }
-  if (rank <= 0)
+  if (rank == 0)
     for (const std::string& line : describe(orders)) RONDO_INFO(kGraph, "{}", line);
   return orders;
 }

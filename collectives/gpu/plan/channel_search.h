@@ -27,7 +27,7 @@ ChannelOrders find_orders(const OrdersRequest& request);
 ChannelOrders orders_of(const topology::ClusterPlan& plan,
                         std::span<const topology::Graph* const> graphs);
 // Takes its settings from the environment. Rank 0 logs the result; NCCL_GRAPH_DUMP_FILE_RANK writes
-// it to a file. max_ctas: per rank. rank: -1: the first rank searches for all ranks, and does both.
+// it to a file. max_ctas: per rank.
 ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape, int max_ctas,
                           int rank);
 

@@ -26,7 +26,7 @@ namespace rondo::gpu {
 // Device numbers differ between processes (CUDA_VISIBLE_DEVICES), so GPUs are identified by UUID.
 using GpuId = std::array<unsigned char, 16>;  // its UUID
 
-// What a rank contributes, as exchanged between ranks (channels/gpu_facts.h reads it).
+// What a rank contributes, as exchanged between ranks (rank/agree_on_plan.cc reads it).
 struct GpuFacts {
   GpuId uuid{};
   std::int32_t resident_ctas = 0;  // of any connected kernel, on the whole device; 0: none may wait

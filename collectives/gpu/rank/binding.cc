@@ -3,25 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <span>
 
 #include "base/log.h"
 #include "base/shared_by_key.h"
-#include "collectives/context/agreed_facts.h"
 #include "collectives/faults/fault_texts.h"
-#include "collectives/gpu/channels/gpu_facts.h"
-#include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/rank/device_rank.h"
-#include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team/device_team.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
-
-using Blob = std::vector<std::byte>;
 
 // Ranks that share a GPU although others of their host are unused: usually a program that does
 // not set its device. NCCL refuses this; Rondo runs, and a warning names the ranks and GPUs.
@@ -64,13 +57,9 @@ class Binding {
     if (devices.front() < 0) return ok_status();  // no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_);
     warn_if_gpus_are_unused();
-    const bool one_device = std::set(devices.begin(), devices.end()).size() == 1;
-    if (state_.facts.one_process && one_device) {
-      TeamOptions options = team_options(std::move(devices));
-      options.orders = [this] { return orders(-1); };
-      return take_team(options, nullptr);
-    }
-    RONDO_TRY(const GpuPlan plan, agree());
+    RONDO_TRY(const GpuPlan plan, agree_on_plan(request_));
+    if (plan.engine == GpuPlan::Engine::kTeam)
+      return take_team(team_options(plan, std::move(devices)), nullptr);
     if (plan.engine == GpuPlan::Engine::kProcesses) {
       const ProcessId& own = state_.members.ranks[state_.members.rank].process;
       for (std::size_t r = 0; r < devices.size(); ++r)
@@ -114,69 +103,22 @@ class Binding {
     return ok_status();
   }
 
-  TeamOptions team_options(std::vector<int> devices) const {
+  TeamOptions team_options(const GpuPlan& plan, std::vector<int> devices) const {
     TeamOptions options;
+    options.plan = plan;
     options.devices = std::move(devices);
     for (std::size_t r = 0; r < records_.size(); ++r)
       if (state_.members.ranks[r].process == state_.members.ranks[state_.members.rank].process)
         options.beside.push_back(records_[r].device);
-    options.reproducible = state_.facts.reproducible;
-    options.algorithms = state_.facts.algorithms;
-    options.costs = agree_on_device_costs(records_);
-    options.min_ctas = state_.options.min_ctas;
-    options.max_ctas = state_.options.max_ctas;
     options.kernel_seconds = state_.options.kernel_seconds;
     options.mixes_graphs = state_.options.mixes_graphs;
     options.graph = state_.members.placement->own;
     return options;
   }
-  ChannelOrders orders(int rank) const {
-    return find_orders(state_.members.placement.get(), state_.members.shape,
-                       state_.options.max_ctas, rank);
-  }
-
-  // What all ranks agree on. Between hosts, a rank whose device cannot be queried has no kernels.
-  Result<GpuPlan> agree() {
-    const Membership& members = state_.members;
-    const bool wide = state_.facts.hosts > 1;
-    GpuRecords records;
-    records.reproducible = state_.facts.reproducible;
-    records.algorithms = state_.facts.algorithms;
-    records.costs = agree_on_device_costs(records_);
-    for (const auto& rank : members.ranks) {
-      records.processes.push_back(rank.process);
-      if (wide) records.hosts.push_back(rank.host);
-    }
-    const int device = state_.options.device;
-    auto mine = facts_of_device(device, state_.options.min_ctas, state_.options.max_ctas);
-    if (!mine.ok()) {
-      if (!wide) return mine.error();
-      RONDO_INFO(kInit, "no kernels between hosts: {}", mine.error().text);
-      mine = GpuFacts{};
-    }
-    mine->staging_bytes = HostProxy::wanted_bytes();
-    records.orders = orders(state_.members.rank);
-    mine->orders = records.orders.digest();
-    Blob blob(sizeof(GpuFacts));
-    std::memcpy(blob.data(), &*mine, sizeof(GpuFacts));
-    RONDO_TRY(const std::vector<Blob> all, session_.all_gather(blob));
-    for (const Blob& one : all) {
-      if (one.size() != sizeof(GpuFacts))
-        return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
-      std::memcpy(&records.facts.emplace_back(), one.data(), sizeof(GpuFacts));
-    }
-    std::vector<GpuFacts> on_host;
-    for (const int rank : members.local_ranks)
-      on_host.push_back(records.facts[static_cast<std::size_t>(rank)]);
-    const auto row = reach_of_device(device, on_host, members.placement->own.get());
-    if (!row.ok() && !wide) return row.error();
-    RONDO_TRY(records.reach, session_.all_gather(row.ok() ? *row : Blob{}));
-    return plan_gpus(records);
-  }
 
   // One rank per team joins it to the others.
   Status bind_among_processes(const GpuPlan& plan, const std::vector<int>& devices) {
-    const TeamOptions options = team_options(devices);
+    const TeamOptions options = team_options(plan, devices);
     const bool speaks = plan.speaks(state_.members.rank);
     if (speaks) {
       RONDO_TRY(auto processes, join_processes(request_, plan, devices));

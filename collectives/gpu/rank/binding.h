@@ -1,13 +1,13 @@
 // Binding: chooses, while a communicator is created, what executes the calls of its ranks on CUDA
 // devices.
 //
-// All ranks in one process: their DeviceTeam. Else all ranks exchange their facts and make the same
-// plan (gpu_plan.h). Several processes of a host: a ProcessTeam joins their DeviceTeams. Several
-// hosts: a HostProxy, and InternodeKernels if the plan says so and every rank can make them; if one
-// cannot, no rank has them and the log says why, which is no error. Collective. Guarantees: all
-// ranks see the same records, so all or none of them refuse; every wait ends with the deadline;
-// ranks on the host need nothing. Cost: none, or two rounds of the session, some more with kernels
-// between hosts, and what is made.
+// All ranks exchange their facts and make the same plan (gpu_plan.h). One host: the ranks of a
+// process on one GPU have a DeviceTeam, and a ProcessTeam joins the teams of several GPUs or
+// processes. Several hosts: a HostProxy, and InternodeKernels if the plan says so and every rank
+// can make them; if one cannot, no rank has them and the log says why, which is no error.
+// Collective. Guarantees: all ranks see the same records, so all or none of them refuse; every wait
+// ends with the deadline; ranks on the host need nothing. Cost: two rounds of the session, some
+// more with kernels between hosts, and what is made.
 #pragma once
 
 #include <memory>
@@ -36,6 +36,7 @@ Status bind_to_device(const BindingRequest& request);
 
 // The parts of bind_to_device(). devices: by rank, as numbered in this process; -1: in another one.
 //
+Result<GpuPlan> agree_on_plan(const BindingRequest& request);
 // Meets the other processes of this host. One rank of each process calls it.
 Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan& plan,
                                     std::uint64_t staging_bytes);

@@ -1,9 +1,5 @@
 #include "collectives/gpu/team/team_connections.h"
 
-#include <vector>
-
-#include "collectives/gpu/channels/gpu_facts.h"
-#include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/team/team_context.h"
 
 namespace rondo::gpu {
@@ -15,7 +11,7 @@ Status TeamConnections::open(const TeamOptions& options, const TeamDevice& devic
     connections_ = processes->connections();
     multicast_ = processes->multicast();
   } else {
-    RONDO_CHECK_OK(make(options, device));
+    RONDO_CHECK_OK(make(options.plan, device));
   }
   if (connections_ == nullptr) return ok_status();
   for (const int rank : device.here())
@@ -24,24 +20,10 @@ Status TeamConnections::open(const TeamOptions& options, const TeamDevice& devic
   return ok_status();
 }
 
-Status TeamConnections::make(const TeamOptions& options, const TeamDevice& device) {
-  const auto ranks = static_cast<std::size_t>(device.ranks());
-  GpuRecords records;
-  records.reproducible = options.reproducible;
-  records.algorithms = options.algorithms;
-  records.costs = options.costs;
-  records.processes.resize(ranks);
-  RONDO_TRY(const GpuFacts facts,
-            facts_of_device(device.number(), options.min_ctas, options.max_ctas));
-  records.facts.assign(ranks, facts);
-  RONDO_TRY(const std::vector<std::byte> reach,
-            reach_of_device(device.number(), records.facts, options.graph.get()));
-  records.reach.assign(ranks, reach);
-  if (options.orders) records.orders = options.orders();
-  RONDO_TRY(const GpuPlan found, plan_gpus(records));
-  facts_ = found.plan;
+Status TeamConnections::make(const GpuPlan& plan, const TeamDevice& device) {
+  facts_ = plan.plan;
   if (facts_.max_channels == 0) return ok_status();  // calls that need connections will fail
-  RONDO_TRY(own_, DeviceConnections::make(device.by_rank(), found.near, found.shape, found.orders));
+  RONDO_TRY(own_, DeviceConnections::make(device.by_rank(), plan.near, plan.shape, plan.orders));
   connections_ = own_.get();
   return ok_status();
 }

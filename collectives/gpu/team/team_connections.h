@@ -33,7 +33,7 @@ class TeamConnections {
   void list_in(DroppableMemory& droppable);
 
  private:
-  Status make(const TeamOptions& options, const TeamDevice& device);
+  Status make(const GpuPlan& plan, const TeamDevice& device);
 
   DevicePlanFacts facts_;
   std::shared_ptr<const TunedWays> tuned_;  // facts_ refers to it

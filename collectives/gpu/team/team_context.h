@@ -1,7 +1,6 @@
 // TeamContext: the state that the parts of a DeviceTeam share.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +10,7 @@
 #include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/processes/process_team.h"
 #include "collectives/gpu/team/team_connections.h"
 
@@ -20,16 +20,10 @@ namespace rondo::gpu {
 struct TeamOptions {
   std::vector<int> devices;  // [r]: device of rank r; -1: of another team
   std::vector<int> beside;   // devices of the communicator's ranks in this process
-  bool reproducible = false;
-  AlgorithmFilter algorithms;
-  DeviceCosts costs;                         // each of the slowest rank
-  int min_ctas = 1, max_ctas = kNoCtaLimit;  // per rank, over connections
+  GpuPlan plan;
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
   bool mixes_graphs = true;   // graphs may run beside other calls
   std::shared_ptr<const topology::Graph> graph;  // of the host; null: unknown
-  // Orders of the channels, if all ranks are in this team; empty: rank after rank. Called while the
-  // team is made.
-  std::function<ChannelOrders()> orders = {};
 };
 
 struct TeamContext {

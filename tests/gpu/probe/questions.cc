@@ -96,7 +96,7 @@ constexpr Assumption kTaken[] = {
      "collectives/gpu/processes/leader_calls.h"},
     {"device", "domains", "there is a memory-sync domain of its own for remote data", "base/gpu.h"},
     {"device", "no_mig", "the device is a whole one", "transport/cuda/peer_access.cc"},
-    {"peers", "all_reach", "all devices reach each other", "collectives/gpu/channels/gpu_facts.h"},
+    {"peers", "all_reach", "all devices reach each other", "collectives/gpu/rank/agree_on_plan.cc"},
     {"cooperative", "two_plain", "plain kernels of two streams run at once",
      "collectives/gpu/team/device_team.h"},
     {"cooperative", "two_cooperative", "cooperative grids of two streams run at once",

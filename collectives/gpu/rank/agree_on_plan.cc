@@ -1,16 +1,26 @@
-#include "collectives/gpu/channels/gpu_facts.h"
-
+// Reads what a rank on a GPU contributes to the plan of its communicator (gpu_plan.h) from the
+// driver, NVML and the environment, and exchanges it. First every rank sends its GpuFacts; then,
+// with those of its host known, its row of reach. Between hosts, a rank whose device cannot be
+// queried has no kernels. Cost: some queries of the driver, two for each visible device.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "collectives/context/agreed_facts.h"
+#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/rank/binding.h"
+#include "collectives/gpu/staging/host_proxy.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 
 namespace rondo::gpu {
 namespace {
+
+using Blob = std::vector<std::byte>;
 
 constexpr std::int64_t kLeastMessageBytes = 64 << 10;
 
@@ -28,8 +38,6 @@ Result<int> resident_connected_ctas(const GpuApi& api, int device) {
                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
   return multiprocessors * maximum;
 }
-
-}  // namespace
 
 Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   const DeviceScope scope(device);
@@ -64,12 +72,14 @@ Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   return facts;
 }
 
-Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> of_host,
-                                               const topology::Graph* graph) {
+// Whether this rank's device may use the memory of each of these ranks' devices. A device that this
+// process does not see is not reached. `graph`: of this host, for NCCL_P2P_LEVEL; may be null.
+Result<Blob> reach_of_device(int device, std::span<const GpuFacts> of_host,
+                             const topology::Graph* graph) {
   const GpuApi& api = *gpu_api();
   int devices = 0;
   RONDO_CHECK_OK(check(api.device_count(&devices), "cudaGetDeviceCount"));
-  std::vector<std::byte> row(of_host.size());
+  Blob row(of_host.size());
   for (int peer = 0; peer < devices; ++peer) {
     GpuFacts there;
     RONDO_CHECK_OK(check(api.device_uuid(there.uuid.data(), peer), "cuDeviceGetUuid"));
@@ -78,6 +88,48 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
       if (of_host[r].uuid == there.uuid) row[r] = static_cast<std::byte>(reaches ? 1 : 0);
   }
   return row;
+}
+
+}  // namespace
+
+Result<GpuPlan> agree_on_plan(const BindingRequest& request) {
+  const RankState& state = request.state;
+  const Membership& members = state.members;
+  const CommOptions& options = state.options;
+  const bool wide = state.facts.hosts > 1;
+  GpuRecords records;
+  records.reproducible = state.facts.reproducible;
+  records.algorithms = state.facts.algorithms;
+  records.costs = agree_on_device_costs(request.records);
+  for (const auto& rank : members.ranks) {
+    records.processes.push_back(rank.process);
+    if (wide) records.hosts.push_back(rank.host);
+  }
+  auto mine = facts_of_device(options.device, options.min_ctas, options.max_ctas);
+  if (!mine.ok()) {
+    if (!wide) return mine.error();
+    RONDO_INFO(kInit, "no kernels between hosts: {}", mine.error().text);
+    mine = GpuFacts{};
+  }
+  mine->staging_bytes = HostProxy::wanted_bytes();
+  records.orders =
+      find_orders(members.placement.get(), members.shape, options.max_ctas, members.rank);
+  mine->orders = records.orders.digest();
+  Blob blob(sizeof(GpuFacts));
+  std::memcpy(blob.data(), &*mine, sizeof(GpuFacts));
+  RONDO_TRY(const std::vector<Blob> all, request.session.all_gather(blob));
+  for (const Blob& one : all) {
+    if (one.size() != sizeof(GpuFacts))
+      return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
+    std::memcpy(&records.facts.emplace_back(), one.data(), sizeof(GpuFacts));
+  }
+  std::vector<GpuFacts> on_host;
+  for (const int rank : members.local_ranks)
+    on_host.push_back(records.facts[static_cast<std::size_t>(rank)]);
+  const auto row = reach_of_device(options.device, on_host, members.placement->own.get());
+  if (!row.ok() && !wide) return row.error();
+  RONDO_TRY(records.reach, request.session.all_gather(row.ok() ? *row : Blob{}));
+  return plan_gpus(records);
 }
 
 }  // namespace rondo::gpu

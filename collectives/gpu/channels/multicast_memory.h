@@ -2,9 +2,9 @@
 // for all of them (NVLS), for the kernels over multicast memory (kernels/cuda/multicast.h). It is
 // staging, or the program's own memory of symmetric windows.
 //
-// Staging is made with the communicator, if it is requested and the devices support it: by make()
-// if all ranks are in one process, else in the steps below, each of which all processes take or
-// none (shared_multicast.h). Windows are bound in the same way (device_windows.h). Guarantees: the
+// Staging is made with the communicator, if it is requested and the devices support it, in the
+// steps below, each of which all ranks take or none (shared_multicast.h). Windows are bound in the
+// same way (device_windows.h). Guarantees: the
 // destructor frees what was made before a step that failed, after the devices' work; device memory
 // may be dropped and restored, the object and all addresses stay. Cost: 12 MiB of staging per
 // device; as much address space of the switch as memory.
@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
@@ -26,31 +25,28 @@ namespace rondo::gpu {
 
 class MulticastMemory {
  public:
-  // devices: by rank, all different; -1: in another process.
-  explicit MulticastMemory(std::vector<int> devices);
+  // ranks: on different devices. rank: the one that this object is for, and its device.
+  MulticastMemory(int ranks, int rank, int device);
   ~MulticastMemory();
   MulticastMemory(const MulticastMemory&) = delete;
   MulticastMemory& operator=(const MulticastMemory&) = delete;
 
-  // All steps; nullptr if a device or the driver does not support it, which is logged.
-  static Result<std::unique_ptr<MulticastMemory>> make(std::vector<int> devices);
-
-  // Whether this process's devices support it.
+  // Whether the device supports it.
   Status can() const;
-  // One process creates the object, with `bytes` of memory per device, and a handle by which the
+  // One rank creates the object, with `bytes` of memory per device, and a handle by which the
   // others open it.
   Status create(std::size_t bytes = cuda::kMulticastStaging);
   Result<MemoryHandle> handle() const;
   Status open(const MemoryHandle& handle);
-  // Adds this process's devices. All processes must do so before any process binds.
+  // Adds the device. All ranks must do so before any rank binds.
   Status add();
-  // bind(): binds new memory of this process's devices, and maps it. bind_own(): the same for a
-  // rank's own virtual memory, which its owner keeps.
+  // bind(): binds new memory of the device, and maps it. bind_own(): the same for virtual memory
+  // that its owner keeps.
   Status bind();
-  Status bind_own(int rank, std::byte* memory);
+  Status bind_own(std::byte* memory);
 
-  // Addresses for kernels of this process: a rank's own memory, if it is in this process, and all.
-  std::byte* own(int rank) const { return parts_[static_cast<std::size_t>(rank)].at; }
+  // Addresses for the device's kernels: the rank's own memory, and all.
+  std::byte* own() const { return own_; }
   std::byte* all() const { return all_; }
 
   void list_in(DroppableMemory& droppable);
@@ -60,22 +56,16 @@ class MulticastMemory {
   void keep_for(std::chrono::milliseconds time) { kept_for_ = time; }
 
  private:
-  struct Part {
-    OwnMemory memory = nullptr;  // null: it has another owner
-    std::byte* at = nullptr;
-    bool bound = false;
-  };
-
-  Status bind(int rank);
-  Status unbind(int rank);
+  Status bind_again();
+  Status unbind();
   Status map();
-  bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
-  int ranks() const { return static_cast<int>(devices_.size()); }
 
   const GpuApi& api_;
-  const std::vector<int> devices_;
+  const int ranks_, rank_, device_;
   std::size_t bytes_ = 0;
-  std::vector<Part> parts_;  // by rank
+  OwnMemory memory_ = nullptr;  // null: it has another owner
+  std::byte* own_ = nullptr;
+  bool is_bound_ = false;
   GpuAllocation object_ = 0;
   std::byte* all_ = nullptr;
   std::chrono::milliseconds kept_for_{0};

@@ -19,9 +19,9 @@ Result<MemoryHandle> pass(const ProcessPeers& peers, MemoryHandle own) {
 
 }  // namespace
 
-Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers,
-                                                         std::vector<int> devices) {
-  auto made = std::make_unique<MulticastMemory>(std::move(devices));
+Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers, int device) {
+  const auto ranks = static_cast<int>(peers.process_of.size());
+  auto made = std::make_unique<MulticastMemory>(ranks, peers.first_rank(), device);
   MemoryHandle handle;
   const auto make = [&]() -> Status {
     RONDO_CHECK_OK(made->can());

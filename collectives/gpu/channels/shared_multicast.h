@@ -1,5 +1,5 @@
 // Makes multicast memory of several processes of a host: the leader's process makes the object and
-// sends its descriptor to the others; each adds its devices and binds their memory.
+// sends its descriptor to the others; each adds its device and binds its memory.
 //
 // Collective over a communicator's processes, by the sockets between them and the leader's. Each
 // step is taken by all or by none: if a rank cannot (its device, its driver, no room in the switch,
@@ -9,15 +9,13 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "collectives/gpu/agree/process_agreement.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 
 namespace rondo::gpu {
 
-// devices: by rank, all different; -1: in another process. nullptr: there is none.
-Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers,
-                                                         std::vector<int> devices);
+// device: of this process, which has one rank. nullptr: there is none.
+Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers, int device);
 
 }  // namespace rondo::gpu

@@ -45,7 +45,7 @@ Status launch_multicast(const DeviceLaunch& launch) {
   if (args.calls == 0) return ok_status();
   args.rank = launch.rank();
   args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
-  args.own = launch.multicast->own(launch.rank());
+  args.own = launch.multicast->own();
   args.all = launch.multicast->all();
   args.barrier = launch.barrier();
   return launch.launch(launch.first().kernel(), ctas, launch.first().plan.threads,

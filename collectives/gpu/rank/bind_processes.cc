@@ -73,7 +73,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
     if (!memory.connections->layout().meets()) agreed.shared_bytes = 0;
   }
   if (agreed.shared_bytes > 0 && wants_multicast(agreed)) {
-    RONDO_TRY(memory.multicast, share_multicast(peers, devices));
+    RONDO_TRY(memory.multicast, share_multicast(peers, device));
   }
   agreed.multicast = memory.multicast != nullptr;
   return ProcessTeam::make(std::move(facts), std::move(segment), std::move(memory),

@@ -268,9 +268,8 @@ std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle
 }
 
 std::unique_ptr<MulticastMemory> DeviceWindows::multicast_of_own() const {
-  std::vector<int> devices(static_cast<std::size_t>(state_.members.size), -1);
-  devices[static_cast<std::size_t>(state_.members.rank)] = state_.options.device;
-  return std::make_unique<MulticastMemory>(std::move(devices));
+  return std::make_unique<MulticastMemory>(state_.members.size, state_.members.rank,
+                                           state_.options.device);
 }
 
 // One multicast address serves all ranks only at equal offsets of allocations of equal size.
@@ -301,7 +300,7 @@ Status DeviceWindows::bind_all(const Exchange& exchange, const Offers& offers,
   if (could) {
     const Offer& own = offers.all[static_cast<std::size_t>(rank)];
     RONDO_TRY(could, all_could(exchange, window->multicast->bind_own(
-                                             rank, reinterpret_cast<std::byte*>(own.handle.base))));
+                                             reinterpret_cast<std::byte*>(own.handle.base))));
   }
   if (!could) window->multicast.reset();
   return ok_status();

@@ -144,7 +144,7 @@ std::optional<MemoryBlock> MemoryRegistry::find(const void* pointer, std::size_t
   return found;
 }
 
-std::optional<MemoryRegistry::Known> MemoryRegistry::known_at(const void* pointer) {
+std::optional<int> MemoryRegistry::known_device(const void* pointer) {
   auto* const at = const_cast<std::byte*>(static_cast<const std::byte*>(pointer));
   const auto begins_before = [at](auto& ranges) {
     const auto after = ranges.upper_bound(at);
@@ -154,10 +154,10 @@ std::optional<MemoryRegistry::Known> MemoryRegistry::known_at(const void* pointe
   if (const auto own = begins_before(allocated_); own != allocated_.end()) {
     const Allocation& memory = own->second;
     if (at < own->first + (memory.memory ? memory.memory->bytes() : memory.asked))
-      return Known{memory.device, memory.memory != nullptr};
+      return memory.device;
   }
   const auto added = begins_before(known_);
-  if (added != known_.end() && at < added->first + added->second.bytes) return added->second.known;
+  if (added != known_.end() && at < added->first + added->second.bytes) return added->second.device;
   return std::nullopt;
 }
 
@@ -173,8 +173,7 @@ std::uint64_t MemoryRegistry::add(void* pointer, std::size_t bytes) {
                         begin + bytes <= static_cast<std::byte*>(base) + whole;
   std::lock_guard lock(mutex_);
   registered_[++newest_] = {begin, bytes};
-  if (is_known)
-    known_.try_emplace(begin, KnownRange{bytes, newest_, {info.device, info.own_access}});
+  if (is_known) known_.try_emplace(begin, KnownRange{bytes, newest_, info.device});
   return newest_;
 }
 

@@ -70,13 +70,9 @@ class MemoryRegistry {
   std::uint64_t add(void* pointer, std::size_t bytes);
   void remove(std::uint64_t number);
 
-  // What the driver would report for device memory, without a driver call. Known only for memory
-  // from allocate() or add(), because the registry also learns when it ends.
-  struct Known {
-    int device = -1;
-    bool own_access = false;  // GpuPointer::own_access
-  };
-  std::optional<Known> known_at(const void* pointer);
+  // The device of device memory, without a driver call. Known only for memory from allocate() or
+  // add(), because the registry also learns when it ends.
+  std::optional<int> known_device(const void* pointer);
 
   // The block that contains [pointer, pointer + bytes).
   std::optional<MemoryBlock> find(const void* pointer, std::size_t bytes);
@@ -120,7 +116,7 @@ class MemoryRegistry {
   struct KnownRange {
     std::size_t bytes = 0;
     std::uint64_t number = 0;
-    Known known;
+    int device = -1;
   };
   std::map<std::byte*, KnownRange> known_;
   std::uint64_t newest_ = 0;  // newest number

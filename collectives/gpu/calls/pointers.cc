@@ -22,8 +22,8 @@ Status check_host_pointer(const void* pointer, Collective which, const char* nam
 }  // namespace
 
 Result<GpuPointer> BufferAddresses::ask(const void* pointer) {
-  if (const auto known = memory_registry().known_at(pointer))
-    return GpuPointer{.kind = GpuMemory::kDevice, .device = known->device};
+  if (const auto known = memory_registry().known_device(pointer))
+    return GpuPointer{.kind = GpuMemory::kDevice, .device = *known};
   const auto at = reinterpret_cast<std::uintptr_t>(pointer);
   for (const GpuPointer& whole : asked_)
     if (at - reinterpret_cast<std::uintptr_t>(whole.base) < whole.bytes) return whole;

@@ -3,7 +3,7 @@
 // staging, or the program's own memory of symmetric windows.
 //
 // Staging is made with the communicator, if it is requested and the devices support it, in the
-// steps below, each of which all ranks take or none (shared_multicast.h). Windows are bound in the
+// steps below, each of which all ranks take or none (share_multicast()). Windows are bound in the
 // same way (device_windows.h). Guarantees: the
 // destructor frees what was made before a step that failed, after the devices' work; device memory
 // may be dropped and restored, the object and all addresses stay. Cost: 12 MiB of staging per
@@ -16,6 +16,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/agree/process_agreement.h"
 #include "collectives/gpu/memory/droppable_memory.h"
 #include "kernels/cuda/multicast_args.h"
 #include "transport/memory/memory_handle.h"
@@ -70,5 +71,15 @@ class MulticastMemory {
   std::byte* all_ = nullptr;
   std::chrono::milliseconds kept_for_{0};
 };
+
+// Multicast memory of all ranks of a host: the leader's process makes the object and sends its
+// descriptor to the others; each adds its device and binds its memory. device: of this process,
+// which has one rank. nullptr: there is none.
+//
+// Collective over a communicator's processes, by the sockets between them and the leader's. If a
+// rank cannot take a step (its device, its driver, no room in the switch, no descriptors), all
+// continue without, and each one's log says which rank and why. Guarantees: every wait ends with
+// the deadline; only that, or a process's end, is an error. Cost: seven messages per process.
+Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessPeers& peers, int device);
 
 }  // namespace rondo::gpu

@@ -37,8 +37,7 @@ DirectLaunches::DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream
     : api_(api), max_ctas_(max_ctas), stream_(stream) {}
 
 std::uint64_t DirectLaunches::max_ctas() const {
-  const bool meets = barrier_.devices > 1;
-  return static_cast<std::uint64_t>(meets ? std::min(max_ctas_, cuda::kBarrierCtas) : max_ctas_);
+  return static_cast<std::uint64_t>(meets() ? std::min(max_ctas_, cuda::kBarrierCtas) : max_ctas_);
 }
 
 DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t bytes,
@@ -59,7 +58,7 @@ Status DirectLaunches::launch(int kernel, const Shape& shape, const void* argume
   // Messages also copy to other devices; fences of the program's kernels do not have to wait for
   // that. Not cooperative: CTAs wait for CTAs of other devices, never for each other.
   launch.remote_domain = true;
-  launch.shared_bytes = barrier_.devices > 1 ? cuda::kBarrierShared : 0;
+  launch.shared_bytes = meets() ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;
   const bool tries = device_ < 0 || (is_current_ != nullptr && *is_current_);
@@ -108,7 +107,7 @@ bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   const int calls = reductions_.calls + 1;
   if (calls == 1 || kind != kind_ || calls > cuda::kMaxReductions) return false;
   if (calls * std::max(kind.sources, kind.targets) > cuda::kMaxDirectRanks) return false;
-  if (one_by_one_) return true;
+  if (meets()) return true;
   const std::uint64_t ctas = shape_of(kind.threads, std::max(longest_, bytes), 1).ctas;
   return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= max_ctas();
 }
@@ -130,7 +129,7 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
                   to_root ? 1 : n, record.collective == Collective::kReduceScatter};
   const std::uint64_t bytes = record.count * size_of(record.type);
   cuda::ReduceArgs& args = reductions_;
-  if (one_by_one_ && copies_.items > 0) RONDO_CHECK_OK(flush());  // calls meet in order
+  if (meets() && copies_.items > 0) RONDO_CHECK_OK(flush());  // calls meet in order
   if (!joins(kind, bytes)) {
     RONDO_CHECK_OK(flush_reductions());
     kind_ = kind;
@@ -149,13 +148,13 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
     if (!to_root) args.output[first + r] = buffers[r].receive;
   }
   if (to_root) args.output[args.calls] = buffers[record.root].receive;
-  args.one_by_one = one_by_one_;
+  args.one_by_one = meets();
   if (slices != nullptr) {
     const StagedShape shape =
         staged_shape(*slices, kind.threads, kind.segments(), record.count, size_of(record.type));
     args.staged[args.calls].part = shape.part;
     args.listed[args.calls] = listed(record, {shape.block, shape.ctas}, 0);
-  } else if (one_by_one_) {
+  } else if (meets()) {
     args.listed[args.calls] = listed(record, shape_of(kind.threads, bytes, kind.segments()), 0);
   }
   args.count[args.calls++] = record.count;
@@ -165,9 +164,8 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
 
 Status DirectLaunches::flush_reductions() {
   if (reductions_.calls == 0) return ok_status();
-  const Shape shape = one_by_one_
-                          ? widest_
-                          : shape_of(kind_.threads, longest_, reductions_.calls * kind_.segments());
+  const Shape shape =
+      meets() ? widest_ : shape_of(kind_.threads, longest_, reductions_.calls * kind_.segments());
   Status launched = launch(kind_.kernel, shape, &reductions_, sizeof(reductions_));
   widest_ = {0, 0};
   reductions_.calls = 0;
@@ -248,8 +246,7 @@ void DirectLaunches::end_listed_copy(const CallRecord& record, int first) {
 Status DirectLaunches::flush() {
   RONDO_CHECK_OK(flush_reductions());
   const std::uint64_t longest = drop_empty_items(0);
-  const Shape shape =
-      one_by_one_ ? widest_ : shape_of(cuda::kDirectThreads, longest, copies_.items);
+  const Shape shape = meets() ? widest_ : shape_of(cuda::kDirectThreads, longest, copies_.items);
   Status launched = ok_status();
   if (copies_.items > 0) launched = launch(cuda::kCopyKernel, shape, &copies_, sizeof(copies_));
   copies_.items = copies_.all_targets = 0;
@@ -263,10 +260,10 @@ Status DirectLaunches::collective(const CallRecord& record, std::span<const Buff
   if (record.count == 0 || record.collective == Collective::kBarrier) return ok_status();
   if (reduces(record.collective) && (n > 1 || record.op == RedOp::kPreMulSum))
     return reduce(record, buffers);
-  if (one_by_one_) RONDO_CHECK_OK(begin_listed_copy(record, n));
+  if (meets()) RONDO_CHECK_OK(begin_listed_copy(record, n));
   const int first = copies_.items;
   RONDO_CHECK_OK(copy_all(record, buffers));
-  if (one_by_one_) end_listed_copy(record, first);
+  if (meets()) end_listed_copy(record, first);
   return ok_status();
 }
 

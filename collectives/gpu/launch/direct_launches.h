@@ -57,10 +57,7 @@ class DirectLaunches {
   // These launches are this device's part of calls that all devices of a barrier make. Every
   // collective meets by itself, on as many CTAs as if it were launched alone: other devices may
   // launch it alone, or together with other calls.
-  void meet(const cuda::DeviceBarrier& barrier) {
-    barrier_ = barrier;
-    one_by_one_ = true;
-  }
+  void meet(const cuda::DeviceBarrier& barrier) { barrier_ = barrier; }
 
   // Slices of staging that devices share: one per CTA (kernels/cuda/staged_parts.h).
   struct Slices {
@@ -120,6 +117,7 @@ class DirectLaunches {
   // parts: segments, or copies, of up to `bytes` each.
   Shape shape_of(unsigned threads, std::uint64_t bytes, int parts) const;
   std::uint64_t max_ctas() const;
+  bool meets() const { return barrier_.devices > 1; }
   Status launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
 
   const GpuApi& api_;
@@ -133,7 +131,6 @@ class DirectLaunches {
   cuda::ReduceArgs reductions_{};
   Kind kind_;  // of reductions_; longest_: bytes of the longest
   std::uint64_t longest_ = 0;
-  bool one_by_one_ = false;
   Shape widest_{0, 0};  // maximum of the calls that are listed one by one
 };
 

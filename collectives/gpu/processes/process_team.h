@@ -30,13 +30,10 @@ class ProcessTeam {
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
-  const std::vector<int>& local_ranks() const { return context_.local; }
-  bool is_local(int rank) const { return context_.is_local(rank); }
   // facts(): for the planner. connections(), multicast(): null if nothing runs over them.
   const DevicePlanFacts& facts() const { return context_.facts.around.plan; }
   DeviceConnections* connections() const { return context_.shared.connections.get(); }
   const MulticastMemory* multicast() const { return context_.shared.multicast.get(); }
-  std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
   // Host memory for messages to a rank of this process.
   std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
   StreamOrder& order() { return context_.order; }

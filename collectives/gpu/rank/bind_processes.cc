@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/channels/shared_connections.h"
-#include "collectives/gpu/channels/shared_multicast.h"
 #include "collectives/gpu/rank/binding.h"
 #include "kernels/cuda/direct_args.h"
 #include "transport/cuda/device.h"

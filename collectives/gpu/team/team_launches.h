@@ -1,6 +1,7 @@
 // TeamLaunches: enqueues the calls that the ranks of a device have posted, as the device planner
 // chose: one launch for all ranks, copies by copy engines, or this device's part of a call with
-// other devices (process_launches.h: those without connections).
+// other devices: over connections, led by rank 0's process (leader_calls.h), or as messages
+// (process_messages.h).
 //
 // Calls that can share a launch wait for flush() (call_run.h). Call with the team's mutex, on the
 // thread of the rank that posted last. Guarantees: the order of StreamOrder. Cost: the waits of its
@@ -12,7 +13,6 @@
 
 #include "base/result.h"
 #include "collectives/gpu/calls/call_run.h"
-#include "collectives/gpu/team/process_launches.h"
 #include "collectives/gpu/team/team_context.h"
 #include "collectives/planner/newest_device_plan.h"
 
@@ -22,7 +22,6 @@ class TeamLaunches {
  public:
   explicit TeamLaunches(TeamContext& team)
       : team_(team),
-        processes_(team),
         newest_(team.device.here().front() == 0),
         run_(team.device.here(), team.device.ranks()) {}
 
@@ -38,6 +37,12 @@ class TeamLaunches {
   void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
   Status copies(int rank, const JointCall& call);
   Status beside_others(const CallRun& run);
+  Status by_leader(const JointCall& call, Mismatch* mismatch);
+  // Every rank's part of a gather, scatter or all-to-all.
+  Status as_messages(const JointCall& call, Mismatch* mismatch);
+  Status by_kernels(const JointCall& call, Mismatch* mismatch);
+  Status by_streams(const JointCall& call, Mismatch* mismatch);
+  std::vector<ProcessMessage> messages_of(const JointCall& call) const;
   LaunchPosition site_of(int rank, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
@@ -46,7 +51,6 @@ class TeamLaunches {
   int direct_ctas(int maximum, std::size_t calls) const;
 
   TeamContext& team_;
-  ProcessLaunches processes_;
   NewestDevicePlan newest_;
   CallRun run_;  // what flush() launches
 };

@@ -85,6 +85,10 @@ constexpr Variable kTable[] = {
      "SYS, by the paths of `rondo topo --matrix`"},
     {"NCCL_PROTO", Type::kString, "",
      "allowed protocols: simple,ll,ll128; ^ll excludes; allreduce:simple applies to one function"},
+    {"NCCL_RAS_ADDR", Type::kString, "localhost:28028",
+     "host:port at which processes answer status queries as NCCL's RAS service does; none: only "
+     "rondo ps and ranks of other hosts get answers"},
+    {"NCCL_RAS_ENABLE", Type::kBool, "1", "0: no status service: no thread and no socket for it"},
     {"NCCL_SHM_DISABLE", Type::kBool, "0", "1: never use shared memory between processes"},
     {"NCCL_SOCKET_FAMILY", Type::kString, "", "AF_INET or AF_INET6: only addresses of that family"},
     {"NCCL_SOCKET_IFNAME", Type::kString, "", "interfaces to use: prefixes; ^ excludes, = exact"},
@@ -130,6 +134,8 @@ constexpr Variable kTable[] = {
     {"RONDO_SECRET", Type::kSecret, "",
      "16 random characters or more, or @FILE of mode 0600: equal on all ranks; a process that "
      "knows only a unique id then cannot join"},
+    {"RONDO_STATUS_DIR", Type::kFile, "",
+     "folder of the user's status sockets, which rondo ps asks; unset: /tmp/rondo-UID"},
     {"RONDO_SYS_ROOT", Type::kString, "",
      "look for devices in /sys, /proc and /var below this folder (a simulated machine, for tests)"},
     {"RONDO_THREADS", Type::kInt, "0",

@@ -28,8 +28,6 @@ constexpr std::string_view kOldName =
 constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
 constexpr std::string_view kNoMoreNodes = "there is no NVLink between hosts";
 constexpr std::string_view kNoProxy = "there are no helper threads for the network";
-constexpr std::string_view kRas =
-    "there is no RAS service: see `rondo ps PID` and the timeout's report";
 constexpr std::string_view kUntilDeadline = "connections are tried again until RONDO_INIT_TIMEOUT";
 
 constexpr Unused kUnused[] = {
@@ -85,7 +83,8 @@ constexpr Unused kUnused[] = {
     {"NCCL_PROFILER_PLUGIN", true, "Rondo loads no such plugins; profilers see its NVTX ranges"},
     {"NCCL_PROXY_*", false, kNoProxy},
     {"NCCL_PXN_*", false, kNoDirect},
-    {"NCCL_RAS_*", false, kRas},
+    {"NCCL_RAS_TIMEOUT_FACTOR", false,
+     "processes keep no connections for status queries; a query's TIMEOUT limits it"},
     {"NCCL_RUNTIME_CONNECT", false, "connections are always made at first use"},
     {"NCCL_SET_STACK_SIZE", false, "kernels need no stack"},
     {"NCCL_SET_THREAD_NAME", false,

@@ -10,13 +10,13 @@ set(RONDO_NOT_IN_CALLS
     "^base/(env|fmt|json|printable|text_file)"
     ^topology/
     "^kernels/(check|sim)/"
-    "^collectives/(communicator|context|faults|model|watchdog)/"
+    "^collectives/(communicator|context|faults|model|status|watchdog)/"
     "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
     "^collectives/gpu/(agree/memory_exchange|rank/(agree_on_plan|bind|window_memory))"
     ^collectives/gpu/team/team_connections
     "^collectives/gpu/channels/(multicast_memory|shared_)"
     "^collectives/gpu/plan/(channel_orders|channel_search|explain_devices|gpu_plan|p2p_reach)"
-    "^transport/(auth|bootstrap|launch|networks)/"
+    "^transport/(auth|bootstrap|launch|networks|status)/"
     "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
     "^transport/shm/(host_group|memfd|unix_)"
     ^transport/socket/interfaces

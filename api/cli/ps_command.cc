@@ -1,71 +1,214 @@
-// rondo ps: prints what the ranks of a process's communicators are doing now, without disturbing
-// them.
+// rondo ps: prints what the ranks of a job are doing now, and which rank the others wait for,
+// without disturbing them; without a process, the jobs of this user.
 #include <fmt/format.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
 
 #include "api/cli/commands.h"
 #include "base/json.h"
 #include "bench/command_line.h"
-#include "collectives/communicator/inspect.h"
+#include "collectives/status/ask.h"
+#include "collectives/status/diagnosis.h"
+#include "collectives/status/inspect.h"
 
 namespace rondo::cli {
 namespace {
 
-void print(int pid, const std::vector<CommunicatorView>& communicators) {
-  fmt::print("process {} ({})\n", pid, command_of(pid));
-  for (const CommunicatorView& communicator : communicators) {
-    fmt::print("\ncommunicator{}{}: {} ranks, {} on this host\n",
-               communicator.name.empty() ? "" : " ", communicator.name, communicator.size,
-               communicator.ranks.size());
-    for (const RankView& rank : communicator.ranks)
-      fmt::print("{} rank {:<4} pid {:<8} {}\n", rank.pid == pid ? '*' : ' ', rank.rank, rank.pid,
-                 rank.doing);
-  }
+struct PsOptions {
+  int pid = 0;
+  bool one_job = false;  // pid is given
+  bool json = false, hosts = false;
+};
+
+// ---- one job ----
+
+const ProcessView* process_of(const JobView& view, int pid) {
+  for (const ProcessView& process : view.processes)
+    if (process.pid == pid) return &process;
+  return nullptr;
 }
 
-void print_json(int pid, const std::vector<CommunicatorView>& communicators) {
-  Json all = Json::array();
-  for (const CommunicatorView& communicator : communicators) {
-    Json ranks = Json::array();
-    for (const RankView& rank : communicator.ranks)
-      ranks.push_back({{"rank", rank.rank},
-                       {"pid", rank.pid},
-                       {"state", rank.state},
-                       {"faulted", rank.faulted},
-                       {"call", rank.call},
-                       {"finished_call", rank.finished},
-                       {"step", rank.step},
-                       {"waits_for", rank.waits_for},
-                       {"doing", rank.doing}});
-    all.push_back({{"name", communicator.name},
-                   {"size", communicator.size},
-                   {"ranks_here", std::move(ranks)}});
+// Without a process id (the job was read from /proc) all ranks are of this host.
+bool is_here(const RankView& rank, const ProcessView* asked) {
+  return asked == nullptr || asked->process == 0 || rank.host == asked->host;
+}
+
+void print(const PsOptions& options, const JobView& view) {
+  fmt::print("process {} ({})\n", options.pid, command_of(options.pid));
+  const ProcessView* const asked = process_of(view, options.pid);
+  const std::vector<Blame> blamed = diagnose(view);
+  if (!blamed.empty()) fmt::print("\n");
+  for (const Blame& blame : blamed) fmt::print("{}\n", blame.text);
+  for (const CommunicatorView& communicator : view.communicators) {
+    const auto here = std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
+                                    [&](const RankView& rank) { return is_here(rank, asked); });
+    fmt::print("\ncommunicator{}{}: {} ranks, {} on this host\n",
+               communicator.name.empty() ? "" : " ", communicator.name, communicator.size, here);
+    for (const RankView& rank : communicator.ranks) {
+      if (!options.hosts && !is_here(rank, asked)) continue;
+      fmt::print("{} rank {:<4} pid {:<8} {}{}\n", rank.pid == options.pid ? '*' : ' ', rank.rank,
+                 rank.pid, options.hosts ? fmt::format("{:<16} ", rank.host) : std::string(),
+                 rank.state == "silent" ? "no answer" : rank.doing);
+    }
   }
-  const Json document{
-      {"pid", pid}, {"command", command_of(pid)}, {"communicators", std::move(all)}};
-  fmt::print("{}\n", document.text(2));
+  for (const std::string& silent : view.silent) fmt::print("\n{} did not answer\n", silent);
+}
+
+Json blamed_json(const JobView& view) {
+  Json blamed = Json::array();
+  for (const Blame& blame : diagnose(view))
+    blamed.push_back({{"communicator", hash_text(view.communicators[blame.communicator].hash)},
+                      {"rank", blame.rank},
+                      {"kind", name_of(blame.kind)},
+                      {"waiters", blame.waiters},
+                      {"waits_seconds", blame.seconds},
+                      {"text", blame.text}});
+  return blamed;
+}
+
+Json job_json(const PsOptions& options, const JobView& view) {
+  const ProcessView* const asked = process_of(view, options.pid);
+  Json all = Json::array();
+  for (const CommunicatorView& communicator : view.communicators) {
+    Json here = Json::array(), ranks = Json::array();
+    for (const RankView& rank : communicator.ranks) {
+      if (is_here(rank, asked)) here.push_back(json_of(rank));
+      ranks.push_back(json_of(rank));
+    }
+    Json one{{"name", communicator.name},
+             {"hash", hash_text(communicator.hash)},
+             {"size", communicator.size},
+             {"ranks_here", std::move(here)}};
+    if (options.hosts) one["ranks"] = std::move(ranks);
+    all.push_back(std::move(one));
+  }
+  return {{"pid", options.pid},
+          {"command", command_of(options.pid)},
+          {"blamed", blamed_json(view)},
+          {"silent", view.silent},
+          {"communicators", std::move(all)}};
+}
+
+int show_job(const PsOptions& options, const char* program) {
+  const auto found = ask_process(options.pid, options.hosts);
+  if (!found.ok()) {
+    fmt::print(stderr, "{}: {}\n", program, found.error().text);
+    return 1;
+  }
+  if (options.json) {
+    fmt::print("{}\n", job_json(options, *found).text(2));
+  } else {
+    print(options, *found);
+  }
+  return 0;
+}
+
+// ---- the jobs of this user ----
+
+struct JobLine {
+  int pid = 0;  // the lowest
+  std::string job, command, state;
+  std::set<int> pids;
+  int ranks = 0, size = 0;
+};
+
+JobLine job_line_of(const ListedJob& job) {
+  JobLine line;
+  line.pids.insert(job.silent.begin(), job.silent.end());
+  for (const ProcessView& process : job.view.processes) {
+    line.pids.insert(process.pid);
+    if (line.job.empty()) line.job = process.job;
+    if (line.command.empty()) line.command = process.command;
+  }
+  for (const CommunicatorView& communicator : job.view.communicators) {
+    if (communicator.size < line.size) continue;
+    line.size = communicator.size;
+    line.ranks = static_cast<int>(communicator.ranks.size());
+  }
+  line.pid = *line.pids.begin();
+  const std::vector<Blame> blamed = diagnose(job.view);
+  line.state = blamed.empty() ? "running" : blamed.front().text;
+  if (!job.silent.empty() && blamed.empty())
+    line.state = fmt::format("process {} does not answer", job.silent.front());
+  if (line.command.empty()) line.command = command_of(line.pid);
+  return line;
+}
+
+Json list_json(const std::vector<ListedJob>& jobs) {
+  Json all = Json::array();
+  for (const ListedJob& job : jobs) {
+    const JobLine line = job_line_of(job);
+    all.push_back({{"pid", line.pid},
+                   {"job", line.job},
+                   {"command", line.command},
+                   {"pids", std::vector<int>(line.pids.begin(), line.pids.end())},
+                   {"silent_pids", job.silent},
+                   {"communicators", job.view.communicators.size()},
+                   {"size", line.size},
+                   {"ranks_here", line.ranks},
+                   {"blamed", blamed_json(job.view)}});
+  }
+  return {{"jobs", std::move(all)}};
+}
+
+int show_list(const PsOptions& options, const char* program) {
+  const auto jobs = list_jobs();
+  if (!jobs.ok()) {
+    fmt::print(stderr, "{}: {}\n", program, jobs.error().text);
+    return 1;
+  }
+  if (options.json) return fmt::print("{}\n", list_json(*jobs).text(2)), 0;
+  if (jobs->empty()) return fmt::print("no job of this user on this host\n"), 0;
+  fmt::print("{:>8} {:>9} {:>11} {:<30} {}\n", "PID", "PROCESSES", "RANKS", "COMMAND", "STATE");
+  for (const ListedJob& job : *jobs) {
+    const JobLine line = job_line_of(job);
+    fmt::print("{:>8} {:>9} {:>11} {:<30.30} {}\n", line.pid, line.pids.size(),
+               fmt::format("{} of {}", line.ranks, line.size), line.command, line.state);
+  }
+  return 0;
+}
+
+int show(const PsOptions& options, const char* program) {
+  return options.one_job ? show_job(options, program) : show_list(options, program);
+}
+
+// Until the process ends or the user interrupts it.
+int watch(const PsOptions& options, double seconds, const char* program) {
+  for (;;) {
+    if (isatty(1)) fmt::print("\x1b[H\x1b[2J");
+    if (const int status = show(options, program); status != 0) return status;
+    fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  }
 }
 
 }  // namespace
 
 int ps_command(int argc, char** argv) {
-  int pid = 0;
-  bool json = false;
+  PsOptions options;
+  double seconds = 0;
   CommandLine line(
-      "Shows the communicators of a process (the first 64): which rank is in which call, how far, "
-      "and whom it waits for. * marks ranks of the process itself. Of a launcher (rondo run), its "
-      "first rank is shown.",
+      "Shows the jobs of this user on this host; of a process, its communicators: which rank is in "
+      "which call, how far, for which rank it waits, and first the rank for which the others wait. "
+      "* marks ranks of the process itself. Of a launcher (rondo run), its first rank is shown.",
       argc, argv, kUsageError);
-  line.option("pid", pid, "a process with ranks").required();
-  line.flag("--json", json, "print JSON");
+  const CommandOption pid = line.option("pid", options.pid, "a process with ranks, or a launcher");
+  line.flag("--hosts", options.hosts, "ask the processes of other hosts too");
+  line.flag("--json", options.json, "print JSON");
+  const CommandOption watched =
+      line.option("-w,--watch", seconds, "print again every so often, in seconds")
+          .within(0.1, 86400.0);
   if (const auto ended = line.parse()) return *ended;
-  pid = process_with_ranks(pid);
-  const auto found = inspect_process(pid);
-  if (!found.ok()) {
-    fmt::print(stderr, "{}: {}\n", argv[0], found.error().text);
-    return 1;
-  }
-  json ? print_json(pid, *found) : print(pid, *found);
-  return 0;
+  options.one_job = pid.given();
+  if (options.hosts && !options.one_job)
+    return line.refuse("--hosts needs a process: rondo ps PID --hosts");
+  if (options.one_job) options.pid = process_with_ranks(options.pid);
+  return watched.given() ? watch(options, seconds, argv[0]) : show(options, argv[0]);
 }
 
 }  // namespace rondo::cli

@@ -64,6 +64,7 @@ class Creation {
     state_->options = request_.options;
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
+    state_->on_device = request_.options.device >= 0;
     state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
     if (request_.options.device >= 0) gpu::free_deferred();
     RONDO_CHECK_OK(join());
@@ -102,7 +103,31 @@ class Creation {
                                         host_listener_.listener,
                                         {deadline_, request_.aborted},
                                         request_.graph != nullptr}));
-    return tuner == nullptr ? ok_status() : tune(*tuner);
+    if (tuner != nullptr) RONDO_CHECK_OK(tune(*tuner));
+    return show_status();
+  }
+
+  // Lets status queries see the rank. Processes of several hosts learn each other's ports for them.
+  Status show_status() {
+    state_->status = StatusSeat::take();
+    OwnRank own{.context = state_.get(),
+                .name = request_.options.name,
+                .secret = state_->secret.derive("status").bytes()};
+    if (state_->facts.hosts > 1) {
+      const std::uint16_t port =
+          state_->status == nullptr ? 0 : state_->status->port_for_ranks(state_->addresses);
+      RONDO_TRY(const std::vector<Blob> all,
+                session_->all_gather(std::as_bytes(std::span(&port, 1))));
+      for (const Blob& blob : all) {
+        if (blob.size() != sizeof(port))
+          return fail(StatusCode::kRemoteError, "a rank sent a port that cannot be read");
+        std::memcpy(&own.ports.emplace_back(), blob.data(), sizeof(port));
+      }
+    }
+    if (request_.options.device >= 0)
+      for (const InitRecord& record : records_) own.devices.push_back(record.device);
+    if (state_->status != nullptr) state_->status->show(std::move(own));
+    return ok_status();
   }
 
   Status tune(const tuner::TunerPlugin& plugin) {
@@ -196,6 +221,7 @@ class Creation {
     if (state_->facts.reads != MemoryReads::kNever)
       for (const int rank : state_->members.local_ranks)
         view.memories.push_back(memory_of(state_->members.ranks[static_cast<std::size_t>(rank)]));
+    state_->activity = group.segment->activity(view.rank);
     view.slot_bytes = tuning::kStagingBytes / kStagingSlots;
     view.global = state_->members.local_ranks;
     view.known_step.assign(view.size, 0);

@@ -10,8 +10,12 @@
 namespace rondo {
 
 bool RankReport::waits_now() const {
-  return (state == kWaiting || state == kWaitingTwice) && wait_sequence == sequence &&
-         (is_message(waits_in) || finished < sequence);
+  return (state == kWaiting || state == kWaitingTwice) && wait_sequence >= sequence &&
+         (is_message(waits_in) || finished < wait_sequence);
+}
+
+std::uint64_t RankReport::entered() const {
+  return waits_now() ? std::max(sequence, wait_sequence) : sequence;
 }
 
 RankReport report_of(const PeerPort& words, int rank, std::uint64_t wanted) {
@@ -42,22 +46,22 @@ RankReport report_of(const PeerPort& words, int rank, std::uint64_t wanted) {
 
 std::string describe(const RankReport& report, std::uint64_t newest) {
   std::string text;
-  if (report.sequence < newest) {
+  const bool waits = report.waits_now();
+  const std::uint64_t entered = report.entered();
+  if (entered < newest) {
     text = fmt::format("not entered call {}", newest);
-    if (report.sequence > 0) text += fmt::format(" (newest: {})", report.sequence);
-  } else if (report.sequence == 0) {
+    if (entered > 0) text += fmt::format(" (newest: {})", entered);
+  } else if (entered == 0) {
     text = "no collective yet";
   } else {
-    text = fmt::format("{} call {}", report.finished >= report.sequence ? "finished" : "in",
-                       report.sequence);
-    if (report.shown == report.sequence) {
+    text = fmt::format("{} call {}", report.finished >= entered ? "finished" : "in", entered);
+    if (report.shown == entered) {
       text += ", " + to_string(report.announced);
-    } else if (!is_message(report.waits_in) && report.waits_now()) {
+    } else if (!is_message(report.waits_in) && waits) {
       text += ", " + to_string(report.waits_in);
     }
     text += fmt::format(", step {}", report.step);
   }
-  const bool waits = report.waits_now();
   if (waits && is_message(report.waits_in)) text += ", in " + to_string(report.waits_in);
   if (waits) text += fmt::format(", waits for rank {}", report.waiting_for);
   if (report.state == kLeft) text += ", left the communicator";

@@ -29,7 +29,7 @@ struct RankReport {
   std::uint64_t sequence = 0;       // newest announced call
   std::uint64_t finished = 0;       // newest completed call
   std::uint64_t step = 0;           // publications
-  std::uint64_t wait_sequence = 0;  // newest announced call when it began to wait
+  std::uint64_t wait_sequence = 0;  // newest call that it had entered when it began to wait
   CallRecord waits_in;              // the call in which it waits
   std::uint64_t shown = 0;          // number of the call in `announced`; 0: none
   CallRecord announced;
@@ -38,6 +38,9 @@ struct RankReport {
   std::uint32_t condition = kRunning;
 
   bool waits_now() const;  // waits in a call that it has not finished
+  // The newest call that it is known to have entered. A rank may wait for room for its
+  // announcement, or for staging memory, before it announces its call.
+  std::uint64_t entered() const;
 };
 
 // Report of rank `rank`, which publishes `words`. `shown` is call `wanted`, or the newest call if

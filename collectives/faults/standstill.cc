@@ -1,7 +1,9 @@
 #include "collectives/faults/standstill.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 
@@ -30,15 +32,27 @@ int pid_of(int pidfd) {
   return pid > 0 ? pid : 0;
 }
 
+namespace {
+
+// The letter of /proc/PID/stat; '\0': unknown.
+char state_of(int pid) {
+  const auto stat = topology::read_small_file(fmt::format("/proc/{}/stat", pid), 4096);
+  const auto name = stat ? stat->rfind(')') : std::string::npos;
+  return name == std::string::npos || name + 2 >= stat->size() ? '\0' : (*stat)[name + 2];
+}
+
+}  // namespace
+
 bool is_standing_still(int pid) {
   if (pid <= 0) return false;
-  const std::string process = std::to_string(pid);
-  const auto stat = topology::read_small_file("/proc/" + process + "/stat", 4096);
-  if (!stat) return false;
-  const auto name = stat->rfind(')');
-  if (name == std::string::npos || name + 2 >= stat->size()) return false;
-  const char state = (*stat)[name + 2];
-  return state == 'T' || state == 't' || is_frozen(process);
+  const char state = state_of(pid);
+  return state != '\0' && (state == 'T' || state == 't' || is_frozen(std::to_string(pid)));
+}
+
+bool has_ended(int pid) {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  const char state = state_of(pid);
+  return state == 'Z' || state == 'X';
 }
 
 std::uint32_t pid_namespace() {

@@ -19,6 +19,9 @@ int pid_of(int pidfd);
 
 bool is_standing_still(int pid);
 
+// Also true for a process that its parent has not reaped yet.
+bool has_ended(int pid);
+
 // State of a rank of this host, as far as this process can see. Costs a system call, or reads of
 // /proc.
 RankReport::Condition condition_of(const Membership& members, const host::HostRank& host,

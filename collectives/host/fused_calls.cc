@@ -61,6 +61,7 @@ Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   call.op = shape.op;
   call.root = shape.root;
   call.segments = &joint;
+  if (!context_.on_device) context_.count_calls(shape.collective, segments_.size());
   const auto run_joint = [&] {
     call_.record = call.record;
     Status result;

@@ -96,6 +96,7 @@ Status HostEngine::announce_empty(const CallRecord& record) {
 
 Status HostEngine::run_collective(const Call& call) {
   if (call.parts) return run_parts(call);
+  if (!context_.on_device) context_.count_calls(call.record.collective);
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
     return members_.size == 1 ? ok_status() : announce_empty(call.record);
   if (!(call.record == planned_for_)) {

@@ -11,6 +11,7 @@
 #include "collectives/rank/connections.h"
 #include "collectives/rank/remote_ranks.h"
 #include "kernels/host/host_rank.h"
+#include "transport/shm/host_segment.h"
 
 namespace rondo {
 
@@ -28,6 +29,16 @@ struct RankContext {
   PlanFacts facts;
   std::atomic<double> timeout_seconds{600};
   bool waits_for_ever = false;  // a rank on a GPU whose kernels have no limit
+  bool on_device = false;
+  shm::ActivityLine* activity = nullptr;  // of this rank; null until its host view is known
+
+  // Counts calls that the rank enters, for status queries. One thread at a time.
+  void count_calls(Collective which, std::uint64_t calls = 1) {
+    const int kind = static_cast<int>(which) - 1;
+    if (activity == nullptr || kind < 0 || kind >= shm::ActivityLine::kCounted) return;
+    std::uint64_t& counter = activity->calls[kind];
+    HostAtomics::store_relaxed(counter, HostAtomics::load_relaxed(counter) + calls);
+  }
 
   // Maximum time that a call on the host waits without progress.
   double wait_limit_seconds() const {

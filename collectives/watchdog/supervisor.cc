@@ -60,6 +60,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
     statuses_.begin_wait(limit * 1e9);
     graph_.begin_wait();
     show_wait(site);
+    show_time(now, true);
     return !faults_.adopt_from_peers();
   }
   if (faults_.adopt_from_peers()) return false;  // before any sleep: its bell may have rung already
@@ -71,6 +72,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
   if (call_.waiting_parts == 1 && HostAtomics::load_relaxed(progress.state) == kWaitingTwice)
     show_wait(site);
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
+  show_time(now, false);
   if (comparer_.check() || check_partings(site) || context_.remote.check(site, waited_ns_) ||
       statuses_.check(members_.global_of(site), waited_ns_) || graph_.check(waited_ns_))
     return false;
@@ -100,6 +102,13 @@ void Supervisor::show_wait(const WaitSite& site) {
   HostAtomics::store_relaxed(progress.quiet, std::uint32_t{0});
   store_record(progress.call, call_.record);
   HostAtomics::store_release(progress.waits, HostAtomics::load_relaxed(progress.waits) + 1);
+}
+
+// For status queries: how old the wait is, and that it still lasts.
+void Supervisor::show_time(std::int64_t now, bool begins) {
+  if (context_.activity == nullptr) return;
+  if (begins) HostAtomics::store_relaxed(context_.activity->wait_began_ns, now);
+  HostAtomics::store_relaxed(context_.activity->wait_seen_ns, now);
 }
 
 // True if a rank of this host, if it ended, left work undone that the call in progress needs: the

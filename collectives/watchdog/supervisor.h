@@ -43,6 +43,7 @@ class Supervisor : RankPart {
  private:
   friend struct test::SupervisorSeam;
   void show_wait(const WaitSite& site);
+  void show_time(std::int64_t now, bool begins);
   bool needs(const WaitSite& site, int local) const;
   bool check_partings(const WaitSite& site);
   void raise_timeout(const WaitSite& site, double limit);

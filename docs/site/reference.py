@@ -130,6 +130,8 @@ def check_json(program):
         job = subprocess.Popen([program, *bench[:-2], "-N", "0"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         printed["ps"] = ranks_of(program, job.pid)
+        printed["jobs"] = subprocess.run([program, "ps", "--json"], check=True,
+                                         capture_output=True, text=True, timeout=60).stdout
         job.terminate()
         job.wait()
         with open(file.name, encoding="utf-8") as results:  # another file by now

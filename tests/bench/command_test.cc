@@ -322,29 +322,6 @@ TEST(RondoEnvironment, OfProtocolsAndAlgorithmsIsRefusedByName) {
   EXPECT_NE(bench.output.find("staged"), std::string::npos) << bench.output;
 }
 
-// A launcher's ranks while they wait for one that is stopped.
-TEST(RondoCommand, ShowsWhatRanksAreDoing) {
-  Program bench({"bench", "all_reduce", "--ranks", "2", "--processes", "-b", "4", "-e", "4", "-n",
-                 "100000000", "--no-progress"});
-  std::string shown;
-  for (int turn = 0; turn < 200 && shown.find("AllReduce(count 1") == std::string::npos; ++turn) {
-    shown = rondo({"ps", std::to_string(bench.pid())}).output;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_NE(shown.find("communicator"), std::string::npos) << shown;
-  EXPECT_NE(shown.find("call "), std::string::npos) << shown;
-  EXPECT_NE(shown.find("AllReduce(count 1"), std::string::npos) << shown;
-  EXPECT_NE(shown.find(": 2 ranks, 2 on this host"), std::string::npos) << shown;
-  const Json json = Json::parse(rondo({"ps", std::to_string(bench.pid()), "--json"}).output);
-  const Json& ranks = json.at("communicators").elements().at(0).at("ranks_here");
-  ASSERT_EQ(ranks.elements().size(), 2u);
-  for (const Json& rank : ranks.elements()) EXPECT_GT(rank.at("call").number(), 0);
-  EXPECT_EQ(rondo({"ps", "1073741824"}).status, 1);
-  EXPECT_EQ(rondo({"ps", "x"}).status, 2);
-  bench.signal(SIGTERM);
-  EXPECT_TRUE(bench.nobody_left());
-}
-
 // The real library: as processes that rondo starts, as threads, and under rondo run.
 TEST(RondoBench, MeasuresAndChecksAsProcessesAndAsThreads) {
   for (const char* launch : {"--processes", "--threads"}) {

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collectives/communicator/inspect.h"
+#include "collectives/status/inspect.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
@@ -52,14 +52,14 @@ TEST(Inspect, ReportsWhoIsInWhichCallAndWhomItWaitsFor) {
   EXPECT_EQ(waiting.call, 2u);
   EXPECT_EQ(waiting.finished, 1u);
   EXPECT_EQ(waiting.waits_for, 2);
-  EXPECT_STREQ(waiting.state, "running");
+  EXPECT_EQ(waiting.state, "running");
   EXPECT_EQ(late.call, 1u);
   EXPECT_EQ(late.finished, 1u);
   EXPECT_EQ(late.waits_for, -1);
   ranks.send(2, SIGSTOP);
   const std::string stopped = wait_for_text(ranks.pid(0), 2, "stopped");
   EXPECT_NE(stopped.find("stopped"), std::string::npos) << stopped;
-  EXPECT_STREQ(inspect_process(ranks.pid(0))->front().ranks[2].state, "stopped");
+  EXPECT_EQ(inspect_process(ranks.pid(0))->front().ranks[2].state, "stopped");
   ranks.send(2, SIGCONT);
   ranks.board().flag.store(1);
   ASSERT_TRUE(ranks.wait_exits(30));  // inspection did not disturb the ranks

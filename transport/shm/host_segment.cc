@@ -69,6 +69,10 @@ PeerPort HostSegment::port(int index) const {
   return port;
 }
 
+ActivityLine* HostSegment::activity(int index) const {
+  return &SegmentLayout(shape_).own_words(mapping_.data(), index)->activity;
+}
+
 Connection HostSegment::connection(int from, int to, int lane) const {
   const SegmentLayout layout(shape_);
   std::byte* base = mapping_.data() + layout.connection(from, to, lane);
@@ -127,6 +131,10 @@ SegmentView::SegmentView(SegmentView&& other) noexcept
 
 SegmentView::~SegmentView() {
   if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+const ActivityLine& SegmentView::activity(int index) const {
+  return SegmentLayout(shape_of(ranks_)).own_words(static_cast<std::byte*>(data_), index)->activity;
 }
 
 PeerPort SegmentView::port(int index) const {

@@ -19,6 +19,16 @@
 
 namespace rondo::shm {
 
+// What a rank shows to a status query, beside ProgressLine. Only queries read it, so the line stays
+// in the rank's cache. Times are now_ns(), base/seconds.h.
+struct alignas(kLineBytes) ActivityLine {
+  static constexpr int kCounted = 5;  // AllReduce, Broadcast, Reduce, AllGather, ReduceScatter
+  std::int64_t wait_began_ns;         // the newest wait that was longer than its spin budget
+  std::int64_t wait_seen_ns;          // when the rank last found that it still waits
+  std::uint64_t calls[kCounted];      // entered; by Collective - 1
+};
+static_assert(sizeof(ActivityLine) == kLineBytes);
+
 // Must be equal on every rank of the host; part of the record exchanged at init.
 struct SegmentShape {
   int ranks = 0;                  // local ranks
@@ -44,6 +54,7 @@ class HostSegment {
 
   // Local rank `index` in this process's mapping; the caller fills in arena and same_process.
   PeerPort port(int index) const;
+  ActivityLine* activity(int index) const;
 
   // The connection from local rank `from` to `to`; the caller fills in `peer`. Lanes separate
   // streams whose relative order can differ between ranks. The sender must call commit_connection
@@ -89,6 +100,7 @@ struct RankWords {
   GroupList group;
   IdentityLine identity;
   alignas(kLineBytes) std::uint32_t bell;
+  ActivityLine activity;
 };
 
 struct ConnectionWords {
@@ -120,10 +132,14 @@ struct SegmentLayout {
     return connections + (pair * HostSegment::kLanes + lane) * connection_each;
   }
 
+  RankWords* own_words(std::byte* base, int index) const {
+    return reinterpret_cast<RankWords*>(base + words +
+                                        static_cast<std::size_t>(index) * words_each);
+  }
   // The words that rank `index` publishes, in a mapping that begins at `base`.
   PeerPort words_of(std::byte* base, int index) const {
     const auto i = static_cast<std::size_t>(index);
-    auto* own = reinterpret_cast<RankWords*>(base + words + i * words_each);
+    RankWords* const own = own_words(base, index);
     PeerPort port{};
     port.announcements = own->announcements;
     port.beside = own->beside;
@@ -160,6 +176,7 @@ class SegmentView {
   int ranks() const { return ranks_; }
   // Only the words are set; staging, arena and process are not. Must not be written.
   PeerPort port(int index) const;
+  const ActivityLine& activity(int index) const;
 
  private:
   SegmentView(void* data, std::size_t bytes, int ranks)

@@ -93,12 +93,15 @@ Status may_join(int socket) {
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
     return fail_errno(errno, "cannot read the credentials of a Unix socket's other end");
-  if (peer.uid == geteuid() || names(env::get_string("RONDO_UNIX_UIDS"), peer.uid))
-    return ok_status();
+  return may_join_user(peer.uid);
+}
+
+Status may_join_user(uid_t uid) {
+  if (uid == geteuid() || names(env::get_string("RONDO_UNIX_UIDS"), uid)) return ok_status();
   return fail(
       StatusCode::kSystemError,
-      "it belongs to user {} and this process to user {}: RONDO_UNIX_UIDS={} would accept it",
-      peer.uid, geteuid(), peer.uid);
+      "it belongs to user {} and this process to user {}: RONDO_UNIX_UIDS={} would accept it", uid,
+      geteuid(), uid);
 }
 
 namespace {

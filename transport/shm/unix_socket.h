@@ -5,6 +5,8 @@
 // any process that can connect is on this host. No function here waits.
 #pragma once
 
+#include <sys/types.h>
+
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +38,7 @@ bool is_shortage(int error);
 // OK if the process at the other end runs as this process's effective user or as one that
 // RONDO_UNIX_UIDS names.
 Status may_join(int socket);
+Status may_join_user(uid_t uid);
 
 // Passing file descriptors between processes of one host, over sockets of a UnixMeeting.
 //

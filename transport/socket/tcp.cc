@@ -30,10 +30,11 @@ void set_no_delay(const Socket& socket) {
 }
 
 // Sets `error` to the errno of a failed bind.
-Result<Socket> bind_tcp(const SocketAddress& at, int& error) {
+Result<Socket> bind_tcp(const SocketAddress& at, int& error, bool shared = false) {
   RONDO_TRY(Socket socket, open_tcp(at.family()));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (shared) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
   if (at.family() == AF_INET6)
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (::bind(socket.get(), at.raw(), at.length()) == 0) return socket;
@@ -64,9 +65,9 @@ Status try_listen_at(std::span<const SocketAddress> addresses, Listening& made, 
 
 }  // namespace
 
-Result<Socket> listen_tcp(const SocketAddress& at) {
+Result<Socket> listen_tcp(const SocketAddress& at, bool shared) {
   int error = 0;
-  RONDO_TRY(Socket socket, bind_tcp(at, error));
+  RONDO_TRY(Socket socket, bind_tcp(at, error, shared));
   RONDO_CHECK_OK(start_listening(socket));
   return socket;
 }

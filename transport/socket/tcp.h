@@ -15,8 +15,9 @@
 
 namespace rondo::net {
 
-// Can reuse an address as soon as its last owner has closed it (SO_REUSEADDR).
-Result<Socket> listen_tcp(const SocketAddress& at);
+// Can reuse an address as soon as its last owner has closed it (SO_REUSEADDR). shared: other
+// sockets of this user that are shared too may listen at the same address (SO_REUSEPORT).
+Result<Socket> listen_tcp(const SocketAddress& at, bool shared = false);
 // One socket per address, all with the same free port. Skips addresses that this host does not have
 // (gone, or not ready: IPv6 takes a second to check a new one) if others remain.
 struct Listening {

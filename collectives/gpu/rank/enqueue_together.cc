@@ -121,6 +121,7 @@ Result<Part> make_part(const RankWork& work) {
   part.calls.reserve(work.calls.size());
   for (const Call& call : work.calls) {
     RONDO_TRY(Call seen, resolve(call, state, addresses));
+    state.count_calls(seen.record.collective);
     if (state.members.size == 1 && leaves_all_as_it_is(seen)) continue;
     part.calls.push_back(std::move(seen));
   }

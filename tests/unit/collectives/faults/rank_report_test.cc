@@ -41,6 +41,17 @@ TEST(HostReport, ArrivesAsItWasSentAndFitsAControlMessage) {
   EXPECT_EQ(describe(found->ranks[5], 13).substr(0, 20), "not entered call 13 ");
 }
 
+// A rank that waits for staging memory has entered its call, but not announced it.
+TEST(HostReport, ShowsACallBeforeItIsAnnounced) {
+  RankReport early = sample(1).ranks[0];
+  early.finished = 12;
+  EXPECT_EQ(describe(early, 12), "finished call 12, AllGather(count 9, float32), step 0");
+  early.wait_sequence = 13;
+  EXPECT_EQ(early.entered(), 13u);
+  EXPECT_EQ(describe(early, 13),
+            "in call 13, AllGather(count 9, float32), step 0, waits for rank 3");
+}
+
 TEST(HostReport, IsNotReadWhereNoRankCanHaveSentIt) {
   const auto bytes = encode_host_report(sample(4));
   for (std::size_t length = 0; length < bytes.size(); ++length)

@@ -1,4 +1,4 @@
-#include "collectives/communicator/inspect.h"
+#include "collectives/status/inspect.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/printable.h"
+#include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
@@ -51,43 +52,38 @@ Result<std::vector<std::string>> segments_of(int pid) {
   return paths;
 }
 
-RankView rank_view(const PeerPort& port, int pid, std::uint64_t newest) {
-  const RankReport report = report_of(port, port.identity->rank);
-  RankView view{.rank = port.identity->rank,
-                .pid = pid,
-                .call = report.sequence,
-                .finished = report.finished,
-                .step = report.step,
-                .waits_for = report.waits_now() ? report.waiting_for : -1,
-                .doing = describe(report, newest)};
-  if (HostAtomics::load_acquire(*port.faulted) != 0 &&
-      HostAtomics::load_acquire(port.fault->state) != 0) {
-    view.faulted = true;
-    view.doing +=
-        ", fault: " +
-        printable_lines({port.fault->text, strnlen(port.fault->text, sizeof(port.fault->text))});
-  }
-  if (HostAtomics::load_acquire(port.progress->state) == kLeft) {
-    view.state = "left";
-    view.doing += ", left";
-  } else if (port.identity->pid_namespace != pid_namespace()) {
-    view.state = "elsewhere";
-    view.doing += ", in another PID namespace";
-  } else if (kill(pid, 0) != 0 && errno == ESRCH) {
-    view.state = "ended";
-    view.doing += ", ended";
-  } else if (is_standing_still(pid)) {
-    view.state = "stopped";
-    view.doing += ", stopped";
-  }
-  return view;
+// A rank that has found within this time that it waits still waits. A waiter sleeps 0.1 s at most,
+// and a busy machine delays it.
+constexpr std::int64_t kWaitsStill = 1'000'000'000;
+
+// The wait that the rank publishes may be over: it is not withdrawn.
+void show_wait(const shm::ActivityLine& activity, const RankReport& report, RankView* view) {
+  const std::int64_t seen = HostAtomics::load_relaxed(activity.wait_seen_ns);
+  const std::int64_t began = HostAtomics::load_relaxed(activity.wait_began_ns);
+  view->waits_for = report.waiting_for;
+  view->waits_seconds = static_cast<double>(std::max<std::int64_t>(seen - began, 0)) / 1e9;
+  view->waits_in = to_string(report.waits_in);
+  view->in_message = is_message(report.waits_in);
+}
+
+void show_fault(const FaultSlot& slot, RankView* view) {
+  view->faulted = true;
+  view->fault_status = slot.status;
+  view->culprit = slot.culprit;
+  view->fault = printable_lines({slot.text, strnlen(slot.text, sizeof(slot.text))});
+  view->doing += ", fault: " + view->fault;
+}
+
+RankReport::Condition condition_of(int pid) {
+  if (has_ended(pid)) return RankReport::kEnded;
+  return is_standing_still(pid) ? RankReport::kStopped : RankReport::kRunning;
 }
 
 CommunicatorView view_of(const shm::SegmentView& segment) {
   CommunicatorView view;
   std::uint64_t newest = 0;
   for (int r = 0; r < segment.ranks(); ++r)
-    newest = std::max(newest, HostAtomics::load_acquire(segment.port(r).steps->sequence));
+    newest = std::max(newest, report_of(segment.port(r), r).entered());
   for (int r = 0; r < segment.ranks(); ++r) {
     const PeerPort port = segment.port(r);
     const int pid = HostAtomics::load_acquire(port.identity->pid);
@@ -99,12 +95,53 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
     if (view.name.empty())
       view.name = printable(
           {port.identity->name, strnlen(port.identity->name, sizeof(port.identity->name))});
-    view.ranks.push_back(rank_view(port, pid, newest));
+    const bool elsewhere = port.identity->pid_namespace != pid_namespace();
+    RankView rank = rank_view({port, &segment.activity(r)},
+                              elsewhere ? RankReport::kRunning : condition_of(pid), newest);
+    if (elsewhere && rank.state == "running") {
+      rank.state = "elsewhere";
+      rank.doing += ", in another PID namespace";
+    }
+    view.ranks.push_back(std::move(rank));
   }
   return view;
 }
 
 }  // namespace
+
+RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
+                   std::uint64_t newest) {
+  const PeerPort& port = words.port;
+  RankReport report = report_of(port, port.identity->rank);
+  report.condition = condition;
+  RankView view{.rank = port.identity->rank,
+                .pid = HostAtomics::load_acquire(port.identity->pid),
+                .finished = report.finished,
+                .step = report.step};
+  for (std::size_t i = 0; i < view.counts.size(); ++i)
+    view.counts[i] = HostAtomics::load_relaxed(words.activity->calls[i]);
+  const bool waits = report.waits_now();
+  const std::int64_t seen = HostAtomics::load_relaxed(words.activity->wait_seen_ns);
+  if (waits && condition == RankReport::kRunning && now_ns() - seen < kWaitsStill) {
+    show_wait(*words.activity, report, &view);
+  } else if (waits && condition == RankReport::kRunning) {
+    report.state = kOutside;
+  }
+  view.call = report.entered();
+  view.doing = describe(report, newest);
+  if (view.waits_for >= 0) view.doing += fmt::format(", for {:.1f} s", view.waits_seconds);
+  if (HostAtomics::load_acquire(*port.faulted) != 0 &&
+      HostAtomics::load_acquire(port.fault->state) != 0)
+    show_fault(*port.fault, &view);
+  if (report.state == kLeft) {
+    view.state = "left";
+  } else if (condition == RankReport::kEnded) {
+    view.state = "ended";
+  } else if (condition == RankReport::kStopped) {
+    view.state = "stopped";
+  }
+  return view;
+}
 
 std::string command_of(int pid) {
   std::string words = topology::read_small_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");

@@ -1,0 +1,209 @@
+#include "collectives/status/diagnosis.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace rondo {
+namespace {
+
+struct Place {
+  std::size_t communicator;
+  int rank;
+  auto operator<=>(const Place&) const = default;
+};
+
+class ChainsOfWaits {
+ public:
+  ChainsOfWaits(const JobView& view, double long_wait) : view_(view), long_wait_(long_wait) {
+    for (std::size_t c = 0; c < view.communicators.size(); ++c)
+      for (const RankView& rank : view.communicators[c].ranks) ranks_[{c, rank.rank}] = &rank;
+  }
+
+  std::vector<Blame> run() {
+    for (const auto& [place, rank] : ranks_) {
+      if (rank->faulted) {
+        follow_fault(place, *rank);
+      } else if (waits_long(*rank)) {
+        follow_waits(place, rank->waits_seconds);
+      }
+    }
+    std::vector<Blame> blames;
+    for (auto& [place, blame] : blames_) blames.push_back(std::move(blame));
+    std::stable_sort(blames.begin(), blames.end(), [](const Blame& a, const Blame& b) {
+      return a.waiters != b.waiters ? a.waiters > b.waiters : a.kind < b.kind;
+    });
+    for (Blame& blame : blames) describe(&blame);
+    return blames;
+  }
+
+ private:
+  bool waits_long(const RankView& rank) const {
+    return rank.state == "running" && rank.waits_for >= 0 && rank.waits_seconds >= long_wait_;
+  }
+
+  const RankView* find(const Place& place) const {
+    const auto found = ranks_.find(place);
+    return found == ranks_.end() ? nullptr : found->second;
+  }
+
+  // A rank that aborted its communicator, or withdrew it from its peers, is no culprit.
+  void follow_fault(const Place& place, const RankView& rank) {
+    if (rank.culprit < 0) return;
+    const RankView* const culprit = find({place.communicator, rank.culprit});
+    const Blame::Kind kind =
+        culprit != nullptr ? kind_of_end(*culprit).value_or(Blame::kFault) : Blame::kFault;
+    if (kind == Blame::kFault && rank.culprit == place.rank) return;
+    Blame& blame = add({place.communicator, rank.culprit}, kind, 0);
+    blame.text = rank.fault.substr(0, rank.fault.find('\n'));
+  }
+
+  void follow_waits(Place at, double seconds) {
+    std::set<Place> seen;
+    for (const RankView* rank = find(at);;) {
+      if (!seen.insert(at).second) return add_cycle(at, seconds);
+      const Place next{at.communicator, rank->waits_for};
+      const RankView* const awaited = find(next);
+      if (awaited == nullptr) return void(add(next, Blame::kElsewhere, seconds));
+      if (const auto end = kind_of_end(*awaited)) return void(add(next, *end, seconds));
+      if (waits_some(*awaited)) {
+        at = next;
+        rank = awaited;
+        continue;
+      }
+      // Outside of this call: perhaps it waits in another communicator.
+      const bool outside = rank->in_message || awaited->call < rank->call;
+      const auto elsewhere = outside ? wait_elsewhere(next) : std::nullopt;
+      if (!elsewhere) {
+        const Blame::Kind kind = outside ? Blame::kNotEntered : Blame::kLate;
+        Blame& blame = add(next, kind, seconds);
+        if (blame.text.empty()) blame.text = call_text(*rank);
+        return;
+      }
+      at = *elsewhere;
+      rank = find(at);
+    }
+  }
+
+  // Waits that are shorter lie behind others in a chain, or are part of progress.
+  bool waits_some(const RankView& rank) const {
+    return rank.state == "running" && rank.waits_for >= 0 && rank.waits_seconds >= long_wait_ / 2;
+  }
+
+  static std::optional<Blame::Kind> kind_of_end(const RankView& rank) {
+    if (rank.state == "ended") return Blame::kEnded;
+    if (rank.state == "stopped") return Blame::kStopped;
+    if (rank.state == "silent") return Blame::kSilent;
+    if (rank.state == "left") return Blame::kLeft;
+    return std::nullopt;
+  }
+
+  // Where the process of a rank waits, if that is its only rank in the communicator: with several
+  // it is not known which one's thread waits there.
+  std::optional<Place> wait_elsewhere(const Place& outside) const {
+    const RankView& rank = *find(outside);
+    if (rank.process == 0) return std::nullopt;
+    std::optional<Place> found;
+    for (const auto& [place, other] : ranks_) {
+      if (other->process != rank.process || other == &rank) continue;
+      if (place.communicator == outside.communicator) return std::nullopt;
+      if (!found && waits_some(*other)) found = place;
+    }
+    return found;
+  }
+
+  Blame& add(const Place& place, Blame::Kind kind, double seconds) {
+    Blame& blame = blames_[place];
+    blame.communicator = place.communicator;
+    blame.rank = place.rank;
+    blame.kind = blame.waiters == 0 ? kind : std::min(blame.kind, kind);
+    blame.waiters += 1;
+    blame.seconds = std::max(blame.seconds, seconds);
+    return blame;
+  }
+
+  // Ranks that wait for each other: the one in the oldest call is named.
+  void add_cycle(Place at, double seconds) {
+    Place oldest = at;
+    Place next{at.communicator, find(at)->waits_for};
+    for (std::size_t links = 0; next != at && links < ranks_.size(); ++links) {
+      const RankView* const rank = find(next);
+      if (rank == nullptr || rank->waits_for < 0) break;
+      if (rank->call < find(oldest)->call || (rank->call == find(oldest)->call && next < oldest))
+        oldest = next;
+      next.rank = rank->waits_for;
+    }
+    add(oldest, Blame::kCycle, seconds);
+  }
+
+  static std::string call_text(const RankView& waiter) {
+    if (waiter.in_message) return waiter.waits_in;
+    return fmt::format("call {}, {}", waiter.call, waiter.waits_in);
+  }
+
+  void describe(Blame* blame) const {
+    const CommunicatorView& communicator = view_.communicators[blame->communicator];
+    const RankView* const rank = find({blame->communicator, blame->rank});
+    std::string who = fmt::format("rank {}", blame->rank);
+    if (rank != nullptr && rank->pid != 0)
+      who += rank->host.empty() ? fmt::format(" (pid {})", rank->pid)
+                                : fmt::format(" (pid {} on {})", rank->pid, rank->host);
+    if (view_.communicators.size() > 1)
+      who += communicator.name.empty() ? fmt::format(" of a communicator of {}", communicator.size)
+                                       : fmt::format(" of communicator {}", communicator.name);
+    const std::string detail = std::exchange(blame->text, "");
+    if (blame->seconds == 0 && !detail.empty()) {
+      blame->text = fmt::format("{} {}: {}", who, what(blame->kind, ""), detail);
+      return;
+    }
+    blame->text = fmt::format(
+        "{} {}: {} for it, {:.1f} s", who, what(blame->kind, detail),
+        blame->waiters == 1 ? "1 rank waits" : fmt::format("{} ranks wait", blame->waiters),
+        blame->seconds);
+  }
+
+  static std::string what(Blame::Kind kind, const std::string& call) {
+    switch (kind) {
+      case Blame::kEnded:
+        return "has ended";
+      case Blame::kStopped:
+        return "is stopped (a signal, a debugger or a frozen control group)";
+      case Blame::kSilent:
+        return "does not answer, nor does another process of its host";
+      case Blame::kLeft:
+        return "has destroyed its communicator";
+      case Blame::kFault:
+        return "is blamed by a fault";
+      case Blame::kNotEntered:
+        return "has not entered " + (call.empty() ? std::string("the call") : call);
+      case Blame::kCycle:
+        return "waits in a cycle of ranks that wait for each other";
+      case Blame::kLate:
+        return "is late in " + (call.empty() ? std::string("the call") : call);
+      case Blame::kElsewhere:
+        return "is on another host, which was not asked";
+    }
+    return "";
+  }
+
+  const JobView& view_;
+  const double long_wait_;
+  std::map<Place, const RankView*> ranks_;
+  std::map<Place, Blame> blames_;
+};
+
+}  // namespace
+
+std::string_view name_of(Blame::Kind kind) {
+  constexpr std::string_view kNames[] = {"ended",       "stopped", "silent", "left",     "fault",
+                                         "not_entered", "cycle",   "late",   "elsewhere"};
+  return kNames[kind];
+}
+
+std::vector<Blame> diagnose(const JobView& view, double long_wait) {
+  return ChainsOfWaits(view, long_wait).run();
+}
+
+}  // namespace rondo

@@ -1,0 +1,131 @@
+#include "collectives/status/gather.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/log.h"
+#include "base/seconds.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kMaxCandidates = 4;  // of a host
+constexpr double kNoLimitSeconds = 60;
+
+}  // namespace
+
+Gather::Gather(const OwnRanks& ranks, const status::UserFolder* folder, Scope scope,
+               double timeout_seconds, Write write)
+    : ranks_(ranks),
+      folder_(folder),
+      write_(std::move(write)),
+      deadline_(began_ + to_nanoseconds(timeout_seconds > 0 ? timeout_seconds : kNoLimitSeconds)),
+      view_(ranks.view()),
+      completes_(scope == kJob) {
+  if (scope == kOwn) return;
+  std::map<std::uint64_t, std::size_t> source_of_host;
+  for (PeerProcessAddress& peer : ranks.peers(view_)) {
+    if (peer.same_host) {
+      if (folder_ != nullptr) sources_.push_back({.candidates = {std::move(peer)}, .asked = {}});
+      continue;
+    }
+    if (scope != kJob) continue;
+    const auto [at, is_new] = source_of_host.emplace(peer.host, sources_.size());
+    if (is_new) sources_.emplace_back();
+    auto& candidates = sources_[at->second].candidates;
+    if (candidates.size() < kMaxCandidates) candidates.push_back(std::move(peer));
+  }
+}
+
+std::size_t Gather::under_way() const {
+  return static_cast<std::size_t>(
+      std::count_if(sources_.begin(), sources_.end(),
+                    [](const Source& source) { return !source.is_over && !source.asked.empty(); }));
+}
+
+void Gather::ask_next(Source& source) {
+  const PeerProcessAddress& peer = source.candidates[source.asked.size()];
+  const auto now = net::Clock::now();
+  source.next_at = now + kNextAfter;
+  if (peer.same_host) {
+    source.asked.push_back(status::Question::to_socket(folder_->path_of(peer.name), "VIEW OWN",
+                                                       std::min(deadline_, now + kLocalLimit)));
+  } else {
+    source.asked.push_back(status::Question::to_rank(peer.rank, "VIEW HOST", deadline_));
+  }
+}
+
+void Gather::step(Source& source) {
+  if (source.asked.empty()) ask_next(source);
+  bool all_over = true;
+  for (std::size_t i = 0; i < source.asked.size(); ++i) {
+    status::Question& question = source.asked[i];
+    question.step();
+    all_over &= question.is_over();
+    if (!question.is_over()) continue;
+    auto view = question.answer().ok() ? JobView::from_json(*question.answer())
+                                       : Result<JobView>(question.answer().error());
+    if (view.ok()) {
+      view_.merge(std::move(*view));
+      source.is_over = true;
+      return;
+    }
+    source.why = view.error();
+  }
+  const bool more = source.asked.size() < source.candidates.size();
+  if (more && (all_over || net::Clock::now() >= source.next_at)) return ask_next(source);
+  if (!all_over || more) return;
+  give_up(source);
+}
+
+// A process of this host that has no status socket has ended, or has NCCL_RAS_ENABLE=0.
+void Gather::give_up(Source& source) {
+  source.is_over = true;
+  const PeerProcessAddress& first = source.candidates.front();
+  RONDO_INFO(kNet, "{} gave no status: {}", first.text, source.why.text);
+  if (!first.same_host || source.why.code == StatusCode::kTimeout)
+    view_.silent.push_back(first.text);
+}
+
+void Gather::add_entries(std::vector<pollfd>* entries) const {
+  for (const Source& source : sources_)
+    if (!source.is_over)
+      for (const status::Question& question : source.asked) question.add_entries(entries);
+}
+
+net::Clock::time_point Gather::next() const {
+  auto next = sources_.empty() ? net::Clock::now() : deadline_;
+  for (const Source& source : sources_) {
+    if (source.is_over || source.asked.empty()) continue;
+    if (source.asked.size() < source.candidates.size()) next = std::min(next, source.next_at);
+    for (const status::Question& question : source.asked)
+      next = std::min(next, question.is_over() ? next : question.next());
+  }
+  return next;
+}
+
+bool Gather::step(std::string* out) {
+  std::size_t room = kMaxAtOnce - std::min(kMaxAtOnce, under_way());
+  bool all_over = true;
+  for (Source& source : sources_) {
+    if (source.is_over) continue;
+    if (source.asked.empty() && net::Clock::now() < deadline_) {
+      if (room == 0) {
+        all_over = false;
+        continue;
+      }
+      --room;
+    }
+    step(source);
+    all_over &= source.is_over;
+  }
+  if (!all_over && net::Clock::now() < deadline_) return false;
+  for (Source& source : sources_)
+    if (!source.is_over) give_up(source);
+  if (completes_) ranks_.add_silent(&view_);
+  view_.collection_seconds = std::chrono::duration<double>(net::Clock::now() - began_).count();
+  *out += write_(view_);
+  return true;
+}
+
+}  // namespace rondo

@@ -1,0 +1,37 @@
+// Shows what the ranks of processes are doing, from the words that they publish in shared memory:
+// of another process through /proc, or of this process's communicators.
+//
+// Guarantees: writes nothing and stops no process. Each word is read whole, but several words
+// together are not a consistent snapshot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/status/job_view.h"
+
+namespace rondo {
+
+// The words of one rank of this host.
+struct RankWordsView {
+  PeerPort port{};
+  const shm::ActivityLine* activity = nullptr;
+};
+// `newest`: the newest call that any rank of the host has entered.
+RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
+                   std::uint64_t newest);
+
+// All communicators of the process, in the order of its file descriptors. Errors: the process does
+// not exist, belongs to another user, or has no communicator.
+Result<std::vector<CommunicatorView>> inspect_process(int pid);
+
+// The process itself if it has a communicator, else its first descendant that has one, so that the
+// pid of `rondo run` finds its ranks. The process itself if none has.
+int process_with_ranks(int pid);
+
+// The process's command line, cut to 80 characters; "" if unknown.
+std::string command_of(int pid);
+
+}  // namespace rondo

@@ -1,0 +1,179 @@
+#include "collectives/status/job_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/printable.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kMaxSize = 1 << 20;
+
+// Numbers of another process, in range; JsonError otherwise.
+template <class Number>
+Number number_of(const Json& from, std::string_view key) {
+  constexpr double kHigh = 9e18;  // below 2^63
+  const double value = from.at(key).number();
+  if (!(value >= std::max(-kHigh, static_cast<double>(std::numeric_limits<Number>::lowest())) &&
+        value <= std::min(kHigh, static_cast<double>(std::numeric_limits<Number>::max()))))
+    throw JsonError(fmt::format("'{}' is out of range", key));
+  return static_cast<Number>(value);
+}
+
+// Hashes have 64 bits, more than a number of JSON keeps in every reader.
+std::uint64_t hash_of(const Json& from, std::string_view key) {
+  const std::string& text = from.at(key).string();
+  if (!text.starts_with("0x") || text.size() > 18 ||
+      text.find_first_not_of("0123456789abcdef", 2) != std::string::npos)
+    throw JsonError(fmt::format("'{}' is no hash", key));
+  return text.size() == 2 ? 0 : std::stoull(text.substr(2), nullptr, 16);
+}
+
+std::string text_of(const Json& from, std::string_view key) {
+  return printable_lines(from.at(key).string());
+}
+
+RankView rank_of(const Json& from) {
+  RankView rank;
+  rank.rank = number_of<int>(from, "rank");
+  rank.pid = number_of<int>(from, "pid");
+  rank.process = hash_of(from, "process");
+  rank.host = text_of(from, "host");
+  rank.address = text_of(from, "address");
+  rank.device = number_of<int>(from, "device");
+  rank.call = number_of<std::uint64_t>(from, "call");
+  rank.finished = number_of<std::uint64_t>(from, "finished_call");
+  rank.step = number_of<std::uint64_t>(from, "step");
+  rank.waits_for = number_of<int>(from, "waits_for");
+  rank.waits_seconds = number_of<double>(from, "waits_seconds");
+  rank.waits_in = text_of(from, "waits_in");
+  rank.in_message = number_of<int>(from, "in_message") != 0;
+  rank.faulted = number_of<int>(from, "fault_status") != 0;
+  rank.fault_status = number_of<int>(from, "fault_status");
+  rank.culprit = number_of<int>(from, "culprit");
+  rank.fault = text_of(from, "fault");
+  rank.state = text_of(from, "state");
+  rank.doing = text_of(from, "doing");
+  const Json::Array& counts = from.at("counts").elements();
+  if (counts.size() != rank.counts.size()) throw JsonError("'counts' has another length");
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    rank.counts[i] = static_cast<std::uint64_t>(std::clamp(counts[i].number(), 0.0, 9e18));
+  if (rank.rank < -1 || rank.rank >= kMaxSize) throw JsonError("'rank' is out of range");
+  return rank;
+}
+
+CommunicatorView communicator_of(const Json& from) {
+  CommunicatorView view;
+  view.name = text_of(from, "name");
+  view.hash = hash_of(from, "hash");
+  view.host_hash = hash_of(from, "host_hash");
+  view.process_hash = hash_of(from, "process_hash");
+  view.size = number_of<int>(from, "size");
+  if (view.size < 0 || view.size > kMaxSize) throw JsonError("'size' is out of range");
+  for (const Json& rank : from.at("ranks").elements()) view.ranks.push_back(rank_of(rank));
+  return view;
+}
+
+}  // namespace
+
+std::string hash_text(std::uint64_t hash) { return fmt::format("0x{:x}", hash); }
+
+Json json_of(const RankView& rank) {
+  return {{"rank", rank.rank},
+          {"pid", rank.pid},
+          {"process", hash_text(rank.process)},
+          {"host", rank.host},
+          {"address", rank.address},
+          {"device", rank.device},
+          {"state", rank.state},
+          {"faulted", rank.faulted},
+          {"fault_status", rank.fault_status},
+          {"culprit", rank.culprit},
+          {"fault", rank.fault},
+          {"call", rank.call},
+          {"finished_call", rank.finished},
+          {"step", rank.step},
+          {"waits_for", rank.waits_for},
+          {"waits_seconds", std::round(rank.waits_seconds * 1000) / 1000},
+          {"waits_in", rank.waits_in},
+          {"in_message", rank.in_message ? 1 : 0},
+          {"doing", rank.doing},
+          {"counts", std::vector<std::uint64_t>(rank.counts.begin(), rank.counts.end())}};
+}
+
+Json JobView::to_json() const {
+  Json all = Json::array(), answered = Json::array();
+  for (const CommunicatorView& communicator : communicators) {
+    Json ranks = Json::array();
+    for (const RankView& rank : communicator.ranks) ranks.push_back(json_of(rank));
+    all.push_back({{"name", communicator.name},
+                   {"hash", hash_text(communicator.hash)},
+                   {"host_hash", hash_text(communicator.host_hash)},
+                   {"process_hash", hash_text(communicator.process_hash)},
+                   {"size", communicator.size},
+                   {"ranks", std::move(ranks)}});
+  }
+  for (const ProcessView& process : processes)
+    answered.push_back({{"pid", process.pid},
+                        {"process", hash_text(process.process)},
+                        {"host", process.host},
+                        {"command", process.command},
+                        {"job", process.job}});
+  return {{"processes", std::move(answered)},
+          {"communicators", std::move(all)},
+          {"silent", silent},
+          {"collection_seconds", collection_seconds}};
+}
+
+Result<JobView> JobView::from_json(std::string_view text) {
+  try {
+    const Json document = Json::parse(text);
+    JobView view;
+    for (const Json& process : document.at("processes").elements())
+      view.processes.push_back({number_of<int>(process, "pid"), hash_of(process, "process"),
+                                text_of(process, "host"), text_of(process, "command"),
+                                text_of(process, "job")});
+    for (const Json& communicator : document.at("communicators").elements())
+      view.communicators.push_back(communicator_of(communicator));
+    for (const Json& name : document.at("silent").elements())
+      view.silent.push_back(printable(name.string()));
+    view.collection_seconds = number_of<double>(document, "collection_seconds");
+    return view;
+  } catch (const JsonError& error) {
+    return fail(StatusCode::kRemoteError,
+                "a process answered with a status that cannot be read: {}", error.what());
+  }
+}
+
+void JobView::merge(JobView other) {
+  for (ProcessView& process : other.processes)
+    if (std::none_of(processes.begin(), processes.end(), [&](const ProcessView& known) {
+          return known.process == process.process && known.pid == process.pid;
+        }))
+      processes.push_back(std::move(process));
+  for (CommunicatorView& theirs : other.communicators) {
+    const auto known = std::find_if(
+        communicators.begin(), communicators.end(),
+        [&](const CommunicatorView& one) { return one.hash != 0 && one.hash == theirs.hash; });
+    if (known == communicators.end()) {
+      communicators.push_back(std::move(theirs));
+      continue;
+    }
+    std::vector<RankView>& ranks = known->ranks;
+    for (RankView& rank : theirs.ranks) {
+      const auto at =
+          std::lower_bound(ranks.begin(), ranks.end(), rank.rank,
+                           [](const RankView& one, int number) { return one.rank < number; });
+      if (at == ranks.end() || at->rank != rank.rank) {
+        ranks.insert(at, std::move(rank));
+      } else if (at->state == "elsewhere" || at->state == "silent") {
+        *at = std::move(rank);
+      }
+    }
+  }
+  silent.insert(silent.end(), other.silent.begin(), other.silent.end());
+}
+
+}  // namespace rondo

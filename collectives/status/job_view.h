@@ -1,0 +1,72 @@
+// JobView: what the ranks of a job are doing, from one process, from all of a host, or from all
+// hosts. Plain data, and the same as JSON, in which processes pass it on.
+//
+// from_json() validates its input: bytes of another process may be anything. Cost: about 500 bytes
+// a rank as JSON.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "transport/shm/host_segment.h"
+
+namespace rondo {
+
+struct RankView {
+  int rank = -1;  // -1: a place whose rank has not joined
+  int pid = 0;
+  std::uint64_t process = 0;      // first half of its ProcessId; 0: unknown
+  std::string host{}, address{};  // name of its host; its IP address; "": unknown
+  int device = -1;                // CUDA device; -1: host memory
+  std::uint64_t call = 0;         // newest call that it has entered; 0: none
+  std::uint64_t finished = 0;     // newest call that it has finished
+  std::uint64_t step = 0;
+  int waits_for = -1;        // a rank, for which it waits now
+  double waits_seconds = 0;  // how long
+  std::string waits_in{};    // the call in which it waits
+  bool in_message = false;   // that call is a send, receive or put
+  bool faulted = false;
+  int fault_status = 0, culprit = -1;  // StatusCode; the rank that the fault blames
+  std::string fault{};
+  // running, not_joined, left, ended, stopped, elsewhere (in a PID namespace that is not visible),
+  // silent (its process did not answer, and no other process of its host did)
+  std::string state = "running";
+  std::string doing{};  // "in call 3, AllReduce(...), step 7, waits for rank 1"
+  std::array<std::uint64_t, shm::ActivityLine::kCounted> counts{};
+};
+
+struct CommunicatorView {
+  std::string name;                               // given by the program; may be empty
+  std::uint64_t hash = 0;                         // equal on all its ranks; 0: unknown
+  std::uint64_t host_hash = 0, process_hash = 0;  // of rank 0
+  int size = 0;
+  std::vector<RankView> ranks;  // that are known, by number
+};
+
+struct ProcessView {
+  int pid = 0;
+  std::uint64_t process = 0;
+  std::string host{}, command{}, job{};  // job: RONDO_JOB
+};
+
+struct JobView {
+  std::vector<ProcessView> processes;  // that answered
+  std::vector<CommunicatorView> communicators;
+  std::vector<std::string> silent;  // hosts and processes that did not answer in time
+  double collection_seconds = 0;
+
+  // Adds what another process answered; what is known already stays.
+  void merge(JobView other);
+  Json to_json() const;
+  static Result<JobView> from_json(std::string_view text);
+};
+
+Json json_of(const RankView& rank);
+std::string hash_text(std::uint64_t hash);  // "0x1f3a"
+
+}  // namespace rondo

@@ -1,0 +1,160 @@
+#include "collectives/status/own_ranks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/env.h"
+#include "collectives/faults/standstill.h"
+#include "collectives/status/inspect.h"
+#include "transport/bootstrap/unique_id.h"
+#include "transport/status/line_server.h"
+
+namespace rondo {
+namespace {
+
+std::vector<net::SocketAddress> addresses_of(const RankFacts& facts) {
+  const auto contents = bootstrap::decode_id(facts.address);
+  return contents.ok() ? contents->addresses : std::vector<net::SocketAddress>();
+}
+
+std::string ip_of(const RankFacts& facts) {
+  const auto addresses = addresses_of(facts);
+  if (addresses.empty()) return "";
+  const std::string text = addresses.front().text();  // "10.0.0.1:4000", "[::1]:4000"
+  const std::string ip = text.substr(0, text.rfind(':'));
+  return ip.starts_with('[') ? ip.substr(1, ip.size() - 2) : ip;
+}
+
+void show_facts(const OwnRank& own, const RankFacts& facts, RankView* view) {
+  view->rank = facts.rank;
+  view->pid = facts.pid;
+  view->process = facts.process[0];
+  view->host = facts.hostname;
+  view->address = ip_of(facts);
+  if (!own.devices.empty()) view->device = own.devices[static_cast<std::size_t>(facts.rank)];
+}
+
+CommunicatorView communicator_view(const OwnRank& own) {
+  const RankContext& context = *own.context;
+  const Membership& members = context.members;
+  CommunicatorView view;
+  view.name = own.name;
+  view.hash = status_hash(own.secret);
+  view.host_hash = members.ranks[0].host;
+  view.process_hash = members.ranks[0].process[0];
+  view.size = members.size;
+  std::uint64_t newest = 0;
+  for (int local = 0; local < context.host.size; ++local)
+    newest = std::max(newest, report_of(context.host.peers[local], local).entered());
+  for (int local = 0; local < context.host.size; ++local) {
+    const RankFacts& facts = members.ranks[static_cast<std::size_t>(members.local_ranks[local])];
+    RankView rank;
+    if (HostAtomics::load_acquire(context.host.peers[local].identity->pid) == 0) {
+      rank.state = "not_joined";
+      rank.doing = "not joined yet";
+    } else {
+      rank = rank_view({context.host.peers[local], members.group->segment->activity(local)},
+                       condition_of(members, context.host, local), newest);
+    }
+    show_facts(own, facts, &rank);
+    view.ranks.push_back(std::move(rank));
+  }
+  return view;
+}
+
+}  // namespace
+
+std::uint64_t status_hash(const auth::Digest& secret) {
+  const auth::Tag tag = auth::tag_of(secret);
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, tag.data(), sizeof(hash));
+  return hash;
+}
+
+void OwnRanks::add(const OwnRank* rank) {
+  std::lock_guard lock(mutex_);
+  ranks_.push_back(rank);
+}
+
+void OwnRanks::remove(const OwnRank* rank) {
+  std::lock_guard lock(mutex_);
+  std::erase(ranks_, rank);
+}
+
+JobView OwnRanks::view() const {
+  JobView view;
+  std::lock_guard lock(mutex_);
+  for (const OwnRank* rank : ranks_) {
+    const std::uint64_t hash = status_hash(rank->secret);
+    const auto known = std::find_if(view.communicators.begin(), view.communicators.end(),
+                                    [&](const CommunicatorView& one) { return one.hash == hash; });
+    if (known == view.communicators.end()) view.communicators.push_back(communicator_view(*rank));
+  }
+  const ProcessId& own = this_process();
+  const std::string host = ranks_.empty() ? "" : ranks_[0]->context->members.own().hostname;
+  view.processes.push_back(
+      {getpid(), own[0], host, command_of(getpid()), env::get_string("RONDO_JOB")});
+  return view;
+}
+
+std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {
+  std::set<std::uint64_t> seen{this_process()[0]};
+  for (const CommunicatorView& communicator : without.communicators)
+    for (const RankView& rank : communicator.ranks)
+      if (rank.state == "ended" || rank.state == "stopped") seen.insert(rank.process);
+  std::vector<PeerProcessAddress> peers;
+  std::lock_guard lock(mutex_);
+  for (const OwnRank* own : ranks_) {
+    const Membership& members = own->context->members;
+    for (const RankFacts& facts : members.ranks) {
+      const bool same_host = members.local_of(facts.rank) >= 0;
+      const auto rank = static_cast<std::size_t>(facts.rank);
+      const std::uint16_t port = own->ports.empty() ? 0 : own->ports[rank];
+      if ((!same_host && port == 0) || !seen.insert(facts.process[0]).second) continue;
+      PeerProcessAddress peer;
+      peer.name = {facts.pid, facts.process[0]};
+      peer.text = fmt::format("process {} on {}", facts.pid, facts.hostname);
+      peer.host = facts.host;
+      peer.same_host = same_host;
+      if (!same_host) {
+        for (const net::SocketAddress& address : addresses_of(facts))
+          peer.rank.addresses.push_back(address.with_port(port));
+        peer.rank.secret = own->secret;
+        peer.rank.endpoint = status::LineServer::endpoint_of(facts.process[0]);
+      }
+      peers.push_back(std::move(peer));
+    }
+  }
+  std::stable_partition(peers.begin(), peers.end(),
+                        [](const PeerProcessAddress& peer) { return peer.same_host; });
+  return peers;
+}
+
+void OwnRanks::add_silent(JobView* view) const {
+  JobView missing;
+  std::lock_guard lock(mutex_);
+  for (const OwnRank* own : ranks_) {
+    CommunicatorView communicator;
+    communicator.hash = status_hash(own->secret);
+    for (const RankFacts& facts : own->context->members.ranks) {
+      RankView rank;
+      show_facts(*own, facts, &rank);
+      rank.state = "silent";
+      communicator.ranks.push_back(std::move(rank));
+    }
+    missing.communicators.push_back(std::move(communicator));
+  }
+  view->merge(std::move(missing));
+}
+
+std::vector<std::pair<auth::Tag, auth::Digest>> OwnRanks::secrets() const {
+  std::vector<std::pair<auth::Tag, auth::Digest>> all;
+  std::lock_guard lock(mutex_);
+  for (const OwnRank* rank : ranks_) all.emplace_back(auth::tag_of(rank->secret), rank->secret);
+  return all;
+}
+
+}  // namespace rondo

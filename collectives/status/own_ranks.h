@@ -1,0 +1,62 @@
+// OwnRanks: the ranks of this process's communicators, as status queries see them, and the
+// processes that can answer for the other ranks of the same communicators.
+//
+// Thread-safe. Guarantees: a rank's state is not read after remove() has returned. Cost: add() and
+// remove() take a mutex; a query reads the shared memory of each communicator under it.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/rank/rank_context.h"
+#include "collectives/status/job_view.h"
+#include "transport/auth/handshake.h"
+#include "transport/status/question.h"
+#include "transport/status/user_folder.h"
+
+namespace rondo {
+
+// A rank of this process. All its pointers stay valid until it is removed.
+struct OwnRank {
+  const RankContext* context = nullptr;
+  std::string name{};                  // of its communicator
+  auth::Digest secret{};               // of questions between its hosts
+  std::vector<std::uint16_t> ports{};  // by rank: where its process answers ranks; empty: one host
+  std::vector<int> devices{};          // by rank; empty: no rank has one
+};
+
+// A process that has ranks in this process's communicators.
+struct PeerProcessAddress {
+  status::SocketName name;
+  std::string text;        // "process 71 on node2"
+  std::uint64_t host = 0;  // equal in processes of one host
+  bool same_host = false;
+  status::Question::Rank rank;  // on another host: how to ask it
+};
+
+class OwnRanks {
+ public:
+  void add(const OwnRank* rank);
+  void remove(const OwnRank* rank);
+
+  // What this process knows of all ranks of its host.
+  JobView view() const;
+  // All other processes, those of this host first. `without`: processes that cannot answer are left
+  // out: they have ended or are stopped, by this view.
+  std::vector<PeerProcessAddress> peers(const JobView& without) const;
+  // Adds the ranks of this process's communicators that the view lacks, as silent.
+  void add_silent(JobView* view) const;
+  std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<const OwnRank*> ranks_;
+};
+
+// Equal on all ranks of a communicator, and of no use to join it.
+std::uint64_t status_hash(const auth::Digest& secret);
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+// StatusService: answers what the ranks of this process, of its host and of its job are doing.
+//
+// One thread per process, from the first communicator to the last; it sleeps in poll until someone
+// asks. It listens at a Unix socket in the user's folder (transport/status/user_folder.h), at
+// NCCL_RAS_ADDR as NCCL's RAS service does, and, in jobs of several hosts, at a port for their
+// processes. All three speak one protocol of lines (docs/operate/status.md); its words are a table.
+// Guarantees: a socket that cannot be opened is an INFO line, never an error; no query delays a
+// call of a rank. Only this user gets answers (transport/status/line_server.h). NCCL_RAS_ENABLE=0:
+// no thread and no socket. Cost: a thread and about 0.2 ms at the first communicator.
+//
+//   state.status = StatusSeat::take();            // null: disabled
+//   state.status->show({.context = &state, ...}); // until the seat is destroyed
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "collectives/status/own_ranks.h"
+#include "transport/socket/address.h"
+
+namespace rondo {
+
+// Keeps the service running, for one rank of this process.
+class StatusSeat {
+ public:
+  static std::unique_ptr<StatusSeat> take();
+  ~StatusSeat();
+  StatusSeat(const StatusSeat&) = delete;
+  StatusSeat& operator=(const StatusSeat&) = delete;
+
+  // The port at which this process answers ranks of other hosts, opened at first use; 0: none.
+  std::uint16_t port_for_ranks(std::span<const net::SocketAddress> addresses);
+  // From now on, queries see the rank.
+  void show(OwnRank rank);
+
+ private:
+  explicit StatusSeat(std::uint32_t generation) : generation_(generation) {}
+
+  const std::uint32_t generation_;  // fork_generation()
+  std::unique_ptr<const OwnRank> rank_;
+};
+
+}  // namespace rondo

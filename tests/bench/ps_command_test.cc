@@ -1,0 +1,103 @@
+// rondo ps as a program: what it prints of a job whose ranks wait for one that is stopped, and of a
+// user's jobs.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "base/json.h"
+#include "tests/bench/shell.h"
+#include "tests/support/environment.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rondo {
+namespace {
+
+ShellResult ps(const std::string& words) { return shell(RONDO_PROGRAM " ps " + words); }
+
+// A rondo bench that makes calls of two ranks until the end of the test.
+class RunningBench {
+ public:
+  RunningBench() : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, 1), dup2(nowhere, 2);
+    execl(RONDO_PROGRAM, RONDO_PROGRAM, "bench", "all_reduce", "--ranks", "2", "--processes", "-b",
+          "4", "-e", "4", "-n", "100000000", "--no-progress", nullptr);
+    _exit(126);
+  }
+  ~RunningBench() {
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  std::string pid() const { return std::to_string(pid_); }
+  // Of its first rank; 0: not there yet.
+  double newest_call() const {
+    const ShellResult shown = ps(pid() + " --json");
+    if (shown.status != 0) return 0;
+    const Json now = Json::parse(shown.text);
+    return now.at("communicators")
+        .elements()
+        .at(0)
+        .at("ranks_here")
+        .elements()
+        .at(0)
+        .at("call")
+        .number();
+  }
+
+ private:
+  int pid_;
+};
+
+void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+
+TEST(PsCommand, ShowsWhatRanksAreDoingAndWhomTheyWaitFor) {
+  const test::TemporaryFolder folder;
+  const test::WithEnvironment sockets("RONDO_STATUS_DIR", folder.path() + "/status");
+  EXPECT_EQ(ps("").text, "no job of this user on this host\n");
+  const RunningBench bench;
+  for (int turn = 0; turn < 400 && bench.newest_call() < 100; ++turn) nap();
+  std::string shown = ps(bench.pid()).text;
+  EXPECT_NE(shown.find("AllReduce(count 1"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(": 2 ranks, 2 on this host"), std::string::npos) << shown;
+  const Json json = Json::parse(ps(bench.pid() + " --json").text);
+  EXPECT_TRUE(json.at("blamed").elements().empty());
+  const auto& ranks = json.at("communicators").elements().at(0).at("ranks_here").elements();
+  ASSERT_EQ(ranks.size(), 2u);
+  for (const Json& rank : ranks) EXPECT_GT(rank.at("call").number(), 0);
+
+  const int stopped = static_cast<int>(ranks[1].at("pid").number());
+  kill(stopped, SIGSTOP);
+  for (int turn = 0; turn < 400 && shown.find(" is stopped") == std::string::npos; ++turn) {
+    shown = ps(bench.pid()).text;
+    nap();
+  }
+  EXPECT_NE(shown.find(fmt::format("\nrank 1 (pid {} on ", stopped)), std::string::npos) << shown;
+  const Json jobs = Json::parse(ps("--json").text);
+  ASSERT_EQ(jobs.at("jobs").elements().size(), 1u);
+  const Json& job = jobs.at("jobs").elements()[0];
+  EXPECT_EQ(job.at("pids").elements().size(), 2u);
+  EXPECT_EQ(job.at("silent_pids").elements().size(), 1u);
+  EXPECT_EQ(job.at("blamed").elements().at(0).at("rank").number(), 1);
+  kill(stopped, SIGCONT);
+}
+
+TEST(PsCommand, RefusesWhatIsNoProcessWithRanks) {
+  EXPECT_EQ(ps("1073741824").status, 1);
+  EXPECT_EQ(ps("0").status, 1);
+  EXPECT_EQ(ps("x").status, 2);
+  EXPECT_EQ(ps("--hosts").status, 2);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,328 @@
+// The status of a job: the rank that a hung job waits for is named, a job that makes progress is
+// accused of nothing, and queries delay no call.
+//
+//   RONDO_TEST_STATUS_FAULTS=1000 engine_tests --gtest_filter='StatusOfFaults*'
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <optional>
+#include <random>
+
+#include "collectives/status/ask.h"
+#include "collectives/status/diagnosis.h"
+#include "collectives/status/inspect.h"
+#include "tests/support/engine_rank.h"
+#include "tests/support/ports.h"
+#include "tests/support/processes.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/seed.h"
+#include "tests/support/temporary_folder.h"
+#include "transport/socket/tcp.h"
+#include "transport/status/question.h"
+#include "transport/status/user_folder.h"
+
+namespace rondo::test {
+namespace {
+
+using Hosts = std::vector<std::string>;
+
+// A job with status sockets of its own.
+struct StatusJob {
+  TemporaryFolder folder;
+  std::string sockets = folder.path() + "/status";
+  std::uint16_t port = reserved_port();
+  WithEnvironment dir{"RONDO_STATUS_DIR", sockets};
+
+  Job job(const Hosts& hosts = {}) const {
+    Job made(short_timeouts(60));
+    made.hosts = hosts;
+    made.environment = {{"RONDO_STATUS_DIR", sockets},
+                        {"NCCL_RAS_ADDR", fmt::format("127.0.0.1:{}", port)}};
+    return made;
+  }
+};
+
+// Asks until a rank is blamed, for at most 20 s.
+std::vector<Blame> wait_for_blame(int pid, bool all_hosts) {
+  std::vector<Blame> blamed;
+  for (int turn = 0; turn < 400 && blamed.empty(); ++turn) {
+    const auto view = ask_process(pid, all_hosts);
+    EXPECT_TRUE(view.ok()) << view.error().text;
+    if (!view.ok()) break;
+    blamed = diagnose(*view);
+    nap(0.05);
+  }
+  const auto view = ask_process(pid, all_hosts);
+  EXPECT_FALSE(blamed.empty()) << (view.ok() ? view->to_json().text(1) : view.error().text);
+  return blamed;
+}
+
+struct InjectedFault {
+  Blame::Kind kind = Blame::kNotEntered;
+  int ranks = 4, culprit = 0;
+  int calls = 3;  // before the fault
+  std::size_t count = 100;
+  Collective collective = Collective::kAllReduce;
+  Hosts hosts{};
+
+  std::string text() const {
+    return fmt::format("{} of rank {} of {} on {} hosts after {} calls of {} x {}", name_of(kind),
+                       culprit, ranks, hosts.empty() ? 1 : 2, calls, name(collective), count);
+  }
+};
+
+// Ranks make calls until one fails. The culprit of kNotEntered stops making them.
+void make_calls(EngineRank& seat, const InjectedFault& fault) {
+  for (int call = 0;; ++call) {
+    if (call == fault.calls) seat.mark(1);
+    if (call >= fault.calls && fault.kind == Blame::kNotEntered && seat.rank == fault.culprit) {
+      seat.wait_flag(1, 60);
+      return;
+    }
+    SampleCall sample(fault.collective, fault.count, fault.ranks);
+    if (!seat.comm->run({&sample.call, 1}).ok()) break;
+  }
+  seat.mark(2);
+  seat.wait_flag(1, 60);
+}
+
+void expect_named(const InjectedFault& fault) {
+  SCOPED_TRACE(fault.text());
+  const StatusJob status;
+  RankProcesses ranks(fault.ranks, status.job(fault.hosts),
+                      [&](EngineRank& seat) { make_calls(seat, fault); });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  if (fault.kind == Blame::kStopped) ranks.send(fault.culprit, SIGSTOP);
+  if (fault.kind == Blame::kEnded) ranks.send(fault.culprit, SIGKILL);
+  const int other = (fault.culprit + 1) % fault.ranks;
+  const auto blamed = wait_for_blame(ranks.pid(other), !fault.hosts.empty());
+  ASSERT_FALSE(blamed.empty());
+  EXPECT_EQ(blamed[0].rank, fault.culprit) << blamed[0].text;
+  EXPECT_EQ(name_of(blamed[0].kind), name_of(fault.kind)) << blamed[0].text;
+  EXPECT_EQ(blamed.size(), 1u);
+}
+
+TEST(StatusOfFaults, NamesARankThatDoesNotEnterACall) { expect_named({.culprit = 2}); }
+TEST(StatusOfFaults, NamesAStoppedRank) {
+  expect_named({.kind = Blame::kStopped, .culprit = 1, .count = 5000});
+}
+TEST(StatusOfFaults, NamesADeadRank) { expect_named({.kind = Blame::kEnded, .culprit = 3}); }
+TEST(StatusOfFaults, NamesARankOfAnotherHost) {
+  expect_named({.culprit = 2, .hosts = {"a", "a", "b", "b"}});
+  expect_named({.kind = Blame::kStopped, .culprit = 0, .hosts = {"a", "a", "b", "b"}});
+}
+
+TEST(StatusOfFaults, NamesTheCulpritOfRandomFaults) {
+  const char* asked = std::getenv("RONDO_TEST_STATUS_FAULTS");
+  const int faults = asked == nullptr ? 4 : std::atoi(asked);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
+  constexpr Blame::Kind kKinds[] = {Blame::kNotEntered, Blame::kStopped, Blame::kEnded};
+  constexpr Collective kCalls[] = {Collective::kAllReduce, Collective::kAllGather,
+                                   Collective::kReduceScatter, Collective::kAllToAll};
+  for (int i = 0; i < faults && !testing::Test::HasFailure(); ++i) {
+    InjectedFault fault;
+    fault.kind = kKinds[random() % std::size(kKinds)];
+    fault.ranks = 2 + static_cast<int>(random() % 5);
+    fault.culprit = static_cast<int>(random() % static_cast<unsigned>(fault.ranks));
+    fault.calls = static_cast<int>(random() % 100);
+    fault.count = std::size_t{1} << random() % 18;
+    fault.collective = kCalls[random() % std::size(kCalls)];
+    expect_named(fault);
+  }
+}
+
+// One question after another, while the ranks compute between calls of every size.
+TEST(StatusOfAJob, ThatMakesProgressAccusesNobody) {
+  const StatusJob status;
+  RankProcesses ranks(3, status.job(), [](EngineRank& seat) {
+    seat.mark(1);
+    for (int call = 0; call < 60; ++call) {
+      SampleCall sample(Collective::kAllReduce, std::size_t{1} << call % 16, 3);
+      seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
+      nap(0.03 * ((call + seat.rank) % 3));
+    }
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  int asked = 0;
+  for (; ranks.board().seats[0].failures.load() == 0 && asked < 1000; ++asked) {
+    const auto view = ask_process(ranks.pid(asked % 3), true);
+    if (!view.ok()) break;  // the job is over
+    for (const Blame& blame : diagnose(*view)) ADD_FAILURE() << blame.text;
+    nap(0.01);
+  }
+  EXPECT_GT(asked, 10);
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+// Counts and identities over NCCL's protocol, from any of the processes.
+TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
+  const StatusJob status;
+  RankProcesses ranks(2, status.job({"a", "b"}), [](EngineRank& seat) {
+    for (int call = 0; call < 5; ++call) {
+      SampleCall sample(call < 3 ? Collective::kAllReduce : Collective::kBroadcast, 10, 2);
+      seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
+    }
+    seat.mark(1);
+    seat.wait_flag(1, 60);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  const unsigned char loopback[] = {127, 0, 0, 1};
+  const net::SocketAddress at = net::SocketAddress::v4(loopback, status.port);
+  const auto converse = [&](const std::string& lines) {
+    const net::Deadline deadline = net::Deadline::of(std::chrono::seconds(20));
+    auto socket = net::connect_tcp({&at, 1}, deadline);
+    if (!socket.ok()) return socket.error().text;
+    EXPECT_EQ(send(socket->get(), lines.data(), lines.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(lines.size()));
+    std::string answer;
+    for (char buffer[4096];;) {
+      pollfd entry{socket->get(), POLLIN, 0};
+      if (!net::wait_ready({&entry, 1}, deadline, "the answer").ok()) return answer + "...";
+      const ssize_t count = recv(socket->get(), buffer, sizeof(buffer), 0);
+      if (count <= 0) return answer;
+      answer.append(buffer, static_cast<std::size_t>(count));
+    }
+  };
+  for (int turn = 0; turn < 4; ++turn) {
+    const std::string answer =
+        converse("client protocol 2\r\nTIMEOUT 8\nSET FORMAT json\nVERBOSE STATUS\n");
+    const auto begin = answer.find('{');
+    ASSERT_EQ(answer.substr(0, begin), "SERVER PROTOCOL 2\nOK\nOK\n") << answer;
+    const Json report = Json::parse(answer.substr(begin));
+    const Json& communicator = report.at("communicators").elements().at(0);
+    EXPECT_EQ(communicator.at("ranks_count").number(), 2);
+    EXPECT_EQ(communicator.at("missing_ranks_count").number(), 0);
+    for (const Json& rank : communicator.at("ranks").elements()) {
+      EXPECT_EQ(rank.at("pid").number(), ranks.pid(static_cast<int>(rank.at("rank").number())));
+      EXPECT_EQ(rank.at("collective_counts").at("AllReduce").number(), 3);
+      EXPECT_EQ(rank.at("collective_counts").at("Broadcast").number(), 2);
+      EXPECT_NE(rank.at("host").string(), "unknown");
+    }
+  }
+  EXPECT_NE(converse("STATUS\n").find("RUNNING"), std::string::npos);
+  const std::string errors = converse("TIMEOUT x\nSET FORMAT xml\nSTATUS\n");
+  EXPECT_TRUE(errors.starts_with(
+      "ERROR: Invalid timeout value x\nERROR: Invalid format xml\nRondo, NCCL version"))
+      << errors;
+  ranks.send(1, SIGKILL);
+  std::string dead;
+  for (int turn = 0; turn < 100 && dead.find("\"considered_dead\"") == std::string::npos; ++turn)
+    dead = converse("TIMEOUT 2\nSET FORMAT json\nSTATUS\n");
+  EXPECT_NE(dead.find("\"missing_ranks_count\": 1"), std::string::npos) << dead;
+  ranks.board().flag.store(1);
+}
+
+// A client in monitor mode gets the death of a process, and nothing of what was before.
+TEST(StatusOfAJob, IsMonitored) {
+  const StatusJob status;
+  RankProcesses ranks(3, status.job(), [](EngineRank& seat) {
+    seat.mark(1);
+    seat.wait_flag(1, 60);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  const auto folder = status::UserFolder::find(geteuid());
+  ASSERT_TRUE(folder.ok()) << folder.error().text;
+  std::string path;
+  for (const auto& name : folder->sockets())
+    if (name.pid == ranks.pid(0)) path = folder->path_of(name);
+  const status::StatusConnection client = status::connect_status(path);
+  ASSERT_EQ(client.error, 0);
+  std::string lines = "MONITOR noise\nSET FORMAT json\nMONITOR all\n", events;
+  ASSERT_EQ(send(client.socket.get(), lines.data(), lines.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(lines.size()));
+  const auto read_until = [&](const std::string& text) {
+    for (int turn = 0; turn < 200 && events.find(text) == std::string::npos; ++turn) {
+      char buffer[4096];
+      const ssize_t count = recv(client.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+      if (count > 0) events.append(buffer, static_cast<std::size_t>(count));
+      if (count < 0) nap(0.1);
+    }
+    return events.find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(read_until("ERROR: Invalid event group 'noise'\nOK\nOK\n")) << events;
+  nap(2.5);  // until it has looked at the job once
+  ranks.send(2, SIGKILL);
+  ASSERT_TRUE(read_until("\"PEER_DEAD\"")) << events;
+  EXPECT_NE(events.find(fmt::format("\"pid\": {}", ranks.pid(2))), std::string::npos) << events;
+  EXPECT_EQ(events.find("PEER_NEW"), std::string::npos) << events;
+}
+
+TEST(StatusOfAJob, IsListedWithTheOtherJobsOfTheUser) {
+  const StatusJob status;
+  EXPECT_TRUE(list_jobs()->empty());
+  const auto body = [](EngineRank& seat) {
+    seat.mark(1);
+    seat.wait_flag(1, 60);
+  };
+  RankProcesses first(3, status.job(), body), second(2, status.job(), body);
+  ASSERT_TRUE(first.wait_stage(1, 30) && second.wait_stage(1, 30));
+  first.send(1, SIGSTOP);
+  std::vector<std::size_t> processes;
+  const auto jobs = list_jobs();
+  ASSERT_TRUE(jobs.ok()) << jobs.error().text;
+  ASSERT_EQ(jobs->size(), 2u);
+  for (const ListedJob& job : *jobs) {
+    ASSERT_EQ(job.view.communicators.size(), 1u);
+    const auto& communicator = job.view.communicators[0];
+    EXPECT_EQ(communicator.ranks.size(), static_cast<std::size_t>(communicator.size));
+    const bool is_first = communicator.size == 3;
+    EXPECT_EQ(job.view.processes.size(), 2u);
+    EXPECT_EQ(job.silent, is_first ? std::vector<int>{first.pid(1)} : std::vector<int>());
+    if (is_first) {
+      EXPECT_EQ(communicator.ranks[1].state, "stopped");
+    }
+  }
+  first.send(1, SIGCONT);
+  first.board().flag.store(1);
+  second.board().flag.store(1);
+  EXPECT_TRUE(first.wait_exits(30) && second.wait_exits(30));
+}
+
+// A taken port, and a folder of another user: the job goes on, and ps reads its shared memory.
+TEST(StatusOfAJob, IsReadFromMemoryWhereNoSocketCanBeOpened) {
+  StatusJob status;
+  const unsigned char loopback[] = {127, 0, 0, 1};
+  const auto holder = net::listen_tcp(net::SocketAddress::v4(loopback, status.port));
+  ASSERT_TRUE(holder.ok()) << holder.error().text;
+  const std::string log = status.folder.path() + "/log.%p";
+  status.folder.file("status", "not a folder");
+  Job job = status.job();
+  job.environment.emplace_back("NCCL_DEBUG", "INFO");
+  job.environment.emplace_back("NCCL_DEBUG_FILE", log);
+  RankProcesses ranks(2, job, [](EngineRank& seat) {
+    SampleCall sample(Collective::kAllReduce, 10, 2);
+    seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
+    seat.mark(1);
+    seat.wait_flag(1, 60);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  const auto view = ask_process(ranks.pid(0), false);
+  ASSERT_TRUE(view.ok()) << view.error().text;
+  EXPECT_EQ(view->communicators.at(0).ranks.size(), 2u);
+  ranks.board().flag.store(1);
+  EXPECT_TRUE(ranks.wait_exits(30));
+  ranks.check_expectations();
+}
+
+TEST(StatusOfAJob, HasNoThreadAndNoSocketWhereItIsDisabled) {
+  const StatusJob status;
+  Job job = status.job();
+  job.environment.emplace_back("NCCL_RAS_ENABLE", "0");
+  RankProcesses ranks(2, job, [](EngineRank& seat) {
+    seat.mark(1);
+    seat.wait_flag(1, 60);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  EXPECT_TRUE(list_jobs()->empty());
+  EXPECT_TRUE(ask_process(ranks.pid(0), true).ok());  // from its memory
+  ranks.board().flag.store(1);
+  EXPECT_TRUE(ranks.wait_exits(30));
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -127,8 +127,13 @@ constexpr Variable kTable[] = {
      "device memory per rank for calls between processes that share a GPU; rank 0's value applies"},
     {"RONDO_INIT_TIMEOUT", Type::kSeconds, "60", "seconds within which all ranks must join"},
     {"RONDO_JOB", Type::kString, "", "set by rondo run: the name of the job, equal on its ranks"},
+    {"RONDO_METRICS", Type::kFile, "",
+     "Prometheus metrics of the host's ranks: PORT of the loopback interface, HOST:PORT, or a FILE "
+     "for node_exporter (%h host)"},
     {"RONDO_NET_TIMEOUT", Type::kSeconds, "20",
      "seconds after which a remote host that does not answer counts as dead"},
+    {"RONDO_RECORD", Type::kBool, "1",
+     "0: ranks keep no record of their calls, so rondo trace has nothing to show"},
     {"RONDO_REPRODUCIBLE", Type::kBool, "0",
      "1: results depend only on the number of ranks, to the bit"},
     {"RONDO_SECRET", Type::kSecret, "",
@@ -149,6 +154,11 @@ constexpr Variable kTable[] = {
     {"RONDO_TOPO_XML", Type::kFile, "",
      "hwloc XML file of this host: rondo topo shows it; where NCCL_TOPO_FILE is not set, its GPUs "
      "and ports override the detected ones; the file of a host's first rank is used"},
+    {"RONDO_TRACE", Type::kFile, "",
+     "folder into which each rank writes its newest 4096 calls: at a fault, at the signal of "
+     "RONDO_TRACE_SIGNAL, and at its end; rondo trace reads it"},
+    {"RONDO_TRACE_SIGNAL", Type::kString, "",
+     "signal at which ranks write into RONDO_TRACE: HUP, USR1, USR2, QUIT, WINCH or IO"},
     {"RONDO_TUNE_FILE", Type::kFile, "",
      "file of costs that rondo tune has measured on this machine; algorithms are chosen by them"},
     {"RONDO_UNIX_UIDS", Type::kString, "",

@@ -46,6 +46,8 @@ class BasicWaiter {
     bool (*keep_waiting)(void* self, const WaitSite& site, bool first) = nullptr;
     // Set while the rank runs as a fiber. `fresh`: true for the first call of a wait.
     void (*suspend)(void* self, bool fresh) = nullptr;
+    // Called at the end of a wait that keep_waiting has let continue. May be null.
+    void (*waited)(void* self, const WaitSite& site) = nullptr;
   };
 
   // Maximum turns per wait of the spin loop, then of sched_yield (at least one).
@@ -113,6 +115,7 @@ class BasicWaiter {
       }
       if (ready()) {
         learn(turn, site);
+        if (!first && supervisor_.waited != nullptr) supervisor_.waited(supervisor_.self, site);
         return true;
       }
       const bool parks_next = supervisor_.suspend != nullptr || turn + 1 >= now_.yields;

@@ -2,7 +2,10 @@
 //
 //   build/release/bin/micro_call
 // one_rank: from the API to the engine and back. two_threads: also the exchange between two cores.
-// The difference between grouped and one_rank is the cost of a group.
+// The difference between grouped and one_rank is the cost of a group. The difference between
+// recorded with record 1 and 0 is the cost of the black box (collectives/trace) in a call of 4 B:
+//   build/release/bin/micro_call --benchmark_filter=recorded --benchmark_repetitions=30
+//     --benchmark_enable_random_interleaving=true --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -52,14 +55,14 @@ void grouped(benchmark::State& state) {
 }
 BENCHMARK(grouped)->Arg(1)->Arg(100);
 
-// After every round rank 0 sends whether another one follows.
-void two_threads(benchmark::State& state) {
-  const auto count = static_cast<std::size_t>(state.range(0));
+// Ranks as threads, each bound to a core. After every round rank 0 sends whether another one
+// follows.
+void exchange(benchmark::State& state, int ranks, std::size_t count) {
   ncclUniqueId id;
   must(ncclGetUniqueId(&id));
   const auto join = [&](int rank) {
     ncclComm_t comm = nullptr;
-    must(ncclCommInitRank(&comm, 2, id, rank));
+    must(ncclCommInitRank(&comm, ranks, id, rank));
     return comm;
   };
   constexpr int kCalls = 1000;  // between two checks for the end
@@ -68,16 +71,18 @@ void two_threads(benchmark::State& state) {
       must(ncclAllReduce(values, values, count, ncclFloat32, ncclMax, comm, nullptr));
     must(ncclAllReduce(more, more, 1, ncclFloat32, ncclMax, comm, nullptr));
   };
-  std::thread peer([&] {
-    const ncclComm_t comm = join(1);
-    const rondo::bench::Bound bound(1);
-    std::vector<float> values(count);
-    for (float more = 1; more > 0;) {
-      more = 0;
-      round(comm, values.data(), &more);
-    }
-    must(ncclCommDestroy(comm));
-  });
+  std::vector<std::thread> peers;
+  for (int rank = 1; rank < ranks; ++rank)
+    peers.emplace_back([&, rank] {
+      const ncclComm_t comm = join(rank);
+      const rondo::bench::Bound bound(rank);
+      std::vector<float> values(count);
+      for (float more = 1; more > 0;) {
+        more = 0;
+        round(comm, values.data(), &more);
+      }
+      must(ncclCommDestroy(comm));
+    });
   const ncclComm_t comm = join(0);
   const rondo::bench::Bound bound(0);
   std::vector<float> values(count);
@@ -86,10 +91,21 @@ void two_threads(benchmark::State& state) {
   more = 0;
   round(comm, values.data(), &more);
   must(ncclCommDestroy(comm));
-  peer.join();
+  for (std::thread& peer : peers) peer.join();
   state.SetItemsProcessed(state.iterations() * kCalls);
 }
+
+void two_threads(benchmark::State& state) {
+  exchange(state, 2, static_cast<std::size_t>(state.range(0)));
+}
 BENCHMARK(two_threads)->Arg(1)->Arg(8)->Arg(1024)->UseRealTime();
+
+void recorded(benchmark::State& state) {
+  setenv("RONDO_RECORD", state.range(1) != 0 ? "1" : "0", 1);
+  exchange(state, static_cast<int>(state.range(0)), 1);
+  unsetenv("RONDO_RECORD");
+}
+BENCHMARK(recorded)->ArgNames({"ranks", "record"})->ArgsProduct({{2, 4}, {0, 1}})->UseRealTime();
 
 }  // namespace
 

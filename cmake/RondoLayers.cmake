@@ -10,7 +10,7 @@ set(RONDO_NOT_IN_CALLS
     "^base/(env|fmt|json|printable|text_file)"
     ^topology/
     "^kernels/(check|sim)/"
-    "^collectives/(communicator|context|faults|model|status|watchdog)/"
+    "^collectives/(communicator|context|faults|model|status|trace|watchdog)/"
     "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
     "^collectives/gpu/(agree/memory_exchange|rank/(agree_on_plan|bind|window_memory))"
     ^collectives/gpu/team/team_connections

@@ -295,6 +295,7 @@ stage_site() {
 
 # srun, mpirun and torchrun between two hosts that are network namespaces.
 stage_launchers() { build release hello_allreduce && in_guest bash tests/launch/two_hosts.sh; }
+stage_metrics() { build dev rondo && python3 tests/bench/check_metrics.py build/dev/bin; }
 stage_deb() { bash tests/abi/packages.sh deb; }
 stage_wheel() { bash tests/abi/packages.sh wheel; }
 stage_tidy() { python3 .ci/tidy.py; }
@@ -358,8 +359,7 @@ stage_topo_guest() {
 
 # Thousands of ranks: sessions of threads, and the records that each rank processes.
 stage_scale() {
-  build dev scale_tests
-  NCCL_SOCKET_IFNAME=lo build/dev/bin/scale_tests --gtest_brief=1
+  build dev scale_tests && NCCL_SOCKET_IFNAME=lo build/dev/bin/scale_tests --gtest_brief=1
 }
 stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 

@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 16;
+inline constexpr std::uint32_t kLayoutVersion = 17;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -24,6 +24,9 @@ inline constexpr int kMaxGrouped = 253;           // max calls of a group that r
 inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
 inline constexpr int kSlotParts = 16;             // max parts of a slot, in calls of little data
 inline constexpr std::size_t kPartedBytes = 64 << 10;  // of a slot, that the parts divide
+inline constexpr int kTracedCalls = 4096;              // newest calls in a rank's black box
+inline constexpr int kTraceSizes = 6;                  // classes of sizes in its totals
+inline constexpr int kCollectives = static_cast<int>(Collective::kWaitSignal) + 1;
 
 // A call that a rank announces. `sequence` is written last and publishes the rest. It is the call
 // number + 1, so that zeroed memory announces nothing.
@@ -134,6 +137,56 @@ struct alignas(kLineBytes) FaultSlot {
   char text[3528];   // error message, NUL-terminated
 };
 
+// The black box of a rank: its newest calls, for tools that read it while the rank lives and after
+// it has died. All ticks are those of base/ticks.h. Only its rank writes it, word by word.
+struct TraceLine {
+  std::uint64_t words[8];  // a CallTrace
+};
+
+struct CallTrace {
+  std::uint64_t number = 0;    // of the trace, from 1; 0: none, or being written
+  std::uint64_t sequence = 0;  // number of the announced call; 0: a message
+  std::uint64_t entered = 0;   // ticks
+  std::uint64_t ended = 0;     // ticks; 0: not ended
+  CallRecord call;             // messages: root is the peer
+  // Waits of at least about 100 us, in units of 1024 ticks.
+  std::uint32_t first_wait = 0;        // from entered to the beginning of the first one
+  std::uint32_t longest_wait = 0;      // its duration
+  std::int32_t longest_wait_for = -1;  // rank, or -1
+  std::uint8_t waits = 0;              // number, at most 255
+  std::uint8_t algorithm = 0xff;       // Algorithm; 0xff: none
+  std::uint8_t protocol = 0xff;        // Protocol; 0xff: none; or kEnqueuedProtocol
+  std::uint8_t result = 0;             // StatusCode
+};
+// A call of kernels, which has ended once it is on its stream.
+inline constexpr std::uint8_t kEnqueuedProtocol = 0xfe;
+static_assert(sizeof(CallTrace) == sizeof(TraceLine) && sizeof(TraceLine) == kLineBytes);
+
+// Identity and clocks of a black box. Written at the first call, `communicator` last.
+struct alignas(kLineBytes) TraceOrigin {
+  std::uint64_t communicator;    // equal on its ranks, different in others; 0: no call yet
+  std::uint64_t ticks;           // now
+  std::int64_t monotonic_ns;     // now, by CLOCK_MONOTONIC
+  std::int64_t wall_ns;          // now, since 1970
+  std::int64_t offset_ns;        // CLOCK_MONOTONIC of this host minus that of rank 0's host
+  std::int64_t offset_error_ns;  // bound of the offset's error
+};
+
+// Sums over all calls of one kind and size class since the communicator was made.
+struct TraceTotal {
+  std::uint64_t calls, bytes;           // entered
+  std::uint64_t finished, spent_ticks;  // ended; from entered to ended
+};
+
+struct TraceRing {
+  TraceOrigin origin;
+  alignas(kLineBytes) std::uint64_t waits;  // all waits that left the spin phase
+  std::uint64_t waited_ticks;
+  alignas(kLineBytes) TraceTotal totals[kCollectives][kTraceSizes];
+  // Record number n is in line n % kTracedCalls.
+  alignas(kLineBytes) TraceLine lines[kTracedCalls];
+};
+
 // A rank of this host as seen by another rank: pointers into memory that this process has mapped.
 struct PeerPort {
   AnnounceLine* announcements;  // kAnnounceDepth of them
@@ -147,6 +200,7 @@ struct PeerPort {
   std::uint8_t* parked;    // 1 while the rank sleeps
   std::uint8_t* faulted;   // 1 once its fault slot is set
   std::uint64_t* signals;  // kSignals per local rank that raises them; they only grow
+  TraceRing* trace;        // has memory only once the rank has made a call
   std::byte* staging;      // kStagingSlots equal parts
   // Local addresses of the pieces of its process's arena; 0: not mapped yet. Null: not accessible.
   const std::uint64_t* arena;

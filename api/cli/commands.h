@@ -31,6 +31,7 @@ int ps_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
+int trace_command(int argc, char** argv);
 int tune_command(int argc, char** argv);
 
 // The absolute path of this installation's libnccl.so.2, for `rondo preload` and `rondo run

@@ -20,6 +20,8 @@ constexpr Command kCommands[] = {
     {"doctor", "find problems of this machine, and say what to do", doctor_command},
     {"topo", "what Rondo sees of this host: cores, caches, memory, interfaces", topo_command},
     {"ps", "which call each rank of a process is in, and which rank it waits for", ps_command},
+    {"trace", "the newest calls of a job's ranks: which rank came late, and traces for viewers",
+     trace_command},
     {"explain", "which algorithm would run a call, and why", explain_command},
     {"simulate", "predict the time of a collective on GPUs that are not here", simulate_command},
     {"tune", "measure the costs of calls on this machine, for RONDO_TUNE_FILE", tune_command},

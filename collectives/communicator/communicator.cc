@@ -51,6 +51,7 @@ Communicator::~Communicator() {
   if (state_->host.peers.empty() || state_->forked()) return;
   if (state_->device) state_->device->close();
   state_->one_sided.withdraw_all();
+  state_->black_box.write("end");
   HostAtomics::store_release(state_->host.self().progress->state, kLeft);
 }
 
@@ -79,7 +80,8 @@ double Communicator::network_gbs() const {
 
 Communicator::MemoryUse Communicator::memory() const {
   MemoryUse use;
-  use.shared_bytes = state_->committed_bytes + state_->connections->committed_bytes();
+  use.shared_bytes = state_->committed_bytes + state_->connections->committed_bytes() +
+                     (state_->host.recorder.records() ? sizeof(TraceRing) : 0);
   use.private_bytes = sizeof(CommunicatorState) +
                       state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
                       state_->members.ranks.size() * sizeof(RankFacts);
@@ -117,6 +119,8 @@ Status Communicator::run_here(const Call& call) {
   state_->supervisor.install(false);
   state_->engine.choose_budget(false);
   Status result = state_->faults.or_fault([&] { return state_->engine.run_collective(call); });
+  if (!result.ok()) [[unlikely]]
+    state_->host.recorder.end(result.code());
   state_->leave();
   return result;
 }

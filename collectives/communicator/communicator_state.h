@@ -9,6 +9,7 @@
 #include "collectives/communicator/communicator.h"
 #include "collectives/host/rank_state.h"
 #include "collectives/status/status_service.h"
+#include "collectives/trace/black_box.h"
 
 namespace rondo {
 
@@ -19,7 +20,8 @@ class CommunicatorState : public RankState {
   // have counted different numbers of splits, so shrinks are counted per list of survivors.
   std::uint64_t splits = 0;
   std::map<std::vector<int>, std::uint64_t> shrinks;
-  std::uint64_t meetings = 0;          // number of meet_again() calls so far
+  std::uint64_t meetings = 0;  // number of meet_again() calls so far
+  trace::BlackBox black_box{*this};
   std::unique_ptr<StatusSeat> status;  // last: status queries read the rank until it is destroyed
 };
 

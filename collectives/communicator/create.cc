@@ -22,6 +22,8 @@
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
+#include "collectives/trace/host_clocks.h"
+#include "collectives/trace/metrics.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "topology/cpu_budget.h"
 #include "topology/cpu_features.h"
@@ -95,7 +97,11 @@ class Creation {
     if (members.placement && !members.placement->refusal.empty())
       return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
-    prepare_host_view();  // a thread of the GPU binding watches it
+    RONDO_TRY(const trace::HostOffset offset,
+              trace::measure_offset(members.shape, members.rank, [this](const auto& mine) {
+                return session_->all_gather(mine);
+              }));
+    prepare_host_view(offset);  // a thread of the GPU binding watches it
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device({*state_,
                                         *session_,
@@ -206,7 +212,7 @@ class Creation {
         {*state_, *session_, records_, host_listener_, asked_buffer_bytes(records_), deadline});
   }
 
-  void prepare_host_view() {
+  void prepare_host_view(const trace::HostOffset& offset) {
     host::HostRank& view = state_->host;
     const shm::HostGroup& group = *state_->members.group;
     view.all_same_process = group.processes.size() == 1;
@@ -240,6 +246,8 @@ class Creation {
     if (state_->facts.crowded()) view.core.enable();
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
+    state_->black_box.open(public_id(), offset);
+    trace::serve_metrics_if_asked(view.rank == 0);
     prepare_helpers();
     prepare_verification();
   }
@@ -272,6 +280,13 @@ class Creation {
     state_->host.sharing.set_helpers(host::Helpers::of_rank(number), threads);
     RONDO_INFO(kInit, "rank {}: {} threads share its large copies and sums", request_.rank,
                threads);
+  }
+
+  // Equal on all ranks, and never 0. It reveals nothing of the secret.
+  std::uint64_t public_id() const {
+    std::uint64_t id = 0;
+    std::memcpy(&id, state_->secret.derive("trace").bytes().data(), sizeof(id));
+    return id | 1;
   }
 
   // For rondo ps.

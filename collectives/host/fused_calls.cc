@@ -54,6 +54,7 @@ Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   }
   const Plan& plan = *made;
   last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
+  host_.recorder.choose(plan.algorithm, plan.protocol);
   host::HostCall call;
   call.record = shape;
   call.record.count = fused_count(joint.total(), digest_of(segments_));

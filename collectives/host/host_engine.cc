@@ -147,6 +147,7 @@ Status HostEngine::run_planned(const Call& call, const Plan& plan) {
   if (members_.size == 1) return run_alone(host_.sharing, call), ok_status();
   if (plan.row == nullptr) return messages_.run_collective(call);
   last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
+  host_.recorder.choose(plan.algorithm, plan.protocol);
   host_.staged_bytes = host_.read_bytes = 0;
   call_.record = call.record;
   host::HostCall host_call;

@@ -26,6 +26,8 @@ class MessageCalls : RankPart {
   Status run_collective(const Call& call);
 
  private:
+  void record(const Call& message);
+
   std::vector<host::Message> messages_;  // messages of the group in progress
 };
 

@@ -110,11 +110,13 @@ bool RankState::commit(void* at, std::size_t bytes) {
 }
 
 Status RankState::run_calls(std::span<const Call> calls, bool beside) {
-  return faults.or_fault([&] {
+  Status result = faults.or_fault([&] {
     supervisor.install(FiberGroup::current() != nullptr);
     engine.choose_budget(beside);
     return engine.run_group(calls);
   });
+  if (!result.ok()) host.recorder.end(result.code());
+  return result;
 }
 
 Status RankState::enter() {

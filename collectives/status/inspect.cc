@@ -1,15 +1,10 @@
 #include "collectives/status/inspect.h"
 
-#include <dirent.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <set>
 #include <sstream>
 
 #include "base/printable.h"
@@ -18,39 +13,10 @@
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
 #include "topology/small_file.h"
-#include "transport/shm/host_segment.h"
+#include "transport/shm/segments_of.h"
 
 namespace rondo {
 namespace {
-
-// Paths of the open memory files of the process's communicators, each file once.
-Result<std::vector<std::string>> segments_of(int pid) {
-  const std::string folder = fmt::format("/proc/{}/fd", pid);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
-  if (!directory) {
-    if (errno == ENOENT) return fail(StatusCode::kInvalidArgument, "there is no process {}", pid);
-    if (errno == EACCES || errno == EPERM)
-      return fail(StatusCode::kSystemError,
-                  "process {} belongs to another user: ask as that user, or as root", pid);
-    return fail_errno(errno, "cannot read {}", folder);
-  }
-  std::vector<std::pair<int, std::string>> found;
-  std::set<ino_t> seen;
-  while (const dirent* entry = readdir(directory.get())) {
-    const std::string path = folder + '/' + entry->d_name;
-    char target[64] = "";
-    if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) continue;
-    struct stat info {};
-    if (std::strcmp(target, "/memfd:rondo (deleted)") != 0 || stat(path.c_str(), &info) != 0 ||
-        !seen.insert(info.st_ino).second)
-      continue;
-    found.emplace_back(std::atoi(entry->d_name), path);
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<std::string> paths;
-  for (auto& [number, path] : found) paths.push_back(std::move(path));
-  return paths;
-}
 
 // A rank that has found within this time that it waits still waits. A waiter sleeps 0.1 s at most,
 // and a busy machine delays it.
@@ -155,7 +121,7 @@ std::string command_of(int pid) {
 int process_with_ranks(int pid) {
   std::vector<int> family{pid};
   for (std::size_t i = 0; i < family.size(); ++i) {
-    const auto paths = segments_of(family[i]);
+    const auto paths = shm::segments_of(family[i]);
     if (paths.ok() && !paths->empty()) return family[i];
     std::istringstream children(
         topology::read_small_file(fmt::format("/proc/{0}/task/{0}/children", family[i]))
@@ -167,7 +133,7 @@ int process_with_ranks(int pid) {
 
 Result<std::vector<CommunicatorView>> inspect_process(int pid) {
   if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is not a process id", pid);
-  RONDO_TRY(const std::vector<std::string> paths, segments_of(pid));
+  RONDO_TRY(const std::vector<std::string> paths, shm::segments_of(pid));
   std::vector<CommunicatorView> views;
   for (const std::string& path : paths) {
     auto segment = shm::SegmentView::open(path);

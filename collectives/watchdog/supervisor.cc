@@ -39,6 +39,10 @@ void Supervisor::install(bool suspends) {
     return goes_on;
   };
   if (suspends || context_.remote.links() != nullptr) hooks.suspend = suspend;
+  hooks.waited = [](void* self, const WaitSite& site) {
+    const auto& supervisor = *static_cast<Supervisor*>(self);
+    supervisor.host_.recorder.end_wait(site.of_network ? -1 : supervisor.members_.global_of(site));
+  };
   host_.waiter.set_supervisor(hooks);
 }
 
@@ -61,6 +65,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
     graph_.begin_wait();
     show_wait(site);
     show_time(now, true);
+    host_.recorder.begin_wait();
     return !faults_.adopt_from_peers();
   }
   if (faults_.adopt_from_peers()) return false;  // before any sleep: its bell may have rung already

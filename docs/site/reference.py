@@ -9,6 +9,7 @@
 rondo.md is made of api/rondo.h: its sections, declarations and comments. commands.md holds what
 `rondo COMMAND --help` prints. BIN is the folder that has the program rondo.
 """
+import glob
 import json
 import re
 import subprocess
@@ -19,7 +20,7 @@ import time
 
 FOLDER = "docs/reference"
 MADE = "<!-- made by docs/site/reference.py -->\n\n"
-COMMANDS = ("run", "bench", "doctor", "topo", "ps", "explain", "simulate", "tune", "env")
+COMMANDS = ("run", "bench", "doctor", "topo", "ps", "trace", "explain", "simulate", "tune", "env")
 SECTION = re.compile(r"/\* ---- (.*?) -+\s*\*/")
 BLOCK = re.compile(r"/\*(.*?)\*/|(^typedef (?:enum|struct) \{.*?^\} \w+;|^#define (?:[^\n]*\\\n)*"
                    r"[^\n]*|^[a-z][^;{}/]*;)", re.MULTILINE | re.DOTALL)
@@ -104,14 +105,14 @@ def commands_page(program):
     return "\n\n".join(out) + "\n"
 
 
-def ranks_of(program, pid):
-    """What rondo ps prints of a job that has just been started."""
+def ranks_of(program, *words):
+    """What rondo ps or trace prints of a job that has just been started."""
     for _ in range(300):
-        done = subprocess.run([program, "ps", str(pid), "--json"], capture_output=True, text=True)
+        done = subprocess.run([program, *words], capture_output=True, text=True)
         if done.returncode == 0:
             return done.stdout
         time.sleep(0.1)
-    sys.exit(f"rondo ps --json: {done.stderr}")
+    sys.exit(f"rondo {' '.join(words)}: {done.stderr}")
 
 
 def check_json(program):
@@ -129,9 +130,14 @@ def check_json(program):
         printed["doctor"] = subprocess.run(doctor, capture_output=True, text=True).stdout
         job = subprocess.Popen([program, *bench[:-2], "-N", "0"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        printed["ps"] = ranks_of(program, job.pid)
+        printed["ps"] = ranks_of(program, "ps", str(job.pid), "--json")
         printed["jobs"] = subprocess.run([program, "ps", "--json"], check=True,
                                          capture_output=True, text=True, timeout=60).stdout
+        with tempfile.TemporaryDirectory() as folder:
+            traced = ["trace", str(job.pid), "--json", "--files", folder]
+            printed["trace"] = ranks_of(program, *traced)
+            with open(glob.glob(f"{folder}/*-rank1.json")[0], encoding="utf-8") as trace:
+                printed["rank-trace"] = trace.read()
         job.terminate()
         job.wait()
         with open(file.name, encoding="utf-8") as results:  # another file by now

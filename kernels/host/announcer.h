@@ -77,6 +77,7 @@ class BasicAnnouncer {
     // Peers have cached the next line since they read it in an earlier call. Fetch it for writing
     // while this call waits.
     A::prefetch_to_write(rank_.self().announcements[(sequence_ + 1) % depth].sequence);
+    rank_.recorder.begin(record_, sequence_);  // here its cost hides in the wait for the peers
   }
 
   // Postpones a step that peers need only to reuse memory in a later call. It is published with

@@ -10,6 +10,7 @@
 
 #include "base/process.h"
 #include "base/wait.h"
+#include "kernels/host/call_recorder.h"
 #include "kernels/host/shared_core.h"
 #include "kernels/host/sharing.h"
 #include "transport/connection.h"
@@ -38,6 +39,7 @@ struct BasicHostRank {
   BasicWaiter<A> waiter;
   SharedCore<A> core;
   Sharing sharing;
+  CallRecorder recorder;
   // Reports to the communicator that its rank `peer` made the call `theirs` where this rank made
   // `mine`. If the two are equal, the ranks differ in an earlier call. `number`: number of the
   // call; 0: this call.
@@ -91,7 +93,10 @@ struct BasicHostRank {
     return sequence + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
   }
   // Marks call `sequence` as complete: if this rank ends now, no peer fails in that call.
-  void finish_call() { HostAtomics::store_release(self().progress->finished, sequence); }
+  void finish_call() {
+    HostAtomics::store_release(self().progress->finished, sequence);
+    recorder.end(StatusCode::kSuccess);
+  }
 };
 
 using HostRank = BasicHostRank<>;

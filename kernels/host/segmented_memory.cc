@@ -20,6 +20,7 @@ SegmentedMemory::SegmentedMemory(HostRank& rank, const HostCall& call)
       element_(size_of(call.type)),
       announcer_(rank, call.record),
       staging_(rank, element_, announcer_.sequence()) {
+  rank.recorder.enter();
   announcer_.reserve_line();
   if (announcer_.failed()) return;
   GroupList& list = *rank.self().group;

@@ -13,6 +13,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
       element_(size_of(call.type)),
       announcer_(rank, call.record),
       staging_(rank, element_, announcer_.sequence(), call.slot_parts) {
+  rank.recorder.enter();  // its announcement follows the copy of the first round
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
   if (rank.arena.withdrawals != nullptr)

@@ -42,7 +42,7 @@ Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& sha
   const SegmentLayout layout(shape);
   RONDO_TRY(Fd fd, create_memfd_if_permitted("rondo", layout.total));
   RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
-  RONDO_CHECK_OK(commit(mapping.data(), layout.staging, "communicator state"));
+  RONDO_CHECK_OK(commit(mapping.data(), layout.traces, "communicator state"));
   *reinterpret_cast<SegmentHeader*>(mapping.data()) = {
       kSegmentMagic, kLayoutVersion, static_cast<std::uint32_t>(shape.ranks), layout.total};
   return std::shared_ptr<HostSegment>(new HostSegment(std::move(fd), std::move(mapping), shape));

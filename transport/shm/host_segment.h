@@ -4,7 +4,8 @@
 // ranks in it maps it. For each local rank it holds the words of transport/connection.h, staging
 // memory, and room for slots from every other rank. It is sparse: a page costs memory only once it
 // is used. Guarantees: it contains only offsets and single-writer words; mapping checks a layout
-// version. Cost: about 16 KiB per rank until the first staged call.
+// version. Cost: about 16 KiB per rank, 264 KiB from the first call on, more from the first staged
+// call on.
 #pragma once
 
 #include <cstddef>
@@ -119,7 +120,9 @@ struct SegmentLayout {
     words_each = round_up(sizeof(RankWords), kSegmentPage);
     signals = words + ranks * words_each;
     signals_each = ranks * kSignals * sizeof(std::uint64_t);
-    staging = round_up(signals + ranks * signals_each, kSegmentPage);
+    traces = round_up(signals + ranks * signals_each, kSegmentPage);
+    trace_each = round_up(sizeof(TraceRing), kSegmentPage);
+    staging = traces + ranks * trace_each;
     connections = staging + ranks * s.staging_bytes;
     records = round_up(sizeof(ConnectionWords), kLineBytes);
     used = records + s.slot_count * sizeof(CallRecord);
@@ -150,14 +153,15 @@ struct SegmentLayout {
     port.identity = &own->identity;
     port.bell = &own->bell;
     port.signals = reinterpret_cast<std::uint64_t*>(base + signals + i * signals_each);
+    port.trace = reinterpret_cast<TraceRing*>(base + traces + i * trace_each);
     port.parked = reinterpret_cast<std::uint8_t*>(base + parked + i);
     port.faulted = reinterpret_cast<std::uint8_t*>(base + faulted + i);
     return port;
   }
 
   SegmentShape s;
-  std::size_t flags_each, parked, faulted, words, words_each, signals, signals_each, staging,
-      connections, records, used, slots, connection_each, total;
+  std::size_t flags_each, parked, faulted, words, words_each, signals, signals_each, traces,
+      trace_each, staging, connections, records, used, slots, connection_each, total;
 };
 
 // SegmentView: read-only view of a communicator's shared memory, for a process outside of it.

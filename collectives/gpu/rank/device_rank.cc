@@ -124,9 +124,22 @@ bool DeviceRank::adopt_kernel_fault() {
 
 Status DeviceRank::post(std::span<const Call> calls) {
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
+  record(calls);
   Mismatch mismatch;
   const Status posted = engine_->post(calls, &mismatch);
   return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
+}
+
+// Calls of kernels. They end in the black box once they are on their streams. If the host does some
+// of the rank's calls, its thread writes the black box instead.
+void DeviceRank::record(std::span<const Call> calls) {
+  if (hosted_) return;
+  for (const Call& call : calls) {
+    CallRecord record = call.record;
+    if (is_point_to_point(call)) record.root = call.peer;
+    state_.host.recorder.choose(std::uint8_t{0xff}, kEnqueuedProtocol);
+    state_.host.recorder.begin(record, is_point_to_point(call) ? 0 : ++recorded_);
+  }
 }
 
 Status DeviceRank::post_one_sided(std::span<const Call> calls) {
@@ -164,6 +177,12 @@ std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
 }
 
 Status DeviceRank::wait_until_enqueued() {
+  Status waited = wait_for_streams();
+  if (!hosted_) state_.host.recorder.end(waited.code());
+  return waited;
+}
+
+Status DeviceRank::wait_for_streams() {
   std::optional<FailureDetector> detector;
   while (!engine_->is_enqueued(kEnqueueLook)) {
     Status standing = state_.faults.standing();

@@ -85,6 +85,8 @@ class DeviceRank : public GpuRank {
   void close() override;
 
  private:
+  void record(std::span<const Call> calls);
+  Status wait_for_streams();
   void stop(const Fault& fault);
   // Address by which a put over the network names the call's bytes; null: the network needs copies.
   const void* name_to_network(const Call& call) const;
@@ -99,6 +101,7 @@ class DeviceRank : public GpuRank {
   std::shared_ptr<GpuEngine> engine_;       // the team's, hosted_, or an InternodeEngine
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
+  std::uint64_t recorded_ = 0;              // number of the newest collective in the black box
   mutable std::mutex mutex_;
   // Executes puts and signals, once there is a window; may be hosted_. Guarded by mutex_.
   std::shared_ptr<HostProxy> window_rank_;

@@ -1,0 +1,151 @@
+#include "collectives/trace/black_box.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "base/env.h"
+#include "base/guard.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "collectives/trace/trace_file.h"
+#include "collectives/trace/trace_signal.h"
+#include "transport/shm/memfd.h"
+
+namespace rondo::trace {
+namespace {
+
+// The boxes of this process that write files, for its end and for the signal. One file is written
+// at a time, because several ranks of a process may write the same one. A forked child has its own.
+struct OpenBoxes {
+  std::recursive_mutex mutex;
+  std::set<const BlackBox*> boxes;
+  const std::uint32_t made_in = fork_generation();
+
+  void write_all(std::string_view reason) {
+    std::lock_guard lock(mutex);
+    for (const BlackBox* box : boxes) box->write(reason);
+  }
+};
+
+std::atomic<OpenBoxes*>& newest_boxes() {
+  static std::atomic<OpenBoxes*> newest{nullptr};
+  return newest;
+}
+
+// Null: no box of this process writes files.
+OpenBoxes* own_boxes() {
+  OpenBoxes* const newest = newest_boxes().load(std::memory_order_acquire);
+  return newest != nullptr && newest->made_in == fork_generation() ? newest : nullptr;
+}
+
+void write_at_exit() {
+  if (OpenBoxes* const own = own_boxes()) own->write_all("end");
+}
+
+OpenBoxes& open_boxes() {
+  OpenBoxes* before = newest_boxes().load(std::memory_order_acquire);
+  if (OpenBoxes* const own = own_boxes()) return *own;
+  auto made = std::make_unique<OpenBoxes>();
+  if (!newest_boxes().compare_exchange_strong(before, made.get())) return open_boxes();
+  OpenBoxes& boxes = *made.release();  // used at the end of the process
+  [[maybe_unused]] static const int registered = std::atexit(write_at_exit);
+  if (const std::string signal = env::get_string("RONDO_TRACE_SIGNAL"); !signal.empty()) {
+    const Status set = on_trace_signal(signal, [&boxes] { boxes.write_all("signal"); });
+    if (!set.ok()) RONDO_WARN("{}", set.error().text);
+  }
+  return boxes;
+}
+
+void warn_once(const std::string& folder, const Error& error) {
+  static std::atomic<bool> warned{false};
+  if (!warned.exchange(true))
+    RONDO_WARN(
+        "RONDO_TRACE={}: {}; calls go on, no trace is written: name a folder that this user "
+        "can write",
+        folder, error.text);
+}
+
+void warn_of_signal() {
+  static std::atomic<bool> warned{false};
+  const std::string signal = env::get_string("RONDO_TRACE_SIGNAL");
+  if (!signal.empty() && !warned.exchange(true))
+    RONDO_WARN("RONDO_TRACE_SIGNAL={} has no effect: RONDO_TRACE names no folder", signal);
+}
+
+Status check_folder(const std::string& folder) {
+  if (access(folder.c_str(), F_OK) != 0) return ok_status();  // made with the first file
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return fail_errno(errno, "cannot write into the folder");
+  return ok_status();
+}
+
+}  // namespace
+
+BlackBox::~BlackBox() {
+  if (folder_.empty() || made_in_ != fork_generation()) return;
+  OpenBoxes& open = open_boxes();
+  std::lock_guard lock(open.mutex);
+  open.boxes.erase(this);
+}
+
+void BlackBox::open(std::uint64_t communicator, const HostOffset& offset) {
+  if (members_.size < 2 || !env::get_bool("RONDO_RECORD")) return;
+  host::CallRecorder::Setup setup;
+  setup.ring = host_.self().trace;
+  setup.commit = [](void* at, std::size_t bytes) {
+    return shm::commit(at, bytes, "the record of calls").ok();
+  };
+  setup.origin.communicator = communicator;
+  setup.origin.offset_ns = offset.offset_ns;
+  setup.origin.offset_error_ns = offset.error_ns;
+  host_.recorder.set_up(setup);
+  const std::string folder = env::get_string("RONDO_TRACE");
+  if (folder.empty()) return warn_of_signal();
+  if (const Status writable = check_folder(folder); !writable.ok())
+    return warn_once(folder, writable.error());
+  folder_ = folder;
+  made_in_ = fork_generation();
+  communicator_ = communicator;
+  context_.faults.listen([this](const Fault& fault) { write_at_fault(fault); });
+  OpenBoxes& open = open_boxes();
+  std::lock_guard lock(open.mutex);
+  open.boxes.insert(this);
+}
+
+void BlackBox::write(std::string_view reason) const { write_local(host_.rank, reason, nullptr); }
+
+void BlackBox::write_at_fault(const Fault& fault) const {
+  write_local(host_.rank, "fault", &fault);
+  for (int r = 0; r < host_.size; ++r) {
+    const shm::PeerProcess& process = members_.process_of(r);
+    const bool named = members_.local_ranks[static_cast<std::size_t>(r)] == fault.culprit;
+    if (process.neighbour && (named || has_ended(process))) write_local(r, "fault", nullptr);
+  }
+}
+
+// fault: this rank's, which its peers do not see yet.
+void BlackBox::write_local(int local, std::string_view reason, const Fault* fault) const {
+  if (folder_.empty() || made_in_ != fork_generation()) return;
+  std::lock_guard lock(open_boxes().mutex);
+  const Status written = guarded("writing a trace", [&]() -> Status {
+    auto trace = trace_of(host_.peers[static_cast<std::size_t>(local)], members_.own().hostname,
+                          read_ticks(), communicator_);
+    if (!trace) return ok_status();  // it has not joined
+    if (has_ended(members_.process_of(local))) trace->state = "ended";
+    if (fault != nullptr && trace->fault.empty()) {
+      trace->fault = fault->text;
+      trace->culprit = fault->culprit;
+    }
+    RONDO_TRY(const std::string path, write_trace(folder_, *trace, reason));
+    RONDO_INFO(kColl, "rank {}: its newest calls are in {}", trace->rank, path);
+    return ok_status();
+  });
+  if (!written.ok()) warn_once(folder_, written.error());
+}
+
+}  // namespace rondo::trace

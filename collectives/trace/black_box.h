@@ -1,0 +1,42 @@
+// BlackBox: the record of a rank's calls in its own process: it starts the recorder, and writes
+// files into the folder of RONDO_TRACE: at a fault, at the signal of RONDO_TRACE_SIGNAL, and when
+// the communicator or the process ends.
+//
+// Guarantees: a folder that cannot be written costs one WARN line and never fails a call. At a
+// fault the rank also writes the box of each rank of this host that has ended, or that the fault
+// names: these may never write their own. Cost: without RONDO_TRACE nothing but the record itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "collectives/rank/rank_context.h"
+#include "collectives/trace/host_clocks.h"
+#include "collectives/trace/rank_trace.h"
+
+namespace rondo::trace {
+
+class BlackBox : RankPart {
+ public:
+  explicit BlackBox(RankContext& context) : RankPart(context) {}
+  ~BlackBox();
+  BlackBox(const BlackBox&) = delete;
+  BlackBox& operator=(const BlackBox&) = delete;
+
+  // Call once the host view has its peers. communicator: equal on its ranks, different for others,
+  // not 0.
+  void open(std::uint64_t communicator, const HostOffset& offset);
+  // Writes this rank's box. Any thread.
+  void write(std::string_view reason) const;
+
+ private:
+  void write_at_fault(const Fault& fault) const;
+  void write_local(int local, std::string_view reason, const Fault* fault) const;
+
+  std::string folder_;  // "": writes no files
+  std::uint64_t communicator_ = 0;
+  std::uint32_t made_in_ = 0;  // fork_generation()
+};
+
+}  // namespace rondo::trace

@@ -1,0 +1,212 @@
+#include "collectives/trace/metrics_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rondo::trace {
+namespace {
+
+constexpr std::array<const char*, kTraceSizes> kSizeLabels = {"<=1KiB",  "<=32KiB", "<=1MiB",
+                                                              "<=32MiB", "<=1GiB",  ">1GiB"};
+
+std::string escaped(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? ' ' : c;
+  }
+  return text;
+}
+
+// The samples of one metric, below its HELP and TYPE.
+class Metric {
+ public:
+  Metric(std::string* text, std::string_view name, std::string_view type, std::string_view help)
+      : text_(*text), name_(name) {
+    text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+  }
+  void sample(std::string_view labels, double value) {
+    text_ += fmt::format("{}{{{}}} {:.9g}\n", name_, labels, value);
+  }
+  void sample(std::string_view labels, std::uint64_t value) {
+    text_ += fmt::format("{}{{{}}} {}\n", name_, labels, value);
+  }
+
+ private:
+  std::string& text_;
+  std::string name_;
+};
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// Bytes over the busiest link by nccl-tests' rule, for a call of `bytes` by the rank's count.
+double bus_bytes(const CallRecord& call, std::uint64_t bytes, int ranks) {
+  const double n = ranks, b = static_cast<double>(bytes);
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return 2 * (n - 1) / n * b;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return (n - 1) * b;
+    default:
+      return b;
+  }
+}
+
+struct Labelled {
+  const Job* job;
+  std::string communicator;  // label with its value
+
+  std::string rank(const RankTrace& of) const {
+    return fmt::format("{},rank=\"{}\"", communicator, of.rank);
+  }
+  std::string total(const RankTrace& of, const CallTotal& sum) const {
+    return fmt::format("{},collective=\"{}\",size=\"{}\"", rank(of), name(sum.collective),
+                       kSizeLabels[static_cast<std::size_t>(sum.size)]);
+  }
+};
+
+template <class Value>
+void put_totals(Metric metric, std::span<const Labelled> jobs, const Value& value) {
+  for (const Labelled& job : jobs)
+    for (const RankTrace& rank : job.job->ranks)
+      for (const CallTotal& sum : rank.totals) metric.sample(job.total(rank, sum), value(sum));
+}
+
+template <class Value>
+void put_ranks(Metric metric, std::span<const Labelled> jobs, const Value& value) {
+  for (const Labelled& job : jobs)
+    for (const RankTrace& rank : job.job->ranks)
+      metric.sample(job.rank(rank), value(*job.job, rank));
+}
+
+// Of the calls that the boxes hold: bytes over the busiest link by time of movement.
+void put_bandwidths(Metric metric, std::span<const Labelled> jobs) {
+  struct Sum {
+    double bytes = 0;
+    std::int64_t moving_ns = 0;
+  };
+  for (const Labelled& job : jobs) {
+    std::map<std::pair<Collective, int>, Sum> sums;
+    for (const CallSkew& skew : skews_of(*job.job)) {
+      const std::uint64_t bytes = elements_of(skew.call) * size_of(skew.call.type);
+      if (skew.moving_ns <= 0 || bytes == 0 || skew.entered.size() < job.job->ranks.size())
+        continue;
+      Sum& sum = sums[{skew.call.collective, host::trace_size_of(bytes)}];
+      sum.bytes += bus_bytes(skew.call, bytes, job.job->first().size);
+      sum.moving_ns += skew.moving_ns;
+    }
+    for (const auto& [kind, sum] : sums)
+      metric.sample(
+          fmt::format("{},collective=\"{}\",size=\"{}\"", job.communicator, name(kind.first),
+                      kSizeLabels[static_cast<std::size_t>(kind.second)]),
+          sum.bytes / seconds(sum.moving_ns));
+  }
+}
+
+double open_seconds(const RankTrace& rank) {
+  if (rank.calls.empty() || rank.calls.back().ended()) return 0;
+  return seconds(std::max<std::int64_t>(0, rank.read_ns - rank.calls.back().entered_ns));
+}
+
+}  // namespace
+
+void LateSums::add(std::span<const Job> jobs) {
+  for (const Job& job : jobs) {
+    OfJob& sums = jobs_[job.first().communicator];
+    for (const CallSkew& skew : skews_of(job)) {
+      if (skew.sequence <= sums.newest || !skew.open.empty() ||
+          skew.entered.size() < job.ranks.size())
+        continue;
+      sums.newest = skew.sequence;
+      ++sums.calls;
+      OfRank& last = sums.ranks[skew.late_rank];
+      ++last.calls;
+      last.late_ns += skew.late_ns;
+    }
+  }
+}
+
+const LateSums::OfJob& LateSums::of(const Job& job) const {
+  static const OfJob none;
+  const auto found = jobs_.find(job.first().communicator);
+  return found == jobs_.end() ? none : found->second;
+}
+
+std::vector<std::string> labels_of(std::span<const Job> jobs) {
+  std::map<std::string, int> seen;
+  std::vector<std::string> labels;
+  for (const Job& job : jobs) {
+    const std::string& name = job.first().name;
+    const int number = seen[name]++;
+    labels.push_back(number == 0 && !name.empty() ? name : fmt::format("{}#{}", name, number));
+  }
+  return labels;
+}
+
+std::string metrics_text(std::span<const Job> jobs, const LateSums& late) {
+  std::string text;
+  std::vector<Labelled> all;
+  const std::vector<std::string> labels = labels_of(jobs);
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    all.push_back({&jobs[i], fmt::format("communicator=\"{}\"", escaped(labels[i]))});
+  const auto metric = [&](const char* name, const char* type, const char* help) {
+    return Metric(&text, name, type, help);
+  };
+  metric("rondo_build_info", "gauge", "Version of Rondo; always 1.")
+      .sample(fmt::format("version=\"{}\"", RONDO_VERSION), std::uint64_t{1});
+  put_totals(metric("rondo_calls_total", "counter", "Calls that the rank has entered."), all,
+             [](const CallTotal& sum) { return sum.calls; });
+  put_totals(metric("rondo_call_bytes_total", "counter",
+                    "Bytes of these calls: count times the size of the type."),
+             all, [](const CallTotal& sum) { return sum.bytes; });
+  put_totals(metric("rondo_call_seconds_total", "counter",
+                    "Time from entry to end of calls that have ended."),
+             all, [](const CallTotal& sum) { return seconds(sum.spent_ns); });
+  put_bandwidths(metric("rondo_bus_bandwidth_bytes_per_second", "gauge",
+                        "Bytes over the busiest link by the time of movement, without lateness; "
+                        "of the newest calls."),
+                 all);
+  put_ranks(metric("rondo_late_seconds_total", "counter",
+                   "Time by which the rank came last, after the median of the others."),
+            all, [&](const Job& job, const RankTrace& rank) {
+              const auto& ranks = late.of(job).ranks;
+              const auto found = ranks.find(rank.rank);
+              return found == ranks.end() ? 0.0 : seconds(found->second.late_ns);
+            });
+  put_ranks(metric("rondo_late_calls_total", "counter", "Calls to which the rank came last."), all,
+            [&](const Job& job, const RankTrace& rank) {
+              const auto& ranks = late.of(job).ranks;
+              const auto found = ranks.find(rank.rank);
+              return found == ranks.end() ? std::uint64_t{0} : found->second.calls;
+            });
+  {
+    Metric compared = metric("rondo_skew_calls_total", "counter",
+                             "Calls whose entries were compared for the two counters above.");
+    for (const Labelled& job : all) compared.sample(job.communicator, late.of(*job.job).calls);
+  }
+  put_ranks(metric("rondo_waits_total", "counter", "Waits of about 100 us or more."), all,
+            [](const Job&, const RankTrace& rank) { return rank.all_waits; });
+  put_ranks(metric("rondo_wait_seconds_total", "counter", "Time in these waits."), all,
+            [](const Job&, const RankTrace& rank) { return seconds(rank.waited_ns); });
+  put_ranks(metric("rondo_call_open_seconds", "gauge",
+                   "Age of the call that the rank is in; 0: in none."),
+            all, [](const Job&, const RankTrace& rank) { return open_seconds(rank); });
+  put_ranks(metric("rondo_faults_total", "counter", "Faults of the communicator at the rank."), all,
+            [](const Job&, const RankTrace& rank) {
+              return std::uint64_t{rank.fault.empty() ? 0u : 1u};
+            });
+  {
+    Metric memory = metric("rondo_shared_memory_bytes", "gauge",
+                           "Memory of the communicator that its ranks on this host share.");
+    for (const Labelled& job : all) memory.sample(job.communicator, job.job->first().shared_bytes);
+  }
+  return text;
+}
+
+}  // namespace rondo::trace

@@ -1,0 +1,183 @@
+#include "collectives/trace/rank_trace.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "base/printable.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/faults/rank_report.h"
+#include "collectives/planner/planner.h"
+#include "kernels/algorithms/table.h"
+#include "kernels/host/call_recorder.h"
+#include "transport/shm/segments_of.h"
+
+namespace rondo::trace {
+namespace {
+
+using A = HostAtomics;
+
+// True for a record that a rank can have written; anything else is damaged memory.
+bool is_known(const CallTrace& call) {
+  return call.number != 0 && call.call.collective <= Collective::kWaitSignal &&
+         static_cast<int>(call.call.type) < kDataTypes && static_cast<int>(call.call.op) < kRedOps;
+}
+
+TracedCall convert(const CallTrace& from, const TickClock& clock) {
+  constexpr std::uint64_t kUnit = 1024;  // CallTrace
+  TracedCall call;
+  call.number = from.number;
+  call.sequence = from.sequence;
+  call.call = from.call;
+  call.entered_ns = clock.at(from.entered);
+  if (from.ended != 0) call.ended_ns = std::max(call.entered_ns, clock.at(from.ended));
+  call.waits = from.waits;
+  if (from.waits > 0) {
+    call.first_wait_ns = clock.long_for(from.first_wait * kUnit);
+    call.longest_wait_ns = clock.long_for(from.longest_wait * kUnit);
+    call.longest_wait_for = from.longest_wait_for;
+  }
+  if (from.algorithm < kAlgorithmCount) call.algorithm = kAlgorithmNames[from.algorithm];
+  if (from.protocol <= static_cast<std::uint8_t>(Protocol::kRead))
+    call.protocol = name(static_cast<Protocol>(from.protocol));
+  if (from.protocol == kEnqueuedProtocol) call.protocol = "enqueued";
+  call.result = from.result;
+  return call;
+}
+
+void put_totals(const TraceRing& ring, const TickClock& clock, RankTrace* trace) {
+  for (int which = 0; which < kCollectives; ++which)
+    for (int size = 0; size < kTraceSizes; ++size) {
+      const TraceTotal& total = ring.totals[which][size];
+      const std::uint64_t calls = A::load_relaxed(total.calls);
+      if (calls == 0) continue;
+      trace->totals.push_back({static_cast<Collective>(which), size, calls,
+                               A::load_relaxed(total.bytes),
+                               clock.long_for(A::load_relaxed(total.spent_ticks))});
+    }
+  trace->all_waits = A::load_relaxed(ring.waits);
+  trace->waited_ns = clock.long_for(A::load_relaxed(ring.waited_ticks));
+}
+
+// 0: none of its ranks has made a call.
+std::uint64_t communicator_of(const shm::SegmentView& segment) {
+  for (int r = 0; r < segment.ranks(); ++r)
+    if (const auto id = A::load_acquire(segment.port(r).trace->origin.communicator); id != 0)
+      return id;
+  return 0;
+}
+
+std::uint64_t memory_of_file(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0;
+}
+
+std::string text_of(const char* from, std::size_t size) {
+  return printable_lines({from, strnlen(from, size)});
+}
+
+}  // namespace
+
+// Times since the first call need no rate if they are short: both readings are of one moment then.
+TickClock::TickClock(const TraceOrigin& origin, const TickReading& now)
+    : ticks_(now.ticks), base_ns_(now.monotonic_ns - origin.offset_ns), ns_per_tick_(1) {
+  const auto ticks = static_cast<double>(now.ticks - origin.ticks);
+  const auto ns = static_cast<double>(now.monotonic_ns - origin.monotonic_ns);
+  if (now.ticks > origin.ticks && ns > 0) ns_per_tick_ = ns / ticks;
+}
+
+std::int64_t TickClock::at(std::uint64_t ticks) const {
+  const auto since = static_cast<double>(static_cast<std::int64_t>(ticks - ticks_));
+  return base_ns_ + std::llround(since * ns_per_tick_);
+}
+
+std::int64_t TickClock::long_for(std::uint64_t ticks) const {
+  return std::llround(static_cast<double>(ticks) * ns_per_tick_);
+}
+
+std::optional<RankTrace> trace_of(const PeerPort& words, const std::string& host,
+                                  const TickReading& now, std::uint64_t communicator) {
+  if (A::load_acquire(words.identity->pid) == 0) return std::nullopt;
+  const TraceRing& ring = *words.trace;
+  const bool has_calls = A::load_acquire(ring.origin.communicator) != 0;
+  RankTrace trace;
+  trace.communicator = has_calls ? ring.origin.communicator : communicator;
+  if (trace.communicator == 0) return std::nullopt;
+  trace.name = text_of(words.identity->name, sizeof(words.identity->name));
+  trace.size = words.identity->size;
+  trace.rank = words.identity->rank;
+  trace.pid = words.identity->pid;
+  trace.host = host;
+  trace.wall_ns = ring.origin.wall_ns - ring.origin.monotonic_ns + ring.origin.offset_ns;
+  trace.clock_error_ns = ring.origin.offset_error_ns;
+  const RankReport report = report_of(words, trace.rank);
+  trace.entered = report.sequence;
+  if (report.waits_now()) trace.waits_for = report.waiting_for;
+  if (A::load_acquire(words.fault->state) != 0) {
+    trace.fault = text_of(words.fault->text, sizeof(words.fault->text));
+    trace.culprit = words.fault->culprit;
+  }
+  if (A::load_acquire(words.progress->state) == kLeft) {
+    trace.state = "left";
+  } else if (kill(trace.pid, 0) != 0 && errno == ESRCH) {
+    trace.state = "ended";
+  }
+  if (!has_calls) return trace;
+  const TickClock clock(ring.origin, now);
+  for (const TraceLine& line : ring.lines)
+    if (const CallTrace call = host::load_trace(line); is_known(call))
+      trace.calls.push_back(convert(call, clock));
+  put_totals(ring, clock, &trace);
+  trace.read_ns = clock.at(now.ticks);
+  std::sort(trace.calls.begin(), trace.calls.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  for (const TracedCall& call : trace.calls) trace.entered = std::max(trace.entered, call.sequence);
+  return trace;
+}
+
+Result<std::vector<RankTrace>> traces_of_process(int pid) {
+  if (pid < 1) return fail(StatusCode::kInvalidArgument, "{} is not a process id", pid);
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  std::vector<RankTrace> traces;
+  std::vector<int> processes{pid};
+  std::set<std::pair<std::uint64_t, int>> seen;  // communicator, rank
+  bool any = false;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    const auto paths = shm::segments_of(processes[i]);
+    if (!paths.ok() && i == 0) return paths.error();
+    if (!paths.ok()) continue;  // it has ended
+    for (const std::string& path : *paths) {
+      const auto segment = shm::SegmentView::open(path);
+      if (!segment.ok() && segment.code() == StatusCode::kInvalidUsage) return segment.error();
+      if (!segment.ok()) continue;  // it has just been closed
+      any = true;
+      const TickReading now = read_ticks();
+      const std::uint64_t communicator = communicator_of(*segment);
+      for (int r = 0; r < segment->ranks(); ++r) {
+        auto trace = trace_of(segment->port(r), host, now, communicator);
+        if (!trace || !seen.emplace(trace->communicator, trace->rank).second) continue;
+        if (std::find(processes.begin(), processes.end(), trace->pid) == processes.end())
+          processes.push_back(trace->pid);
+        trace->shared_bytes = memory_of_file(path);
+        traces.push_back(std::move(*trace));
+      }
+    }
+  }
+  if (!any)
+    return fail(StatusCode::kInvalidUsage,
+                "process {} has no Rondo communicator: it does not use Rondo, or is between two "
+                "communicators",
+                pid);
+  if (traces.empty())
+    return fail(StatusCode::kInvalidUsage, "no rank of process {} has made a call yet", pid);
+  return traces;
+}
+
+}  // namespace rondo::trace

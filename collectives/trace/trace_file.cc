@@ -1,0 +1,186 @@
+#include "collectives/trace/trace_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/printable.h"
+#include "base/text_file.h"
+
+namespace rondo::trace {
+namespace {
+
+constexpr std::string_view kFormat = "rondo-rank-trace-1";
+constexpr std::size_t kMaxBytes = 16 << 20;
+
+Json number_or_null(std::int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+
+Json json_of(const TracedCall& call) {
+  return {{"number", call.number},
+          {"call", call.sequence},
+          {"collective", name(call.call.collective)},
+          {"count", elements_of(call.call)},
+          {"type", name(call.call.type)},
+          {"op", reduces(call.call.collective) ? Json(name(call.call.op)) : Json(nullptr)},
+          {"root_or_peer", call.call.root},
+          {"bytes", call.bytes()},
+          {"fused", call.call.fused()},
+          {"algorithm", call.algorithm},
+          {"protocol", call.protocol},
+          {"entered_ns", call.entered_ns},
+          {"ended_ns", number_or_null(call.ended_ns)},
+          {"waits", call.waits},
+          {"first_wait_ns", number_or_null(call.first_wait_ns)},
+          {"longest_wait_ns", call.longest_wait_ns},
+          {"longest_wait_for", call.longest_wait_for},
+          {"result", call.ended() ? Json(call.result) : Json(nullptr)}};
+}
+
+// The value of an enumeration by its name.
+template <class Value>
+Value value_of(const Json& object, std::string_view key, int count) {
+  const std::string& text = object.at(key).string();
+  for (int i = 0; i < count; ++i)
+    if (text == name(static_cast<Value>(i))) return static_cast<Value>(i);
+  throw JsonError(fmt::format("'{}' is no {}", printable(text), key));
+}
+
+// Integers in a file of 16 MiB are exact up to 2^53; times of a host that has run for 100 days are.
+std::int64_t integer(const Json& object, std::string_view key, double low = -9e15) {
+  const double value = object.at(key).number();
+  if (!(value >= low && value <= 9e15))
+    throw JsonError(fmt::format("{} is {}, not in {}..9e15", key, value, low));
+  return static_cast<std::int64_t>(value);
+}
+
+bool is_null(const Json& object, std::string_view key) { return object.at(key).text(0) == "null"; }
+
+TracedCall call_of(const Json& from, int ranks) {
+  TracedCall call;
+  call.number = static_cast<std::uint64_t>(integer(from, "number", 1));
+  call.sequence = static_cast<std::uint64_t>(integer(from, "call", 0));
+  call.call.collective = value_of<Collective>(from, "collective", kCollectives);
+  call.call.type = value_of<DataType>(from, "type", kDataTypes);
+  if (!is_null(from, "op")) call.call.op = value_of<RedOp>(from, "op", kRedOps);
+  call.call.count = static_cast<std::uint64_t>(integer(from, "count", 0));
+  if (from.at("fused").text(0) == "true") call.call.count = fused_count(call.call.count, 0);
+  call.call.root = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(integer(from, "root_or_peer", -1), -1, ranks - 1));
+  call.algorithm = printable(from.at("algorithm").string());
+  call.protocol = printable(from.at("protocol").string());
+  call.entered_ns = integer(from, "entered_ns");
+  if (!is_null(from, "ended_ns")) call.ended_ns = integer(from, "ended_ns", 0);
+  call.waits = static_cast<int>(std::min<std::int64_t>(integer(from, "waits", 0), 255));
+  if (!is_null(from, "first_wait_ns")) call.first_wait_ns = integer(from, "first_wait_ns", 0);
+  call.longest_wait_ns = integer(from, "longest_wait_ns", 0);
+  call.longest_wait_for = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(integer(from, "longest_wait_for", -1), -1, ranks - 1));
+  if (!is_null(from, "result")) call.result = static_cast<int>(integer(from, "result", 0) % 256);
+  return call;
+}
+
+RankTrace trace_of_json(const Json& from) {
+  if (from.at("format").string() != kFormat)
+    throw JsonError(
+        fmt::format("its format is '{}', not {}", printable(from.at("format").string()), kFormat));
+  constexpr std::int64_t kMaxRanks = 1 << 20;
+  RankTrace trace;
+  const Json& communicator = from.at("communicator");
+  trace.communicator = std::strtoull(communicator.at("id").string().c_str(), nullptr, 16);
+  trace.name = printable(communicator.at("name").string());
+  trace.size = static_cast<int>(std::min(integer(communicator, "size", 1), kMaxRanks));
+  trace.rank = static_cast<int>(std::min(integer(from, "rank", 0), kMaxRanks));
+  if (trace.rank >= trace.size)
+    throw JsonError(fmt::format("rank {} of {} ranks", trace.rank, trace.size));
+  trace.pid = static_cast<int>(std::min<std::int64_t>(integer(from, "pid", 0), 1 << 30));
+  trace.host = printable(from.at("host").string());
+  trace.state = printable(from.at("state").string());
+  trace.waits_for = static_cast<int>(
+      std::clamp<std::int64_t>(integer(from, "waits_for", -1), -1, trace.size - 1));
+  trace.fault = printable_lines(from.at("fault").string());
+  trace.culprit =
+      static_cast<int>(std::clamp<std::int64_t>(integer(from, "culprit", -1), -1, trace.size - 1));
+  trace.wall_ns = static_cast<std::int64_t>(from.at("clock").at("wall_ns").number());
+  trace.clock_error_ns = integer(from.at("clock"), "error_ns", 0);
+  trace.entered = static_cast<std::uint64_t>(integer(from, "entered_call", 0));
+  const Json::Array& calls = from.at("calls").elements();
+  if (calls.size() > kTracedCalls)
+    throw JsonError(fmt::format("{} calls, at most {}", calls.size(), kTracedCalls));
+  for (const Json& call : calls) trace.calls.push_back(call_of(call, trace.size));
+  return trace;
+}
+
+}  // namespace
+
+Json to_json(const RankTrace& trace, std::string_view reason) {
+  Json calls = Json::array();
+  for (const TracedCall& call : trace.calls) calls.push_back(json_of(call));
+  return {{"format", kFormat},
+          {"communicator", Json{{"id", fmt::format("{:016x}", trace.communicator)},
+                                {"name", trace.name},
+                                {"size", trace.size}}},
+          {"rank", trace.rank},
+          {"pid", trace.pid},
+          {"host", trace.host},
+          {"reason", reason},
+          {"state", trace.state},
+          {"waits_for", trace.waits_for},
+          {"fault", trace.fault},
+          {"culprit", trace.culprit},
+          {"clock", Json{{"wall_ns", trace.wall_ns}, {"error_ns", trace.clock_error_ns}}},
+          {"entered_call", trace.entered},
+          {"calls", std::move(calls)}};
+}
+
+Result<RankTrace> parse_trace(const std::string& text, const std::string& path) {
+  try {
+    return trace_of_json(Json::parse(text));
+  } catch (const JsonError& error) {
+    return fail(StatusCode::kInvalidArgument, "'{}' is not the trace of a rank: {}", path,
+                error.what());
+  }
+}
+
+std::string file_name(const RankTrace& trace) {
+  return fmt::format("rondo-{:016x}-rank{}.json", trace.communicator, trace.rank);
+}
+
+Result<std::string> write_trace(const std::string& folder, const RankTrace& trace,
+                                std::string_view reason) {
+  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    return fail_errno(errno, "cannot make the folder '{}'", folder);
+  std::string path = folder + '/' + file_name(trace);
+  RONDO_CHECK_OK(write_output(path, to_json(trace, reason).text(0) + '\n'));
+  return path;
+}
+
+Result<std::vector<RankTrace>> read_traces(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string file = at->path().filename();
+    if (file.starts_with("rondo-") && file.ends_with(".json")) paths.push_back(at->path());
+  }
+  if (error)
+    return fail(StatusCode::kInvalidArgument, "cannot read the folder '{}': {}", folder,
+                error.message());
+  std::sort(paths.begin(), paths.end());
+  std::vector<RankTrace> traces;
+  for (const std::string& path : paths) {
+    RONDO_TRY(const std::string text, read_text_file("trace of a rank", path, kMaxBytes));
+    RONDO_TRY(RankTrace trace, parse_trace(text, path));
+    traces.push_back(std::move(trace));
+  }
+  if (traces.empty())
+    return fail(StatusCode::kInvalidArgument,
+                "the folder '{}' has no file rondo-*-rank*.json: set RONDO_TRACE={} for the job",
+                folder, folder);
+  return traces;
+}
+
+}  // namespace rondo::trace

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""A Prometheus scrapes a job's metrics, and every expression of the dashboard has an answer.
+
+  tests/bench/check_metrics.py BIN     BIN: the folder of the program rondo
+
+Installs Prometheus where it is missing.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+DASHBOARD = "docs/operate/grafana.json"
+# Answers only where something goes wrong, or after minutes.
+MAY_BE_EMPTY = ("rondo_faults_total > 0",)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def fetched(url):
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def expressions():
+    with open(DASHBOARD, encoding="utf-8") as file:
+        panels = json.load(file)["panels"]
+    found = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    assert len(found) > 5, found
+    return [text.replace("$__rate_interval", "10s").replace('{communicator=~"$communicator"}', "")
+            for text in found]
+
+
+def until(what, holds, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if (found := holds()):
+                return found
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            pass
+        time.sleep(0.2)
+    sys.exit(f"{what}: not within {seconds} s")
+
+
+def query(port, expression):
+    words = urllib.parse.urlencode({"query": expression})
+    try:
+        answer = json.loads(fetched(f"http://127.0.0.1:{port}/api/v1/query?{words}"))
+    except urllib.error.HTTPError as error:
+        sys.exit(f"{expression}: {error.read().decode()}")
+    assert answer["status"] == "success", answer
+    return answer["data"]["result"]
+
+
+def check(program, folder):
+    metrics, web = free_port(), free_port()
+    with open(f"{folder}/prometheus.yml", "w", encoding="utf-8") as file:
+        file.write("global: {scrape_interval: 1s}\nscrape_configs:\n"
+                   "- job_name: rondo\n  static_configs:\n"
+                   f"  - targets: ['127.0.0.1:{metrics}']\n")
+    job = subprocess.Popen(
+        [program, "bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "1M", "-f", "16", "-N",
+         "0", "--no-progress"], stdout=subprocess.DEVNULL,
+        env={**os.environ, "RONDO_METRICS": str(metrics)})
+    with open(f"{folder}/log", "w", encoding="utf-8") as log:
+        prometheus = subprocess.Popen(
+            ["prometheus", f"--config.file={folder}/prometheus.yml",
+             f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{web}"],
+            stdout=log, stderr=log)
+    try:
+        text = until("the job's metrics", lambda: fetched(f"http://127.0.0.1:{metrics}/metrics"))
+        lint = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True,
+                              text=True)
+        if lint.returncode != 0:
+            sys.exit(f"promtool check metrics: {lint.stdout}{lint.stderr}")
+        until("a scrape by Prometheus", lambda: query(web, "rondo_calls_total > 0"))
+        assert query(web, 'up{job="rondo"}')[0]["value"][1] == "1"
+        for expression in expressions():
+            if expression in MAY_BE_EMPTY:
+                query(web, expression)
+            else:
+                until(f"an answer to {expression}", lambda e=expression: query(web, e))
+            print(f"Prometheus answers {expression}")
+    finally:
+        for process in (prometheus, job):
+            process.terminate()
+            process.wait(30)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    subprocess.run([".ci/install.sh", "--metrics"], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        check(f"{sys.argv[1]}/rondo", folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+// The black box of each rank names the late rank while the job lives, and survives its death in
+// files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/log.h"
+#include "base/poll_until.h"
+#include "collectives/communicator/inspect.h"
+#include "collectives/trace/call_skew.h"
+#include "collectives/trace/trace_file.h"
+#include "tests/support/engine_rank.h"
+#include "tests/support/processes.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rondo::test {
+namespace {
+
+using testing::HasSubstr;
+using trace::RankTrace;
+using trace::TracedCall;
+
+// Until all ranks but `late` wait for it.
+bool all_wait_for(int pid, int late) {
+  const auto waits = [&] {
+    const auto views = inspect_process(pid);
+    return views.ok() && std::all_of(views->front().ranks.begin(), views->front().ranks.end(),
+                                     [&](const RankView& rank) {
+                                       return rank.rank == late || rank.waits_for == late;
+                                     });
+  };
+  return poll_until(waits, seconds_from_now(30));
+}
+
+void make_calls(EngineRank& seat, int calls, std::size_t count) {
+  SampleCall sample(Collective::kAllReduce, count, seat.size);
+  for (int i = 0; i < calls; ++i)
+    seat.expect(seat.comm->run({&sample.call, 1}).ok(), fmt::format("call {}", i));
+}
+
+TEST(BlackBox, NamesTheLateRankAndThoseThatWaitedForIt) {
+  for (const std::size_t count : {1u, 5000u, 300'000u}) {
+    RankProcesses ranks(3, short_timeouts(60), [&](EngineRank& seat) {
+      make_calls(seat, 20, count);
+      if (seat.rank == 2) seat.wait_flag(1, 30);
+      make_calls(seat, 1, count);
+      seat.mark(1);
+      seat.wait_flag(2, 30);
+    });
+    ASSERT_TRUE(all_wait_for(ranks.pid(0), 2));
+    const std::string open = fmt::format(
+        "call 21, AllReduce(count {}, int32, sum), has not ended: ranks 0, 1 in it; rank 2 not "
+        "entered",
+        count);
+    std::string text;
+    const auto hangs = [&] {
+      const auto traces = trace::traces_of_process(ranks.pid(1));
+      text = traces.ok() ? trace::summary_of(trace::jobs_of(*traces)[0]) : traces.error().text;
+      return text.find(open) != std::string::npos;
+    };
+    EXPECT_TRUE(poll_until(hangs, seconds_from_now(30))) << text;
+    ranks.board().flag.store(1);
+    ASSERT_TRUE(ranks.wait_stage(1, 30));
+    const auto traces = trace::traces_of_process(ranks.pid(0));
+    ASSERT_TRUE(traces.ok()) << traces.error().text;
+    ASSERT_EQ(traces->size(), 3u);
+    for (const RankTrace& rank : *traces) {
+      EXPECT_EQ(rank.pid, ranks.pid(rank.rank));
+      ASSERT_EQ(rank.calls.size(), 21u);
+      const TracedCall& last = rank.calls.back();
+      EXPECT_EQ(last.sequence, 21u);
+      EXPECT_EQ(last.call.count, count);
+      EXPECT_TRUE(last.ended());
+      EXPECT_NE(last.algorithm, "");
+      if (rank.rank == 2) continue;
+      EXPECT_GT(last.waits, 0);
+      EXPECT_EQ(last.longest_wait_for, 2);
+    }
+    const auto skews = trace::skews_of(trace::jobs_of(*traces)[0]);
+    EXPECT_EQ(skews.back().sequence, 21u);
+    EXPECT_EQ(skews.back().late_rank, 2);
+    EXPECT_GE(skews.back().moving_ns, 0);
+    ranks.board().flag.store(2);
+    ASSERT_TRUE(ranks.wait_exits(30));
+    ranks.check_expectations();
+  }
+}
+
+TEST(BlackBox, RecordsMessagesWithTheirPeers) {
+  const Communicators comms = make_communicators(2);
+  run_ranks(comms, [](Communicator& comm) {
+    std::vector<int> out(8), in(8);
+    const Call calls[] = {message(Collective::kSend, 1 - comm.rank(), out.data(), 8),
+                          message(Collective::kRecv, 1 - comm.rank(), in.data(), 8)};
+    EXPECT_TRUE(comm.run(calls).ok());
+  });
+  const auto traces = trace::traces_of_process(getpid());
+  ASSERT_TRUE(traces.ok()) << traces.error().text;
+  const auto of = [&](int rank) -> const RankTrace& {
+    return *std::find_if(traces->begin(), traces->end(), [&](const RankTrace& one) {
+      return one.rank == rank && one.size == 2 && one.calls.size() == 2;
+    });
+  };
+  for (const int rank : {0, 1}) {
+    for (const TracedCall& call : of(rank).calls) {
+      EXPECT_EQ(call.sequence, 0u);
+      EXPECT_EQ(call.call.root, 1 - rank);
+      EXPECT_TRUE(call.ended());
+    }
+  }
+}
+
+Job into(const std::string& folder, Environment more = {}) {
+  Job job;
+  job.comm = short_timeouts(30);
+  job.leave_by_exit = true;
+  job.environment = {{"RONDO_TRACE", folder}};
+  job.environment.insert(job.environment.end(), more.begin(), more.end());
+  return job;
+}
+
+const RankTrace* trace_of_rank(const std::vector<RankTrace>& traces, int rank) {
+  const auto at = std::find_if(traces.begin(), traces.end(),
+                               [&](const RankTrace& one) { return one.rank == rank; });
+  return at == traces.end() ? nullptr : &*at;
+}
+
+TEST(BlackBox, OfADeadRankIsWrittenByTheSurvivors) {
+  const TemporaryFolder folder;
+  RankProcesses ranks(3, into(folder.path()), [](EngineRank& seat) {
+    make_calls(seat, 5, 100);
+    if (seat.rank == 1) raise(SIGKILL);
+    SampleCall sample(Collective::kAllReduce, 100, seat.size);
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError);
+  ASSERT_TRUE(ranks.wait_exits(30, {1}));
+  const auto traces = trace::read_traces(folder.path());
+  ASSERT_TRUE(traces.ok()) << traces.error().text;
+  ASSERT_EQ(traces->size(), 3u);
+  const RankTrace *dead = trace_of_rank(*traces, 1), *survivor = trace_of_rank(*traces, 0);
+  EXPECT_EQ(dead->state, "ended");
+  EXPECT_EQ(dead->calls.size(), 5u);
+  EXPECT_THAT(survivor->fault, HasSubstr("rank 1"));
+  EXPECT_EQ(survivor->culprit, 1);
+  ASSERT_EQ(survivor->calls.size(), 6u);
+  EXPECT_EQ(survivor->calls.back().result, static_cast<int>(StatusCode::kRemoteError));
+}
+
+TEST(BlackBox, IsWrittenAtTheSignalAndAtTheEnd) {
+  const TemporaryFolder folder;
+  RankProcesses ranks(2, into(folder.path(), {{"RONDO_TRACE_SIGNAL", "SIGUSR2"}}),
+                      [](EngineRank& seat) {
+                        make_calls(seat, 5, 100);
+                        if (seat.rank == 1) seat.wait_flag(1, 30);
+                        make_calls(seat, 1, 100);
+                      });
+  ASSERT_TRUE(all_wait_for(ranks.pid(0), 1));
+  ranks.send(0, SIGUSR2);
+  std::vector<RankTrace> traces;
+  const auto written = [&] {
+    auto read = trace::read_traces(folder.path());
+    if (read.ok()) traces = std::move(*read);
+    return !traces.empty();
+  };
+  ASSERT_TRUE(poll_until(written, seconds_from_now(30)));
+  ASSERT_EQ(traces.size(), 1u);  // of the process that got the signal
+  EXPECT_EQ(traces[0].waits_for, 1);
+  EXPECT_FALSE(traces[0].calls.back().ended());
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_exits(30));
+  ranks.check_expectations();
+  const auto last = trace::read_traces(folder.path());
+  ASSERT_TRUE(last.ok()) << last.error().text;
+  ASSERT_EQ(last->size(), 2u);
+  for (const RankTrace& rank : *last) EXPECT_TRUE(rank.calls.back().ended());
+}
+
+TEST(BlackBox, AFolderThatCannotBeWrittenCostsOneLine) {
+  const TemporaryFolder folder;
+  const std::string log = folder.path() + "/log.%p";
+  Job job =
+      into("/proc/none",
+           {{"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", log}, {"RONDO_TRACE_SIGNAL", "KILL"}});
+  job.create = false;
+  RankProcesses ranks(2, job, [](EngineRank& seat) {
+    log::reset();  // this process has read the variables of the test's
+    seat.expect(seat.join(short_timeouts(30)).ok(), "create");
+    make_calls(seat, 3, 100);
+  });
+  ASSERT_TRUE(ranks.wait_exits(30));
+  ranks.check_expectations();
+  for (const int rank : {0, 1}) {
+    std::ifstream file(fmt::format("{}/log.{}", folder.path(), ranks.pid(rank)));
+    std::stringstream text;
+    text << file.rdbuf();
+    const auto count = [&](const std::string& what) {
+      int found = 0;
+      for (std::size_t at = 0; (at = text.str().find(what, at)) != std::string::npos; ++at) ++found;
+      return found;
+    };
+    EXPECT_EQ(count("RONDO_TRACE=/proc/none: cannot make the folder"), 1) << text.str();
+    EXPECT_EQ(count("RONDO_TRACE_SIGNAL=KILL: no trace is written at a signal"), 1) << text.str();
+  }
+}
+
+// Hosts of a test share a clock, so the true offset is 0.
+TEST(BlackBox, OfSeveralHostsHasOneClock) {
+  const TemporaryFolder folder;
+  Job job = into(folder.path());
+  job.hosts = {"a", "b", "b"};
+  RankProcesses ranks(3, job, [](EngineRank& seat) { make_calls(seat, 3, 100); });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+  const auto traces = trace::read_traces(folder.path());
+  ASSERT_TRUE(traces.ok()) << traces.error().text;
+  ASSERT_EQ(traces->size(), 3u);
+  EXPECT_EQ(trace_of_rank(*traces, 0)->clock_error_ns, 0);
+  for (const int rank : {1, 2}) {
+    const RankTrace& far = *trace_of_rank(*traces, rank);
+    EXPECT_GT(far.clock_error_ns, 0);
+    EXPECT_LE(std::abs(far.wall_ns - trace_of_rank(*traces, 0)->wall_ns),
+              far.clock_error_ns + 1'000'000);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,152 @@
+// A job serves its metrics at a port or as a file; what is wrong with either costs one line.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/poll_until.h"
+#include "tests/support/engine_rank.h"
+#include "tests/support/ports.h"
+#include "tests/support/processes.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rondo::test {
+namespace {
+
+using testing::HasSubstr;
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// A socket bound to a free port.
+struct TakenPort {
+  TakenPort() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = loopback(0);
+    socklen_t length = sizeof(address);
+    EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(socket.get(), 1), 0);
+    getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length);
+    port = ntohs(address.sin_port);
+  }
+  Fd socket;
+  int port = 0;
+};
+
+Fd connected_to(int port) {
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    socket.reset();
+  return socket;
+}
+
+std::string scraped(int port) {
+  const Fd socket = connected_to(port);
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  if (!socket || write(socket.get(), request.data(), request.size()) < 0) return "";
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(socket.get(), buffer, sizeof(buffer))) > 0;)
+    text.append(buffer, static_cast<std::size_t>(got));
+  return text;
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Job with_metrics(const std::string& place, Environment more = {}) {
+  Job job;
+  job.comm = short_timeouts(30);
+  job.comm.name = "world";
+  job.environment = {{"RONDO_METRICS", place}};
+  job.environment.insert(job.environment.end(), more.begin(), more.end());
+  return job;
+}
+
+// Ten all-reduces of 400 bytes; then the rank stays until flag 1.
+void work(EngineRank& seat) {
+  SampleCall sample(Collective::kAllReduce, 100, seat.size);
+  for (int i = 0; i < 10; ++i) seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
+  seat.mark(1);
+  seat.wait_flag(1, 60);
+}
+
+constexpr const char* kTenCalls =
+    R"(rondo_calls_total{communicator="world",rank="2",collective="AllReduce",size="<=1KiB"} 10)"
+    "\n";
+
+TEST(MetricsAtAPort, AreThoseOfAllRanksOfTheHost) {
+  const int port = reserved_port();
+  RankProcesses ranks(3, with_metrics(std::to_string(port)), work);
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  const Fd silent = connected_to(port);  // delays the next one by two seconds at most
+  const std::string text = scraped(port);
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
+  EXPECT_THAT(text, HasSubstr(kTenCalls));
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_exits(30));
+  ranks.check_expectations();
+}
+
+TEST(MetricsInAFile, AreReplacedAndRemovedAtTheEnd) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/rondo.prom";
+  Job job = with_metrics(path);
+  job.leave_by_exit = true;
+  RankProcesses ranks(3, job, work);
+  EXPECT_TRUE(poll_until([&] { return file_text(path).find(kTenCalls) != std::string::npos; },
+                         seconds_from_now(30)))
+      << file_text(path);
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_exits(30));
+  ranks.check_expectations();
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(MetricsThatCannotBeServed, CostOneLine) {
+  const TemporaryFolder folder;
+  const TakenPort taken;
+  const std::pair<std::string, std::string> cases[] = {
+      {std::to_string(taken.port), "Address already in use"},
+      {"/proc/none/x.prom", "No such file or directory"},
+      {"70000", "70000"}};
+  int number = 0;
+  for (const auto& [place, why] : cases) {
+    const std::string log = fmt::format("{}/log.{}.%p", folder.path(), ++number);
+    Job job = with_metrics(place, {{"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", log}});
+    job.create = false;
+    RankProcesses ranks(2, job, [](EngineRank& seat) {
+      log::reset();  // this process has read the variables of the test's
+      seat.expect(seat.join(short_timeouts(30)).ok(), "create");
+      seat.board.flag.store(1);
+      work(seat);
+    });
+    ASSERT_TRUE(ranks.wait_exits(60));
+    ranks.check_expectations();
+    const std::string text =
+        file_text(fmt::format("{}/log.{}.{}", folder.path(), number, ranks.pid(0)));
+    EXPECT_THAT(text, HasSubstr(fmt::format("RONDO_METRICS={}: ", place)));
+    EXPECT_THAT(text, HasSubstr(why));
+    EXPECT_THAT(text, HasSubstr("the job goes on without metrics"));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

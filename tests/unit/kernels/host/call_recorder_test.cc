@@ -1,0 +1,123 @@
+// The black box holds the newest calls, also one that has not ended, and its totals.
+#include "kernels/host/call_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace rondo::host {
+namespace {
+
+class Recorder : public testing::Test {
+ protected:
+  Recorder() { start(recorder_); }
+  void start(CallRecorder& recorder) {
+    CallRecorder::Setup setup;
+    setup.ring = ring_.get();
+    setup.commit = [](void*, std::size_t) { return true; };
+    setup.origin.communicator = 7;
+    recorder.set_up(setup);
+  }
+  CallTrace trace(std::uint64_t number) const {
+    return load_trace(ring_->lines[number % kTracedCalls]);
+  }
+  static CallRecord sum(std::uint64_t count) {
+    return {count, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
+  }
+
+  std::unique_ptr<TraceRing> ring_ = std::make_unique<TraceRing>();
+  CallRecorder recorder_;
+};
+
+TEST_F(Recorder, ShowsACallThatHasNotEnded) {
+  EXPECT_EQ(ring_->origin.communicator, 0u);
+  recorder_.choose(3, 4);
+  recorder_.begin(sum(5), 9);
+  EXPECT_EQ(ring_->origin.communicator, 7u);
+  const CallTrace open = trace(1);
+  EXPECT_EQ(open.number, 1u);
+  EXPECT_EQ(open.sequence, 9u);
+  EXPECT_EQ(open.call, sum(5));
+  EXPECT_EQ(open.ended, 0u);
+  EXPECT_EQ(open.algorithm, 3);
+  EXPECT_EQ(open.protocol, 4);
+  recorder_.end(StatusCode::kTimeout);
+  const CallTrace ended = trace(1);
+  EXPECT_GE(ended.ended, ended.entered);
+  EXPECT_EQ(ended.result, static_cast<int>(StatusCode::kTimeout));
+  recorder_.begin(sum(1), 10);
+  EXPECT_EQ(trace(2).algorithm, 0xff);  // of this call none was chosen
+}
+
+TEST_F(Recorder, KeepsTheNewestCalls) {
+  for (int i = 1; i <= kTracedCalls + 3; ++i) {
+    recorder_.begin(sum(1), static_cast<std::uint64_t>(i));
+    recorder_.end(StatusCode::kSuccess);
+  }
+  EXPECT_EQ(trace(3).number, std::uint64_t{kTracedCalls + 3});
+  EXPECT_EQ(trace(4).number, 4u);
+}
+
+TEST_F(Recorder, EndsTheMessagesOfAGroupTogether) {
+  recorder_.begin({8, Collective::kSend, DataType::kInt8, RedOp::kSum, 0, 1}, 0);
+  recorder_.begin({8, Collective::kRecv, DataType::kInt8, RedOp::kSum, 0, 2}, 0);
+  EXPECT_EQ(trace(1).ended, 0u);
+  recorder_.end(StatusCode::kSuccess);
+  EXPECT_NE(trace(1).ended, 0u);
+  EXPECT_EQ(trace(1).ended, trace(2).ended);
+  EXPECT_EQ(trace(1).call.root, 1);
+}
+
+TEST_F(Recorder, KeepsTheLongestWaitAndItsRank) {
+  recorder_.begin(sum(1), 1);
+  recorder_.begin_wait();
+  recorder_.end_wait(4);
+  recorder_.begin_wait();
+  for (const std::uint64_t until = ticks() + (1 << 20); ticks() < until;) {
+  }
+  recorder_.end_wait(5);
+  recorder_.begin_wait();
+  recorder_.end_wait(6);
+  recorder_.end(StatusCode::kSuccess);
+  EXPECT_EQ(trace(1).waits, 3);
+  EXPECT_EQ(trace(1).longest_wait_for, 5);
+  EXPECT_GE(trace(1).longest_wait, 1u << 10);
+  EXPECT_EQ(ring_->waits, 3u);
+}
+
+TEST_F(Recorder, CountsCallsByKindAndSize) {
+  for (const std::uint64_t count : {1u, 256u, 257u, 1u << 20}) {
+    recorder_.begin(sum(count), 1);
+    recorder_.end(StatusCode::kSuccess);
+  }
+  const auto& totals = ring_->totals[static_cast<int>(Collective::kAllReduce)];
+  EXPECT_EQ(totals[0].calls, 2u);
+  EXPECT_EQ(totals[0].bytes, 1028u);
+  EXPECT_EQ(totals[0].finished, 2u);
+  EXPECT_EQ(totals[1].calls, 1u);
+  EXPECT_EQ(totals[3].bytes, 4u << 20);
+}
+
+TEST(RecorderWithoutMemory, RecordsNothing) {
+  CallRecorder recorder;
+  recorder.begin({}, 1);  // was not set up
+  recorder.end(StatusCode::kSuccess);
+  TraceRing* const none = reinterpret_cast<TraceRing*>(alignof(TraceRing));  // never touched
+  CallRecorder::Setup setup;
+  setup.ring = none;
+  setup.commit = [](void*, std::size_t) { return false; };
+  recorder.set_up(setup);
+  recorder.begin({}, 2);
+  recorder.end_wait(1);
+  recorder.end(StatusCode::kSuccess);
+  EXPECT_FALSE(recorder.records());
+}
+
+TEST(LoadTrace, TakesNoRecordThatIsBeingWritten) {
+  TraceLine line{};
+  line.words[1] = 5;
+  EXPECT_EQ(load_trace(line).number, 0u);
+}
+
+}  // namespace
+}  // namespace rondo::host

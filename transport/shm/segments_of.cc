@@ -1,0 +1,45 @@
+#include "transport/shm/segments_of.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace rondo::shm {
+
+Result<std::vector<std::string>> segments_of(int pid) {
+  const std::string folder = fmt::format("/proc/{}/fd", pid);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  if (!directory) {
+    if (errno == ENOENT) return fail(StatusCode::kInvalidArgument, "there is no process {}", pid);
+    if (errno == EACCES || errno == EPERM)
+      return fail(StatusCode::kSystemError,
+                  "process {} belongs to another user: ask as that user, or as root", pid);
+    return fail_errno(errno, "cannot read {}", folder);
+  }
+  std::vector<std::pair<int, std::string>> found;
+  std::set<ino_t> seen;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string path = folder + '/' + entry->d_name;
+    char target[64] = "";
+    if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) continue;
+    struct stat info {};
+    if (std::strcmp(target, "/memfd:rondo (deleted)") != 0 || stat(path.c_str(), &info) != 0 ||
+        !seen.insert(info.st_ino).second)
+      continue;
+    found.emplace_back(std::atoi(entry->d_name), path);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> paths;
+  for (auto& [number, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace rondo::shm

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/host/call_recorder.h"
+
 namespace rondo::trace {
 namespace {
 

@@ -11,19 +11,19 @@
 namespace rondo::test {
 namespace {
 
-struct Setting {
+struct WarmSetting {
   const char* algorithm;
   Collective collective;
   std::size_t count;
 };
 
-class WarmPath : public testing::TestWithParam<Setting> {};
+class WarmPath : public testing::TestWithParam<WarmSetting> {};
 
 constexpr int kBatches = 1000, kCallsPerBatch = 2;
 
 // stages: number of batches without a system call; value: the first system call that was no wait.
 TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
-  const Setting setting = GetParam();
+  const WarmSetting setting = GetParam();
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   Job options;
   options.comm.timeout_seconds = 30;
@@ -64,15 +64,15 @@ TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, WarmPath,
-                         testing::Values(Setting{"", Collective::kAllReduce, 1},
-                                         Setting{"", Collective::kAllReduce, 8},
-                                         Setting{"", Collective::kAllReduce, 1000},
-                                         Setting{"", Collective::kAllReduce, 10'000},
-                                         Setting{"", Collective::kAllReduce, 200'000},
-                                         Setting{"", Collective::kBroadcast, 1000},
-                                         Setting{"", Collective::kAllGather, 1000},
-                                         Setting{"", Collective::kBarrier, 0},
-                                         Setting{"ring", Collective::kAllReduce, 10'000}),
+                         testing::Values(WarmSetting{"", Collective::kAllReduce, 1},
+                                         WarmSetting{"", Collective::kAllReduce, 8},
+                                         WarmSetting{"", Collective::kAllReduce, 1000},
+                                         WarmSetting{"", Collective::kAllReduce, 10'000},
+                                         WarmSetting{"", Collective::kAllReduce, 200'000},
+                                         WarmSetting{"", Collective::kBroadcast, 1000},
+                                         WarmSetting{"", Collective::kAllGather, 1000},
+                                         WarmSetting{"", Collective::kBarrier, 0},
+                                         WarmSetting{"ring", Collective::kAllReduce, 10'000}),
                          [](const auto& info) {
                            return fmt::format("{}{}{}", info.param.algorithm,
                                               name(info.param.collective), info.param.count);

@@ -51,6 +51,7 @@ def test_a_call_that_differs(tmp_path, monkeypatch):
             dist.all_reduce(torch.ones(8))
         with pytest.raises(dist.DistBackendError, match="Mismatched calls"):
             if rank == 1:
+                time.sleep(1)  # a rank that learns of the difference earlier does not enter
                 dist.broadcast(torch.ones(8), 0)
                 dist.barrier()
             else:
@@ -69,6 +70,8 @@ def test_a_size_that_differs(tmp_path, monkeypatch):
     def body(rank, size):
         dist.all_reduce(torch.ones(8))
         with pytest.raises(dist.DistBackendError, match="Mismatched calls"):
+            if rank == 2:
+                time.sleep(1)
             dist.all_reduce(torch.ones(9 if rank == 2 else 8))
             dist.barrier()
 

@@ -47,7 +47,8 @@ inline constexpr int kNoCtaLimit = 64;
 // Defaults: channels with connections, slots of each, bytes of a slot.
 inline constexpr int kUsualChannels = 16;
 inline constexpr int kMaxUsualChannels = 32;  // with fast wires
-inline constexpr int kUsualSlots = std::max(4, 2 * cuda::shapes::kSimpleSlices);
+inline constexpr int kUsualSlots =
+    std::max({4, 2 * cuda::shapes::kSimpleSlices, 2 * cuda::shapes::kLineSlices});
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 
 struct DevicePlanFacts {

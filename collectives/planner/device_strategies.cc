@@ -25,7 +25,6 @@ constexpr std::uint64_t kChunksOfAChain = 8;
 constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
 constexpr std::uint64_t kMulticastRounds = 4;
 constexpr std::uint64_t kLeastMulticastRound = 32 << 10;
-constexpr std::uint64_t kBytesPerThread = 64;
 
 bool has_ring(Collective which) {
   return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
@@ -176,17 +175,29 @@ DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) 
                        plan_of);
 }
 
-// Threads of a CTA whose verbs move `chunk_bytes` bytes.
-unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
-  constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
-  const auto all = static_cast<unsigned>(reduces(record.collective)
-                                             ? cuda::connected_threads(record.type, record.op)
-                                             : cuda::kConnectedThreads);
-  const std::uint64_t maximum = all / static_cast<unsigned>(groups) - kService;
-  const std::uint64_t wanted = (chunk_bytes / kBytesPerThread + kWarp - 1) / kWarp * kWarp;
-  const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, maximum / kWarp * kWarp);
-  return static_cast<unsigned>(groups) * (kService + static_cast<unsigned>(workers));
-}
+// The warps of a group that move data: at most `maximum`; each moves `batch` bytes before it waits.
+struct Workers {
+  Workers(const CallRecord& record, Protocol protocol, int groups_of_cta)
+      : groups(static_cast<unsigned>(groups_of_cta)) {
+    const bool sums = reduces(record.collective) && cuda::has_sum_kernel(record.type, record.op);
+    const auto threads = static_cast<unsigned>(reduces(record.collective)
+                                                   ? cuda::connected_threads(record.type, record.op)
+                                                   : cuda::kConnectedThreads);
+    maximum = threads / groups / kWarp - cuda::kServiceWarps;
+    batch = cuda::batch_of_warp(protocol, sums, size_of(record.type));
+    assert(maximum > 0 && batch > 0);
+  }
+  std::uint64_t batches() const { return maximum * batch; }
+  // Threads of a CTA whose jobs have `job_bytes` bytes.
+  unsigned threads_for(std::uint64_t job_bytes) const {
+    const auto warps = std::clamp<std::uint64_t>((job_bytes + batch - 1) / batch, 1, maximum);
+    return groups * kWarp * (cuda::kServiceWarps + static_cast<unsigned>(warps));
+  }
+
+  static constexpr unsigned kWarp = 32;
+  unsigned groups;
+  std::uint64_t maximum, batch;
+};
 
 bool has_room(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.max_channels > 0 && has_ring(record.collective) && !is_ordered(facts, record);
@@ -211,7 +222,11 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
 
   const std::uint64_t grain = kLineBytes / width;
   plan.grain = static_cast<std::uint32_t>(grain);
-  const std::uint64_t whole = cuda::slot_data_of(protocol, facts.slot_bytes);
+  const Workers workers(record, protocol, plan.groups);
+  // A job of lines is one batch: a second one would wait for all loads of the first.
+  const std::uint64_t slot = cuda::slot_data_of(protocol, facts.slot_bytes);
+  const std::uint64_t whole =
+      protocol == Protocol::kSimple ? slot : std::min(slot, workers.batches());
   const std::uint64_t of_channel = bytes_of(record) / static_cast<std::uint64_t>(channels);
   // A round of a ring is one chunk per rank; a round of the trees is one chunk per tree.
   const Fill fill = find_row(algorithm, record.collective, Where::kGpu)->fill;
@@ -222,11 +237,12 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
     chunk =
         std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
   const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
-  const bool slices = cycles && protocol == Protocol::kSimple;
+  const int slices =
+      protocol == Protocol::kSimple ? cuda::shapes::kSimpleSlices : cuda::shapes::kLineSlices;
   plan.slice = elements;
-  plan.per_round = elements * parts * (slices ? cuda::shapes::kSimpleSlices : 1);
-  plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
-  assert(plan.per_round > 0 && plan.per_round % plan.grain == 0 && elements * width <= whole);
+  plan.per_round = elements * parts * static_cast<unsigned>(cycles ? slices : 1);
+  plan.threads = workers.threads_for(std::min(elements * width, of_channel / parts));
+  assert(plan.per_round > 0 && plan.per_round % plan.grain == 0 && elements * width <= slot);
   return plan;
 }
 

@@ -177,4 +177,28 @@ constexpr int connected_threads(DataType type, RedOp op) {
   return has_sum_kernel(type, op) ? kConnectedThreads : kConnectedHeavyThreads;
 }
 
+// Lines of LL that a thread loads before it waits, and pairs of lines of LL128 that a lane loads.
+// sums: in a kernel of has_sum_kernel(), for elements of `width` bytes.
+constexpr int ll_lines(bool sums, std::size_t width) {
+  return sums && width == 2 ? shapes::kLLNarrowLines : shapes::kLLLines;
+}
+constexpr int ll128_pairs(bool sums) { return sums ? shapes::kLL128SumPairs : shapes::kLL128Pairs; }
+inline constexpr unsigned kLineLanes = 8;  // LL128: lanes that share a line
+
+// Bytes of data that a warp of workers moves before it waits again: the best size of a warp's share
+// of a job. Simple: half of what a thread can have in flight, so that jobs smaller than a slot get
+// more threads.
+constexpr std::uint64_t batch_of_warp(Protocol protocol, bool sums, std::size_t width) {
+  constexpr std::uint64_t kWarp = 32, kSimpleBytes = 64;
+  switch (protocol) {
+    case Protocol::kLL:
+      return kWarp * kLineData * static_cast<unsigned>(ll_lines(sums, width));
+    case Protocol::kLL128:
+      return kWarp / kLineLanes * 2 * kLongLineData * static_cast<unsigned>(ll128_pairs(sums));
+    case Protocol::kSimple:
+      break;
+  }
+  return kWarp * kSimpleBytes;
+}
+
 }  // namespace rondo::cuda

@@ -30,9 +30,8 @@ struct LL128Mover : LineJob {
   }
 
  private:
-  static constexpr int kLinePairs =
-      Math::kReduces && !Math::kHeavy ? shapes::kLL128SumPairs : shapes::kLL128Pairs;
-  static constexpr unsigned kLanes = 8;  // per line
+  static constexpr int kLinePairs = ll128_pairs(Math::kReduces && !Math::kHeavy);
+  static constexpr unsigned kLanes = kLineLanes;
   static constexpr unsigned kPairsOfWarp = device::kWarp / kLanes;
   static constexpr unsigned kPairData = 2 * kLongLineData;
   static constexpr unsigned kPart = sizeof(device::Vector);

@@ -28,8 +28,7 @@ struct LLMover : LineJob {
 
  private:
   // Lines per thread at once.
-  static constexpr bool kNarrow = Math::kReduces && !Math::kHeavy && sizeof(T) == 2;
-  static constexpr int kLines = kNarrow ? shapes::kLLNarrowLines : shapes::kLLLines;
+  static constexpr int kLines = ll_lines(Math::kReduces && !Math::kHeavy, sizeof(T));
   static constexpr unsigned kData = kLineData;
 
   // Lines first, first + workers, ... of the job.

@@ -45,7 +45,7 @@ struct Messages {
       run_ring(args, ring);
       ring.publish_last();
     } else if (ring.group.warp == 1) {
-      if (device::lane_index() == 0) post_jobs(ring, 0);
+      if (device::lane_index() == 0) post_jobs(ring, 0, true);
     } else {
       work(ring);
     }

@@ -12,10 +12,14 @@
 //   Simple, f32 sum  8 vectors of 2 operands (10 to 14 loads in flight, as ptxas places them): a
 //                    slot is one batch, 1.7 us per job: 38 GB/s. With 4 vectors: two batches, 2.6
 //                    us, 25 GB/s.
-//   LL               4 lines per thread: a slot of 1024 lines is one batch of 256 threads, which
-//                    waits for its loads once, not four times: 0.9 us, not 3.6, for 8 KiB.
+//   LL               4 lines per thread: a job of 2048 lines (a slot) is one batch of 512 threads,
+//                    which waits for its loads once: 16 KiB in 0.9 us, 18 GB/s. Until a GPU has
+//                    measured that, the cost model keeps 9 GB/s, of half as many lines
+//                    (device_rates.h). One H200 moved 2.9 GB/s: 1024 lines by 128 threads, in two
+//                    batches.
 //   LL128            4 lines per lane: a slot of 256 lines is one batch of 16 warps (two of 8):
-//                    30 KiB in 1.4 us, 21 GB/s. With 2 lines per lane: 2.3 us, 13 GB/s. Sums of
+//                    30 KiB in 1.4 us, 21 GB/s. With 2 lines per lane: 2.3 us, 13 GB/s; then a job
+//                    has half of the lines, so that it is one batch, too. Sums of
 //                    floats have registers for 2 lines: with 4, 64 to 80 bytes spill beside 96
 //                    registers (nvcc 13.0, sm_90). An algorithm that reads its own operands pair by
 //                    pair, once all lines have arrived, has 4 in flight in 90 to 96 registers, but
@@ -24,7 +28,8 @@
 //   Slices           in a ring, a step also waits until the peer sees the stored data (a fence, a
 //                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. If a chunk is two slots, that
 //                    wait overlaps the other slot's job: (1.4 + 2) / 2 us per slot, 39 GB/s
-//                    (f32 sums: 35); with four of 8 slots: 47 GB/s.
+//                    (f32 sums: 35); with four of 8 slots: 47 GB/s. LL and LL128: the wait is the
+//                    hop of a line (0.6 and 1.9 us), and two slots hide it behind a job, too.
 //
 // Multicast (NVLS), for one CTA of 512 threads and a round of 256 KiB, computed from 2 us per
 // multimem load or barrier and 0.9 us per load of own memory:
@@ -43,6 +48,9 @@
 #ifndef RONDO_SIMPLE_SLICES
 #define RONDO_SIMPLE_SLICES 2
 #endif
+#ifndef RONDO_LINE_SLICES
+#define RONDO_LINE_SLICES 2
+#endif
 #ifndef RONDO_COPY_ROWS
 #define RONDO_COPY_ROWS 8
 #endif
@@ -56,7 +64,7 @@
 #define RONDO_LL_NARROW_LINES 2
 #endif
 #ifndef RONDO_LL_SLOT_LINES
-#define RONDO_LL_SLOT_LINES 1024
+#define RONDO_LL_SLOT_LINES 2048
 #endif
 #ifndef RONDO_LL128_PAIRS
 #define RONDO_LL128_PAIRS 2
@@ -83,9 +91,10 @@ namespace rondo::cuda::shapes {
 // another: at most half of a connection's slots, because a rank fills a chunk before it empties
 // one.
 inline constexpr int kSimpleSlices = RONDO_SIMPLE_SLICES;
-inline constexpr int kCopyRows = RONDO_COPY_ROWS;  // vectors in flight per thread
-inline constexpr int kSumRows = RONDO_SUM_ROWS;    // per operand (of two) of float32
-// LL. (Earlier value: 1 line.)
+inline constexpr int kLineSlices = RONDO_LINE_SLICES;  // the same for LL and LL128
+inline constexpr int kCopyRows = RONDO_COPY_ROWS;      // vectors in flight per thread
+inline constexpr int kSumRows = RONDO_SUM_ROWS;        // per operand (of two) of float32
+// LL. (Earlier values: 1 line; slots of 1024 lines.)
 inline constexpr int kLLLines = RONDO_LL_LINES;               // lines that a thread loads before it
                                                               // waits
 inline constexpr int kLLNarrowLines = RONDO_LL_NARROW_LINES;  // 16-bit sums: limited by registers
@@ -101,7 +110,7 @@ inline constexpr std::uint64_t kMulticastSlot = RONDO_NVLS_SLOT;
 inline constexpr int kMulticastCtas = RONDO_NVLS_CTAS;  // maximum per call
 
 static_assert(kMulticastRows >= 1 && kMulticastSlot % 128 == 0 && kMulticastCtas >= 1);
-static_assert(kSimpleSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 && kLL128SumPairs >= 1 &&
-              kLL128Pairs >= 1 && kLL128SlotLines % 2 == 0);
+static_assert(kSimpleSlices >= 1 && kLineSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 &&
+              kLL128SumPairs >= 1 && kLL128Pairs >= 1 && kLL128SlotLines % 2 == 0);
 
 }  // namespace rondo::cuda::shapes

@@ -1,8 +1,23 @@
 // The signal warp of a group: signals the peers after the workers have done a job.
 //
 // Guarantees: before a peer receives the signal, the workers' stores are visible and their loads
-// are complete. Cost: up to four stores per job, and one fence for all jobs that were done when it
-// began; workers run the next jobs meanwhile.
+// are complete. Cost: up to four stores per job, and, except for LL, one fence for all jobs that
+// were done when it began; workers run the next jobs meanwhile.
+//
+// LL needs no fence. Its only signal is the credit of an incoming slot, by which the sender writes
+// the slot again, and that cannot spoil a load:
+//   - A worker goes on only if a load of a line has returned the flag of this step. The data are in
+//     the same 8 bytes, an atomic access, so they are of this step, too. No later store can change
+//     what that load has returned, and the worker does not load the line again.
+//   - The credit follows from these values: each worker's arrival comes after its loop over the
+//     flags, and the credit after all arrivals (job_ring.h). A load that returned the next flag
+//     instead would need a store that waits for this credit: a value out of thin air, which PTX
+//     excludes.
+//   - Both stores to a line are by the sender's CTA, ordered by its own jobs, not by the credit.
+// LL's stores need no fence either: their flags report them. LL128 needs one: it loads the data
+// once more after it has seen the flag, and nothing checks that second load. Simple needs one for
+// data and credits. (NCCL has none in LL and LL128: it relies on a load having happened once the
+// thread has used its value. That holds on every GPU so far, but PTX does not promise it.)
 #pragma once
 
 #include "kernels/cuda/job_ring.h"
@@ -20,14 +35,14 @@ RONDO_FN inline void post_job(std::uint32_t job) {
 
 // By one lane: handles jobs from `first` up to the last one of a call. Returns the number of the
 // job after it.
-RONDO_FN inline unsigned post_jobs(const JobRing& ring, unsigned first) {
+RONDO_FN inline unsigned post_jobs(const JobRing& ring, unsigned first, bool needs_fence) {
   RONDO_NO_UNROLL
   for (unsigned number = first;;) {
     ring.wait_until_done(number);
     unsigned end = number + 1;
     while (end < number + kJobs && ring.is_done(end)) ++end;
     const bool posts = !cta_failed();
-    if (posts) device::fence<device::Scope::kSystem>();
+    if (posts && needs_fence) device::fence<device::Scope::kSystem>();
     RONDO_NO_UNROLL
     for (; number < end; ++number) {
       const std::uint32_t job = ring.at(number);

@@ -144,6 +144,35 @@ TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
   EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 3), Algorithm::kRing) << "three neighbours";
 }
 
+// A second batch would wait for all loads of the first.
+TEST(DevicePlan, AJobOfLinesIsOneBatchOfTheCtasThreads) {
+  for (const char* const protocol : {"LL", "LL128"})
+    for (const char* const algorithm : {"ring", "tree"})
+      for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32})
+        for (const Collective which : {Collective::kAllReduce, Collective::kBroadcast}) {
+          DevicePlanFacts facts = facts_of(4, 4);
+          facts.algorithms = only(algorithm);
+          facts.protocols = parse_gpu_protocols(protocol).value();
+          CallRecord record = record_of(which, kLarge);
+          record.type = type;
+          record.root = which == Collective::kBroadcast ? 0 : -1;
+          const DevicePlan plan = make_device_plan(facts, record).value();
+          const bool sums = reduces(which) && cuda::has_sum_kernel(type, record.op);
+          const std::uint64_t width = size_of(type);
+          const std::uint64_t warps =
+              plan.threads / 32 / static_cast<unsigned>(plan.groups) - cuda::kServiceWarps;
+          const std::uint64_t batches = warps * cuda::batch_of_warp(plan.protocol, sums, width);
+          const std::uint64_t slot = cuda::slot_data_of(plan.protocol, facts.slot_bytes);
+          EXPECT_LE(plan.slice * width, std::min(batches, slot)) << protocol << ' ' << algorithm;
+          // No thread is left without work, but for the rounding to warps.
+          EXPECT_GT(plan.slice * width + batches / warps, batches) << protocol << ' ' << algorithm;
+          if (plan.algorithm == Algorithm::kRing && which == Collective::kAllReduce) {
+            EXPECT_EQ(plan.per_round, plan.slice * 4 * cuda::shapes::kLineSlices)
+                << "steps of a ring overlap";
+          }
+        }
+}
+
 TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   EXPECT_FALSE(lines_stay_whole(90, LinePath::kBetweenDevices)) << "nobody has measured it";
   DevicePlanFacts facts = facts_of(4, 4);

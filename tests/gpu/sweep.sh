@@ -10,18 +10,22 @@ cd "$(dirname "$0")/../.."
 simple=ring.Simple-1,copies.Simple-1 ll=ring.LL-1 ll128=ring.LL128-1,copies.LL128-1
 nvls=gpus.nvls-Simple-1,gpus.nvls-Simple
 
-# Row, stages, and the values that differ from shapes.h; or a variable, which needs no other build.
+# Row, stages, and the values that differ from shapes.h; or a variable, which needs no other build:
+# NCCL_BUFFSIZE is the bytes of a connection's 4 slots.
 table="
 as-it-is        $simple,$ll,$ll128,$nvls
-slots-32k       $simple   NCCL_BUFFSIZE=262144
-slots-256k      $simple   NCCL_BUFFSIZE=2097152
+slots-32k       $simple   NCCL_BUFFSIZE=131072
+slots-128k      $simple   NCCL_BUFFSIZE=524288
+slots-256k      $simple   NCCL_BUFFSIZE=1048576
+slots-512k      $simple   NCCL_BUFFSIZE=2097152
 slices-1        $simple   RONDO_SIMPLE_SLICES=1
 slices-4        $simple   RONDO_SIMPLE_SLICES=4
 copy-rows-4     $simple   RONDO_COPY_ROWS=4
 sum-rows-4      $simple   RONDO_SUM_ROWS=4
 ll-lines-1      $ll       RONDO_LL_LINES=1
 ll-lines-2      $ll       RONDO_LL_LINES=2
-ll-slot-2048    $ll       RONDO_LL_SLOT_LINES=2048
+ll-slot-1024    $ll       RONDO_LL_SLOT_LINES=1024
+line-slices-1   $ll,$ll128 RONDO_LINE_SLICES=1
 ll128-pairs-1   $ll128    RONDO_LL128_PAIRS=1
 ll128-sums-2    $ll128    RONDO_LL128_SUM_PAIRS=2
 ll128-slot-512  $ll128    RONDO_LL128_SLOT_LINES=512

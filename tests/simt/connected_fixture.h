@@ -24,6 +24,7 @@ struct ConnectedCall {
   std::uint64_t count = 0;
   std::uint64_t per_round = 0;  // 0: what the slots hold
   unsigned slices = 1;          // slots per chunk
+  std::uint64_t slice = 0;      // elements of a job; 0: what a slot holds
   int channels = 0;             // 0: all channels
   int root = -1;
 };
@@ -149,7 +150,9 @@ class ConnectedRanks {
     made.count = call.count;
     constexpr std::uint64_t kGrain = kLineBytes / kWidth;
     const std::uint64_t slot =
-        cuda::slot_data_of(call.protocol, shape_.slot_bytes) / kWidth / kGrain * kGrain;
+        call.slice != 0
+            ? call.slice
+            : cuda::slot_data_of(call.protocol, shape_.slot_bytes) / kWidth / kGrain * kGrain;
     const bool all_reduce = call.collective == Collective::kAllReduce;
     const bool tree = call.algorithm == Algorithm::kTree;
     const int parts = tree ? 2 : all_reduce ? shape_.ranks : 1;

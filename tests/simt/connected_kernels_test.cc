@@ -122,18 +122,23 @@ TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   }
 }
 
-// A chunk that fills several slots, up to half of all slots.
+// A chunk that fills several slots, up to half of all. A job of lines may be less than a slot.
 TEST(ConnectedKernels, ChunksOfSeveralSlots) {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed)
-    for (const int n : {2, 3, 5})
-      for (const unsigned slices : {2u, 3u}) {
-        ConnectedShape shape{.ranks = n, .slots = static_cast<int>(2 * slices)};
-        shape.one_device = seed % 2 == 0;
-        ConnectedCall call{.count = 64u * static_cast<unsigned>(n) * 9 + 17};
-        call.slices = slices;
-        const MachineOptions options{.seed = seed, .weak = seed > 2, .devices = 8};
-        EXPECT_TRUE(all_reduce(options, shape, call, 2)) << n << " ranks, " << slices << " slices";
-      }
+  for (const Protocol protocol : {Protocol::kSimple, Protocol::kLL, Protocol::kLL128})
+    for (std::uint64_t seed = 1; seed <= 4; ++seed)
+      for (const int n : {2, 3, 5})
+        for (const unsigned slices : {2u, 3u}) {
+          ConnectedShape shape{.ranks = n, .slots = static_cast<int>(2 * slices)};
+          shape.one_device = seed % 2 == 0;
+          ConnectedCall call{.protocol = protocol,
+                             .count = 64u * static_cast<unsigned>(n) * 9 + 17};
+          call.slices = slices;
+          if (protocol != Protocol::kSimple) call.slice = 64;
+          const MachineOptions options{
+              .seed = seed, .weak = seed > 2, .whole_lines = true, .devices = 8};
+          EXPECT_TRUE(all_reduce(options, shape, call, 2))
+              << n << " ranks, " << slices << " slices";
+        }
 }
 
 // No two kilobytes are equal.
@@ -212,6 +217,22 @@ TEST(ConnectedKernels, AreSoundForEverySeed) {
       ASSERT_TRUE(
           all_reduce({.seed = seed, .weak = weak, .devices = 8}, {.ranks = 2, .slots = 2}, call, 1))
           << "seed " << seed << ", weak " << weak;
+}
+
+// Slots of lines are reused at once, in weak memory. Flags of LL show that a line was read, so its
+// credits pass no fence.
+TEST(ConnectedKernels, CreditsOfLLNeedNoFence) {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree})
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      const ConnectedCall call{.algorithm = algorithm,
+                               .protocol = Protocol::kLL,
+                               .count = 64 * 2 * 6 + 5,
+                               .per_round = 64 * 2};
+      ConnectedShape shape{.ranks = 2 + static_cast<int>(seed % 2)};
+      shape.slots = find_row(algorithm, Collective::kAllReduce, Where::kGpu)->min_slots;
+      ASSERT_TRUE(all_reduce({.seed = seed, .weak = true, .devices = 8}, shape, call, 2))
+          << "seed " << seed;
+    }
 }
 
 // LL128 where lines of 128 bytes may tear, and where they do not.

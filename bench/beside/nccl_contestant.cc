@@ -1,6 +1,6 @@
 // One contestant of bench/beside/beside.py: the same calls on any library with NCCL's interface
-// (--library). Ranks are processes, each on its own device if there are enough, else they share
-// devices. Prints one line of JSON for every size and form:
+// (--library). Ranks are processes, or threads (--threads), each on its own device if there are
+// enough, else they share devices. Prints one line of JSON for every size and form:
 //
 //   {"version": 22809, "collective": "all_reduce", "ranks": 2, "bytes": 4, "form": "stream",
 //   "us": 9.1}
@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/beside/nccl_library.h"
@@ -28,7 +29,7 @@ struct Options {
   std::string library, collective = "all_reduce";
   int ranks = 1, rounds = 5, iterations = 20;
   std::vector<std::size_t> sizes;
-  bool separate_hosts = false;
+  bool separate_hosts = false, threads = false;
 };
 
 void must(cudaError_t error, const char* what) {
@@ -40,15 +41,17 @@ void must(cudaError_t error, const char* what) {
 
 class Rank {
  public:
-  Rank(const Options& options, int rank, const std::vector<int>& pipes)
+  // Ranks get the id of rank 0 by pipes; threads, without pipes, have it already.
+  Rank(const Options& options, int rank, const std::vector<int>& pipes, ncclUniqueId id = {})
       : options_(options), nccl_(options.library.c_str()), rank_(rank) {
     int devices = 0;
     MUST(cudaGetDeviceCount(&devices));
     MUST(cudaSetDevice(rank % std::max(devices, 1)));
     nccl_.must(nccl_.get_version(&version_), "ncclGetVersion");
-    ncclUniqueId id{};
-    if (rank == 0) nccl_.must(nccl_.get_unique_id(&id), "ncclGetUniqueId");
-    pass_on(id, pipes);
+    if (!pipes.empty()) {
+      if (rank == 0) nccl_.must(nccl_.get_unique_id(&id), "ncclGetUniqueId");
+      pass_on(id, pipes);
+    }
     nccl_.must(nccl_.init_rank(&comm_, options.ranks, id, rank), "ncclCommInitRank");
     MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     MUST(cudaEventCreate(&begin_));
@@ -184,6 +187,17 @@ class Rank {
   float *in_ = nullptr, *out_ = nullptr;
 };
 
+int start_threads(const Options& options) {
+  const NcclLibrary nccl(options.library.c_str());
+  ncclUniqueId id{};
+  nccl.must(nccl.get_unique_id(&id), "ncclGetUniqueId");
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < options.ranks; ++rank)
+    ranks.emplace_back([&options, rank, id] { Rank(options, rank, {}, id).run(); });
+  for (std::thread& rank : ranks) rank.join();
+  return 0;
+}
+
 int start_ranks(const Options& options) {
   std::vector<int> pipes(2 * static_cast<std::size_t>(options.ranks));
   for (std::size_t i = 0; i < pipes.size(); i += 2)
@@ -225,7 +239,8 @@ int main(int argc, char** argv) {
   line.option("--library", o.library, "path of a libnccl.so.2").required();
   line.option("--collective", o.collective)
       .one_of({"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"});
-  line.option("--ranks", o.ranks, "processes").within(1, 64);
+  line.option("--ranks", o.ranks, "processes, or threads").within(1, 64);
+  line.flag("--threads", o.threads, "ranks are threads of one process");
   line.option("--sizes", o.sizes, "bytes, with commas").commas().required();
   line.option("--iterations", o.iterations, "calls a round").within(1, 10000);
   line.option("--rounds", o.rounds).within(1, 1000);
@@ -237,5 +252,5 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "size %zu: from 4 bytes a rank to 16 GiB\n", bytes);
       return 2;
     }
-  return rondo::bench::start_ranks(o);
+  return o.threads ? rondo::bench::start_threads(o) : rondo::bench::start_ranks(o);
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Everything that only a real GPU can answer, most telling first; nothing that fails or hangs ends
 # the rest. Two sets of stages, each planned for less than 8 minutes:
-#   A  is it right: a probe of the device, one all-reduce each way, PyTorch and other clients, every
-#      suite of gtest's in a process of its own, compute-sanitizer
+#   A  is it right: a probe of the device, one all-reduce each way, rings, messages and graphs (also
+#      under compute-sanitizer), PyTorch and other clients, every suite of gtest's in a process of
+#      its own
 #   B  is it fast: kernels, ranks as threads and processes, rings and trees by protocol and CTAs,
-#      rondo tune, NVIDIA's NCCL beside ours, ncu, and a table %roof of all
+#      rondo tune, NVIDIA's NCCL beside ours and alone, ncu, and a table %roof of all
 #
 #   bash tests/gpu/check.sh [A|B]            builds the preset cuda for this device, then checks
 #   bash tests/gpu/check.sh --packed [A|B]   uses bin/ and lib/ beside it (tests/gpu/pack.sh)
@@ -78,7 +79,8 @@ HEADERS
 }
 
 if [ -z "$built" ]; then
-  lacking=$(missing)
+  lacking=''
+  [ "${LIST:-0}" != 0 ] || lacking=$(missing)
   if [ -n "$lacking" ]; then
     echo "nothing was built or checked; a build needs what is missing here:"
     sed 's/^/  /' <<<"$lacking"

@@ -24,6 +24,12 @@ cp "${programs[@]/#/$from/bin/}" $pack/bin
 cp -L $from/lib/librondo.so.1 $from/lib/libnccl.so.2 $pack/lib
 strip $pack/bin/* $pack/lib/*
 cp -r tests/gpu/{check,clients} $pack
+small=build/small-nccl/lib/libnccl.so.2 # of small_nccl.sh, if it was built
+if [ -e $small ]; then
+  mkdir $pack/theirs
+  cp -L $small $pack/theirs
+  strip $pack/theirs/*
+fi
 mkdir $pack/topology $pack/gpu
 cp tests/topology/*.xml $pack/topology
 cp tests/gpu/two-hosts.xml $pack/gpu

@@ -8,10 +8,10 @@ from predictions import predicted
 from stage import Stage
 
 # Stages in order of value: if time runs out, the last ones are skipped.
-ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "tune",
-         "copies",
+ORDER = ("micro", "ring", "copies", "nccl", "tune", "threads-small", "threads-graph", "gpus",
+         "beside.2",
          "beside.1",
-         "counters", "threads-large", "tree", "others", "beside.2")  # fmt: skip
+         "processes", "counters", "threads-large", "tree", "others")  # fmt: skip
 BENCH = "{bin}/rondo bench"
 ENDS = "--no-progress --json {json}"
 
@@ -52,16 +52,28 @@ def limited(algorithm: str, protocol: str, ctas: int) -> dict[str, dict]:
     return {"env": env, "facts": {"ctas": ctas, "protocol": protocol}}
 
 
-def forced(algorithm: str, protocol: str, ctas: int) -> Stage:
+# Bytes that rings among ranks of one device read and write for every byte of bus bandwidth and
+# rank: a slot, an operand or a result, and the next slot. Their roof is the device's memory.
+THROUGH_MEMORY = 3
+
+
+def forced(algorithm: str, protocol: str, ctas: int, buffer: str = "") -> Stage:
     """Rings and trees among 4 ranks on one device; copies are a ring's, without its sums."""
     kind, way = ("all_gather", "ring") if algorithm == "copies" else ("all_reduce", algorithm)
-    return bench(f"{algorithm}.{protocol}-{ctas}", kind, "-g 1 --ranks-per-gpu 4 {ring}",
-                 plan=way, needs="one", **limited(way, protocol, ctas))  # fmt: skip
+    how = limited(way, protocol, ctas)
+    if buffer:
+        how["env"]["NCCL_BUFFSIZE"] = buffer
+    if way == "ring":
+        how["facts"]["through_memory"] = THROUGH_MEMORY
+    name = f"{algorithm}.{protocol}-{ctas}" + (f"-{buffer}" if buffer else "")
+    return bench(name, kind, "-g 1 --ranks-per-gpu 4 {ring}", plan=way, needs="one", **how)
 
 
-RINGS = [("ring", protocol, ctas)
-         for protocol in ("Simple", "LL", "LL128") for ctas in (1, 8, 16, 32)]  # fmt: skip
-COPIES = [("copies", "Simple", 1), ("copies", "LL128", 1)]
+# One and 8 CTAs a rank: with 32, four ranks reach the memory's rate. NCCL_BUFFSIZE is the size of a
+# connection's slots of Simple; those of the other protocols do not depend on it.
+RINGS = [("ring", protocol, ctas) for protocol in ("Simple", "LL", "LL128") for ctas in (1, 8)]
+RINGS += [("ring", "Simple", ctas, buffer) for buffer in ("1M", "4M") for ctas in (1, 8)]
+COPIES = [("copies", "Simple", 1), ("copies", "LL", 1), ("copies", "LL128", 1)]
 TREES = [("tree", "Simple", 1), ("tree", "Simple", 16), ("tree", "LL", 16), ("tree", "LL128", 16)]
 
 OTHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "gather",
@@ -84,6 +96,19 @@ def beside() -> list[Stage]:
               "beside", alone=True, needs="theirs"),
         Stage("beside.2", f"{words} --ranks 2 --rounds 1 --seconds 45 --collectives all_reduce", 60,
               place("beside.2"), "bench", "beside", alone=True, needs="theirs"),
+    ]  # fmt: skip
+
+
+def nccl_alone() -> list[Stage]:
+    """What a CTA of NCCL's rings reaches among ranks of one device, as threads of one process."""
+    words = ("{bin}/nccl_contestant --library {several} --threads --ranks 4 --rounds 3 "
+             "--collective all_reduce --sizes {nccl_sizes}")  # fmt: skip
+    env = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_ALGO": "Ring", "NCCL_MIN_NCHANNELS": "1",
+           "NCCL_MAX_NCHANNELS": "1"}  # fmt: skip
+    return [
+        Stage(f"nccl.{protocol}-1", words, 25, place("nccl"), "bench", "contestant",
+              {**env, "NCCL_PROTO": protocol}, True, "several-nccl", facts={"ctas": 1})
+        for protocol in ("Simple", "LL", "LL128")
     ]  # fmt: skip
 
 
@@ -145,5 +170,5 @@ def stages() -> list[Stage]:
     tune = Stage("tune", "{bin}/rondo tune --force --table {tune} {json}", 90, place("tune"),
                  "bench", "tune", alone=True)  # fmt: skip
     connected = [forced(*row) for row in RINGS + COPIES + TREES]
-    return [micro, tune, *threads(), *processes(), *connected, *others(), *beside(), *counters(),
-            *several()]  # fmt: skip
+    return [micro, tune, *threads(), *processes(), *connected, *nccl_alone(), *others(), *beside(),
+            *counters(), *several()]  # fmt: skip

@@ -20,6 +20,7 @@ SIZES = {
         "middle": "-b 64K -e 64M -f 32 -n 10", "ring": "-b 64K -e 64M -f 32 -n 10 -w 2",
         "mixed": "-b 4 -e 64M -f 32 -n 20 -w 2", "micro": "--iterations 30", "tune": "--max 8M",
         "beside_sizes": "8,65536,1048576,16777216,268435456", "counted": "64M",
+        "nccl_sizes": "65536,2097152,67108864",
     },
     "tiny": {
         "way": "-b 4 -e 4K -f 1024", "small": "-b 4 -e 1K -f 16 -n 3", "n": "2",
@@ -28,7 +29,7 @@ SIZES = {
         "middle": "-b 4K -e 16K -f 4 -n 2 -w 1", "ring": "-b 4K -e 16K -f 4 -n 2 -w 1",
         "mixed": "-b 4 -e 16K -f 4096 -n 2 -w 1", "micro": "--iterations 2 --large 65536",
         "tune": "--max 2K --min-time 0.001",
-        "beside_sizes": "8,4096", "counted": "16K",
+        "beside_sizes": "8,4096", "counted": "16K", "nccl_sizes": "4096,16384",
     },
 }  # fmt: skip
 
@@ -57,6 +58,7 @@ class Machine:
                                "/usr/local/cuda/lib64/libcudart.so.1?")
              for hit in sorted(glob.glob(place), reverse=True)), "")  # fmt: skip
         self.theirs = next(iter(glob.glob(f"{nvidia}/nccl/lib/libnccl.so.2")), "")
+        self.several = self._of_several_ranks(built)
         self.sanitizer = found("compute-sanitizer", "/usr/local/cuda*/bin/compute-sanitizer")
         self.ncu = found("ncu", "/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
         beside = HERE.parent.parent / "bench" / "beside" / "beside.py"
@@ -69,8 +71,22 @@ class Machine:
             **SIZES[sizes], "bin": self.bin, "lib": self.lib, "here": str(HERE),
             "python": sys.executable, "cudart": self.cudart, "theirs": self.theirs,
             "beside": self.beside, "sanitizer": self.sanitizer, "ncu": self.ncu,
+            "several": self.several,
             "gpus": str(self.gpus),
         }  # fmt: skip
+
+    def _of_several_ranks(self, built: str) -> str:
+        """An NCCL that allows several ranks on a device: 2.30 or later; the bundle may have one."""
+        code = ("import ctypes, sys; v = ctypes.c_int(); "
+                "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); print(v.value)")
+        for library in (f"{built}/theirs/libnccl.so.2", self.theirs):
+            if not os.path.exists(library):
+                continue
+            done = subprocess.run([sys.executable, "-c", code, library], capture_output=True,
+                                  text=True, timeout=60)  # fmt: skip
+            if done.returncode == 0 and int(done.stdout.split()[-1]) >= 23000:
+                return library
+        return ""
 
     @staticmethod
     def _ask_device() -> tuple[dict, int]:
@@ -96,6 +112,8 @@ class Machine:
             "torch": "" if importlib.util.find_spec("torch") else "python3 has no torch",
             "cudart": "" if self.cudart else "no libcudart.so beside CUDA or PyTorch",
             "theirs": "" if self.theirs else "PyTorch brings no libnccl.so.2 here",
+            "several-nccl": "" if self.several else "there is no NCCL of 2.30 or later "
+                            "(tests/gpu/small_nccl.sh)",
             "sanitizer": "" if self.sanitizer else "compute-sanitizer is not on this machine",
             "ncu": "" if self.ncu else "ncu is not on this machine",
             "one": "" if self.gpus <= 1 else f"there are {self.gpus} GPUs",

@@ -149,6 +149,11 @@ def read_bench(stage, text: str, path: str) -> dict:
             rows[-1]["bus_gbs_a_cta"] = side["bus_bw"] / ctas
     copies, links = ([d.get(key) for d in config.get("devices") or [] if d.get(key)]
                      for key in ("copy_gbs", "link_gbs"))  # fmt: skip
+    accesses, ranks = stage.facts.get("through_memory"), config.get("ranks")
+    for row in rows if accesses and ranks and copies else []:
+        if row["bus_bw"]:  # copy_gbs: read and written
+            row["roofline"] = row["bus_bw"] * ranks * accesses / max(copies)
+            row["roof_of"] = "memory"
     answer: dict = {"numbers": {
         "collective": config.get("collective"), "ranks": config.get("ranks"),
         "launch": config.get("launch"), "graph": config.get("graph"),
@@ -177,6 +182,18 @@ def read_lines(stage, text: str, path: str) -> dict:
             except ValueError:
                 pass
     return {"numbers": {"rows": rows}} if rows else {"failure": first_telling_line(text)}
+
+
+def read_contestant(stage, text: str, path: str) -> dict:
+    """Lines of an all-reduce, with its bus bandwidth."""
+    answer = read_lines(stage, text, path)
+    for row in (answer.get("numbers") or {}).get("rows", []):
+        n, size, us = (number(row.get(key)) for key in ("ranks", "bytes", "us"))
+        if n and size and us:
+            row["gbs"] = 2 * (n - 1) / n * size / us / 1e3
+            row["bus_gbs_a_cta"] = row["gbs"] / stage.facts.get("ctas", 1)
+        row["plan"] = f"{row.get('form')}; NCCL {row.get('version')}"
+    return answer
 
 
 def read_beside(stage, text: str, path: str) -> dict:
@@ -216,11 +233,13 @@ def read_tune(stage, text: str, path: str) -> dict:
             "tune": written}  # fmt: skip
 
 
-# Columns of ncu's raw page that show how many bytes are in flight, and what warps wait for.
+# Columns of ncu's raw page that show how many bytes are in flight, and what warps wait for. The
+# share of DRAM has another name since compute capability 8.0.
 COUNTED = {
     "gpu__time_duration.sum": "time",
     "dram__bytes.sum.per_second": "dram_rate",
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "dram_percent",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "dram_percent",
     "lts__t_sector_hit_rate.pct": "l2_hit_percent",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "warps_active_percent",
     "smsp__warps_active.avg.per_cycle_active": "warps_active_a_scheduler",
@@ -275,6 +294,6 @@ def in_short(kernel: dict) -> str:
 
 READERS = {
     "text": read_text, "gtest": read_gtest, "racecheck": read_racecheck, "bench": read_bench,
-    "lines": read_lines, "beside": read_beside, "probe": read_probe, "counters": read_counters,
-    "tune": read_tune,
+    "lines": read_lines, "beside": read_beside, "contestant": read_contestant,
+    "probe": read_probe, "counters": read_counters, "tune": read_tune,
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Set A, is it right: the table of its stages, but for the suites of gtest's (suites.py)."""
 
 from stage import Stage
-from suites import sanitized
+from suites import RACES, sanitized
 
 BENCH = "{bin}/rondo bench all_reduce"
 ONCE = "{way} -n 2 -w 1 -c 1 -T 8 --no-progress --json {json}"
@@ -14,18 +14,18 @@ def forced(algorithm: str, protocol: str) -> dict[str, str]:
 
 # One checked all-reduce per algorithm: name, what its plan must contain, environment, ranks.
 WAYS = [
+    ("ring-simple", "ring", forced("ring", "Simple"), RANKS),
+    ("ring-ll", "ring", forced("ring", "LL"), RANKS),
+    ("tree", "tree", forced("tree", "Simple"), RANKS),
+    ("tree-ll", "tree", forced("tree", "LL"), RANKS),
+    # Nothing guarantees that lines of 128 bytes stay whole: a failure here is also a result.
+    ("ring-ll128", "ring", forced("ring", "LL128"), RANKS),
+    ("ring-graph", "ring", forced("ring", "Simple"), f"{RANKS} -G 2"),
     ("threads", "", {}, RANKS),
     ("threads-graph", "", {}, f"{RANKS} -G 2"),
     ("processes-staged", "", {}, "--ranks 2"),
     ("processes-registered", "", {}, "--ranks 2 -R 2"),
     ("processes-graph", "", {}, "--ranks 2 -G 2"),
-    ("ring-simple", "ring", forced("ring", "Simple"), RANKS),
-    ("ring-ll", "ring", forced("ring", "LL"), RANKS),
-    # Nothing guarantees that lines of 128 bytes stay whole: a failure here is also a result.
-    ("ring-ll128", "ring", forced("ring", "LL128"), RANKS),
-    ("tree", "tree", forced("tree", "Simple"), RANKS),
-    ("tree-ll", "tree", forced("tree", "LL"), RANKS),
-    ("ring-graph", "ring", forced("ring", "Simple"), f"{RANKS} -G 2"),
 ]
 
 # The same tests with blocking launches, or with streams that share one hardware queue.
@@ -48,7 +48,7 @@ CLIENTS = [
 ]
 
 # Races and barriers in the kernels of rings and lines.
-RACES = [
+RACED = [
     ("ring", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_simple_one"),
     ("ll", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_ll_one"),
     (
@@ -90,9 +90,9 @@ def programs() -> list[Stage]:
 
 def races() -> list[Stage]:
     return [
-        sanitized(tool, name, "gpu_tests", [test], 700 + i)
-        for tool in ("racecheck", "synccheck")
-        for i, (name, test) in enumerate(RACES)
+        sanitized(tool, name, "gpu_tests", [test], RACES + i)
+        for tool in ("synccheck", "racecheck")
+        for i, (name, test) in enumerate(RACED)
     ]
 
 

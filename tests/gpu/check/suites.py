@@ -16,16 +16,19 @@ COUNT_FREE_MEMORY = ("Hangs/", "SuspensionOf.")  # need the whole device's memor
 PROGRAMS = {"gpu_tests": 3.0, "gpu_process_tests": 6.0}
 MIN_S, MAX_S = 20.0, 120.0
 LARGE = 20  # a suite with more tests is split by parameter
+# Kernels over connections, messages and graphs: what no GPU has run yet goes before all programs.
+SOONER = ["gpu_tests.Settings/Connected*", "gpu_tests.*Connected*", "gpu_process_tests.*Message*",
+          "gpu_tests.*Message*", "gpu_tests.Graph*",
+          "gpu_process_tests.Places/ProcessGraphs"]  # fmt: skip
 FIRST = [
-    "gpu_tests.DeviceBinding", "gpu_tests.Ranks/DeviceCollectives", "gpu_tests.Graphs",
-    "gpu_process_tests.Processes/SharedGpu", "gpu_tests.Settings/Connected*",
-    "gpu_process_tests.SharedGpu*", "gpu_process_tests.Places/ProcessGraphs",
-    "gpu_process_tests.Places/ProcessFaults*", "gpu_tests.*Connected*",
+    "gpu_tests.DeviceBinding", "gpu_tests.Ranks/DeviceCollectives",
+    "gpu_process_tests.Processes/SharedGpu",
+    "gpu_process_tests.SharedGpu*", "gpu_process_tests.Places/ProcessFaults*",
     "gpu_tests.Devices/CopyEngines", "gpu_process_tests.Victims/ProcessDeath",
     "gpu_process_tests.*Abort*", "gpu_process_tests.Hosts/GpuHosts", "gpu_process_tests.*Hosts*",
     "gpu_process_tests.*Mixed*", "gpu_process_tests.Device*", "gpu_process_tests.*",
 ]  # fmt: skip
-SUITES, AGAIN, MEMCHECK = 300, 500, 600  # priorities
+SUITES_SOON, RACES, SUITES, AGAIN, MEMCHECK = 120, 140, 300, 500, 600  # priorities
 ROUNDS, MAX_MEMCHECKS = 2, 6
 
 
@@ -67,6 +70,17 @@ def some(name: str, program: str, tests: list[str], **more) -> Stage:
                  alone=alone, **more)  # fmt: skip
 
 
+def place(name: str) -> int:
+    """The priority of a suite."""
+    def among(patterns: list[str]) -> int | None:
+        return next((i for i, p in enumerate(patterns) if fnmatch.fnmatchcase(name, p)), None)
+
+    if (soon := among(SOONER)) is not None:
+        return SUITES_SOON + soon
+    first = among(FIRST)
+    return SUITES + (len(FIRST) if first is None else first)
+
+
 def suites(machine) -> list[Stage]:
     stages = []
     for program in PROGRAMS:
@@ -74,10 +88,7 @@ def suites(machine) -> list[Stage]:
         parts = [part for suite, tests in listed for part in parts_of(suite, tests).items()]
         for suite, tests in parts:
             name = f"{program}.{suite}"
-            place = next(
-                (i for i, p in enumerate(FIRST) if fnmatch.fnmatchcase(name, p)), len(FIRST)
-            )
-            stages.append(some(name, program, tests, priority=SUITES + place))
+            stages.append(some(name, program, tests, priority=place(name)))
         if not any(stage.program == program for stage in stages):
             stages.append(
                 Stage(f"{program}.none", ("{bin}/" + program, "--gtest_list_tests"), MIN_S,

@@ -12,7 +12,8 @@ void ask_launches();                                                          //
 void ask_captured_events();                                                   // captured_events.cu
 void ask_stream_memory(), ask_stream_memory_graphs(), ask_waiting_streams();  // stream_memory.cu
 void ask_loading(), ask_calls_beside(), ask_queues();                         // beside.cu
-void ask_handoff(), ask_handoff_ipc(), ask_time_slices(), ask_l2();           // handoff.cu
+void ask_handoff(), ask_handoff_copies(), ask_handoff_ipc();                  // handoff.cu
+void ask_time_slices(), ask_l2();                                             // handoff.cu
 void ask_fences();                                                            // fences.cu
 void ask_host_memory(), ask_host_order();                                     // host_memory.cu
 void ask_lines(), ask_lines_host(), ask_lines_processes(), ask_lines_peer();  // lines.cu

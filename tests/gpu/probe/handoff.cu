@@ -30,15 +30,30 @@ std::uint32_t* register_flags(Shared& shared) {
 // What runs beside the token: a kernel in rank 0, or in an unrelated process.
 enum class Beside { kNothing, kKernelOfRank0, kKernelOfAnother };
 
-// A token circulates: rank r waits for its flag, runs a small kernel, and sets the next one's flag.
-void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside beside, int rounds) {
+// What a rank does with the token: a kernel, which needs the device's compute engine, or a copy
+// within the device or to the host, which a copy engine may do.
+enum class Work { kKernel, kCopyWithin, kCopyToHost };
+
+// A token circulates: rank r waits for its flag, does its work, and sets the next one's flag.
+void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside beside, int rounds,
+                Work work = Work::kKernel) {
+  constexpr std::size_t kBytes = 64 << 10;
   const auto wait = PROBE_ENTRY(cuStreamWaitValue32);
   const auto write = PROBE_ENTRY(cuStreamWriteValue32);
   const auto address = [&](int of) { return reinterpret_cast<CUdeviceptr>(flags + of * 16); };
   const cudaStream_t stream = new_stream(), holds = new_stream();
   auto* const scratch = new_device<std::uint32_t>(1);
   auto* const words = new_pinned<std::uint32_t>(128);
-  add_one<<<1, 1, 0, stream>>>(scratch);
+  auto* const from = new_device<char>(kBytes);
+  auto* const to = work == Work::kCopyToHost ? new_pinned<char>(kBytes) : new_device<char>(kBytes);
+  const auto do_work = [&] {
+    if (work == Work::kKernel) {
+      add_one<<<1, 1, 0, stream>>>(scratch);
+    } else {
+      PROBE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream));
+    }
+  };
+  do_work();
   hold<<<1, 1, 0, holds>>>(words, words + 64, 0);
   PROBE(cudaDeviceSynchronize());
   if (beside == Beside::kKernelOfRank0 && rank == 0)
@@ -49,7 +64,7 @@ void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside be
     const auto number = static_cast<std::uint32_t>(round);
     if (rank > 0 || round > 1)
       PROBE(wait(stream, address(rank), rank == 0 ? number - 1 : number, CU_STREAM_WAIT_VALUE_GEQ));
-    add_one<<<1, 1, 0, stream>>>(scratch);
+    do_work();
     PROBE(write(stream, address((rank + 1) % n), number, CU_STREAM_WRITE_VALUE_DEFAULT));
   }
   PROBE(cudaStreamSynchronize(stream));
@@ -73,12 +88,12 @@ void run_beside(int n, Shared& shared) {
   PROBE(cudaDeviceSynchronize());
 }
 
-double handoff_us(int n, Beside beside, int rounds) {
+double handoff_us(int n, Beside beside, int rounds, Work work = Work::kKernel) {
   Shared& shared = new_shared();
   in_processes(beside == Beside::kKernelOfAnother ? n + 1 : n, [&](int rank) {
     PROBE(cudaSetDevice(0));
     if (rank == n) return run_beside(n, shared);
-    pass_token(rank, n, shared, register_flags(shared), beside, rounds);
+    pass_token(rank, n, shared, register_flags(shared), beside, rounds, work);
   });
   return shared.seconds / rounds / n * 1e6;
 }
@@ -96,6 +111,17 @@ void ask_handoff() {
   put("between_8", handoff_us(8, Beside::kNothing, 50), "us");
   check("goes_on", other < 20000, print("%.0f us beside a kernel of a third process", other));
   answer(print("%.0f us from one process's stream to another's, %.0f beside a kernel", alone, own));
+}
+
+void ask_handoff_copies() {
+  const double within = handoff_us(2, Beside::kNothing, 200, Work::kCopyWithin);
+  put("between_2_within_the_device", within, "us");
+  const double to_host = handoff_us(2, Beside::kNothing, 200, Work::kCopyToHost);
+  put("between_2_to_the_host", to_host, "us");
+  put("between_8_within_the_device", handoff_us(8, Beside::kNothing, 50, Work::kCopyWithin), "us");
+  put("between_8_to_the_host", handoff_us(8, Beside::kNothing, 50, Work::kCopyToHost), "us");
+  answer(print("%.0f us with a copy of 64 KiB within the device, %.0f with one to the host", within,
+               to_host));
 }
 
 void ask_handoff_ipc() {

@@ -20,7 +20,6 @@ namespace rondo::model {
 using cuda::Protocol;
 using gpu::DevicePlan;
 using gpu::direct_cost;
-using gpu::kDirectCtasOfGpu;
 using gpu::verb_cost;
 
 namespace {
@@ -91,7 +90,7 @@ sim::SimStagedCall staged_call(const GpuCluster& cluster, const CallRecord& reco
   call.collective = record.collective;
   call.ranks = cluster.ranks();
   call.root = std::max(record.root, 0);
-  call.ctas = kDirectCtasOfGpu;
+  call.ctas = facts_of(cluster).direct_ctas;
   call.count = record.count;
   call.element_bytes = size_of(record.type);
   call.cost = direct_cost();

@@ -5,6 +5,8 @@
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/message_call.h"
+#include "collectives/planner/call_links.h"
+#include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_strategies.h"
 #include "kernels/algorithms/rerooted_tree.h"
 
@@ -23,7 +25,9 @@ DevicePlanFacts facts_of(const GpuCluster& cluster) {
                              /*processes=*/true);
   facts.multicast = cluster.has_multicast();
   facts.wires = cluster.rates();
-  if (cluster.hosts() == 1) facts.max_channels = gpu::usual_channels(facts.wires);
+  if (cluster.hosts() == 1)
+    facts.max_channels = gpu::usual_channels(facts.wires, facts.ring_slot_bytes, facts.costs);
+  facts.direct_ctas = gpu::direct_ctas(gpu::links_of(facts).direct_gbs, facts.costs);
   return facts;
 }
 

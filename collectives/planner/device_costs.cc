@@ -1,5 +1,9 @@
 #include "collectives/planner/device_costs.h"
 
+#include <algorithm>
+
+#include "collectives/planner/device_plan.h"
+#include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/multicast_args.h"
 
 namespace rondo::gpu {
@@ -26,6 +30,14 @@ sim::VerbCost direct_cost(const DeviceCosts& costs) {
   return cost;
 }
 
+int direct_ctas(double link_gbs, const DeviceCosts& costs) {
+  const sim::VerbCost cost = direct_cost(costs);
+  const double cta_gbs = std::min(cost.sum_gbs, cost.copy_gbs);
+  int ctas = kDirectCtasOfGpu;
+  while (ctas < cuda::kBarrierCtas && ctas * cta_gbs < link_gbs * kDirectEfficiency) ctas *= 2;
+  return std::min(ctas, cuda::kBarrierCtas);
+}
+
 double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs) {
   constexpr double kNetworkNs[cuda::kProtocols] = {14000, 2700, 4000};
   constexpr DeviceRate kRates[cuda::kProtocols][3] = {
@@ -44,6 +56,14 @@ double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs)
       break;
   }
   return costs.of(kRates[row][2]);
+}
+
+double ring_cta_gbs(std::uint64_t slot_bytes, const DeviceCosts& costs) {
+  const auto bytes = static_cast<double>(slot_bytes);
+  const sim::VerbCost verb = verb_cost(cuda::Protocol::kSimple, costs);
+  const double job = verb.fixed_ns + bytes / verb.sum_gbs;
+  const double hop = hop_ns(cuda::Protocol::kSimple, LinkClass::kNvLink, costs);
+  return bytes / std::max(job, (job + hop) / 2);
 }
 
 double link_gbs(LinkClass link, const DeviceCosts& costs) {

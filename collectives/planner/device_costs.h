@@ -20,8 +20,9 @@ sim::VerbCost verb_cost(cuda::Protocol protocol, const DeviceCosts& costs = kDev
 
 // Cost of one CTA of direct kernels: as Simple, without the barriers of connections.
 sim::VerbCost direct_cost(const DeviceCosts& costs = kDevicePriors);
-// CTAs per GPU, of its maximum, that share a direct kernel of several devices.
-inline constexpr int kDirectCtasOfGpu = 32;
+// CTAs per GPU that share a direct kernel of several devices: kDirectCtasOfGpu (device_plan.h), or
+// more if these cannot keep its links busy.
+int direct_ctas(double link_gbs, const DeviceCosts& costs);
 
 // Time from the last byte's arrival until the peer has seen it, in ns. For networks as in NCCL's
 // published model (2.7 us per hop of LL, 4.0 of LL128), but 14 us for Simple by a proxy.
@@ -54,9 +55,11 @@ inline constexpr double kMulticastFirstNs = 2000;
 inline constexpr double kMulticastEfficiency = 275 * 1.125 / 450;
 sim::MulticastCost multicast_cost(int compute);
 
-// Rate of one CTA of a ring of float32 sums, by kernels/cuda/shapes.h (Slices, two per chunk):
-// determines how many channels a GPU's links are worth.
-inline constexpr double kRingCtaGbs = 35;
+// Rate of one CTA of a ring of float32 sums by Simple, whose chunks are two slots of this size:
+// determines how many channels a GPU's links are worth. Until the peer sees a slot, the CTA works
+// on the other one (kernels/cuda/shapes.h: Slices). By the priors: 35 GB/s with slots of 64 KiB, 42
+// with 256.
+double ring_cta_gbs(std::uint64_t slot_bytes, const DeviceCosts& costs = kDevicePriors);
 
 // Share of a wire's rate after line coding that is left for data. NVLink: as published for NCCL
 // rings without multicast (A100 230 of 300 GB/s, H100 370 of 450, B200 830 of 900). PCI: packets of

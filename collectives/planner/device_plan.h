@@ -47,9 +47,13 @@ inline constexpr int kNoCtaLimit = 64;
 // Defaults: channels with connections, slots of each, bytes of a slot.
 inline constexpr int kUsualChannels = 16;
 inline constexpr int kMaxUsualChannels = 32;  // with fast wires
+// Default of CTAs per GPU that share a direct kernel of several devices.
+inline constexpr int kDirectCtasOfGpu = 32;
 inline constexpr int kUsualSlots =
     std::max({4, 2 * cuda::shapes::kSimpleSlices, 2 * cuda::shapes::kLineSlices});
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
+// Of Simple in rings: a job has a fixed cost of up to 2 us (bench/results/h200/gpu.tune).
+inline constexpr std::uint64_t kUsualRingSlotBytes = 256 << 10;
 
 struct DevicePlanFacts {
   int ranks = 1;
@@ -61,10 +65,11 @@ struct DevicePlanFacts {
   // Devices with one rank each can share a direct kernel's work on staging of this many bytes for a
   // rank's input and the same for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;
-  bool in_windows = false;    // all buffers of this call are in symmetric windows
-  bool copy_engines = false;  // a rank requests copy engines for this call
-  int hosts = 1;              // number of hosts
-  bool all_reach = true;      // every device reaches every other one's memory
+  int direct_ctas = kDirectCtasOfGpu;  // maximum for a direct kernel that several devices share
+  bool in_windows = false;             // all buffers of this call are in symmetric windows
+  bool copy_engines = false;           // a rank requests copy engines for this call
+  int hosts = 1;                       // number of hosts
+  bool all_reach = true;               // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
   std::uint8_t protocols = kUsualProtocols;  // allowed by NCCL_PROTO: bit cuda::Protocol
@@ -73,11 +78,15 @@ struct DevicePlanFacts {
   std::uint64_t tree_roots = 0;  // if permuted: the only roots that reduce over trees (bit: rank)
   int slots = kUsualSlots;       // slots of a connection
   std::uint64_t slot_bytes = 0;  // bytes of a slot of Simple
-  int rings = 1;                 // between hosts: rings whose channels use ports of their own
-  WireRates wires{};             // from the hosts' graphs
+  std::uint64_t ring_slot_bytes = 0;  // the same in rings; 0: no other size
+  int rings = 1;                      // between hosts: rings whose channels use ports of their own
+  WireRates wires{};                  // from the hosts' graphs
   // Null: no tuner plugin, or one that changes nothing. Must outlive all planning.
   const TunedWays* tuned = nullptr;
   DeviceCosts costs{};  // each rate is the slowest rank's
+  std::uint64_t slot_bytes_of(Algorithm algorithm) const {
+    return algorithm == Algorithm::kRing && ring_slot_bytes > 0 ? ring_slot_bytes : slot_bytes;
+  }
   friend bool operator==(const DevicePlanFacts&, const DevicePlanFacts&) = default;
 };
 

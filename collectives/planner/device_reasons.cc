@@ -89,7 +89,7 @@ void multicast_rounds(const DevicePlanFacts&, const CallRecord& record, const De
 }
 void rounds(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
             std::vector<ExplainRow>* rows) {
-  rows->push_back(protocol_row(plan, facts.slot_bytes));
+  rows->push_back(protocol_row(plan, facts.slot_bytes_of(plan.algorithm)));
   add_ctas_and_rounds(plan.strategy == Strategy::kConnected ? "channels" : "CTAs", "channel",
                       record, plan, rows);
 }

@@ -209,6 +209,17 @@ bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
          (algorithm != Algorithm::kTree || has_tree(facts, record));
 }
 
+// Jobs of a ring's chunk; each uses a slot.
+constexpr std::uint64_t jobs_of_chunk(Protocol protocol) {
+  return static_cast<std::uint64_t>(protocol == Protocol::kSimple ? cuda::shapes::kSimpleSlices
+                                                                  : cuda::shapes::kLineSlices);
+}
+// Bytes of the longest part if all are divided among channels, and there into parts, by lines.
+std::uint64_t parts_of(std::uint64_t bytes, std::uint64_t channels, std::uint64_t parts) {
+  const auto share = [](std::uint64_t all, std::uint64_t n) { return (all + n - 1) / n; };
+  return share(share(share(bytes, kLineBytes), channels), parts) * kLineBytes;
+}
+
 DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
                         const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t width = size_of(record.type);
@@ -223,26 +234,29 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   const std::uint64_t grain = kLineBytes / width;
   plan.grain = static_cast<std::uint32_t>(grain);
   const Workers workers(record, protocol, plan.groups);
+  // The links of a chain wait for whole chunks, so these are shorter than a ring's slots.
+  const AlgorithmRow& row = *find_row(algorithm, record.collective, Where::kGpu);
+  const bool cycles = algorithm == Algorithm::kRing && row.min_slots > 1;
+  const std::uint64_t slot =
+      cuda::slot_data_of(protocol, cycles ? facts.slot_bytes_of(algorithm) : facts.slot_bytes);
   // A job of lines is one batch: a second one would wait for all loads of the first.
-  const std::uint64_t slot = cuda::slot_data_of(protocol, facts.slot_bytes);
   const std::uint64_t whole =
       protocol == Protocol::kSimple ? slot : std::min(slot, workers.batches());
-  const std::uint64_t of_channel = bytes_of(record) / static_cast<std::uint64_t>(channels);
-  // A round of a ring is one chunk per rank; a round of the trees is one chunk per tree.
-  const Fill fill = find_row(algorithm, record.collective, Where::kGpu)->fill;
-  const bool cycles = fill == Fill::kPartEach;
-  const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
-  std::uint64_t chunk = whole;
-  if (!cycles)
-    chunk =
-        std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
-  const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
-  const int slices =
-      protocol == Protocol::kSimple ? cuda::shapes::kSimpleSlices : cuda::shapes::kLineSlices;
+  // A round of a ring is one chunk per rank or block; a round of the trees is one chunk per tree.
+  const auto parts = static_cast<std::uint64_t>(slots_of(row.fill, facts.ranks));
+  const std::uint64_t part =
+      parts_of(bytes_of(record), static_cast<std::uint64_t>(channels), parts);
+  // The jobs of a chunk overlap: one is moved while another is in flight. In rings all ranks send
+  // at once, so two jobs do; elsewhere many chunks keep all links busy.
+  const std::uint64_t jobs = cycles ? jobs_of_chunk(protocol) : 1;
+  const std::uint64_t job = std::clamp(parts_of(part, 1, cycles ? jobs : kChunksOfAChain),
+                                       std::min(kSmallestChunk, whole), whole);
+  const std::uint64_t elements = std::max<std::uint64_t>(job / width / grain * grain, grain);
   plan.slice = elements;
-  plan.per_round = elements * parts * static_cast<unsigned>(cycles ? slices : 1);
-  plan.threads = workers.threads_for(std::min(elements * width, of_channel / parts));
+  plan.per_round = elements * parts * jobs;
+  plan.threads = workers.threads_for(std::min(elements * width, part));
   assert(plan.per_round > 0 && plan.per_round % plan.grain == 0 && elements * width <= slot);
+  assert(!cycles || static_cast<std::uint64_t>(facts.slots) >= 2 * jobs);
   return plan;
 }
 

@@ -86,7 +86,8 @@ struct ChunkTimes {
 };
 
 // A ring (ring.h): a number of steps for each part; two rounds overlap by only one step. Slots of a
-// chunk are pipelined: one is processed while another is in flight.
+// chunk are pipelined: one is processed while another is in flight, and the last ones end later. A
+// CTA has one job more than steps: the first sends, the last only receives.
 double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel,
                 double slot) {
   const bool both = call.collective == Collective::kAllReduce;
@@ -101,8 +102,9 @@ double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
   // A rank fills a slot after its next rank has emptied it; that path is as long.
   const double returned =
       steps * (work + ways * 2 * call.slowest_hop_ns(plan.protocol)) / call.slots;
-  return rounds * std::max({way, steps * chunk.slots * work, chunk.slots * returned,
-                            ways * steps * chunk.shared_ns});
+  const double busy = chunk.slots * (steps * work + chunk.copy_ns);
+  return rounds * std::max({way, busy, chunk.slots * returned, ways * steps * chunk.shared_ns}) +
+         (chunk.slots - 1) * work / ways;
 }
 
 // A chain: chunks are pipelined, limited by the slots that return between two ranks.
@@ -180,15 +182,16 @@ namespace {
 // Two barriers around each device's reads and writes of the others' data. Staged: data that a rank
 // sends is copied in before, and results not written directly to its buffer are copied out after.
 double synchronised_ns(const DeviceCall& call, bool staged) {
-  const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
-                              call.links.direct_gbs * kDirectEfficiency);
+  const double ctas = call.facts.direct_ctas;
+  const double gbs =
+      std::min(ctas * direct_cost(call.costs).sum_gbs, call.links.direct_gbs * kDirectEfficiency);
   const double more = call.by_blocks() ? call.bytes : 0;  // gathered data is also written
   const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
                     (moved_bytes(call) + more) / gbs;
   if (!staged) return ns;
   const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
   const double out = reduces(call.collective) || call.collective == Collective::kBroadcast ? 1 : 0;
-  return ns + (in + out) * call.bytes / (kDirectCtasOfGpu * direct_cost(call.costs).copy_gbs);
+  return ns + (in + out) * call.bytes / (ctas * direct_cost(call.costs).copy_gbs);
 }
 
 }  // namespace

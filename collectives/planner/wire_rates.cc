@@ -199,9 +199,11 @@ double network_gbs(const topology::Graph& graph, std::span<const int> nics) {
   return gbs;
 }
 
-int usual_channels(const WireRates& rates) {
+int usual_channels(const WireRates& rates, std::uint64_t ring_slot_bytes,
+                   const DeviceCosts& costs) {
+  const double cta_gbs = ring_cta_gbs(ring_slot_bytes, costs);
   int channels = kUsualChannels;
-  while (channels < kMaxUsualChannels && channels * kRingCtaGbs < rates.rings * rates.ring_gbs)
+  while (channels < kMaxUsualChannels && channels * cta_gbs < rates.rings * rates.ring_gbs)
     ++channels;
   return channels;
 }

@@ -6,7 +6,10 @@
 // get the same bits. Cost: the routes of all rings and trees, once per type of host.
 #pragma once
 
+#include <cstdint>
 #include <span>
+
+#include "collectives/planner/device_rates.h"
 
 namespace rondo::topology {
 struct ClusterHost;
@@ -37,8 +40,9 @@ WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
 // there is no port or one port's rate is not known. A PCI link of unknown rate sets no limit.
 double network_gbs(const topology::Graph& graph, std::span<const int> nics);
 
-// Default number of channels for kernels of one host: as many CTAs as keep the rings' wires busy.
-int usual_channels(const WireRates& rates);
+// Default number of channels for kernels of one host: as many CTAs as keep the rings' wires busy,
+// if the slots of rings have this size.
+int usual_channels(const WireRates& rates, std::uint64_t ring_slot_bytes, const DeviceCosts& costs);
 
 // Index of the port by which a GPU reaches other hosts if no ring determines it: the nearest.
 int nearest_port(const topology::Wires& wires, int gpu, int ring);

@@ -99,7 +99,9 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
   if ((verb & kIsFinished) != 0) how |= kReduces;
   if ((verb & kIsFinished) != 0 && CtaCall::op() == RedOp::kAvg) how |= kFinishes;
   write_word(job + kOwn, takes_own ? own : 0);
-  write_word(job + kKeep, (verb & kKeeps) != 0 ? keep : 0);
+  // What is sent in place is already where it is kept.
+  const bool is_kept = keep == own && !receives && (how & kReduces) == 0;
+  write_word(job + kKeep, (verb & kKeeps) != 0 && !is_kept ? keep : 0);
   write_word(job + kCount, c.count);
   write_word(job + kHow, how);
   write_word(job + kFromPeers, peers);

@@ -101,7 +101,7 @@ TEST(DevicePlan, DevicesThatReachEachOtherShareWorkWhereItFits) {
 
 TEST(DevicePlan, DevicesShareMoreWorkInSymmetricWindows) {
   DevicePlanFacts facts = usual_facts(8, 8, true);
-  const CallRecord record = record_of(Collective::kAllReduce, facts.shared_bytes / 2);
+  const CallRecord record = record_of(Collective::kAllReduce, (6 << 20) / 4);
   EXPECT_NE(make_device_plan(facts, record)->strategy, Strategy::kShared);
   facts.in_windows = true;
   EXPECT_EQ(make_device_plan(facts, record)->strategy, Strategy::kWindows);
@@ -218,15 +218,15 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
     record.op = op;
     return make_device_plan(facts, record).value();
   };
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20).strategy, Strategy::kShared);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, (1 << 20) + 4).strategy, Strategy::kConnected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 20).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, (8 << 20) + 4).strategy, Strategy::kConnected);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20, RedOp::kPreMulSum).strategy,
             Strategy::kConnected);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 10).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kConnected);
   // Staging holds the blocks of all ranks.
-  EXPECT_EQ(plan_of(Collective::kAllToAll, 128 << 10).strategy, Strategy::kShared);
-  EXPECT_EQ(plan_of(Collective::kAllToAll, (128 << 10) + 4).strategy, Strategy::kMessages);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, 1 << 20).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, (1 << 20) + 4).strategy, Strategy::kMessages);
   facts.reproducible = true;
   EXPECT_EQ(plan_of(Collective::kReduce, 4 << 10).strategy, Strategy::kShared);
   facts.algorithms = only("ring");
@@ -304,7 +304,7 @@ TEST(DevicePlan, IsExplainedInWords) {
     const auto rows = explain_on_devices(usual_facts(4, gpus, true, true), record_of(which, count));
     return rows.at(1).value + "; " + rows.at(1).why;
   };
-  EXPECT_NE(in_processes(4, Collective::kAllReduce, 200'000).find("staging (1 MiB"),
+  EXPECT_NE(in_processes(4, Collective::kAllReduce, 200'000).find("staging (8 MiB"),
             std::string::npos)
       << in_processes(4, Collective::kAllReduce, 200'000);
   EXPECT_EQ(in_processes(4, Collective::kAllToAll, kLarge).find("messages"), 0u);

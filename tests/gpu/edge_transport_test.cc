@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "collectives/gpu/plan/connection_layout.h"
 
@@ -58,6 +60,48 @@ TEST(EdgeTransports, ReportWhereSlotsLie) {
     }
   }
   EXPECT_EQ(seen, 7);
+}
+
+// Only words and lines are zeroed, and they come first; slots of rings are longer.
+TEST(ConnectionLayouts, KeepWhatIsNotZeroedBehindTheRest) {
+  ConnectionShape shape;
+  shape.channels = 2;
+  shape.ring_slot_bytes = 4 * shape.slot_bytes;
+  shape.ll_push = shape.meets = shape.messages = true;
+  constexpr int kRanks = 5;
+  const ConnectionLayout layout(shape, P2pReach(kRanks));
+  std::vector<std::map<std::uint64_t, std::uint64_t>> used(kRanks);  // by rank: begin, end
+  int in_ring = 0;
+  for (const ConnectionLayout::Edge& edge : layout.edges()) {
+    in_ring += edge.in_ring ? 1 : 0;
+    EXPECT_TRUE(!edge.in_ring || edge.to == (edge.from + 1) % kRanks);
+    EXPECT_EQ(layout.slot_bytes(edge, 0), edge.in_ring ? shape.ring_slot_bytes : shape.slot_bytes);
+    for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
+      const std::uint64_t begin = edge.slots[protocol].offset;
+      const std::uint64_t end =
+          begin + static_cast<unsigned>(shape.slots) * layout.slot_bytes(edge, protocol);
+      EXPECT_EQ(begin >= layout.zeroed_bytes(edge.to),
+                protocol == static_cast<int>(cuda::Protocol::kSimple));
+      used[edge.to][begin] = end;
+      used[edge.to][edge.tail[protocol].offset] = edge.tail[protocol].offset + 8;
+      used[edge.from][edge.head[protocol].offset] = edge.head[protocol].offset + 8;
+    }
+  }
+  EXPECT_EQ(in_ring, shape.channels * kRanks);
+  for (int r = 0; r < kRanks; ++r) {
+    used[r][layout.shared_at(r)] = layout.shared_at(r) + 2 * layout.shared_bytes();
+    EXPECT_GE(layout.shared_at(r), layout.zeroed_bytes(r));
+    std::uint64_t before = layout.message_counters_at(kRanks - 1, 1);
+    for (const auto& [begin, end] : used[r]) {
+      EXPECT_GE(begin, before) << "rank " << r;
+      before = end;
+    }
+    EXPECT_LE(before, layout.bytes(r));
+  }
+  // More CTAs than channels count their launches.
+  EXPECT_GT(layout.shared_ctas(), shape.channels);
+  EXPECT_GE(layout.rounds_at(),
+            layout.launches_at() + 8u * static_cast<unsigned>(layout.shared_ctas()));
 }
 
 }  // namespace

@@ -128,11 +128,11 @@ TEST_P(WindowsOf, NeedNoStagingAtAnySize) {
   const Environment& settings = GetParam().layout.environment;
   const bool alone = settings == kSharedAlone;
   run_job(GetParam().layout, 200, [=](NcclRank& seat) {
-    constexpr std::size_t kCount = 600'000;
+    constexpr std::size_t kBlock = 750'000, kCount = 2'200'000;
     std::uint64_t before = 0, after = 0;
     const InWindow first(seat, 1, true, NCCL_WIN_DEFAULT);  // makes the memory for signals
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
-    run_in_window(seat, kCount, false, NCCL_WIN_COLL_SYMMETRIC);
+    run_in_window(seat, kBlock, false, NCCL_WIN_COLL_SYMMETRIC);
     if (testing::Test::HasFatalFailure() || !alone) return;
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
     EXPECT_EQ(after, before);

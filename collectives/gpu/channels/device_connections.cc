@@ -131,7 +131,7 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
               reinterpret_cast<std::uint64_t*>(address(edge.tail[protocol], rank));
           end.connection.head =
               reinterpret_cast<std::uint64_t*>(address(edge.head[protocol], rank));
-          end.connection.slot_bytes = layout_.slot_bytes(protocol);
+          end.connection.slot_bytes = layout_.slot_bytes(edge, protocol);
           end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
           end.connection.peer = out ? edge.to : edge.from;
         }
@@ -161,7 +161,7 @@ std::vector<std::uint64_t> DeviceConnections::launches_so_far(int rank) const {
   const Control& control = host_control(rank);
   const auto newest = cuda::newest_launch(control.newest);
   std::vector<std::uint64_t> words{newest ? newest->digest : 0};
-  for (int c = 0; c < layout_.shape().channels; ++c)
+  for (int c = 0; c < layout_.counted_ctas(); ++c)
     words.push_back(HostAtomics::load_acquire(control.progress[c].begun));
   return words;
 }
@@ -181,7 +181,7 @@ Status DeviceConnections::fill(int rank) {
   RONDO_CHECK_OK(scope.entered());
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-  GpuError error = api_.fill(memory_.of_rank[rank], 0, layout_.bytes(rank), stream);
+  GpuError error = api_.fill(memory_.of_rank[rank], 0, layout_.zeroed_bytes(rank), stream);
   if (error == kGpuSuccess)
     error = api_.copy(memory_.of_rank[rank], words.data(), words.size(), GpuCopy::kHostToDevice,
                       stream);
@@ -211,8 +211,9 @@ void DeviceConnections::empty_on_host(int rank) const {
     for (std::size_t i = 0; i < edge.slots.size(); ++i) {
       if (edge.slots[i].home != ConnectionLayout::kHost) continue;
       if (edge.from == rank) {
-        std::memset(memory_.host + edge.slots[i].offset, 0,
-                    edge.tail[i].offset - edge.slots[i].offset);
+        if (i != static_cast<std::size_t>(cuda::Protocol::kSimple))
+          std::memset(memory_.host + edge.slots[i].offset, 0,
+                      edge.tail[i].offset - edge.slots[i].offset);
         std::memset(memory_.host + edge.tail[i].offset, 0, sizeof(std::uint64_t));
       }
       if (edge.to == rank)
@@ -230,7 +231,7 @@ Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
   };
   Connection made{};
   made.buffer = bases.slots[direction] + buffer.slots;
-  made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Protocol::kSimple));
+  made.slot_bytes = layout_.slot_bytes(edge, static_cast<int>(cuda::Protocol::kSimple));
   made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
   made.tail = word(buffer.tail);
   made.head = word(buffer.head);
@@ -264,7 +265,7 @@ std::uint64_t* DeviceConnections::arrivals(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.arrivals_at());
 }
 DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
-  std::byte* const input = memory_.of_rank[rank] + layout_.shared_at();
+  std::byte* const input = memory_.of_rank[rank] + layout_.shared_at(rank);
   return {input, input + layout_.shared_bytes()};
 }
 Control* DeviceConnections::control(int rank) const {

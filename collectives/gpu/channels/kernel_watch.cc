@@ -20,7 +20,7 @@ bool gave_up(const cuda::Control& control) {
 Progress progress_of(const DeviceConnections& connections, int rank) {
   const cuda::Control& control = connections.host_control(rank);
   Progress found;
-  for (int c = 0; c < connections.layout().shape().channels; ++c) {
+  for (int c = 0; c < connections.layout().counted_ctas(); ++c) {
     const std::uint64_t begun = word(control.progress[c].begun);
     found.begun += begun;
     found.over += std::min(begun, word(control.progress[c].done));
@@ -43,7 +43,7 @@ Progress progress_of(const DeviceConnections& connections, int rank) {
 
 bool is_in_launch(const DeviceConnections& connections, int rank) {
   const cuda::Control& control = connections.host_control(rank);
-  for (int c = 0; c < connections.layout().shape().channels; ++c)
+  for (int c = 0; c < connections.layout().counted_ctas(); ++c)
     if (word(control.progress[c].begun) > word(control.progress[c].done)) return true;
   return false;
 }

@@ -33,7 +33,9 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   const int n = near.ranks();
   count_own(hosts);
   barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
-  messages_at_ = meets_ ? shared_at() + 2 * shared_bytes() : barriers_at_;
+  messages_at_ = meets_ ? arrivals_at() + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas *
+                                                  cuda::kMaxBarrierDevices)
+                        : barriers_at_;
   bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
@@ -58,14 +60,14 @@ class ConnectionLayout::Edges {
         outgoing_(static_cast<std::size_t>(ranks)),
         incoming_(static_cast<std::size_t>(ranks)) {}
 
-  void add(int from, int to, int lane, const EdgeTransport& transport) {
+  void add(int from, int to, int lane, bool in_ring, const EdgeTransport& transport) {
     std::vector<std::size_t>& before = outgoing_[static_cast<std::size_t>(from)];
     for (const std::size_t i : before)
       if (all_[i].to == to && all_[i].lane == lane) return;
     const int out = static_cast<int>(before.size());
     before.push_back(all_.size());
-    all_.push_back(
-        {from, to, lane, channel_, out, incoming_[static_cast<std::size_t>(to)]++, &transport});
+    all_.push_back({from, to, lane, channel_, in_ring, out,
+                    incoming_[static_cast<std::size_t>(to)]++, &transport});
   }
 
  private:
@@ -86,7 +88,8 @@ void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
     const auto add = [&](int position, int next, int lane) {
       const int from = rank_at(position), to = rank_at(next);
       if (!hosts.is_own(from) && !hosts.is_own(to)) return;
-      edges.add(from, to, lane, edge_transport({hosts.same(from, to), near_(from, to)}));
+      const bool in_ring = lane == 0 && next == (position + 1) % n;
+      edges.add(from, to, lane, in_ring, edge_transport({hosts.same(from, to), near_(from, to)}));
     };
     for (int p = 0; p < n; ++p) {
       add(p, (p + 1) % n, 0);
@@ -100,8 +103,10 @@ void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
   }
 }
 
-std::uint64_t ConnectionLayout::slot_bytes(int protocol) const {
-  return cuda::slot_bytes_of(static_cast<cuda::Protocol>(protocol), shape_.slot_bytes);
+std::uint64_t ConnectionLayout::slot_bytes(const Edge& edge, int protocol) const {
+  const bool is_long = edge.in_ring && shape_.ring_slot_bytes > 0;
+  return cuda::slot_bytes_of(static_cast<cuda::Protocol>(protocol),
+                             is_long ? shape_.ring_slot_bytes : shape_.slot_bytes);
 }
 
 std::uint64_t ConnectionLayout::bytes_of_ends() const {
@@ -119,7 +124,7 @@ std::uint64_t ConnectionLayout::launches_at() const {
   return rounded_ends() + rounded(of_orders) + kAlignment;
 }
 std::uint64_t ConnectionLayout::rounds_at() const {
-  return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
+  return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(counted_ctas()));
 }
 std::uint64_t ConnectionLayout::staging_at() const {
   return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas);
@@ -127,10 +132,6 @@ std::uint64_t ConnectionLayout::staging_at() const {
 
 std::uint64_t ConnectionLayout::arrivals_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
-}
-std::uint64_t ConnectionLayout::shared_at() const {
-  return arrivals_at() +
-         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices);
 }
 
 std::uint64_t ConnectionLayout::shared_slice() const {
@@ -177,26 +178,45 @@ ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes)
   return place;
 }
 
+std::uint64_t ConnectionLayout::slots_of(const Edge& edge, int protocol) const {
+  return (shape_.protocols >> protocol & 1) == 0
+             ? 0
+             : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(edge, protocol);
+}
+
+// All but the slots of Simple.
+void ConnectionLayout::place_words(Edge& edge) {
+  const bool on_host = edge.transport->home == EdgeTransport::kOnHost;
+  const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
+  for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
+    const bool is_simple = protocol == static_cast<int>(cuda::Protocol::kSimple);
+    edge.slots.push_back(take(receiver, is_simple ? 0 : slots_of(edge, protocol)));
+    edge.tail.push_back(take(receiver, kCounterBytes));
+    edge.head.push_back(take(sender, kCounterBytes));
+  }
+}
+
 void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
+  const auto is_placed = [&](const Edge& edge) {
+    return !edge.crosses() && hosts.is_own(edge.from);
+  };
   for (Edge& edge : edges_) {
-    if (edge.crosses() || !hosts.is_own(edge.from)) {
-      edge.slots.assign(cuda::kProtocols, {kNowhere, 0});
-      edge.tail = edge.head = edge.slots;
-      if (edge.crosses()) place_bounce_buffers(edge, hosts);
+    if (is_placed(edge)) {
+      place_words(edge);
       continue;
     }
-    const bool on_host = edge.transport->home == EdgeTransport::kOnHost;
-    const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
-    for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
-      const std::uint64_t slots =
-          (shape_.protocols >> protocol & 1) == 0
-              ? 0
-              : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(protocol);
-      edge.slots.push_back(take(receiver, slots));
-      edge.tail.push_back(take(receiver, kCounterBytes));
-      edge.head.push_back(take(sender, kCounterBytes));
-    }
+    edge.slots.assign(cuda::kProtocols, {kNowhere, 0});
+    edge.tail = edge.head = edge.slots;
+    if (edge.crosses()) place_bounce_buffers(edge, hosts);
   }
+  zeroed_ = bytes_;
+  constexpr int kSimple = static_cast<int>(cuda::Protocol::kSimple);
+  for (Edge& edge : edges_)
+    if (is_placed(edge))
+      edge.slots[kSimple] = take(edge.slots[kSimple].home, slots_of(edge, kSimple));
+  shared_at_ = bytes_;
+  if (meets_)
+    for (std::uint64_t& bytes : bytes_) bytes += rounded(2 * shared_bytes());
 }
 
 void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts) {
@@ -210,9 +230,10 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
     };
     const auto take = [&](std::uint64_t bytes) { return take_from(of_rank.words, bytes); };
     const auto slots = static_cast<std::uint64_t>(shape_.slots);
+    const std::uint64_t each = slot_bytes(edge, static_cast<int>(cuda::Protocol::kSimple));
     edge.bounce_buffers[direction] =
-        BounceBuffer{take_from(of_rank.slots[direction], slots * shape_.slot_bytes),
-                     take(kCounterBytes), take(kCounterBytes), take(slots * sizeof(std::uint64_t))};
+        BounceBuffer{take_from(of_rank.slots[direction], slots * each), take(kCounterBytes),
+                     take(kCounterBytes), take(slots * sizeof(std::uint64_t))};
   }
 }
 

@@ -6,9 +6,13 @@
 // which memory they are (edge_transport.h): with P2P, slots and `tail` in the receiver's memory and
 // `head` in the sender's; else all of it in host memory that both reach. So ranks in several
 // processes compute the same layout without communication, and only the memory itself has to be
-// shared. Cost: per rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32
-// KiB if LL128 is allowed); 2 MiB per rank for LL push (ll_push.h), and 2 MiB if several processes
-// share direct kernels (shared_launch.cc).
+// shared. Cost: per rank and channel at most 5 connections, of which the ring's have slots *
+// ring_slot_bytes for Simple and the others slots * slot_bytes; each has slots * 32 KiB for LL, and
+// the same for LL128 if it is allowed; 2 MiB per rank for LL push (ll_push.h), and 16 MiB if
+// several processes share direct kernels (shared_launch.cc).
+//
+// What must be zeroed before kernels use it comes first in a rank's memory: words, counters, and
+// lines, whose old flags would pass for new ones.
 //
 // Ranks of several hosts: a layout is for one host and has only the edges of its ranks. A
 // connection to another host has slots and words on both sides (bounce buffers), which a net proxy
@@ -34,10 +38,12 @@ struct ConnectionShape {
   int channels = 1;
   int slots = kUsualSlots;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
+  std::uint64_t ring_slot_bytes = 0;    // the same between neighbours in a ring; 0: no other size
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: protocols that get slots
   bool ll_push = false;                 // staging for LL push, if all are near
-  bool meets = false;     // words and staging for shared direct kernels, if all are near
-  bool messages = false;  // ends and words for the kernel of messages
+  bool meets = false;  // words and staging for shared direct kernels, if all are near
+  int direct_ctas = kDirectCtasOfGpu;  // maximum for a shared direct kernel
+  bool messages = false;               // ends and words for the kernel of messages
 };
 
 // The host of each rank, and the host that this layout is for. Empty: one host.
@@ -64,6 +70,7 @@ class ConnectionLayout {
   };
   struct Edge {
     int from, to, lane, channel;
+    bool in_ring;  // may also be in a tree
     // Index among the channel's ends of `from` and of `to`, if these are on this host.
     int out_index, in_index;
     const EdgeTransport* transport = nullptr;
@@ -81,6 +88,7 @@ class ConnectionLayout {
   const std::vector<Edge>& edges() const { return edges_; }
   // A rank's memory begins with its ends; the host's with the Control of each of its ranks.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
+  std::uint64_t zeroed_bytes(int rank) const { return zeroed_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
   std::uint64_t control_at(int rank) const;  // in the host's memory, for a rank of this host
   // Sizes of a rank's bounce buffers.
@@ -94,16 +102,18 @@ class ConnectionLayout {
   // In a rank's memory: its order by channel, as kernels read it (cuda::order_words); 0: none.
   const ChannelOrders& orders() const { return orders_; }
   std::uint64_t orders_at() const { return orders_.permutes() ? rounded_ends() : 0; }
-  std::uint64_t launches_at() const;  // by channel: launches so far; 0: none
+  // CTAs of a launch that count in Control::progress and here: channels, or more of shared kernels.
+  int counted_ctas() const { return std::max(shape_.channels, meets_ ? shared_ctas() : 0); }
+  std::uint64_t launches_at() const;  // by CTA: launches so far; 0: none
   // For LL push: rounds that each CTA of the rank has done, and the staging that others push to.
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
   // For shared direct kernels: the words of a barrier, and staging, [input, output], each for calls
-  // of kSharedStaging bytes. Each CTA has a slice of it, with extra room because its part of each
-  // block is rounded to whole lines.
-  static constexpr std::uint64_t kSharedStaging = 1 << 20;
-  int shared_ctas() const { return std::clamp(shape_.channels, 1, cuda::kBarrierCtas); }
+  // of kSharedStaging bytes: by the priors, rings of 8 GPUs are faster from 6 MiB on. Each CTA has
+  // a slice of it, with extra room because its part of each block is rounded to whole lines.
+  static constexpr std::uint64_t kSharedStaging = 8 << 20;
+  int shared_ctas() const { return std::clamp(shape_.direct_ctas, 1, cuda::kBarrierCtas); }
   std::uint64_t shared_slice() const;
   std::uint64_t shared_bytes() const {
     return shared_slice() * static_cast<unsigned>(shared_ctas());
@@ -111,7 +121,7 @@ class ConnectionLayout {
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t arrivals_at() const;
-  std::uint64_t shared_at() const;
+  std::uint64_t shared_at(int rank) const { return shared_at_[static_cast<std::size_t>(rank)]; }
   // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
   // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots
   // are made with the first message of a pair (message_slots.h).
@@ -121,7 +131,7 @@ class ConnectionLayout {
   std::uint64_t message_control_at(int rank) const;
   std::uint64_t message_links_at(int rank) const;
   std::uint64_t message_waits_at(int rank) const;
-  std::uint64_t slot_bytes(int protocol) const;
+  std::uint64_t slot_bytes(const Edge& edge, int protocol) const;
   // Whether the rank's kernels access the memory of `home`.
   bool uses(int rank, int home) const;
 
@@ -137,6 +147,8 @@ class ConnectionLayout {
   std::uint64_t message_waits_bytes_at(std::uint64_t place) const;
   std::uint64_t rounded_ends() const;
   void place_all(const HostsOfRanks& hosts);
+  void place_words(Edge& edge);
+  std::uint64_t slots_of(const Edge& edge, int protocol) const;  // bytes
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
   Location take(int home, std::uint64_t bytes);
 
@@ -148,7 +160,7 @@ class ConnectionLayout {
   std::uint64_t own_ranks_ = 0;
   std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_;
+  std::vector<std::uint64_t> bytes_, zeroed_, shared_at_;  // by rank
   struct BounceBytes {
     std::uint64_t words = 0, slots[cuda::kDirections] = {};
   };

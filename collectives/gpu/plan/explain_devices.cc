@@ -62,6 +62,7 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.messages = facts.devices > 1;
   facts.max_channels = processes && facts.devices < ranks ? 0 : kUsualChannels;
   facts.slot_bytes = kUsualSlotBytes;
+  facts.ring_slot_bytes = kUsualRingSlotBytes;
   return facts;
 }
 

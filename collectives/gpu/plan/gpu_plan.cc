@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "collectives/planner/call_links.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
 
@@ -128,10 +129,11 @@ Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Gpu
 
 // What calls over connections need if a device runs stations[rank] ranks.
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations,
-                                     int slots, const WireRates& wires) {
+                                     int slots, const WireRates& wires, const DeviceCosts& costs) {
   ConnectionShape shape;
   shape.slots = slots;
   shape.slot_bytes = kUsualSlotBytes;
+  shape.ring_slot_bytes = kUsualRingSlotBytes;
   std::uint64_t asked = 0;
   int minimum = 1, maximum = cuda::kMaxChannels;
   for (const GpuFacts& one : all) {
@@ -140,9 +142,10 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
     maximum = std::min(maximum, one.max_ctas);
   }
   if (asked > 0)
-    shape.slot_bytes = std::max(
+    shape.slot_bytes = shape.ring_slot_bytes = std::max(
         asked / static_cast<std::uint64_t>(slots) / kSmallestSlot * kSmallestSlot, kSmallestSlot);
-  shape.channels = std::min(std::max(usual_channels(wires), minimum), maximum);
+  const int usual = usual_channels(wires, shape.ring_slot_bytes, costs);
+  shape.channels = std::min(std::max(usual, minimum), maximum);
   for (std::size_t r = 0; r < all.size(); ++r)
     shape.channels = std::min(shape.channels, all[r].resident_ctas / stations[r]);
   return shape;
@@ -196,8 +199,19 @@ void add_connections(const GpuRecords& records, GpuPlan* found) {
   plan.max_channels = found->shape.channels;
   plan.slots = found->shape.slots;
   plan.slot_bytes = found->shape.slot_bytes;
+  plan.ring_slot_bytes = found->shape.ring_slot_bytes;
   found->orders.fill_facts(&plan);
   forget_wires_out_of_reach(found);
+}
+
+// CTAs of different devices wait for each other, so all of a launch must be resident.
+void add_direct_ctas(const GpuRecords& records, GpuPlan* found) {
+  DevicePlanFacts& plan = found->plan;
+  plan.direct_ctas = direct_ctas(links_of(plan).direct_gbs, plan.costs);
+  for (const GpuFacts& one : records.facts)
+    plan.direct_ctas = std::min(
+        {plan.direct_ctas, static_cast<int>(one.resident_ctas), static_cast<int>(one.max_ctas)});
+  found->shape.direct_ctas = plan.direct_ctas = std::max(plan.direct_ctas, 1);
 }
 
 void add_agreed(const GpuRecords& records, DevicePlanFacts* plan) {
@@ -223,7 +237,8 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
     stations.push_back(static_cast<int>(std::count(gpu_of.begin(), gpu_of.end(), gpu)));
   found->orders = agreed_orders(records.facts, records.orders);
   ConnectionShape& shape = found->shape;
-  shape = shape_of_connections(records.facts, stations, kUsualSlots, found->orders.rates);
+  shape = shape_of_connections(records.facts, stations, kUsualSlots, found->orders.rates,
+                               records.costs);
   shape.protocols = plan.protocols;
   const bool room = shape.channels > 0;
   const bool own_gpus = room && found->gpus == plan.ranks && found->near.all();
@@ -234,6 +249,7 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
   plan.may_ll_push = shape.ll_push;
   plan.shared_bytes = shape.meets ? ConnectionLayout::kSharedStaging : 0;
   add_connections(records, found);
+  add_direct_ctas(records, found);
   return ok_status();
 }
 
@@ -246,8 +262,9 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
   const bool sized = std::any_of(records.facts.begin(), records.facts.end(),
                                  [](const GpuFacts& one) { return one.buffer_bytes > 0; });
   ConnectionShape& shape = found->shape;
-  shape = shape_of_connections(records.facts, alone, kHostSlots, {});
+  shape = shape_of_connections(records.facts, alone, kHostSlots, {}, records.costs);
   if (!sized) shape.slot_bytes = kHostSlotBytes;
+  shape.ring_slot_bytes = 0;
   found->message_ctas = shape.channels;
   found->orders = agreed_orders(records.facts, records.orders);
   found->plan = usual_internode_facts(static_cast<int>(records.facts.size()), found->hosts(),

@@ -82,7 +82,7 @@ SharedBlocks::Calls ProcessContext::running_calls() {
   };
   std::vector<Channel> channels;
   for (const int rank : local)
-    for (int c = 0; shared.connections && c < shared.connections->layout().shape().channels; ++c) {
+    for (int c = 0; shared.connections && c < shared.connections->layout().counted_ctas(); ++c) {
       const auto* const progress = &shared.connections->host_control(rank).progress[c];
       channels.push_back({progress, HostAtomics::load_acquire(progress->begun)});
     }

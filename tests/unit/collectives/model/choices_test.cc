@@ -8,6 +8,7 @@
 
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
+#include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_work.h"
 #include "tests/support/fixtures.h"
 
@@ -49,12 +50,32 @@ TEST(WireRates, PortsAreTheLimitBetweenHosts) {
 }
 
 TEST(WireRates, FastWiresGetMoreChannels) {
-  EXPECT_EQ(gpu::usual_channels(known_cluster("dgx-a100", 1).rates()), gpu::kUsualChannels);
+  const auto channels = [](const gpu::WireRates& rates, std::uint64_t slot,
+                           const gpu::DeviceCosts& costs = gpu::kDevicePriors) {
+    return gpu::usual_channels(rates, slot, costs);
+  };
+  const gpu::WireRates slow = known_cluster("dgx-a100", 1).rates();
   const gpu::WireRates fast = known_cluster("dgx-b200", 1).rates();
-  const int channels = gpu::usual_channels(fast);
-  EXPECT_GT(channels, gpu::kUsualChannels);
-  EXPECT_LE(channels, gpu::kMaxUsualChannels);
-  EXPECT_EQ(gpu::usual_channels({}), gpu::kUsualChannels);
+  EXPECT_EQ(channels(slow, gpu::kUsualRingSlotBytes), gpu::kUsualChannels);
+  EXPECT_EQ(channels({}, gpu::kUsualRingSlotBytes), gpu::kUsualChannels);
+  EXPECT_GT(channels(fast, gpu::kUsualRingSlotBytes), gpu::kUsualChannels);
+  EXPECT_LE(channels(fast, gpu::kUsualRingSlotBytes), gpu::kMaxUsualChannels);
+  // Where jobs take longer, small slots need more channels, and so do slow CTAs.
+  EXPECT_GT(channels(fast, 64 << 10), channels(fast, gpu::kUsualRingSlotBytes));
+  gpu::DeviceCosts measured;
+  measured.set(gpu::DeviceRate::kJob, 2030);
+  measured.set(gpu::DeviceRate::kSum, 1 / 53.7);
+  const gpu::WireRates h100 = known_cluster("dgx-h100", 1).rates();
+  EXPECT_EQ(channels(h100, gpu::kUsualRingSlotBytes, measured), gpu::kUsualChannels);
+  EXPECT_GT(channels(h100, 64 << 10, measured), gpu::kUsualChannels);
+}
+
+TEST(WireRates, FastWiresGetMoreCtasOfDirectKernels) {
+  const double h100 = known_cluster("dgx-h100", 1).rates().direct_gbs;
+  EXPECT_EQ(gpu::direct_ctas(h100, gpu::kDevicePriors), gpu::kDirectCtasOfGpu);
+  gpu::DeviceCosts slow;
+  slow.set(gpu::DeviceRate::kCopy, 1 / 5.0);
+  EXPECT_EQ(gpu::direct_ctas(h100, slow), cuda::kBarrierCtas);
 }
 
 // Simulated time of the communicators' choices, relative to the fastest variant that needs no

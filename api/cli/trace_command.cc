@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
-#include "collectives/communicator/inspect.h"
+#include "collectives/status/inspect.h"
 #include "collectives/trace/call_skew.h"
 #include "collectives/trace/chrome_trace.h"
 #include "collectives/trace/flight_record.h"

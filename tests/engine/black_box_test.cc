@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/poll_until.h"
-#include "collectives/communicator/inspect.h"
+#include "collectives/status/inspect.h"
 #include "collectives/trace/call_skew.h"
 #include "collectives/trace/trace_file.h"
 #include "tests/support/engine_rank.h"

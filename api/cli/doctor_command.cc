@@ -3,37 +3,46 @@
 
 #include "api/cli/commands.h"
 #include "api/cli/doctor_checks.h"
+#include "api/cli/self_test_command.h"
+#include "api/cli/self_test_page.h"
 #include "base/json.h"
 #include "bench/command_line.h"
 
 namespace rondo::cli {
-namespace {
-
-const char* name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOk:
-      return "ok";
-    case Verdict::kWarning:
-      return "warning";
-    case Verdict::kProblem:
-      break;
-  }
-  return "problem";
-}
-
-}  // namespace
 
 int doctor_command(int argc, char** argv) {
   ExamineOptions options;
-  bool strict = false, json = false;
+  SelfTestCommand self_test;
+  bool strict = false, json = false, test = false;
   CommandLine line(
       "Checks this machine for problems that make Rondo fail or run slowly, and says what to do.\n"
+      "With --self-test it also runs every collective, type and algorithm, checks the results\n"
+      "and measures every link. It starts the ranks itself, or is one of them where srun, mpirun,\n"
+      "torchrun or rondo run started it.\n"
       "Exits with 1 if there is a problem (with --strict: or a warning), else 0.",
       argc, argv, kUsageError);
   line.option("--ranks", options.ranks, "number of ranks planned for this host").within(1, 65536);
   line.flag("--strict", strict, "warnings count as problems");
   line.flag("--json", json, "print JSON");
+  const CommandOption tested =
+      line.flag("--self-test", test, "run collectives and measure links: a new cluster's test");
+  line.option("--minutes", self_test.minutes, "repeat the self-test for so long; else once")
+      .within(0.0, 100'000.0)
+      .needs(tested);
+  line.option("--hosts", self_test.hosts,
+              "A,B,...: start --ranks ranks on each of these hosts by ssh")
+      .commas()
+      .needs(tested);
+  line.option("--agent", self_test.agent, "start ranks by this command HOST COMMAND")
+      .needs(tested)
+      .show_default();
   if (const auto ended = line.parse()) return *ended;
+  if (test) {
+    self_test.ranks = options.ranks;
+    self_test.strict = strict, self_test.json = json;
+    const auto result = run_self_test_command(self_test);
+    return result.ok() ? *result : line.refuse(result.error().text);
+  }
   int problems = 0, warnings = 0;
   Json findings = Json::array();
   for (const Finding& finding : examine(options)) {
@@ -46,8 +55,7 @@ int doctor_command(int argc, char** argv) {
                           {"remedy", finding.remedy}});
       continue;
     }
-    fmt::print("{:<8} {:<20} {}\n", name_of(finding.verdict), finding.subject, finding.text);
-    if (!finding.remedy.empty()) fmt::print("{:<29} -> {}\n", "", finding.remedy);
+    fmt::print("{}", line_of(finding));
   }
   const int status = problems > 0 || (strict && warnings > 0) ? 1 : 0;
   if (json) {

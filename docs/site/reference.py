@@ -126,8 +126,9 @@ def check_json(program):
             ("explain", ["explain", "all_reduce", "4M", "--topo", "dgx-h100", "--json"]),
             ("simulate", ["simulate", "all_reduce", "-b", "1M", "-e", "1M", "--algo", "all",
                           "--json"]))}
-        doctor = [program, "doctor", "--json"]  # exits with 1 where it finds a problem
-        printed["doctor"] = subprocess.run(doctor, capture_output=True, text=True).stdout
+        for name, more in (("doctor", []), ("self-test", ["--self-test", "--ranks", "2"])):
+            doctor = [program, "doctor", "--json", *more]  # exits with 1 where it finds a problem
+            printed[name] = subprocess.run(doctor, capture_output=True, text=True).stdout
         job = subprocess.Popen([program, *bench[:-2], "-N", "0"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         printed["ps"] = ranks_of(program, "ps", str(job.pid), "--json")

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/plugin/behaviour.h"
@@ -224,8 +225,29 @@ static request_t* new_request(connection_t* of) {
   return NULL;
 }
 
+/* Of `bytes`, how many this process may move now: pace=N is N MB/s of all its connections. */
+static size_t allowed(size_t bytes) {
+  static double tokens = 0, last = 0;
+  const int pace = setting("pace", 0);
+  if (pace == 0) return bytes;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+  pthread_mutex_lock(&mutex);
+  tokens += last == 0 ? 0 : (seconds - last) * pace * 1e6;
+  if (tokens > 65536) tokens = 65536;
+  last = seconds;
+  const size_t granted = tokens < (double)bytes ? (size_t)tokens : bytes;
+  tokens -= (double)granted;
+  pthread_mutex_unlock(&mutex);
+  return granted;
+}
+
 /* Moves up to `bytes` through the socket. Returns the number moved, or -1: failed or closed. */
 static ssize_t move(connection_t* of, void* data, size_t bytes) {
+  const size_t wanted = bytes;
+  bytes = allowed(bytes);
+  if (bytes == 0 && wanted != 0) return 0;
   const ssize_t moved =
       of->sends ? send(of->fd, data, bytes, MSG_NOSIGNAL) : recv(of->fd, data, bytes, 0);
   if (moved < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -249,6 +271,9 @@ static result_t advance(connection_t* of, request_t* one) {
     one->moved += (size_t)moved;
   }
   one->done = 1;
+  /* flip=N: a bit flips in every message of N bytes or more that arrives. */
+  const int flip = setting("flip", 0);
+  if (flip > 0 && !of->sends && one->bytes >= (size_t)flip) one->data[one->bytes / 2] ^= 4;
   return SUCCESS;
 }
 

@@ -10,6 +10,8 @@
  *   devices=N    reports N devices
  *   offload=1    device 0 requires kernels on the GPU; offload=2: connect() does
  *   short=1      test() of a receive reports one byte less
+ *   pace=N       all connections of the process together move N MB/s
+ *   flip=N       a bit flips in every message of N bytes or more that arrives
  *   global=1     registrations are valid for all connections
  *   cuda=1       takes GPU memory; received data are visible there after a flush
  *   dmabuf=1     takes GPU memory by its dmabuf file; does not need a readable address

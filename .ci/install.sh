@@ -17,7 +17,7 @@ build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcl
 tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-14 clang-tidy-14
        libclang-rt-14-dev python3 unzip iproute2 procps openmpi-bin mpich
        ibverbs-providers qemu-system-x86 busybox-static kmod xz-utils cpio graphviz
-       hwloc-nox)
+       hwloc-nox gnuplot-nox)
 compare=(python3 python3-matplotlib binutils openmpi-bin libopenmpi-dev mpich libmpich-dev
          libfabric1 iproute2 iperf3 ucx-utils perftest)
 launchers=(slurmctld slurmd slurm-client munge openmpi-bin mpich iproute2 python3)

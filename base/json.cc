@@ -120,6 +120,11 @@ const Json::Array& Json::elements() const {
   throw JsonError("a value is not an array");
 }
 
+const std::vector<std::string>& Json::keys() const {
+  if (const auto* object = std::get_if<Object>(&value_)) return object->keys;
+  throw JsonError("a value is not an object");
+}
+
 double Json::number() const {
   if (const auto* value = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*value);
   if (const auto* value = std::get_if<std::uint64_t>(&value_)) return static_cast<double>(*value);

@@ -60,6 +60,7 @@ class Json {
   // These throw JsonError if the value is of another kind.
   const Json& at(std::string_view key) const;
   const Array& elements() const;
+  const std::vector<std::string>& keys() const;  // of an object
   double number() const;
   const std::string& string() const;
   // Whether the member `key` exists and is an object.

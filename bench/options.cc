@@ -14,6 +14,7 @@
 #include "bench/bench_main.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
+#include "bench/plot.h"
 
 namespace rondo::bench {
 namespace {
@@ -86,6 +87,9 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
               "devices");
   line.option("--json", o.json, "write results as JSON, with plan, ranks and percentiles");
   line.option("--csv", o.csv, "write results as CSV, one row a measurement");
+  line.option("--plot", o.plot,
+              "draw latency and bus bandwidth over size: FILE.svg, FILE.png, or - in the terminal; "
+              "beside them --baseline's (needs gnuplot)");
   const CommandOption baseline =
       line.option("--baseline", o.baseline, "compare medians with this file (from --json)");
   line.option("--fail-if-slower", t.fail_if_slower, "exit with 7 where slower by more; 5%")
@@ -119,6 +123,12 @@ struct Refusal {
 
 // Reports files that cannot be read or written before the sweep, not after it.
 void check_files(const Options& o) {
+  if (!o.plot.empty()) {
+    if (!format_of(o.plot))
+      throw Refusal{fmt::format("--plot '{}' is no FILE.svg, no FILE.png and not -", o.plot)};
+    if (const Status present = check_gnuplot(); !present)
+      throw Refusal{fmt::format("--plot {}: {}", o.plot, present.error().text)};
+  }
   const auto refuse = [](const char* flag, const std::string& path) {
     throw Refusal{fmt::format("{} '{}': {}", flag, path, std::strerror(errno))};
   };
@@ -126,8 +136,9 @@ void check_files(const Options& o) {
     refuse("--baseline", o.baseline);
   for (const auto& [flag, path] : {std::pair<const char*, const std::string&>{"--json", o.json},
                                    {"-J", o.nccl_json},
-                                   {"--csv", o.csv}}) {
-    if (path.empty()) continue;
+                                   {"--csv", o.csv},
+                                   {"--plot", o.plot}}) {
+    if (path.empty() || path == "-") continue;
     const std::size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(flag, path);

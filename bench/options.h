@@ -76,6 +76,7 @@ struct Options {
   int skip_iterations = 0;
   std::string json, csv, baseline;
   std::string nccl_json;  // -J: nccl-tests' JSON
+  std::string plot;       // a picture's file, or "-": the terminal
   double fail_if_slower = 0.05;
   bool progress = true;
 };

@@ -4,16 +4,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "base/env.h"
 #include "base/json.h"
 #include "base/text_file.h"
 #include "bench/bench_main.h"
+#include "bench/plot.h"
 
 namespace rondo::bench {
 namespace {
@@ -181,18 +179,28 @@ std::string csv_of(const Context& context, const Options& options, const Run& ru
   return csv;
 }
 
+namespace {
+
+// A file that --json wrote.
+Result<Json> read_results(const std::string& path) {
+  constexpr std::size_t kMaxBytes = 256 << 20;
+  RONDO_TRY(const std::string text, read_text_file("baseline", path, kMaxBytes));
+  try {
+    Json json = Json::parse(text);
+    (void)medians_of(json);
+    return json;
+  } catch (const JsonError& error) {
+    return fail(StatusCode::kInvalidArgument, "'{}' is not a file that --json wrote: {}", path,
+                error.what());
+  }
+}
+
+}  // namespace
+
 Result<Comparison> compare(const std::string& baseline_path, const Context& context,
                            const Options& options, const Run& run) {
-  std::map<std::string, double> before;
-  try {
-    std::ifstream file(baseline_path);
-    if (!file) return fail_errno(errno, "cannot read the baseline '{}'", baseline_path);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    before = medians_of(Json::parse(text));
-  } catch (const JsonError& error) {
-    return fail(StatusCode::kInvalidArgument, "'{}' is not a file that --json wrote: {}",
-                baseline_path, error.what());
-  }
+  RONDO_TRY(const Json baseline, read_results(baseline_path));
+  const std::map<std::string, double> before = medians_of(baseline);
   Comparison comparison;
   for (const auto& [key, now] : medians_of(document(context, options, run))) {
     const auto found = before.find(key);
@@ -249,6 +257,24 @@ int keep(const Options& options, const std::string& path, const std::string& tex
   return kInvalidUse;
 }
 
+int plot(std::FILE* out, const Options& options, const Context& context, const Run& run) {
+  const auto drawn = [&]() -> Result<std::string> {
+    std::vector<Panel> panels = panels_of(document(context, options, run), "", false);
+    if (!options.baseline.empty()) {
+      RONDO_TRY(const Json baseline, read_results(options.baseline));
+      add_curves(panels, panels_of(baseline, "baseline", true));
+    }
+    return draw(panels, *format_of(options.plot), "");
+  }();
+  if (!drawn.ok()) {
+    fmt::print(stderr, "{}: --plot: {}\n", options.program, drawn.error().text);
+    return kInvalidUse;
+  }
+  if (options.plot != "-") return keep(options, options.plot, *drawn);
+  fmt::print(out, "{}", *drawn);
+  return kOk;
+}
+
 // An existing file stays as it is: FILE.0, FILE.1 and so on, as in nccl-tests.
 std::string unused_name(const std::string& path) {
   std::string name = path;
@@ -293,6 +319,7 @@ int conclude(std::FILE* out, const Options& options, const Context& context, con
       fmt::print(stderr, "{}: {} exists: written to {}\n", options.program, options.nccl_json,
                  name);
   }
+  if (!options.plot.empty() && ran) also(plot(out, options, context, run));
   if (!options.csv.empty()) also(keep(options, options.csv, csv_of(context, options, run)));
   return code;
 }

@@ -28,6 +28,7 @@ int env_command(int argc, char** argv);
 int explain_command(int argc, char** argv);
 int preload_command(int argc, char** argv);
 int ps_command(int argc, char** argv);
+int report_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);

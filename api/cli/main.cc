@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"explain", "which algorithm would run a call, and why", explain_command},
     {"simulate", "predict the time of a collective on GPUs that are not here", simulate_command},
     {"tune", "measure the costs of calls on this machine, for RONDO_TUNE_FILE", tune_command},
+    {"report", "one HTML file of the results of bench, doctor --self-test and others",
+     report_command},
     {"preload", "the LD_PRELOAD=... that runs an NCCL program on Rondo", preload_command},
     {"env", "every environment variable: type, default, current value", env_command},
 };

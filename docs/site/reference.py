@@ -20,7 +20,8 @@ import time
 
 FOLDER = "docs/reference"
 MADE = "<!-- made by docs/site/reference.py -->\n\n"
-COMMANDS = ("run", "bench", "doctor", "topo", "ps", "trace", "explain", "simulate", "tune", "env")
+COMMANDS = ("run", "bench", "doctor", "topo", "ps", "trace", "explain", "simulate", "tune",
+            "report", "env")
 SECTION = re.compile(r"/\* ---- (.*?) -+\s*\*/")
 BLOCK = re.compile(r"/\*(.*?)\*/|(^typedef (?:enum|struct) \{.*?^\} \w+;|^#define (?:[^\n]*\\\n)*"
                    r"[^\n]*|^[a-z][^;{}/]*;)", re.MULTILINE | re.DOTALL)

@@ -99,6 +99,8 @@ RONDO_FN RONDO_NO_INLINE constexpr Slice part_of(Slice whole, int index, int par
   return {whole.begin + begin, end - begin};
 }
 
+inline constexpr int kBothTrees = -1;
+
 // The rounds that split a call of `count` elements, `per_round` at a time. A call of no elements
 // has no rounds.
 struct Rounds {
@@ -106,6 +108,7 @@ struct Rounds {
   std::uint64_t per_round;
   std::uint64_t grain;      // parts begin at multiples of this many elements (a cache line)
   std::uint64_t whole = 0;  // partners exchange up to this many elements without halving
+  int tree = kBothTrees;    // the tree of the double tree that carries all, or both: half each
 
   RONDO_FN constexpr std::uint64_t size() const { return (count + per_round - 1) / per_round; }
   RONDO_FN constexpr Slice operator[](std::uint64_t round) const {

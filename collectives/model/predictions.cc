@@ -12,6 +12,7 @@
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
+#include "kernels/algorithms/tree.h"
 #include "kernels/sim/sim_multicast.h"
 #include "kernels/sim/sim_staged.h"
 
@@ -28,11 +29,11 @@ constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLa
 
 // The kernels' channels are distributed over the rings. Each channel is simulated as a separate
 // stream if that is not too much work; otherwise several channels of a ring share one stream and
-// wait and send in step.
-int streams_of(const GpuCluster& cluster, int channels) {
+// wait and send in step. Channels of different trees never do.
+int streams_of(const GpuCluster& cluster, const DevicePlan& plan) {
   const int rings = static_cast<int>(cluster.channels().rings.size());
-  const int maximum = std::max(rings, kMaxSimulated / cluster.ranks());
-  return std::min(channels, maximum);
+  const int maximum = std::max(2 * rings, kMaxSimulated / cluster.ranks() / 2 * 2);
+  return std::min(plan.channels, maximum);
 }
 
 sim::SimCall connected_call(const GpuCluster& cluster, const CallRecord& record,
@@ -40,11 +41,12 @@ sim::SimCall connected_call(const GpuCluster& cluster, const CallRecord& record,
   sim::SimCall call;
   const auto& rings = cluster.channels().rings;
   const std::uint64_t width = size_of(record.type);
-  const int channels = plan.channels, used = streams_of(cluster, channels);
+  const int channels = plan.channels, used = streams_of(cluster, plan);
   call.cost = verb_cost(plan.protocol);
   for (int number = 0; number < used; ++number) {
     sim::SimStream stream;
     stream.order = rings[static_cast<std::size_t>(number) % rings.size()].ranks;
+    if (plan.one_tree) stream.tree = tree_of_channel(number, used);
     stream.ctas = channels / used + (number < channels % used ? 1 : 0);
     const auto ctas = static_cast<std::uint64_t>(stream.ctas);
     stream.count =

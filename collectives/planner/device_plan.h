@@ -96,6 +96,7 @@ struct DevicePlan {
   cuda::Protocol protocol = cuda::Protocol::kSimple;
   int channels = 1;
   int groups = 1;
+  bool one_tree = false;        // each channel runs one tree of the double tree
   std::uint64_t per_round = 0;  // elements of a channel
   std::uint64_t slice = 0;      // over connections: elements of it in one slot
   std::uint32_t grain = 1;      // elements

@@ -242,8 +242,12 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   // A job of lines is one batch: a second one would wait for all loads of the first.
   const std::uint64_t whole =
       protocol == Protocol::kSimple ? slot : std::min(slot, workers.batches());
+  // Both trees of each ring have channels, so that no port has more to carry than another.
+  const int rings = facts.wires.rings > 0 ? facts.wires.rings : std::max(facts.rings, 1);
+  plan.one_tree = algorithm == Algorithm::kTree && channels % (2 * rings) == 0;
   // A round of a ring is one chunk per rank or block; a round of the trees is one chunk per tree.
-  const auto parts = static_cast<std::uint64_t>(slots_of(row.fill, facts.ranks));
+  const auto parts =
+      plan.one_tree ? 1 : static_cast<std::uint64_t>(slots_of(row.fill, facts.ranks));
   const std::uint64_t part =
       parts_of(bytes_of(record), static_cast<std::uint64_t>(channels), parts);
   // The jobs of a chunk overlap: one is moved while another is in flight. In rings all ranks send

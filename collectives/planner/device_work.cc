@@ -8,6 +8,7 @@
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
+#include "kernels/algorithms/tree.h"
 
 namespace rondo::gpu {
 
@@ -117,24 +118,29 @@ double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
          (rounds - 1) * std::max({work + chunk.port_ns, returned, chunk.shared_ns});
 }
 
-// Two trees, each with half of the bytes. A rank is in both and has two children in one of them.
+// Two trees, each with half of the bytes: both in every channel, where a rank has two children in
+// one of them, or one in each half of the channels.
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
   const bool both = call.collective == Collective::kAllReduce;
-  const ChunkTimes chunk(call, plan, of_channel / rounds / 2, 0);
+  const double trees = plan.one_tree ? 1 : 2;
+  const ChunkTimes chunk(call, plan, of_channel / rounds / trees, 0);
   const double ways = both ? 2 : 1, depth = log2_of(call.ranks);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
   // One of the trees is shifted by a rank, so its paths cross hosts once more.
   const double across = call.hosts > 1 ? std::min(log2_of(call.hosts) + 1, depth) : 0;
-  const double returned =
-      (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kTreeSlotsKept);
+  const double hops = call.hops_ns(plan.protocol, depth, across);
+  const double kept = plan.one_tree ? 0 : kTreeSlotsKept;
+  const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kept);
+  // With both trees, a leaf of the one waits for chunks that are a whole path behind.
+  const double waits = plan.one_tree ? 0 : 2 * hops / (kTreeLead + 1);
   // Time on the busiest wire for all channels' chunks of both trees.
   const double gbs = both ? call.links.both_gbs : call.links.tree_gbs * kRootedShare;
   const double wire_bytes = verb_cost(plan.protocol, call.costs).wire_bytes;
   const double shared = of_channel / rounds * plan.channels * wire_bytes / gbs;
-  const double first = ways * (depth * (work + kTreeFirst * shared) + across * chunk.port_ns +
-                               call.hops_ns(plan.protocol, depth, across));
+  const double first =
+      ways * (depth * (work + kTreeFirst * shared) + across * chunk.port_ns + hops);
   const double jobs = both ? kTreeJobs : reduces(call.collective) ? kTreeSums : kTreeCopies;
-  return first + (rounds - 1) * std::max({jobs * work, returned, shared});
+  return first + (rounds - 1) * std::max({jobs * trees / 2 * work, returned, waits, shared});
 }
 
 }  // namespace

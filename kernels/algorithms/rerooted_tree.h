@@ -67,14 +67,13 @@ struct RerootedEnds {
   const Peers third{links.child[2], -1};
 
   RONDO_FN Chunk chunk(const Rounds& rounds, std::uint64_t round) const {
-    const Slice half = part_of(rounds[round], number, 2, rounds.grain);
-    return {half.begin, half.begin, half.count};
+    return chunk_of_tree(rounds, round, number);
   }
 };
 
-// Calls visit(ends, chunk) for both trees, round after round. kFirst selects which tree starts: the
-// one in which the rank has fewer or more children. If the rank is a leaf of one tree, the first
-// tree is kTreeLead rounds ahead (as TreePair, tree.h).
+// Calls visit(ends, chunk) for the trees in use, round after round. kFirst selects which tree
+// starts: the one in which the rank has fewer or more children. If the rank is a leaf of one tree,
+// the first tree is kTreeLead rounds ahead (as TreePair, tree.h).
 enum class First : std::uint8_t { kMinChildren, kMaxChildren };
 
 template <First kFirst, Links C, class Visit>
@@ -84,11 +83,12 @@ RONDO_FN void for_rerooted_trees(C& c, int root, const Rounds& rounds, Visit&& v
   const int first = kFirst == First::kMinChildren ? minimum : 1 - minimum;
   // Recomputed for each chunk: keeping both trees would take too many GPU registers.
   const std::uint64_t later = links(minimum).children() == 0 ? kTreeLead : 0;
-  const std::uint64_t turns = 2 * (rounds.size() + later);
+  const bool both = rounds.tree == kBothTrees;
+  const std::uint64_t turns = both ? 2 * (rounds.size() + later) : rounds.size();
   for (std::uint64_t t = 0; t < turns; ++t) {
-    const std::uint64_t second = t & 1, round = t / 2 - second * later;
+    const std::uint64_t second = both ? t & 1 : 0, round = both ? t / 2 - second * later : t;
     if (round >= rounds.size()) continue;  // also if negative (wraps)
-    const int number = first ^ static_cast<int>(second);
+    const int number = both ? first ^ static_cast<int>(second) : rounds.tree;
     const RerootedEnds<C> tree{links(number), number};
     visit(tree, tree.chunk(rounds, round));
   }

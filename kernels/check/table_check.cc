@@ -11,7 +11,9 @@
 namespace rondo::check {
 namespace {
 
-Rounds rounds_of(const Case& what) { return {what.count, what.per_round, what.grain, what.whole}; }
+Rounds rounds_of(const Case& what) {
+  return {what.count, what.per_round, what.grain, what.whole, what.tree};
+}
 
 std::vector<int> ring_of(const Case& what) {
   if (!what.ring.empty()) return what.ring;
@@ -39,7 +41,9 @@ int part_with(const Case& what, std::uint64_t element, int parts) {
 Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   const int n = what.ranks;
   if (row.order == Order::kTree) return tree_order(n);
-  const auto tree_of = [what](std::uint64_t e) { return part_with(what, e, 2); };
+  const auto tree_of = [what](std::uint64_t e) {
+    return what.tree == kBothTrees ? part_with(what, e, 2) : what.tree;
+  };
   const int top = position_of(what, root);
   if (row.order == Order::kDoubleTree)
     return double_tree_order(n, row.collective == Collective::kReduce ? top : -1, tree_of,
@@ -125,11 +129,12 @@ std::string describe(const AlgorithmRow& row, const Case& what) {
   return fmt::format(
       "{} {}{} {{ranks {}, root {}, count {}, per_round {}, grain {}, whole {}, in_place {}, calls "
       "{}, "
-      "exposures [{}], scaled {}, slots {}, ring [{}], hosts {}, seed {}}}",
+      "exposures [{}], scaled {}, slots {}, ring [{}], hosts {}, tree {}, seed {}}}",
       name(row.algorithm), name(row.collective), row.where == Where::kGpu ? " on GPUs" : "",
       what.ranks, what.root, what.count, what.per_round, what.grain, what.whole, what.in_place,
       what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots,
-      fmt::join(what.ring, " "), what.hosts, what.seed ? fmt::format("{}", *what.seed) : "none");
+      fmt::join(what.ring, " "), what.hosts, what.tree,
+      what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 
 Job job_of(const AlgorithmRow& row, const Case& what, int root) {
@@ -137,7 +142,8 @@ Job job_of(const AlgorithmRow& row, const Case& what, int root) {
 }
 
 std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what) {
-  const int parts = slots_of(row.fill, what.ranks);
+  const int parts =
+      row.fill == Fill::kHalves && what.tree != kBothTrees ? 1 : slots_of(row.fill, what.ranks);
   if (row.fill == Fill::kOtherHosts) return all_gather_slot(what);
   if (parts > 1) return part_of({0, what.per_round}, 0, parts, what.grain).count;
   return what.per_round * static_cast<std::uint64_t>(blocks_of(row.fill, what.ranks));

@@ -31,6 +31,7 @@ struct Case {
   int slots = 2;                           // Primitives, Views: per connection
   std::vector<int> ring{};  // Primitives: rank at each position of rings and trees; empty: in order
   std::vector<std::vector<int>> hosts{};  // Views: ranks of each, ascending, hosts by first rank
+  int tree = kBothTrees;                  // Rounds::tree
   std::optional<std::uint64_t> seed{};    // seed of the schedule
 };
 

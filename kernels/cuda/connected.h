@@ -92,6 +92,7 @@ struct Connected {
       run_algorithm(along, Algorithm::kRing, CtaCall::collective());
     } else {
       TreeAlgorithm along{{args}, position_of(ring, CtaCall::root()), rounds};
+      along.rounds.tree = CtaCall::tree();
       run_algorithm(along, Algorithm::kTree, CtaCall::collective());
     }
   }

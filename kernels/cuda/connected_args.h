@@ -113,6 +113,7 @@ struct ConnectedArgs {
     Algorithm algorithm;
     Protocol protocol;
     std::uint8_t channels;  // channels that run it: the first of the launch
+    bool one_tree;          // each channel runs one tree of the double tree (tree_of_channel())
   };
   struct Buffers {
     const void* input;

@@ -5,6 +5,7 @@
 // signal warp signals the peers. Jobs pass from one to the next through a ring (job_ring.h).
 #pragma once
 
+#include "kernels/algorithms/tree.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernel_wait.h"
@@ -136,6 +137,11 @@ struct CtaCall {
 
   static RONDO_FN int number() { return static_cast<int>(read_word(kNumberAt)); }
   static RONDO_FN std::uint64_t count() { return of_call(offsetof(Call, count)); }
+  // Rounds::tree of the channel.
+  static RONDO_FN int tree() {
+    if (!of_call<bool>(offsetof(Call, one_tree))) return kBothTrees;
+    return tree_of_channel(channel(), of_call<std::uint8_t>(offsetof(Call, channels)));
+  }
   static RONDO_FN std::uint64_t per_round() { return of_call(offsetof(Call, per_round)); }
   static RONDO_FN std::uint64_t slice() { return of_call(offsetof(Call, slice)); }
   static RONDO_FN Algorithm algorithm() { return of_call<Algorithm>(offsetof(Call, algorithm)); }

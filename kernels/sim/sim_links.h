@@ -101,8 +101,7 @@ class SimConnections {
   std::unordered_map<std::uint64_t, SimConnection*> index_;
 };
 
-// SimStream: a ring, or a pair of trees, with its share of a call.
-
+// SimStream: a ring, a pair of trees or one of them, with its share of a call.
 // Algorithms over peers' memory have one stream, in rank order.
 struct SimStream {
   std::vector<int> order;  // the rank at every position
@@ -110,6 +109,7 @@ struct SimStream {
   std::uint64_t count = 0;      // elements of the call's `count`
   std::uint64_t per_round = 1;  // elements
   std::uint64_t slot_bytes = 0;
+  int tree = kBothTrees;  // Rounds::tree
 };
 
 // A stream that is being simulated; its number is the channel for Routes.

@@ -55,7 +55,8 @@ class Run {
     return 2 * call.streams.size() * static_cast<std::size_t>(call.ranks);
   }
   Rounds rounds_of(const SimStream& stream, std::uint64_t left_out) const {
-    return {stream.count - left_out * stream.per_round, stream.per_round, call_.grain};
+    return {stream.count - left_out * stream.per_round, stream.per_round, call_.grain, 0,
+            stream.tree};
   }
 
   bool start_links(std::uint64_t left_out) {

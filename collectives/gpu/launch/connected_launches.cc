@@ -16,7 +16,8 @@ cuda::ConnectedArgs::Call listed(const PlannedCall& call) {
           .slice = call.plan.slice * units,
           .algorithm = call.plan.algorithm,
           .protocol = call.plan.protocol,
-          .channels = static_cast<std::uint8_t>(call.plan.channels)};
+          .channels = static_cast<std::uint8_t>(call.plan.channels),
+          .one_tree = call.plan.one_tree};
 }
 
 // Threads of a CTA: the maximum over the calls.

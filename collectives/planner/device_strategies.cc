@@ -242,9 +242,10 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   // A job of lines is one batch: a second one would wait for all loads of the first.
   const std::uint64_t whole =
       protocol == Protocol::kSimple ? slot : std::min(slot, workers.batches());
-  // Both trees of each ring have channels, so that no port has more to carry than another.
+  // Over a network paths are long. Both trees of each ring have channels, so that no port has more
+  // to carry than another.
   const int rings = facts.wires.rings > 0 ? facts.wires.rings : std::max(facts.rings, 1);
-  plan.one_tree = algorithm == Algorithm::kTree && channels % (2 * rings) == 0;
+  plan.one_tree = algorithm == Algorithm::kTree && facts.hosts > 1 && channels % (2 * rings) == 0;
   // A round of a ring is one chunk per rank or block; a round of the trees is one chunk per tree.
   const auto parts =
       plan.one_tree ? 1 : static_cast<std::uint64_t>(slots_of(row.fill, facts.ranks));

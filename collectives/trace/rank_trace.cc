@@ -176,7 +176,11 @@ Result<std::vector<RankTrace>> traces_of_process(int pid) {
                 "communicators",
                 pid);
   if (traces.empty())
-    return fail(StatusCode::kInvalidUsage, "no rank of process {} has made a call yet", pid);
+    return fail(
+        StatusCode::kInvalidUsage,
+        "no rank of process {} has a record of calls: start the job with RONDO_RECORD=1, or "
+        "wait for its first call",
+        pid);
   return traces;
 }
 

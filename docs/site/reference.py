@@ -11,6 +11,7 @@ rondo.md is made of api/rondo.h: its sections, declarations and comments. comman
 """
 import glob
 import json
+import os
 import re
 import subprocess
 import sys
@@ -131,6 +132,7 @@ def check_json(program):
             doctor = [program, "doctor", "--json", *more]  # exits with 1 where it finds a problem
             printed[name] = subprocess.run(doctor, capture_output=True, text=True).stdout
         job = subprocess.Popen([program, *bench[:-2], "-N", "0"],
+                               env={**os.environ, "RONDO_RECORD": "1"},
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         printed["ps"] = ranks_of(program, "ps", str(job.pid), "--json")
         printed["jobs"] = subprocess.run([program, "ps", "--json"], check=True,

@@ -17,7 +17,7 @@ std::uint32_t in_units(std::uint64_t ticks) {
 
 bool CallRecorder::start() {
   TraceRing* const ring = std::exchange(setup_.ring, nullptr);
-  if (ring == nullptr || !setup_.commit(ring, sizeof(TraceRing))) return false;
+  if (ring == nullptr || !setup_.commit(ring, sizeof(TraceRing))) return enabled_ = false;
   const TickReading now = read_ticks();
   timespec wall{};
   clock_gettime(CLOCK_REALTIME, &wall);
@@ -32,7 +32,7 @@ bool CallRecorder::start() {
   return true;
 }
 
-void CallRecorder::begin(const CallRecord& call, std::uint64_t sequence) {
+void CallRecorder::record(const CallRecord& call, std::uint64_t sequence) {
   if (ring_ == nullptr && !start()) [[unlikely]]
     return;
   newest_ = CallTrace{};

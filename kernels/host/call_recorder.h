@@ -39,7 +39,10 @@ class CallRecorder {
     bool (*commit)(void* at, std::size_t bytes) = nullptr;
     TraceOrigin origin{};
   };
-  void set_up(const Setup& setup) { setup_ = setup; }
+  void set_up(const Setup& setup) {
+    setup_ = setup;
+    enabled_ = setup.ring != nullptr;
+  }
   bool records() const { return ring_ != nullptr; }
 
   // How the next call runs: an Algorithm and a Protocol.
@@ -49,10 +52,14 @@ class CallRecorder {
     protocol_ = static_cast<std::uint8_t>(protocol);
   }
   // A call that does much before it is announced has been entered.
-  void enter() { entered_ = ticks(); }
+  void enter() {
+    if (enabled_) entered_ = ticks();
+  }
 
   // sequence: number of the announced call; 0: a message.
-  void begin(const CallRecord& call, std::uint64_t sequence);
+  void begin(const CallRecord& call, std::uint64_t sequence) {
+    if (enabled_) record(call, sequence);
+  }
 
   // Ends all calls that have begun: one, or the messages of a group.
   void end(StatusCode result) {
@@ -72,19 +79,23 @@ class CallRecorder {
   }
 
   // A wait has left the spin phase; it has ended.
-  void begin_wait() { waits_since_ = ticks(); }
+  void begin_wait() {
+    if (enabled_) waits_since_ = ticks();
+  }
   void end_wait(int peer);
 
  private:
   using Words = std::array<std::uint64_t, 8>;
   static constexpr std::uint8_t kNone = 0xff;
 
+  void record(const CallRecord& call, std::uint64_t sequence);
   bool start();
   TraceLine& line_of(std::uint64_t number) { return ring_->lines[number % kTracedCalls]; }
   static void add(std::uint64_t& word, std::uint64_t amount) {
     HostAtomics::store_relaxed(word, HostAtomics::load_relaxed(word) + amount);
   }
 
+  bool enabled_ = false;
   TraceRing* ring_ = nullptr;
   TraceTotal* total_ = nullptr;
   std::uint64_t number_ = 0;  // of the newest trace

@@ -14,6 +14,7 @@
 #include "collectives/trace/call_skew.h"
 #include "collectives/trace/trace_file.h"
 #include "tests/support/engine_rank.h"
+#include "tests/support/environment.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/temporary_folder.h"
@@ -44,6 +45,7 @@ void make_calls(EngineRank& seat, int calls, std::size_t count) {
 }
 
 TEST(BlackBox, NamesTheLateRankAndThoseThatWaitedForIt) {
+  const WithEnvironment record("RONDO_RECORD", "1");
   for (const std::size_t count : {1u, 5000u, 300'000u}) {
     RankProcesses ranks(3, short_timeouts(60), [&](EngineRank& seat) {
       make_calls(seat, 20, count);
@@ -92,6 +94,7 @@ TEST(BlackBox, NamesTheLateRankAndThoseThatWaitedForIt) {
 }
 
 TEST(BlackBox, RecordsMessagesWithTheirPeers) {
+  const WithEnvironment record("RONDO_RECORD", "1");
   const Communicators comms = make_communicators(2);
   run_ranks(comms, [](Communicator& comm) {
     std::vector<int> out(8), in(8);

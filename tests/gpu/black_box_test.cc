@@ -3,12 +3,14 @@
 
 #include "collectives/trace/rank_trace.h"
 #include "tests/gpu/device_case.h"
+#include "tests/support/environment.h"
 
 namespace rondo::test {
 namespace {
 
 TEST(GpuBlackBox, HasTheCallsThatAreOnTheirStreams) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const WithEnvironment record("RONDO_RECORD", "1");
   DeviceRanks ranks(std::vector<int>{0, 1});
   const Case c{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, ranks.size(), 0, 700, 7};
   DeviceCase made(ranks, c, false, 0);

@@ -28,7 +28,7 @@ TEST(ExplainCommand, ReportsThatNvlsRunsWhereItIsAskedFor) {
   expect_output(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
   expect_output(rondo("NCCL_NVLS_ENABLE=1 RONDO_REPRODUCIBLE=1", eight), "algorithm    twoshot");
   expect_output(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 4M --ranks 8 --gpus 4"),
-                "algorithm    twoshot");
+                "algorithm    ring");
   expect_output(rondo("", eight), "algorithm    twoshot");
 }
 
@@ -52,7 +52,7 @@ TEST(ExplainCommand, PredictsWhatACallTakesOnAMachine) {
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
     expect_output(output, row);
   expect_output(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
-                "changes at   4 MiB; ring by Simple");
+                "changes at   8 MiB; ring by Simple");
   const std::string small = "explain all_reduce 64K --topo dgx-h100 --hosts 2";
   expect_output(rondo("", small), "next best    ring by Simple");
   const ShellResult forced = rondo("NCCL_ALGO=ring", small);

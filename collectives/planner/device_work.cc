@@ -132,7 +132,8 @@ double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, do
   const double kept = plan.one_tree ? 0 : kTreeSlotsKept;
   const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kept);
   // With both trees, a leaf of the one waits for chunks that are a whole path behind.
-  const double waits = plan.one_tree ? 0 : 2 * hops / (kTreeLead + 1);
+  const bool lags = call.hosts > 1 && !plan.one_tree;
+  const double waits = lags ? 2 * hops / (kTreeLead + 1) : 0;
   // Time on the busiest wire for all channels' chunks of both trees.
   const double gbs = both ? call.links.both_gbs : call.links.tree_gbs * kRootedShare;
   const double wire_bytes = verb_cost(plan.protocol, call.costs).wire_bytes;

@@ -142,9 +142,11 @@ TEST(SelfTestFindings, NamesRanksAndLinksWithWrongData) {
 // ---- as a program ----
 
 nlohmann::json self_test(const std::string& command) {
-  const ShellResult ran = shell(command);  // lines of the log may precede the JSON
+  const ShellResult ran = shell(command);  // other lines may precede and follow the JSON
+  const std::size_t begin = std::min(ran.text.find("{\n"), ran.text.size());
+  const std::size_t end = ran.text.rfind("\n}\n");
   try {
-    return nlohmann::json::parse(ran.text.substr(std::min(ran.text.find("{\n"), ran.text.size())));
+    return nlohmann::json::parse(ran.text.substr(begin, end - begin + 2));
   } catch (const nlohmann::json::exception& error) {
     ADD_FAILURE() << command << ": " << error.what() << "\n" << ran.text;
     return nlohmann::json::object();

@@ -106,8 +106,12 @@ def batch(options, row, visits, only_port):
     """Runs the job as long as the visits last. Returns times of init, descriptors, and what
     visitors got."""
     kind, where, other, hosts = row
-    environment = {**os.environ, "RONDO_INIT_TIMEOUT": "60", "NCCL_DEBUG": "VERSION",
-                   "NCCL_RAS_ADDR": "none"}  # it answers every process of this user
+    environment = {
+        **os.environ,
+        "RONDO_INIT_TIMEOUT": "60",
+        "NCCL_DEBUG": "VERSION",
+        "NCCL_RAS_ADDR": "none",
+    }  # it answers every process of this user
     os.environ["TRUST_VISITOR_UID"] = str(OTHER_USER) if other else ""
     ours, theirs = multiprocessing.Pipe(False)
     visitor = multiprocessing.Process(

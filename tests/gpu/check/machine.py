@@ -77,8 +77,10 @@ class Machine:
 
     def _of_several_ranks(self, built: str) -> str:
         """An NCCL that allows several ranks on a device: 2.30 or later; the bundle may have one."""
-        code = ("import ctypes, sys; v = ctypes.c_int(); "
-                "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); print(v.value)")
+        code = (
+            "import ctypes, sys; v = ctypes.c_int(); "
+            "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); print(v.value)"
+        )
         for library in (f"{built}/theirs/libnccl.so.2", self.theirs):
             if not os.path.exists(library):
                 continue
@@ -112,8 +114,9 @@ class Machine:
             "torch": "" if importlib.util.find_spec("torch") else "python3 has no torch",
             "cudart": "" if self.cudart else "no libcudart.so beside CUDA or PyTorch",
             "theirs": "" if self.theirs else "PyTorch brings no libnccl.so.2 here",
-            "several-nccl": "" if self.several else "there is no NCCL of 2.30 or later "
-                            "(tests/gpu/small_nccl.sh)",
+            "several-nccl": ""
+            if self.several
+            else "there is no NCCL of 2.30 or later (tests/gpu/small_nccl.sh)",
             "sanitizer": "" if self.sanitizer else "compute-sanitizer is not on this machine",
             "ncu": "" if self.ncu else "ncu is not on this machine",
             "one": "" if self.gpus <= 1 else f"there are {self.gpus} GPUs",

@@ -72,6 +72,7 @@ def some(name: str, program: str, tests: list[str], **more) -> Stage:
 
 def place(name: str) -> int:
     """The priority of a suite."""
+
     def among(patterns: list[str]) -> int | None:
         return next((i for i, p in enumerate(patterns) if fnmatch.fnmatchcase(name, p)), None)
 

@@ -97,10 +97,7 @@ class Creation {
     if (members.placement && !members.placement->refusal.empty())
       return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
-    RONDO_TRY(const trace::HostOffset offset,
-              trace::measure_offset(members.shape, members.rank, [this](const auto& mine) {
-                return session_->all_gather(mine);
-              }));
+    RONDO_TRY(const trace::HostOffset offset, measure_clocks());
     prepare_host_view(offset);  // a thread of the GPU binding watches it
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device({*state_,
@@ -180,6 +177,7 @@ class Creation {
     mine.reproducible = request_.options.reproducible;
     RONDO_TRY(mine.reads, reads_of_environment());
     RONDO_TRY(mine.verify_every, verified_by_environment());
+    mine.keeps_trace = trace::BlackBox::is_asked_for();
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
     mine.buffer_bytes =
@@ -250,6 +248,14 @@ class Creation {
     trace::serve_metrics_if_asked(view.rank == 0);
     prepare_helpers();
     prepare_verification();
+  }
+
+  // The same decision on all ranks, because all take part.
+  Result<trace::HostOffset> measure_clocks() {
+    const auto keeps_trace = [](const InitRecord& record) { return record.keeps_trace; };
+    if (std::none_of(records_.begin(), records_.end(), keeps_trace)) return trace::HostOffset{};
+    return trace::measure_offset(state_->members.shape, state_->members.rank,
+                                 [this](const auto& mine) { return session_->all_gather(mine); });
   }
 
   void prepare_verification() {

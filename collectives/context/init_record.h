@@ -41,6 +41,7 @@ struct InitRecord {
   bool reproducible = false;
   MemoryReads reads = MemoryReads::kNever;  // RONDO_CMA
   std::uint64_t verify_every = 0;           // RONDO_VERIFY: one call in this many; 0: none
+  bool keeps_trace = false;                 // the rank records its calls (trace::BlackBox)
   std::uint64_t cpu_set = 0;                // ranks with equal values may run on the same cores
   std::int32_t cores = 1;                   // usable cores of that set, limited by the CPU quota
   std::uint64_t buffer_bytes = 0;           // NCCL_BUFFSIZE; 0: not set

@@ -93,11 +93,13 @@ BlackBox::~BlackBox() {
   open.boxes.erase(this);
 }
 
+bool BlackBox::is_asked_for() {
+  return env::get_bool("RONDO_RECORD") || !env::get_string("RONDO_TRACE").empty() ||
+         !env::get_string("RONDO_METRICS").empty();
+}
+
 void BlackBox::open(std::uint64_t communicator, const HostOffset& offset) {
-  const std::string folder = env::get_string("RONDO_TRACE");
-  const bool wanted =
-      env::get_bool("RONDO_RECORD") || !folder.empty() || !env::get_string("RONDO_METRICS").empty();
-  if (members_.size < 2 || !wanted) return warn_of_signal();
+  if (members_.size < 2 || !is_asked_for()) return warn_of_signal();
   host::CallRecorder::Setup setup;
   setup.ring = host_.self().trace;
   setup.commit = [](void* at, std::size_t bytes) {
@@ -107,6 +109,7 @@ void BlackBox::open(std::uint64_t communicator, const HostOffset& offset) {
   setup.origin.offset_ns = offset.offset_ns;
   setup.origin.offset_error_ns = offset.error_ns;
   host_.recorder.set_up(setup);
+  const std::string folder = env::get_string("RONDO_TRACE");
   if (folder.empty()) return warn_of_signal();
   if (const Status writable = check_folder(folder); !writable.ok())
     return warn_once(folder, writable.error());

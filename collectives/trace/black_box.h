@@ -24,6 +24,9 @@ class BlackBox : RankPart {
   BlackBox(const BlackBox&) = delete;
   BlackBox& operator=(const BlackBox&) = delete;
 
+  // By RONDO_RECORD, RONDO_TRACE or RONDO_METRICS of this process.
+  static bool is_asked_for();
+
   // Call once the host view has its peers. communicator: equal on its ranks, different for others,
   // not 0.
   void open(std::uint64_t communicator, const HostOffset& offset);

@@ -1,11 +1,12 @@
-// Offsets between the monotonic clocks of hosts, measured while a communicator is created.
+// Offsets between the monotonic clocks of hosts, measured while a communicator is created of which
+// some rank records its calls.
 //
 // All ranks take part in a few exchanges. No rank receives an exchange before all ranks have sent
 // their part, so each one bounds the offset from both sides; the bounds of all exchanges are
 // intersected. Guarantees: the true offset at that moment is within error_ns of offset_ns, however
-// slow the network is. All ranks compute the same. Cost: kClockRounds exchanges of 16 bytes a rank
-// where there are several hosts, else none. Later drift of the clocks (some us a second at worst,
-// usually far less) is not corrected.
+// slow the network is. All ranks compute the same. Cost: kClockRounds + 1 exchanges of 16 bytes a
+// rank where there are several hosts, else none. Later drift of the clocks (some us a second at
+// worst, usually far less) is not corrected.
 #pragma once
 
 #include <cstdint>

@@ -233,5 +233,24 @@ TEST(BlackBox, OfSeveralHostsHasOneClock) {
   }
 }
 
+// All ranks measure the clocks, or none: also where one rank alone keeps a record.
+TEST(BlackBox, OfOneRankAloneIsAgreedOn) {
+  Job job;
+  job.create = false;
+  job.leave_by_exit = true;
+  job.hosts = {"a", "b", "b"};
+  RankProcesses ranks(3, job, [](EngineRank& seat) {
+    if (seat.rank == 1) setenv("RONDO_RECORD", "1", 1);
+    seat.expect(seat.join(short_timeouts(30)).ok(), "create");
+    make_calls(seat, 3, 100);
+    const auto traces = trace::traces_of_process(getpid());
+    const RankTrace* own = traces.ok() ? trace_of_rank(*traces, 1) : nullptr;
+    if (seat.rank == 0) seat.expect(!traces.ok(), "rank 0 has a record");
+    if (seat.rank == 1) seat.expect(own != nullptr && own->clock_error_ns > 0, "no clock");
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
 }  // namespace
 }  // namespace rondo::test

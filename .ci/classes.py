@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks sizes of classes: a class lives in a header and one source, and has at most 30 methods.
 
 Counts methods that a source defines at the beginning of a line, by the class's name.

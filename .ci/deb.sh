@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds Debian packages into build/debs: librondo1, librondo-dev, rondo-tools.
 #   .ci/deb.sh           the packages for host memory
 #   .ci/deb.sh --cuda    and librondo-cuda1, libnccl.so.2 for GPUs (needs nvcc 13)

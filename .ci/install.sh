@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what a bare Debian 12 lacks to build and test Rondo. Does nothing if all is present.
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the CUDA kernels and checks the output of ptxas and the machine code.
 
   .ci/kernels.py               sm_90

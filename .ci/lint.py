@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
 and of the pages: lengths, links, and that the files that they name exist.
 
@@ -21,6 +22,7 @@ SOURCES = (".cc", ".h", ".cu", ".c")
 SCRIPTS = (".sh", ".py", "CMakeLists.txt", ".cmake", ".ci/run")
 MAX_LINES = 400
 MAX_COLUMNS = 100
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
 # Words that readers stumble over, with replacements. They match as whole words in any case, also
 # across lines.
 PLAIN_WORDS = {
@@ -186,6 +188,8 @@ def findings(path):
         lines = file.read().split("\n")
     layer = path.split("/")[0]
     listed = None
+    if LICENCE not in "".join(lines[:2]):
+        yield 1, f"no line '{LICENCE}' at the top"
     if len(lines) - 1 > MAX_LINES and not path.startswith("api/nccl.h"):
         yield 1, f"{len(lines) - 1} lines, at most {MAX_LINES}"
     for number, line in enumerate(lines, 1):

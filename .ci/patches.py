@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of tests/planted without a build: each patch applies, and its tests exist.
 
 The stage `planted` proves that the tests find the bugs; it takes long and runs by name only.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the ```bash blocks of pages, in order, each in a separate shell in the top folder.
 
   .ci/readme.py [PAGE ...]     README.md without a name; .ci/run gives all pages in one call

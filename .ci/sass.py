@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the machine code of kernels as cuobjdump lists it, and checks it against rules.
 
 `code_of(listing)` returns the instructions of each kernel, including functions that it calls. RULES

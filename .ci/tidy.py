@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy, with the checks of .clang-tidy, on the sources of the product.
 
   .ci/tidy.py [path...]     these, or all of dev and simt but tests and kernels

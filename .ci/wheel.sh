@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the wheel into build/wheels: the PyTorch back end, the command, libraries, headers.
 #   .ci/wheel.sh            the wheel rondo
 #   .ci/wheel.sh --release  with GCC 11, for systems from glibc 2.34 on (manylinux_2_34)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of plain arguments, with NCCL's error messages where NCCL has one. `function` is the name
 // without its prefix. Guarantees: the checks dereference no pointer, allocate nothing on success
 // and do not wait.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the arguments of a collective function into a checked Call.
 //
 // Guarantees: every error that one rank can detect alone is returned here, with NCCL's messages and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The collectives of nccl.h, plain and with per-call options.
 #include "api/call_builder.h"
 #include "api/errors.h"

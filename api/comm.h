@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comm: the object of an ncclComm_t. It holds the engine's communicator and the state of the C API:
 // configuration, state of a nonblocking communicator, order of calls, user-made operations.
 //

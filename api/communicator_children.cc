@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators created from a parent: split, shrink, grow.
 //
 // The creation takes its turn in the parent's queue. Configuration and options that the caller does

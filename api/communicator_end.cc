@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // End and pause of communicators: finalize, destroy, abort, revoke, suspend, resume.
 #include "api/comm.h"
 #include "api/errors.h"

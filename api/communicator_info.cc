@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries of a communicator, its timeout and its threads. Only rondoCommSetParallelFor waits.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tickets, and the functions that create a communicator from them.
 #include <vector>
 

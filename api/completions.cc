@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo.h's completion queues: tokens of finished requests.
 #include <condition_variable>
 #include <cstdint>

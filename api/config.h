@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads an ncclConfig_t of any version and fills its undefined fields.
 //
 // Guarantees: accepts every size from 24 bytes (2.14), also larger than ours. Fields that the

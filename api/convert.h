@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the types and operations of nccl.h and rondo.h to Rondo's own, and back. Other numbers
 // are an error that states the number. User-made operations (ncclRedOpCreate*) are in comm.h.
 #pragma once

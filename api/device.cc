@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host functions of NCCL's device API. They all fail: they give NCCL's private device-memory
 // layout to kernels that were compiled for it, and Rondo's layout differs. Programs check
 // ncclCommQueryProperties first (see communicator_info.cc).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types of NCCL's device API (nccl_device.h) that its host functions take or return. Only what the
 // calling convention needs is defined. These functions are not in nccl.h, nor in NVIDIA's.
 #pragma once

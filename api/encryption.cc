@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclSetEncryption: Rondo sends plain text, so only mode NONE is accepted. Joining a communicator
 // is authenticated in any case.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EnteredCall: counts one call of the C API. If a profiler is attached, it also reports the call as
 // an NVTX range from RONDO_ENTER to the return.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts an Error to the result code and the "last error" message of the C API.
 //
 // Guarantees: report() stores the message for the calling thread and for the process, and logs it

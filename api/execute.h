@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs checked calls: on the caller's thread, on a rondo stream, on the worker of a nonblocking
 // communicator or, for GPUs, on the caller's CUDA stream. Only this file makes the choice.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_API_FUNCTION: defines one function of nccl.h with its profiling twin.
 //
 // Guarantees: pncclX is a strong symbol and ncclX a weak alias of it. Both are exported, whatever

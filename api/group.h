@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups: calls that a thread collects between ncclGroupStart and the outermost ncclGroupEnd.
 //
 // Guarantees: each thread has its own group. Argument errors are returned at once and again by the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unique id of ncclCommGetUniqueId and ncclCommGrow. New ranks get it from the caller; ranks of
 // the parent compute it.
 //

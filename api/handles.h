@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HandleTable: maps the handles of the C API to objects.
 //
 // Guarantees: a handle is an index and a generation, never an address, so a foreign, stale or

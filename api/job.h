@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Job: calls that run together, sorted by communicator.
 //
 // Guarantees: clear() releases the communicators and the turns in their queues but keeps the

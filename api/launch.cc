@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondoLaunch*: the ranks of a launcher exchange bytes before they have a communicator.
 #include <mutex>
 #include <vector>

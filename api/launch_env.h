@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* launch_env.h: a program's rank and size under any launcher, and a broadcast to its peers.
  *
  * For C and C++ (gnu11 or later, Linux), on top of rondo.h. Supports rondo run and torchrun (RANK,

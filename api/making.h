@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates communicators: the handle at once, the engine's communicator when all ranks have joined.
 #pragma once
 

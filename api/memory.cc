@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclMemAlloc allocates on the current CUDA device or, on the host, in this process's shared
 // arena: peers access both without a copy. Registration is a hint. On the host it costs nothing,
 // because the arena is already shared. GPU memory is mapped by the processes that access it in

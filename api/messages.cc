@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo.h's messages with tags: C interface of the engine's TaggedMessages.
 #include "api/arguments.h"
 #include "api/call_builder.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nccl.h: the C interface of NCCL 2.32, implemented by Rondo.
  *
  * Same names, numbers, layouts and signatures as NVIDIA's header of that version (a superset of

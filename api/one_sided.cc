@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclPutSignal, ncclSignal, ncclWaitSignal: one-sided writes into a peer's window.
 #include "api/arguments.h"
 #include "api/call_builder.h"

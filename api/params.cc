@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclParam*: NCCL's parameter interface over the registry of environment variables (base/env.h).
 //
 // A key is the variable's name. A handle is the address of its row; it is checked on every use, so

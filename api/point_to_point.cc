@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclSend and ncclRecv. Outside a group they wait for their peer's call before they return; in a
 // group all of them progress together.
 #include "api/arguments.h"

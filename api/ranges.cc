@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVTX ranges. They are off if Rondo was built without the NVTX header.
 #include "api/entered_call.h"
 

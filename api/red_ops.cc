@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclRedOpCreatePreMulSum and ncclRedOpDestroy. A call copies the operation when it is issued, so
 // the operation may be destroyed right after.
 #include <cstring>

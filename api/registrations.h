@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered buffers and windows: their handles and records.
 #pragma once
 

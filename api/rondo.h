@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rondo.h: Rondo's extensions of nccl.h, in C.
  *
  * Functions return an ncclResult_t; ncclGetLastError() explains a failure in one sentence.

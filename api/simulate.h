@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclGroupSimulateEnd's estimate: the sum of the planner's predicted times of a group's calls.
 #pragma once
 

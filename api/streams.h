@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams and requests of rondo.h: each handle refers to a HostStream or a Completion.
 #pragma once
 

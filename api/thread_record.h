@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ThreadRecord: per-thread data that other threads read: the slot of a handle table that the thread
 // uses (its hazard pointer), and how often it has called each function of nccl.h.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fast path for the usual call: a collective with a built-in operation, outside groups, without
 // stream or options, on a blocking communicator on the host.
 //

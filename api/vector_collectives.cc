@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The collectives of rondo.h: those with a count per rank, and the barrier.
 //
 // A collective that only moves data is one message per pair of ranks, also if it is empty; all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Information about the library: version, error strings, logging, counts of calls.
 #include <algorithm>
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows: memory that all ranks of a communicator know. Registration is collective: every rank
 // receives the address and size of the others' memory.
 #include <cstring>

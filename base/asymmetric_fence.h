@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asymmetric fences: Dekker's handshake with all of its cost on one side.
 //
 // Two threads each store their own word, then load the other's. At least one of them must see the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Atomic access to plain words, as a policy class, so that a test can replace the memory model.
 //
 // Shared structures hold plain integers, which the device and other processes can read. All

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ByteWriter, ByteReader: write and read numbers, strings and bytes as a sequence of bytes, for
 // messages between ranks, tickets and blobs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doorbell: how a producer wakes a consumer that sleeps. No system call while no consumer sleeps.
 //
 // Protocol (one doorbell per rank; any number of producers):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two complementary binary trees over ranks 0..size-1. Each tree carries half of the data, so that
 // both directions of every rank's link are used.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry of every environment variable that Rondo reads: name, type, default, one line of
 // help.
 //

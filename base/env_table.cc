@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table itself. One row per variable, in alphabetical order; `rondo env` prints it.
 #include "base/env.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table itself, in alphabetical order, and its log messages.
 #include "base/env_unused.h"
 

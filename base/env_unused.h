@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL variables that have no effect in Rondo, each with the reason. Many job scripts set them, so
 // Rondo accepts them and reports them in `rondo env`, `rondo doctor` and the NCCL_DEBUG log.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fd: an owned file descriptor, closed on destruction. Move only; -1 is "none".
 //
 // Guarantees: the descriptor is 3 or above. If a program runs with standard input, output or error

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FiberSwitch: reports a thread's stack switches to the sanitizers. Does nothing in other builds.
 //
 //   FiberSwitch s;  s.leave(target, ending);  <switch>;  on arrival: s.arrive();

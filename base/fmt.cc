@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only translation unit that compiles fmt's code. Header-only use costs every other one 6
 // seconds of compile time, and a shared libfmt would be one more dependency of the drop-in library.
 #include <fmt/format-inl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Macros for code that runs both on the host and on the device. RONDO_FN: __device__ under nvcc.
 // RONDO_UNROLL (before a loop over a small array) and RONDO_NO_INLINE (for functions with a long
 // division) save registers on the device. On the host all three are empty.

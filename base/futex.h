@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Futex calls on words in memory that several processes share. Every wait has a time limit.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GpuApi: the one table of CUDA runtime and driver calls that Rondo makes. Nothing else calls CUDA.
 //
 // Needs no CUDA header, so that it is the same in every build. Exactly one definition of gpu_api()

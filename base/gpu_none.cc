@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gpu_api() in a build without CUDA.
 #include "base/gpu.h"
 

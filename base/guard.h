@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // guarded(): the one place where exceptions become errors. It is used around every function of the
 // C API, the work of a stream, a fiber and the body of every thread (base/thread.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A JSON document: null, bool, number, string, array, or object. Objects keep the order of keys.
 //
 //   Json row{{"name", name}, {"bytes", bytes}};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logging with NCCL's levels, variables and line format (NCCL_DEBUG, NCCL_DEBUG_FILE, ...).
 //
 // Guarantees: one write(2) per line, so that lines of several processes never mix. An error is

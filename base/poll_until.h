@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // poll_until(): checks a condition again and again, with sleeps between, where no doorbell rings
 // for it: streams, threads that end, words that other processes and kernels write. Not for data
 // paths; there the Waiter waits (base/wait.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // printable(): makes text from another process safe for a terminal and a log.
 //
 // Control characters, and bytes that are not UTF-8, become \xNN (\n, \t, \r: by name). Such a text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This process: an identity that no other process has, and whether it is a forked child. And
 // ProcessMemory, which reads another process's memory.
 #pragma once

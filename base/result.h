@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Result<T>: errors as values inside Rondo. The C API turns them into ncclResult_t.
 //
 // Guarantees: StatusCode has ncclResult_t's numbers, so the conversion is a cast. The function that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seconds as a duration with which clock arithmetic cannot overflow; the clock of time stamps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SharedByKey: objects that several parts of a process share, found by a key. The first caller
 // creates the object. It lives while a shared_ptr to it exists.
 //

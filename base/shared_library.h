@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // load_library(): dlopen() for libraries that the user names, or that may be absent.
 //
 // Guarantees: it checks the file first, so that a FIFO or a device is refused, not waited for. It

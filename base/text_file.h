@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // read_text_file(): reads a text file that a variable, an option or the system names.
 //
 // Guarantees: opening and reading never block, and a file never takes more memory than its limit.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thread: a thread of the library, and the only way in which the library starts one.
 //
 // Guarantees: no signal handler of the program runs in it. An exception of its body goes to

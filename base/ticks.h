@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ticks(): the cheapest clock of this host, for records of calls.
 //
 // Guarantees: processes of a host read the same counter, and it never runs backwards where the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Basic types of every layer: element types, reduction operations, collectives, the call record.
 //
 // DataType and RedOp have Rondo's own dense numbering. api/ converts from nccl.h (equal numbers up

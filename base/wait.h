@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiter: the one place in Rondo where a rank waits for other ranks.
 //
 // A wait spins, then yields the core, then parks on the rank's doorbell, at most 100 ms at a time.

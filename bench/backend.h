@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backend: the library under test, as one rank uses it. RondoBackend is the product's; tests use
 // their own, for example one that corrupts results.
 //

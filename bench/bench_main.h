@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_main(): `rondo bench`, from the command line to the exit code.
 #pragma once
 

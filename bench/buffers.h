@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Area: one buffer of a rank, with guard bytes on both sides of the part that a call may touch. On
 // a GPU a buffer has two copies: one on the device for calls, one on the host for the judge
 // (reference.h).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the measurements of bench/build_time.sh, and prints the tables.
 
   build_time.py objects BUILD   of ninja's log (wall) and the notes of the launcher (CPU)

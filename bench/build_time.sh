@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds a preset from scratch and prints where the time went: CPU and wall time of the whole build,
 # then the 20 objects with the maximum CPU time.
 #   bash bench/build_time.sh [PRESET]             default: release

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CommandLine: parses a program's options, flags and positional arguments, and prints the help.
 //
 //   CommandLine line("Prints the cores of this host.", argc, argv, kUsageError);

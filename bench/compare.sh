@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares Rondo with Open MPI, MPICH, Intel MPI, oneCCL, DeepSpeed's shared-memory all-reduce and
 # loops without a library, in turns in one run.
 #   bash bench/compare.sh --quick                  few sizes and rounds, a minute or two; of Intel's

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Rondo in one command: installs what is missing, builds, measures all-reduce on 4 ranks, and trains
 # a character model on this machine's licence texts with 1, 2 and 4 ranks.
 #   bash bench/demo.sh [STEPS]     training steps a run (default 60)

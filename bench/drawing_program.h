@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_drawing_program(): runs a program that draws: text goes in, a picture comes out.
 //
 // Guarantees: the program reads its text from memory and writes to pipes; no shell, no file. It is

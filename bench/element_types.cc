@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/element_types.h"
 
 #include "base/env.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types and reductions: their names in nccl-tests, and the facts that checks need.
 #pragma once
 

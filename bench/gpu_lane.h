@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GpuLane: the GPU of one rank of the benchmark: a device, a stream, a timer of CUDA events, a
 // captured graph, and memory. Without a device, or with RONDO_DEVICE=host, ranks have no GpuLane
 // and use host memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of a group of small all-reduces and of the same number of separate calls, alternating in one
 // run.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The collectives of the benchmark: how sizes become counts and buffers, what each rank's result
 // must contain, and how bandwidth is computed.
 //

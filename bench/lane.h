@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lane: one rank of the benchmark: its communicator, its buffers, and the preparation and check of
 // their data. A thread drives one lane, or several by group calls (-g).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // measure_link(): the rate of messages between two ranks of a team, with their data checked, in a
 // communicator of the two. The other ranks wait, so nothing else moves.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // measure(): measures one side of one row (in place or not) on one thread's lanes: warm up, time,
 // check.
 //

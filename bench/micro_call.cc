@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of a call before any byte moves: the C API, the engine, the exchange of a cache line.
 //
 //   build/release/bin/micro_call

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies as the executors make them: through the caches, and past them (stream).
 //
 //   build/release/bin/micro_copy

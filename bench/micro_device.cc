@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU kernels alone: sums of several inputs into the same number of outputs, and copies,
 // compared with the device's own copy of the same size. GB/s count read plus written bytes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of planning a call that differs from the previous one (a repeated call looks up its plan).
 //
 //   build/release/bin/micro_plan

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads of another process's private memory, as peers make them, beside a copy in shared memory.
 //
 //   build/release/bin/micro_read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Speed of the host's reduction and copy kernels, in cache and in memory.
 //
 //   build/release/bin/micro_reduce --benchmark_filter='sum/float32'

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of a wait: for data that is present, for data that the other core is about to write, and
 // with a sleeping thread.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures all-reduces between hosts over TCP: Rondo, Open MPI, and Gloo if a Python with torch is
 # given, in turns in one run. Two hosts of one rank are also compared with the bare network (iperf3
 # and a ping-pong, or ucx_perftest for Rondo over UCX), and with calls that move no data. Hosts are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options and parse(): the command line of `rondo bench`: nccl-tests' flags by their short and long
 // names, and Rondo's own.
 #pragma once

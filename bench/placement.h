@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Placement: assigns a device to each rank of the benchmark, and measures the devices' copies.
 #pragma once
 

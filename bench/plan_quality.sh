@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures the quality of the planner's choices: forces every algorithm that can run a call of host
 # memory in turn, and compares the planner's choice with the fastest of them.
 #   bash bench/plan_quality.sh [--tune FILE] [--ranks 2x1,4x1,8x1,2x2,4x2] [--sizes 4,65536]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // draw(): pictures of lines over sizes, by gnuplot, which must be installed (Debian: gnuplot-nox).
 //
 // Guarantees: those of bench/drawing_program.h; no text of a results file reaches gnuplot as code.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Bus bandwidths of all-reduce that others have published, compared with rondo simulate.
 
   python3 bench/published.py [--program build/release/bin/rondo]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares Rondo over verbs with ib_write_bw and ib_write_lat, and two rails with one, on soft-RoCE
 # in the guest of tests/rdma. Processors are emulated, so only ratios are meaningful.
 #   bash bench/rdma_compare.sh [--rounds 5] [--budget 4]

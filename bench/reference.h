@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge: makes every rank's input from a hash of (seed, rank, index), and checks results.
 // Written for clarity and independence; it shares no code with the library under test.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's computation for random and special floats: element by element in double.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results as files: JSON (one object, nccl-tests' names with real booleans and numbers), CSV (one
 // row per measurement), and the comparison with an earlier JSON.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results of a benchmark run: rows of two sides (out of place, in place), and their arithmetic.
 #pragma once
 

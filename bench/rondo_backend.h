@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RondoBackend: the Backend that measures Rondo itself, by nccl.h and rondo.h.
 #pragma once
 

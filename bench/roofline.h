@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Roofline: the minimum time that a call can take on these devices. The column %roof is this time
 // as a share of the measured time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_self_test(): this process's part of `rondo doctor --self-test`: one rank that checks every
 // collective, type, operation and algorithm against the reference (reference.h), and measures every
 // link beside the rate that topology or cost model promise.

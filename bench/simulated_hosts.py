@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measured times of ranks in host memory, compared with rondo simulate and the planner.
 
   python3 bench/simulated_hosts.py [--program build/release/bin/rondo] [--all]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far the planner's choices on GPUs are from the fastest that the simulator finds.
 
   python3 bench/simulated_plans.py --program build/release/bin/rondo --topo dgx-h100,dgx-a100

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions between any float type and double, for the judge (reference.h). They use arithmetic
 // on values, not on bits, so that they share nothing with the library under test.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Split (NCCL_TESTS_SPLIT): divides the ranks of a run into groups. Each group has its own
 // communicator; all groups are measured at the same time, as groups compete in a real job.
 //

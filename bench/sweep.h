@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_process(): this process's part of a benchmark run. Its threads join the communicator and
 // iterate over types, operations, roots and sizes; process 0 prints the results.
 //

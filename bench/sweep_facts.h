@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts that a sweep needs before it starts: time, host name, and buffer sizes.
 #pragma once
 

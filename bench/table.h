@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table on standard output: nccl-tests' 13 fields. With --plain its lines exactly; with
 // --extended followed by the out-of-place side's percentiles, the slowest rank and the plan; else
 // in 100 columns.

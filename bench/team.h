@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessTeam, ThreadTeam: the measuring threads of all processes exchange a few bytes without the
 // library under test (which may be broken).
 //

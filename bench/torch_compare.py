@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Collectives of torch.distributed on CPU tensors: compares Rondo with gloo, in turns in one run.
 
   python bench/torch_compare.py [--ranks 2 4] [--max 64M] [--png FILE] [--json FILE] [--quick]

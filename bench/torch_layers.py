@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What torch.distributed and each layer of the backend `rondo` add to one small all_reduce.
 
   python bench/torch_layers.py [--ranks 1 2] [--bytes 4 4096] [--rounds 200] [--bind] [--json FILE]

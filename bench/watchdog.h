@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watchdog: calls `expired` on its own thread if disarm() is not called within the seconds given to
 // arm(). Used for -T; without -T this thread does not exist.
 #pragma once

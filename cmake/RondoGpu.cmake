@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA side of the build, chosen by RONDO_GPU: none, cuda, auto (cuda if nvcc is found), simt.
 # -DRONDO_CUDA=OFF overrides a preset with none, -DRONDO_CUDA=ON with cuda.
 if(DEFINED RONDO_CUDA AND NOT RONDO_GPU STREQUAL "simt")

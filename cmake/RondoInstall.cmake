@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake --install: the libraries, headers, find_package(rondo) with rondo::rondo (and rondo::nccl,
 # the drop-in), rondo.pc, the command with nccl-tests' program names, its manual pages and
 # completions, examples, topology files. Components: runtime, dev, tools; cuda in place of runtime

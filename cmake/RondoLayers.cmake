@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A layer is a static library of all sources below a folder, in up to four parts. Each part is a
 # separate unity build, so builds with and without GPUs share the objects of all other parts.
 #

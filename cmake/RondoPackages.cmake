@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Debian packages, by `cpack -G DEB` (.ci/deb.sh): librondo1, librondo-dev and rondo-tools from a
 # build for host memory, librondo-cuda1 from one with CUDA.
 set(CPACK_PACKAGE_NAME rondo)

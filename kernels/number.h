@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact conversions between binary32 and the narrow floats: float16, bfloat16, float8e4m3,
 // float8e5m2. They use integer arithmetic and at most one float operation, which is exact or rounds
 // once. Therefore every compiler, host and CUDA, gives the same bits.

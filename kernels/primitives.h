@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs that algorithms are written in: C++20 concepts and the small structs that they use.
 //
 // An algorithm (kernels/algorithms) is a function template over one of the concepts. Executors

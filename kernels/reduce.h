@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one reduction table (operation x element type) that every executor uses.
 //
 // Element<type> defines how a type is stored and in which type it is accumulated. Reduction<op> is

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, builds and runs tests: plainly, on an emulated GPU, under the sanitizers, with PyTorch
-# and CuPy. Ends with the numbers of tests that passed, failed and were skipped, and the time taken.
+# SPDX-License-Identifier: Apache-2.0
+# Installs, builds and runs tests. Ends with how many passed, failed and were skipped, and the time.
 #   bash tests/run.sh                      stages dev and simt: proves a build
 #   bash tests/run.sh all                  every stage that CI knows
 #   bash tests/run.sh in_turn              one of the long stages, by the number of commits

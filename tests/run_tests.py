@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the tests that CTest lists for a build; tests of one GoogleTest program share processes.
 
   tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS] [--batch TESTS]

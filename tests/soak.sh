@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes, splits, uses, kills and destroys communicators at random, under load and on a bad network;
 # what the processes hold must stay flat. Builds what it needs. See tests/soak/soak.py.
 #   bash tests/soak.sh [MINUTES] [options of soak.py]     5 minutes; hours by hand

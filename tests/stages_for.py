@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Lists the stages of tests/run.sh for a change, from the table of docs/internals/testing.md.
 
   tests/stages_for.py --for PATH...        prints the stages, in the order of tests/run.sh

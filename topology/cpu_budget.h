@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Number of CPUs that this process can really use: by its affinity mask and its cgroup's CPU quota.
 //
 // With more ranks than CPUs, a rank that only spins takes time from its peers, so this number

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vector features of the CPU that Rondo's loops use: a bit mask, and the names of the bits.
 //
 // Ranks exchange this mask: append bits, never renumber them.

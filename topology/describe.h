@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A HostTopology as text for users and as JSON for programs: the output of `rondo topo`.
 #pragma once
 

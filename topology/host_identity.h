@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The identity of this host: a 64-bit number, equal for ranks that can meet in shared memory and
 // different for all others.
 //

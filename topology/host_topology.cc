@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "topology/host_topology.h"
 
 #include <sys/utsname.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostTopology: the cores, caches and memory of this host. Plain data, for users (`rondo topo`).
 // Devices are in the Graph (topology/graph/graph.h).
 //

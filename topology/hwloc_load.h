@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads hwloc topologies by DiscoverOptions, and frees them. Only in builds that link hwloc (not
 // with RONDO_PORTABLE).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory_headroom(): how much more memory this process can use before a limit of its control groups
 // (v1 and v2) makes the kernel kill it.
 //

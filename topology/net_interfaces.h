@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host's network interfaces with their speeds, from /sys/class/net.
 //
 //   for (const NetInterface& one : read_net_interfaces()) ...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the small text files of /proc and /sys, and topology files, by base/text_file.h.
 #pragma once
 

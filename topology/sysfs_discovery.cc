@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Discovery without hwloc, used if hwloc cannot load a topology: reads /sys/devices/system and
 // /proc, with sysconf as the last resort.
 #include <unistd.h>

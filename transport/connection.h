@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plain structs that the executors of algorithms use: words and buffers in memory that
 // transports provide.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* librondo_audit.so: redirects programs that load NCCL by a full path or an RPATH to Rondo.
  *
  *   LD_AUDIT=/path/librondo_audit.so program

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AskedCall: a collective call given on a command line (rondo explain, rondo simulate).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo bench COLLECTIVE, also as COLLECTIVE_perf, a link to rondo.
 #include <fmt/format.h>
 

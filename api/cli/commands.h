@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands of rondo. To add one: a file <name>_command.cc with one function, its declaration
 // here, and a row in commands.cc.
 #pragma once

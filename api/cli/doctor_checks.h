@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // examine(): finds what can make Rondo fail or run slowly on this machine. Each check is a function
 // that returns one or more findings.
 //

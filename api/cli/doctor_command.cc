@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo doctor: prints one line per finding, and the remedies of warnings and problems.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo doctor on GPUs: those that ranks of this library would use, or why there are none.
 #include <fmt/core.h>
 #include <unistd.h>

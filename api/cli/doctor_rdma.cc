@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo doctor on RDMA devices (InfiniBand, RoCE): what prevents ranks from using them.
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo env: the registry of environment variables, with their values here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

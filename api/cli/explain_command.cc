@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo explain: which plan a call would use, and why, without starting ranks.
 #include <fmt/format.h>
 

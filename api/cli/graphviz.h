@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // draw_svg(): converts a graphviz text to an SVG by graphviz' program `dot`.
 //
 // The program runs as a child process. Guarantees: it returns within the time limit, whatever the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machines that command lines can name: those of tests/topology by name, others by a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rondo command. Also runs under nccl-tests' program names: a link all_reduce_perf -> rondo is
 // `rondo bench all_reduce` with nccl-tests' own columns and defaults.
 #include <fmt/format.h>

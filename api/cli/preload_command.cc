@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo preload: prints the assignment that puts Rondo in NCCL's place for one command.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo ps: prints what the ranks of a job are doing now, and which rank the others wait for,
 // without disturbing them; without a process, the jobs of this user.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // deal_cpus(): which CPUs each rank of a job on this host may use, for `rondo run --bind`.
 //
 // Ranks get blocks of neighbouring physical cores (all hardware threads of each), or whole NUMA

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo report: one HTML file of the results of several commands, which needs no network.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of `rondo report`: results as HTML with pictures inside, from JSON documents of rondo
 // bench, rondo doctor --self-test, bench/compare.sh and rondo trace --chrome.
 //

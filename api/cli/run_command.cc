@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo run -n N -- program arguments
 #include <cstdlib>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_self_test_command(): `rondo doctor --self-test`. Starts the ranks, unless a launcher has
 // started this process as one of several; rank 0 prints the page or the JSON.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // findings_of(): what a self-test (bench/self_test.h) has found, with remedies.
 //
 // Wrong data and calls that fail are problems. A link is slow, which is a problem, if it has less

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Findings and a self-test's results as lines, one page, and JSON.
 #pragma once
 

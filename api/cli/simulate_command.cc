@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo simulate: predicts the time of a collective on other machines, or for ranks in host memory,
 // without starting ranks.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "api/cli/simulated_lines.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SimulatedLine: the table, the CSV and the JSON of rondo simulate, one line per size and
 // algorithm.
 #pragma once

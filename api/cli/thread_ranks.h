@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_threads(): runs N ranks of a program as threads of this process. The program is a shared
 // object (cc -shared -fPIC program.c) whose main() is one rank. Every thread calls main(), with its
 // own RANK, LOCAL_RANK and so on: this command's getenv() returns the calling thread's values.

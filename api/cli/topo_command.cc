@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo topo: prints the topology that Rondo finds on this host or in a file: as text, JSON or a
 // picture.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo trace: reads the newest calls of all ranks of a job on this host, or of the files that a
 // job wrote into RONDO_TRACE, and prints which ranks came late; or writes a trace for a viewer.
 #include <fmt/format.h>

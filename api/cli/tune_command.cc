@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo tune: measures the costs of calls on this machine, for RONDO_TUNE_FILE.
 #include <fmt/format.h>
 

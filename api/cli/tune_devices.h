@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo tune on GPUs: measures calls, each with a forced algorithm, and converts them to samples
 // for the cost model.
 //

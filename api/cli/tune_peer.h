@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TunePeer: two machines measure the network between them, each by `rondo tune`. One listens
 // (--listen), the other one connects to it (--peer).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tune_rank(): one process of a rondo tune measurement: its ranks repeat one kind of call.
 //
 // Whole blocks of calls are timed, so that clock reads cost nothing. In host memory calls follow

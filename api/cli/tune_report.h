@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output of rondo tune: the measured rates with their priors, and every measured call with the
 // prediction from these rates.
 #pragma once

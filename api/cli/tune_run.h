@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // measure_run(): one measurement of rondo tune: one collective, one forced algorithm, N ranks, as a
 // job of processes of this program (tune_rank.h). Cost: seconds; leaves no files or processes.
 #pragma once

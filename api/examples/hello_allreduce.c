@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hello_allreduce: the smallest program. Every rank contributes its number; all receive the sum.
  *
  *   rondo run -n 4 -- hello_allreduce          (torchrun, mpirun and srun start it as well)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // survive: all-reduces on a stream; when a rank dies, the others continue without it.
 //
 //   rondo run -n 4 --keep-going -- survive         the last rank kills itself at step 10

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "api/runner/guardian.h"
 
 #include <arpa/inet.h>

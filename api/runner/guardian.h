@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The guardian: the process between the caller of run_job() and the ranks. It starts the ranks,
 // forwards signals and output, ends the job by the rules of job.h and leaves no process behind.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_job(): runs N processes of one program on this host, and supervises them until the last one
 // has ended.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // start_rank(): starts one rank of a job in its own process group. The rank is killed when its
 // parent dies.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build hook: compiles Rondo with CMake and puts its install tree into the wheel, below rondo/;
 and the C module of the PyTorch back end.
 

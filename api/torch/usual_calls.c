@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The usual calls of the backend `rondo`, without Python between a tensor and the library: a module
  * for CPython's stable ABI. It includes no header of torch: one build serves every release.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares Rondo with NVIDIA's NCCL on the same device, in turns, in one run.
 
   beside.py --contestant build/cuda/bin/nccl_contestant --ours build/cuda/lib/libnccl.so.2

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One contestant of bench/beside/beside.py: the same calls on any library with NCCL's interface
 // (--library). Ranks are processes, or threads (--threads), each on its own device if there are
 // enough, else they share devices. Prints one line of JSON for every size and form:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NcclLibrary: a library with NCCL's interface, opened by its path at run time, so that one program
 // can run on Rondo's and on NVIDIA's.
 //

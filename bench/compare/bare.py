@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What two hosts reach without a library: one TCP stream (iperf3), and UCX's own benchmark."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One busy loop a core, for the comparison beside other programs (--busy)."""
 import os
 import signal

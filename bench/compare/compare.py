@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of bench/compare.sh: starts the contestants, runs them in turns, reports."""
 import argparse
 import json

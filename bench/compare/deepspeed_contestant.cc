@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's shared-memory all-reduce in bench/compare.sh: its csrc/cpu/comm/shm.cpp, called as
 // its own inference_all_reduce does, without PyTorch's dispatcher. Argument: the group's folder.
 // RANK and WORLD_SIZE come from the launcher. It reduces in place and has no other operation.

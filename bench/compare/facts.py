@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other figures of the targets: groups of calls, init, shared memory, the library's size."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of paired rounds: medians, ratios and their intervals."""
 import math
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gloo's side of bench/net_compare.sh, through torch.distributed; the protocol is loop.h's."""
 import os
 import sys

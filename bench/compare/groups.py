@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contestants: groups of ranks that sleep on pipes until they get a request to measure.
 
 Every group is started once per number of ranks. They are measured in turn, within milliseconds of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts of a comparison: network namespaces joined by a bridge, and commands that start ranks.
 
 They need root and the command ip. The wire is kernel memory: the figures measure the socket path of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measuring loop of all contestants of bench/compare.sh.
 //
 // A contestant is a group of ranks. Each rank sleeps on a pipe until the driver (compare.py) sends

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The MPI side of bench/compare.sh; compiled once for each MPI. Argument: the group's folder.
 #include <mpi.h>
 

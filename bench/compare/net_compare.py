@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of bench/net_compare.sh: all-reduce of ranks on several hosts, contestants in turns.
 
 Two hosts of one rank also send one way, and a message back and forth, compared with the bare

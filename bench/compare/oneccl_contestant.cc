@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // oneCCL's side of bench/compare.sh. Argument: the group's folder. RANK and WORLD_SIZE come from
 // the launcher; rank 0's address reaches the others as a file in the folder. oneCCL has no gather
 // and no scatter.

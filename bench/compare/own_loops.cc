@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-reduce loops without a library: the speed that the machine itself allows. The ranks are
 // forked processes with shared memory. The loops have no checks and no other features.
 //

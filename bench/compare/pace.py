@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fits a comparison into a given time: which slow contestants are cut, and the number of rounds of
 the others.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of bench/plan_quality.sh: measures algorithms in turns, and judges the planner's.
 
 In every round all algorithms of a call are measured within milliseconds of each other. The figure

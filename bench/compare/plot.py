@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time over size, by matplotlib: all_reduce.png of bench/compare.sh, one panel a number of ranks;
 and what rondo simulate has written by --csv, a line for each way:
 

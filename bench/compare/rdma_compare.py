@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of bench/rdma_compare.sh, in the guest: Rondo over verbs compared with perftest.
 
 Two hosts of one rank send one way (slots of a link, a broadcast), and a message back and forth,

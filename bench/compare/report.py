@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables on standard output and in results.txt; results.json and results.csv; all_reduce.png."""
 import csv
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What bench/compare.sh measures Rondo beside, besides the MPIs of Debian: Intel MPI, oneCCL and
 # DeepSpeed's shared-memory all-reduce. All of it goes to build/compare.
 #   bench/compare/rivals.sh              fetches them from PyPI (260 MB), compiles what calls them

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rondo's side of bench/compare.sh; uses nccl.h as any program would.
 //
 //   rondo_contestant FOLDER [--threads N] [--alloc]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rondo's speed targets, and whether this run reached them."""
 from figures import fastest, geometric_mean, interval, median, paired, size_text
 from groups import DIRECT_LOOPS, OWN_LOOPS, RIVALS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bare TCP: the cost of messages between two hosts without any library. Both ranks spin on their
 // sockets.
 //

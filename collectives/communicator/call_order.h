@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallOrder: runs the calls of one communicator in the order in which they were issued, whatever
 // thread or stream runs them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // child_request(): the request with which some ranks of a communicator create a child, without any
 // message between them.
 //

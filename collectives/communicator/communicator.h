@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicator: one rank of a group of ranks that run collectives, messages and one-sided calls.
 //
 // create() blocks until all ranks have joined. run() executes a list of calls (one group) on the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CommunicatorState: all state of a Communicator: its rank, and what it needs to create children.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates a communicator: its ranks join, exchange their records, connect on their hosts, agree on
 // plans, and bind to their GPUs if they have any.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // meet_on_hosts(): finds out which ranks share memory. Ranks that cannot share it use TCP.
 //
 // A rank's record only claims that it can share memory: it names a host and a Unix socket. The

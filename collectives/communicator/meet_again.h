@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // meet_again(): exchanges a few bytes between all ranks of a communicator on GPUs: windows, colors
 // of a split, tickets of a grow.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds out whether this rank may read private memory of the other processes of its host
 // (base/process.h): it reads the id of each, which it knows from their records.
 //

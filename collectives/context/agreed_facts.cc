@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/context/agreed_facts.h"
 
 #include <fmt/format.h>

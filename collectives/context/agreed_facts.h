@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts of a communicator for plans, equal on all ranks, and for each rank's threads. They are
 // computed only from the records of all ranks, so every rank gets the same result. Cost: linear,
 // plus one map look-up per rank.

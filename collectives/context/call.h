@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call: one checked operation of the user, in Rondo's types, for ranks on hosts and on GPUs.
 //
 // Buffers are memory of this process, or memory that a GPU can access. `record` holds what all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CommOptions: what the creator of a communicator asks for. Defaults are those of the environment
 // table (base/env_table.cc).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion: the result of one asynchronous operation, for any thread.
 //
 // Guarantees: only the first finish() has an effect. After finished() returns true, the thread sees

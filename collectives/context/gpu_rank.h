@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GpuRank: the communicator's interface to its rank on a CUDA device.
 //
 // The implementation (device_rank.h) exists only in builds with CUDA or the emulated GPU. In other

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostShape: which ranks of a communicator are on which host, for plans and messages. A pure
 // function of the ranks' init records, so all ranks compute the same.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InitRecord: the message of each rank to all others when a communicator is created.
 //
 // decode() fails for a record that is truncated, oversized or impossible; the error names the rank.

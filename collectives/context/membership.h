@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Membership: the ranks of a communicator, which of them are on this host, and in which processes.
 //
 // Set while the communicator is created and constant afterwards, so any thread may read it. Global

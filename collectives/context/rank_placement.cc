@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/context/rank_placement.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RankPlacement: locations of a communicator's ranks, and the topology graphs of their hosts.
 //
 // Exists only if ranks have GPUs or there are several hosts; other communicators have no cost. The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallWindow: the newest calls of a communicator, each as the first rank reported it. Calls of all
 // other ranks are compared with that report.
 //

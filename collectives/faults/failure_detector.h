@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FailureDetector: judges the ranks of a communicator on GPUs from their reports (progress.h). It
 // finds ranks that made another call, ranks that ended or left too early, and ranks that keep
 // others waiting too long.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fault: why a communicator stopped working, as one sentence and as fields.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FaultState: why a rank's communicator has stopped, if it has: a fault, abort() or revoke().
 //
 // The first fault is kept; later ones are ignored. raise() reports it to the listeners (the

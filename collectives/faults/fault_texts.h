@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts of fault messages, in one place for ranks on hosts and on GPUs.
 //
 // Guarantees: the same fault has the same text on hosts and on GPUs. If two ranks differ, the lower

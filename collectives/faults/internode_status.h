@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InternodeStatus: ranks on GPUs of several hosts report to rank 0 which calls they make, how far
 // their kernels are and which ranks their messages wait for. Rank 0 detects failures
 // (failure_detector.h); a fault that ends one rank ends all. Ranks also compare the sizes of their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageNotes: compares the messages between ranks on GPUs of several hosts as both sides
 // announced them, so that a send and a receive of different sizes become an error.
 //

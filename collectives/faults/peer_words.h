@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads what peers of this host write: their records, their messages, and whether they ended.
 //
 // Cost: a few loads; has_ended() is one system call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Progress: what a rank on a GPU is doing, in one form for all sources: its kernels
 // (kernel_watch.h), its process (process_watch.h), its host (internode_status.h), its caller
 // (device_rank.h). Only FailureDetector interprets it.

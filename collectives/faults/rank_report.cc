@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/faults/rank_report.h"
 
 #include <fmt/core.h>

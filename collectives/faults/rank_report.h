@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RankReport: what a rank is doing, as other ranks see it: a copy of the words that it publishes to
 // its host, in one form for ranks of this host and of others.
 //

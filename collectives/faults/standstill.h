@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects whether a process is stopped: by a signal, by a debugger, or because its control group is
 // frozen.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StatusTree: brings news of all ranks to rank 0, which judges, up a tree whose edges join hosts.
 // News that ends all ranks reaches every rank over the same edges.
 //

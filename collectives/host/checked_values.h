@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes a reduction of a few elements again, in plain C++ on this thread, and compares.
 //
 // Guarantees: a correct result is never called different, whatever the inputs are: NaN, infinities,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/host/fused_calls.h"
 
 #include "collectives/planner/fusion.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FusedCalls: runs small collectives of a group as one.
 //
 // Guarantees: all ranks fuse the same calls; a rank that does not is reported as making different

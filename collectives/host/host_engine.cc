@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/host/host_engine.h"
 
 #include "collectives/planner/host_work.h"

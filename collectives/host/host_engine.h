@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostEngine: runs a rank's calls in host memory. It plans a collective, then runs it directly
 // within the host, along connections, as messages, or fused with adjacent calls of its group.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostStream: a queue of work that runs in order, on a thread of its own or on one that waits for
 // it. The host's equivalent of a CUDA stream.
 //

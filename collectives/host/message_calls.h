@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageCalls: sends and receives of a rank, and the collectives that consist of them.
 //
 // A rank's messages to itself are paired, the k-th send with the k-th receive; all others move at

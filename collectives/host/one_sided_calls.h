@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OneSidedCalls: puts and signals of a rank: its windows, its signals, and puts in progress.
 //
 // A put writes directly into the peer's window if this process can reach it: a rank of the same

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RankState: one rank of a communicator, with the parts that run and supervise its calls on host
 // memory and, if it is on a GPU, its GpuRank.
 //

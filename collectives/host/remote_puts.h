@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemotePuts: puts and signals that the network writes into memory of ranks on other hosts, while
 // those ranks compute, sleep or wait (net::Link::iput).
 //

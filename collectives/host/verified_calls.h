@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VerifiedCalls: makes some collectives again, in part, and compares (RONDO_VERIFY=1/N).
 //
 // Of about one call in N, chosen by the call's number and the communicator's secret, all ranks keep

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageQueues: the tagged messages of one rank that are in progress: its sends, messages that
 // arrived before their receive, and waiting receives. Also ends requests without their message:
 // cancelled, aborted, or the peer is gone.

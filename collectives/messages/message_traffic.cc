@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/messages/message_traffic.h"
 
 #include <algorithm>

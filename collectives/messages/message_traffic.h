@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageTraffic: moves tagged messages into slots of the connections to their peers, and slots
 // into messages.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/messages/tagged_messages.h"
 
 #include <algorithm>

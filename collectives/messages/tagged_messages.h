@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TaggedMessages: messages with tags between the ranks of one communicator, independent of its
 // collectives.
 //

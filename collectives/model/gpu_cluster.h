@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GpuCluster: equal hosts of one topology graph as the simulator's machine, with the rings that the
 // channel search finds over all their GPUs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicted times of a call for ranks in host memory of one host: algorithms over peers' memory
 // simulated in virtual time (kernels/sim/simulate_host.h), next to the closed form by which the
 // planner chooses.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicted time of a call of messages on a cluster: the launches that the ranks' devices would
 // make for it (collectives/gpu/plan/message_launches.h), simulated in virtual time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predictions: predicted times of the ways to run a call on the GPUs of a cluster, by simulation
 // with priors (planner/device_costs.h). Unmeasured.
 //

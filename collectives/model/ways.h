@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways: the ways in which a call could run on the GPUs of a cluster, and which one the planner
 // takes.
 //

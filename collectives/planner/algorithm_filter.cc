@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/planner/algorithm_filter.h"
 
 #include "base/env.h"

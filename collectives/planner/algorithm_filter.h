@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which algorithms may run each collective: NCCL_ALGO, and algSelection of a single call.
 //
 // A filter applies only to collectives that have several algorithms (all-reduce, broadcast, reduce,

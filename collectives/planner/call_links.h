@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallLinks: the links between the GPUs of a communicator, as the planner sees them: measured if
 // ranks have `rondo tune` files, else from the hosts' graphs if known, else priors.
 //

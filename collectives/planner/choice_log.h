@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ChoiceLog: one log line under TUNING for the first call of each size: the chosen algorithm, its
 // predicted time, the next best algorithm with its time, and whether these rest on priors.
 //

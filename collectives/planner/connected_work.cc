@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The work of algorithms over connections: rings, trees, recursive halving, hierarchies of hosts.
 #include <algorithm>
 

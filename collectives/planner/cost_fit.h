@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fit_costs(): fits the cost rates to measured calls.
 //
 // Minimizes the squares of relative errors, in which half and double are equally wrong. Rates stay

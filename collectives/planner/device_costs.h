@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Costs of GPUs, wires and networks, for the planner's predictions (device_work.h) and for the
 // simulator: rates that `rondo tune` can measure (device_rates.h), in the units of the models, and
 // unmeasured priors. Each prior names its source or is marked as assumed; so are predictions that

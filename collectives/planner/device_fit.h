@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fit_device_costs(): fits the cost rates to measured calls on GPUs; for host memory see
 // cost_fit.h.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DevicePlan: how a collective of ranks on CUDA devices runs. A pure function of what the ranks
 // agreed on and of the call's record.
 //

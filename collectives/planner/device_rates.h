@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceCosts: the cost of launches, hops and bytes for ranks on GPUs. The planner predicts with
 // these rates (device_work.h); `rondo tune` measures them if there are GPUs.
 //

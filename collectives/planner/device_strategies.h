@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The strategies for collectives of ranks on GPUs, one row each.
 //
 // The row with the least predicted time runs (device_work.h). A new strategy needs a row here and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device_ns(): predicted time of a plan on GPUs, by the rates in the facts: steps of the slowest
 // path, bytes on the busiest wire, launches, barriers. The planner takes the plan with the least
 // time (device_strategies.cc); ncclGroupSimulateEnd and explanations report it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The work of algorithms over peers' memory: one function for each direct algorithm in
 // kernels/algorithms.
 #include <algorithm>

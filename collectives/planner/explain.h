@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explains which algorithm a call would run as, and why. Uses only the planner: needs no ranks.
 #pragma once
 

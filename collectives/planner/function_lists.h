@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL's grammar to allow or exclude choices for collectives: NCCL_ALGO, NCCL_PROTO, algSelection.
 //
 // Lists are separated by ';'. Each is "[^]name,name" or "function:[^]name,name"; ^ excludes the

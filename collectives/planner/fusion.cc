@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/planner/fusion.h"
 
 #include "collectives/planner/tuning.h"

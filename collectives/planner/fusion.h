@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls of a group run as one: consecutive small calls of one kind.
 //
 // A pure function of what all ranks agree on, so all ranks fuse the same calls if they make the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostCosts: the cost of steps and bytes for ranks in host memory. This is the one table of rates
 // for the planner, `rondo explain` and ncclGroupSimulateEnd; `rondo tune` measures it.
 //

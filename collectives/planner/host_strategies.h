@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The strategies for collectives of ranks on the host, one row each.
 //
 // Thresholds are in tuning.h. A new strategy needs a row here and a case in HostEngine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // host_work(): the work of a plan for a rank in host memory: waits for peers, chunks sent, bytes
 // copied and summed, bytes between hosts. Its time is work.ns(costs).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much slot memory a pair of ranks has for messages between GPUs, and how it is divided into
 // channels. Pure functions. Cost: some operations.
 #pragma once

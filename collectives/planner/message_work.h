@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // messages_ns(): predicted time of gather, scatter, all-to-all and ring messages that run as
 // messages between GPUs, by the rates in the facts: the busiest rank's bytes on its links and
 // ports, its CTAs' slots, its launches.

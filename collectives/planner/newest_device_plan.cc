@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/planner/newest_device_plan.h"
 
 #include "collectives/planner/device_strategies.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NewestDevicePlan: caches the plan of the newest call, because programs repeat their calls.
 //
 // Used by one thread at a time. Cost: a comparison of facts and record; a new call is planned and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/planner/planner.h"
 
 #include "collectives/planner/host_strategies.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The planner: decides which algorithm runs a call, and in which rounds. A pure function.
 //
 // Its inputs are what all ranks agreed on at init (PlanFacts) and the fingerprinted fields of the

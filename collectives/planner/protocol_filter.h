@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which protocols may carry each collective: NCCL_PROTO, on the host and on GPUs.
 //
 // On GPUs they are NCCL's (cuda::Protocol). On the host, LL and LL128 are data lines with a flag,

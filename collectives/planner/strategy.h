@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy: a way to run a call. Each planner has one table with a row per strategy: whether it
 // supports a call, the plan it makes, the plan's cost, and its explanation for `rondo explain`.
 //

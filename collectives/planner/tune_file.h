@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TuneFile: the rates that `rondo tune` measured on a machine, as a small text file.
 //
 //   rondo tune 1                     2: with GPUs

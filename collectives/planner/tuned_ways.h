@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TunedWays: the rings and trees that a tuner plugin prefers, on a grid of collectives and sizes.
 //
 // All ranks of a communicator have the same preferences, compared at init

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tuning constants of the planner that the cost model (host_costs.h) does not decide: memory
 // created at init, caches, and what only one rank knows about its buffers. Bytes are of the whole
 // message per rank.

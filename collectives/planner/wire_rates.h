@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WireRates: how fast kernels' data can pass the wires of a communicator's hosts, computed from
 // their graphs. The planner combines these with the work of CTAs (device_work.h).
 //

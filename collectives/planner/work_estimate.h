@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WorkEstimate: adds up the HostWork of one plan in units of the algorithms' operations: meet,
 // copy, sum, send.
 #pragma once

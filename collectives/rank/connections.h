@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections: the slot channels of one communicator, made at first use.
 #pragma once
 

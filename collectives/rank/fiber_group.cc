@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/rank/fiber_group.h"
 
 // Boost's assertions call std::call_once with initial-exec thread-local storage, so dlopen() of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FiberGroup: runs the work of several ranks on one thread and switches fibers when a rank waits.
 //
 // Needed if one thread drives several ranks of a group (ncclCommInitAll's style): each must make

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RankContext: state shared by all parts of a communicator's rank: its members, the host view, the
 // call in progress, the fault, and the links to ranks of other hosts.
 #pragma once

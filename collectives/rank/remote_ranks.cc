@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/rank/remote_ranks.h"
 
 #include <sched.h>

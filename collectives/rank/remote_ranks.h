@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemoteRanks: a rank's access to ranks of other hosts. It drives their links while the rank waits,
 // turns link errors into faults, and sends faults to other hosts.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks processes of this host for the status of their jobs, for `rondo ps` and for tests.
 //
 // Guarantees: ends by the deadlines below also where processes are stopped; a job whose processes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // diagnose(): finds the ranks that a job waits for.
 //
 // It follows the chain of waits from each rank that waits long, to the rank that ends it: one that

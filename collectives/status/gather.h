@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gather: collects a JobView from this process, from the processes of its host, or from all hosts,
 // as a Task of the status server.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shows what the ranks of processes are doing, from the words that they publish in shared memory:
 // of another process through /proc, or of this process's communicators.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JobView: what the ranks of a job are doing, from one process, from all of a host, or from all
 // hosts. Plain data, and the same as JSON, in which processes pass it on.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Monitor: the events of NCCL's RAS monitor mode, one after another, without end: processes that
 // joined the job or died (lifecycle), and that stopped or started again to answer (trace).
 //

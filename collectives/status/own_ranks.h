@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OwnRanks: the ranks of this process's communicators, as status queries see them, and the
 // processes that can answer for the other ranks of the same communicators.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report of NCCL's RAS service, as text and as JSON, from a JobView: what `ncclras` prints, and
 // what programs read that watch NCCL jobs (Ray Train, SGLang).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StatusService: answers what the ranks of this process, of its host and of its job are doing.
 //
 // One thread per process, from the first communicator to the last; it sleeps in poll until someone

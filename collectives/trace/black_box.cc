@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/trace/black_box.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BlackBox: the record of a rank's calls in its own process: it starts the recorder, and writes
 // files into the folder of RONDO_TRACE: at a fault, at the signal of RONDO_TRACE_SIGNAL, and when
 // the communicator or the process ends.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Skew: how long the ranks of a call waited for the last one to enter it, and how long the call
 // took from then on.
 //

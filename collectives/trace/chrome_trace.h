@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace for chrome://tracing and Perfetto: a track per rank, a slice per call, and arrows from
 // the rank that came late to the ranks that waited for it.
 //

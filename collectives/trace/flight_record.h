@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's flight-recorder dump of the same records, for its analyser torchfrtrace.
 //
 // One pickle per rank, named rondo_RANK. It has the fields of dump version 2.10: version,

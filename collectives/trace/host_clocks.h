@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offsets between the monotonic clocks of hosts, measured while a communicator is created of which
 // some rank records its calls.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves the metrics of all ranks of a job on this host, as RONDO_METRICS asks: by HTTP at PORT (of
 // the loopback interface) or HOST:PORT, or as a file for node_exporter's textfile collector.
 //

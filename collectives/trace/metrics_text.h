@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics of a host's ranks as Prometheus text (exposition format 0.0.4).
 //
 // Counters of calls and bytes are those of the black boxes (TraceRing), so they miss nothing.

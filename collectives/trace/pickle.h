@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickle: writes a value in Python's pickle format, protocol 2: dicts, lists, strings, integers,
 // floats, booleans, None. The caller opens and closes containers, and gives a dict keys and values
 // in turn.

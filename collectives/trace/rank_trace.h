@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RankTrace: the newest calls of one rank, read from its black box (TraceRing), in nanoseconds of
 // one clock for all ranks of a communicator.
 //

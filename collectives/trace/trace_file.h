@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file of a rank's trace: JSON, one file per rank and communicator
 // (docs/reference/schemas/rank-trace.schema.json).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/trace/trace_signal.h"
 
 #include <semaphore.h>

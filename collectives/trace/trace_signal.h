@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // on_trace_signal(): runs a function on a thread of its own each time the process gets a signal.
 //
 // Guarantees: the handler itself only posts a semaphore; system calls that it interrupts are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of NCCL's tuner plugin interface, versions 2 to 6, that Rondo uses.
 //
 // Source: NVIDIA's published plugin headers, plugin/tuner/tuner_v2.h to tuner_v6.h and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ask_tuner(): calls a tuner plugin for every collective that has rings, at every size in the grid
 // of TunedWays, and returns its choices.
 //

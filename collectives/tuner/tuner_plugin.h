@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TunerPlugin: a library with NCCL's tuner interface, of any version. Tuner: its instance for one
 // rank of a communicator.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallComparer: finds ranks that made different calls and reports the first call that differs.
 //
 // Calls of ranks on this host are compared with their announcements (the last kAnnounceDepth

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StatusExchange: gets the state of ranks on other hosts.
 //
 // Within a host every rank reads the announcements of all others. Between hosts, a rank that has

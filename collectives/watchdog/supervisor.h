@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Supervisor: checks every wait of a rank for its deadline, aborts, faults of peers, deaths,
 // mismatched calls and reports of other hosts.
 //

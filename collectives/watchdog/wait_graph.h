@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WaitGraph: which rank waits for which, and in which call, from what ranks publish while they
 // wait.
 //

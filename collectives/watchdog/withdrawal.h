@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Withdrawal: after a failed call, takes back memory that peers of this host may still be reading
 // or writing.
 //

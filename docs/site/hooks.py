@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks of MkDocs: README.md is the home page, with its pictures.
 
 MkDocs takes pages from docs/ alone. So README.md becomes index.md, its links to docs/... lose that

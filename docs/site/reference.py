@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Generates the pages of docs/reference that follow from the code, and checks JSON by its schemas.
 
   docs/site/reference.py BIN              fails where a page differs from what it would be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Direct algorithms, one per collective: each rank reads its peers' inputs where they are, in one
 // step per round, without slots.
 #pragma once

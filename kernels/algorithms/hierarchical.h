@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hierarchical collectives, for ranks on several hosts: shared memory inside a host, connections
 // between hosts.
 //

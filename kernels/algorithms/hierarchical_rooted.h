@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hierarchical broadcast and reduce: shared memory inside each host, a chain between the hosts.
 //
 // A round is split into one part per rail; rail k carries part k.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One-shot all-reduce: every rank exposes its whole input, and every rank reduces everything
 // itself.
 //

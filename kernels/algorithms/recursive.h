@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recursive halving and doubling all-reduce, for any number of ranks, in tree order.
 //
 // The ranks form one block per set binary digit of n, largest first (13: 8 + 4 + 1). Inside a

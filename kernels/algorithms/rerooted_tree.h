@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Broadcast and reduce from or to any root, along the links of the unrooted double tree (tree.h).
 // For executors that make all connections in advance and pay memory for each of them.
 //

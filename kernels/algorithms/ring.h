@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring algorithms, for two or more ranks: each rank receives from the previous rank and sends to
 // the next one only.
 //

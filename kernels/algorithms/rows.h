@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of the algorithm table, each with its function call. To add an algorithm, write one file
 // in this folder and one row here; the host, GPUs and the checker use the same rows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_algorithm: runs the algorithm of a table row on any executor.
 //
 // An executor passes a struct. Its `static constexpr bool runs(const AlgorithmRow&)` selects the

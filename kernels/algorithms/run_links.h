@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_links(): runs an algorithm over Links on ranks in any order (see the ring's `ranks`).
 //
 // Rings use the given order, and trees run over positions in it. So, if the ranks of each host are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of algorithms: which exist, their names, the order in which each reduces, and which
 // ranks' buffers peers access. rows.h holds the rows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Double binary tree: two trees carry half of each round, or one of them carries all (Rounds::tree)
 // while another channel uses the other. A rank with children in one tree is a leaf of the other, so
 // every rank uses both directions of its link.

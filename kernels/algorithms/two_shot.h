@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two-shot all-reduce: every rank reduces one part from all ranks, then all fetch the parts.
 //
 // Traffic per rank for S bytes: reads S * (n-1)/n of its peers' inputs and the same amount of their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channels: the connections between ranks in the checkers: FIFOs with a fixed number of slots.
 //
 // Guarantees: a verb moves only when all the data and free slots that it needs are present. The

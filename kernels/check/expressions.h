@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expressions: the values of buffer elements while the checker runs an algorithm. A value is not a
 // number but the expression over (rank, element) that computes it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Job: one collective call for the checker: the sizes of the buffers, and the required value of
 // every output element.
 //

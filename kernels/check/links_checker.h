@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LinksChecker: runs algorithms over connections on expressions.
 //
 // Proves for the added calls, run one after another: every output element is the expression that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/peer_memory_checker.h"
 
 #include <fmt/format.h>

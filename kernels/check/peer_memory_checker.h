@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PeerMemoryChecker: runs PeerMemory algorithms of all ranks of a host on expressions.
 //
 // Proves for the added calls, run one after another on one communicator: every output element is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schedule: the order in which the checker runs threads.
 //
 // Without a seed, every thread in turn runs as far as it can. With a seed, threads are drawn at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/table_check.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs rows of the algorithm table in the checker and compares their results with the order that
 // the row guarantees.
 //

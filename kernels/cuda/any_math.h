@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AnyMath: every operation of a type, and of its signed counterpart, in one kernel. The call
 // selects the operation at run time.
 //

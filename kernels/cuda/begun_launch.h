@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The record that channel 0 of a rank's kernels writes for the host when a launch begins: its
 // number, its call, and a digest of all calls so far.
 //

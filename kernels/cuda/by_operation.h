@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects an operation of a type at run time.
 //
 //   by_operation<type>(op, is_signed, [&]<DataType t, RedOp o>() { ... });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ByteCopy: copies bytes from one address to one or more, of any alignment, by all threads of a
 // share.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels over connections. A CTA runs one channel of one rank with the algorithms of
 // kernels/algorithms, over Simple, LL or LL128; calls of a list run one after another.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the kernels over connections, and the state that they keep in memory between
 // launches.
 //

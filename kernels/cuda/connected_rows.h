@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the table rows of the kernels over connections and of LL push. One row serves the signed
 // and the unsigned integer of a width. Included by .cu files only.
 #pragma once

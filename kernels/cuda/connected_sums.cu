@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of floats, and copies, over connections and by LL push.
 #include "kernels/cuda/connected_rows.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control warp: the CUDA executor of the Primitives and Links verbs. One warp of a group runs
 // the algorithm. A verb waits for its slots, writes a job for the workers (job_ring.h) and returns.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shared memory of a CTA that runs a channel: its ends, and the jobs of its groups.
 //
 // A group is a pipeline of three kinds of warps. The control warp runs the algorithm: for every

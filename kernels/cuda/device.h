@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All accesses of kernels to memory and to other threads: accessor functions, which are inline PTX
 // under nvcc.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The barrier between the CTAs of a direct kernel and those of other devices that share its work.
 //
 // Guarantees: after barrier_at_begin() the launches of all devices have begun, so data written

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceElement: reduce.h's Element with the conversions that a device has in hardware.
 //
 // Guarantees: the bits of number.h, except for the sign and payload of a NaN, which are unspecified

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mbarriers: 8-byte barriers in shared memory at which threads arrive without waiting (sm_80 and
 // later). As in device.h: PTX under nvcc, hooks of the emulated GPU under RONDO_SIMT.
 //

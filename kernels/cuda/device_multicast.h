@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accesses to multicast memory (NVLS; sm_90 and later). As in device.h: PTX under nvcc, hooks of
 // the emulated GPU under RONDO_SIMT. Relaxed at system scope, 16 bytes at a time.
 //

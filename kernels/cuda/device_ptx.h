@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The accessors of device.h in PTX (sm_70 and later). Included by device.h only.
 #pragma once
 

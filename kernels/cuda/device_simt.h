@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The accessors of device.h as calls of the emulated GPU. Included by device.h only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The direct kernels. Either one launch does the whole collective for all ranks of a device,
 // without waits; or each of several devices that reach each other launches one, with a barrier
 // before and after (device_barrier.h), and they share the work.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the direct kernels: all ranks of one device, in one launch without waits.
 //
 // Several devices that reach each other may share one call's work: each launches the kernel with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The direct copies: bytes of any type, with launch arguments or arguments in device memory, and
 // through staging.
 #include "kernels/cuda/direct.h"

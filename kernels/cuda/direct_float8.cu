@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Direct kernels of 8-bit floats.
 #include "kernels/cuda/direct_rows.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Direct kernels of integers.
 #include "kernels/cuda/direct_rows.h"
 

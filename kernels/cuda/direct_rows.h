@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the table rows of the direct kernels. Included by .cu files only.
 //
 // Integers of one width share the kernels whose results do not depend on the sign: the unsigned

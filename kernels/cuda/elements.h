@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Access to the elements of a 16-byte vector with bit operations. After unrolling every index is a
 // constant, so a vector stays in four registers.
 #pragma once

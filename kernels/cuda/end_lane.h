@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encoding of DeviceEnd::lane: the connection's lane, and the peer's position in the channel's
 // order. Trees find the end by position; rings find it by the peer's number.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control warp's wait for a slot of a connection, that is for the other end's counter.
 //
 // Guarantees: after the wait and a barrier of the CTA, the whole CTA may use the slot's data, or

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of CUDA calls, filled with the real ones: static cudart, and driver entry points that
 // are looked up by name and version, so that the library loads without a driver.
 #include "kernels/cuda/gpu_cuda.h"

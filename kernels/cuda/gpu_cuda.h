@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Driver functions used by the real table of CUDA calls. For gpu_cuda.cc and gpu_cuda_driver.cc.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of a job: none (CopyMath), sums of one type (SumMath), or the operation that the
 // call names (AnyMath, any_math.h).
 //

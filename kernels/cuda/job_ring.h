@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ring of jobs between the warps of a group: control warp -> workers -> signal warp, and each
 // entry back to the control warp.
 //

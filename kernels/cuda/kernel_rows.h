@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that return the table rows of the kernels. Kernels that differ only by type should be
 // in the same .cu file: a fat binary compresses each .cu file separately.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How kernels wait: a thread spins and checks its CTA's words every thousand iterations. One thread
 // of the CTA, the poller, checks the host's words for all.
 //

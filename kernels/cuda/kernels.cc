@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/kernels.h"
 
 #include "kernels/cuda/kernel_rows.h"

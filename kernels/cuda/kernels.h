@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of Rondo: one table, for the launcher (gpu_cuda.cc) and for the emulated GPU.
 //
 // A kernel is a type with `Args` (a plain struct), `kThreads` (maximum threads per CTA), `kCtas`

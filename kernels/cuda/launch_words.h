@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reports to the hosts from kernels that wait for other ranks: a CTA has begun its part of a
 // launch, or has ended it.
 //

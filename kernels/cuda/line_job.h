@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job of a worker in the two protocols of lines with flags (ll_mover.h, ll128_mover.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers of the LL128 protocol: lines of 128 bytes, of which the last 8 are a flag.
 //
 // Eight lanes write a line with one instruction; when the lane that reads the flag sees it, the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers of the LL protocol: lines of 8 bytes of data, 4 beside each flag. The flags report the
 // data's arrival, so no counter is waited for and no fence is needed.
 //

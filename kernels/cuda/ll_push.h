@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LL push: the CUDA executor of PeerMemory for small calls between devices that reach each other.
 // Exposed data is pushed into every peer's staging, in lines with flags.
 //

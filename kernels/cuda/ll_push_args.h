@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the LL push kernels: small calls between devices that reach each other.
 //
 // Every rank has staging in its own memory into which all others push their data, in LL lines of 8

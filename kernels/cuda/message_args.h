@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the message kernel: sends, receives and copies of the ranks of one device.
 //
 // A pair of ranks has up to kMessageChannels channels in each direction, each with its own slots. A

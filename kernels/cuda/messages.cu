@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The message kernel.
 #include "kernels/cuda/messages.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The message kernel: all sends and receives between ranks of this device and of others, in one
 // launch, and copies within the device.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels over multicast memory.
 #include "kernels/cuda/multicast.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives inside the switch (NVLS), through staging that is bound to one multicast object. In
 // all-reduce and reduce-scatter the switch adds; in all-gather it copies.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the kernels over multicast memory (multicast.h). Plain structs, read by host and
 // device; counts are elements (copies: bytes), sizes bytes.
 #pragma once

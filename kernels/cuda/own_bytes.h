@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Access to the caller's own buffers for protocols whose lines ignore alignment: at most 8 bytes at
 // a time.
 #pragma once

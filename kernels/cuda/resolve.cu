@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resolve kernel, which writes other kernels' arguments.
 #include "kernels/cuda/resolve.h"
 

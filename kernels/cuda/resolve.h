@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resolve kernel: writes the arguments of a direct kernel from the ranks' descriptors.
 //
 // One small CTA. One thread per rank fetches the descriptors (from distant host memory) in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The amounts of data in flight in the kernels over connections and over multicast memory: one
 // table, to be tuned in the first hour on a new GPU. Each value can be set with -D of the name in
 // capitals, because it decides registers or the layout of lines. (The bytes of a Simple slot are

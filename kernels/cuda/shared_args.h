@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the kernels for ranks in several processes
 // (collectives/gpu/processes/process_team.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The signal warp of a group: signals the peers after the workers have done a job.
 //
 // Guarantees: before a peer receives the signal, the workers' stores are visible and their loads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers of the Simple protocol: plain data between slots and the caller's buffers.
 //
 // Guarantees: any alignment and count. Bytes are moved 16 at a time if all addresses of a job are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that an emulated GPU must provide, for kernels that a host compiler compiles
 // (RONDO_SIMT).
 //

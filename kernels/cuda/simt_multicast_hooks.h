@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accesses to multicast memory that an emulated GPU must provide (see simt_hooks.h): 16 bytes,
 // aligned, by one thread, relaxed at system scope.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Staged copies: copying collectives between devices of several processes whose buffers other
 // devices do not reach. One launch per device copies the rank's blocks into staging that all reach,
 // has a barrier, copies what the rank receives directly into its buffer, and has a second barrier.

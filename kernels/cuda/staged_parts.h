@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a call's blocks that a CTA copies into staging and out of it (StagedCall).
 //
 // Blocks are contiguous in a rank's buffer; the CTA's parts of them are contiguous in its slice of

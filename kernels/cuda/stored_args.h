@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an emulated kernel gets at arguments that lie in device memory: by the accessors, like
 // everything else there. Under nvcc they are read in place and nothing of this is needed.
 #pragma once

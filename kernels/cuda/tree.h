@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reduction tree of reduce.h in a form that stays in registers.
 //
 // reduce.h's combine_tree() keeps partial results in an array with run-time indexes, which a GPU

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Announcer: publishes a rank's call to its peers and compares their calls with it.
 //
 // Guarantees: an announcement is written before any data of the call moves. When a call first waits

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallRecorder: writes each call of a rank to its black box, a ring in shared memory (TraceRing).
 //
 // A call is written twice: when it is announced, and when it ends. So a call that never ends stays

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers: threads of this process that share the copies and sums of one of its ranks.
 //
 // All communicators of a rank use the same helpers, one at a time: run() of a second thread runs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostRank: the state that a rank's executors keep from call to call on one communicator.
 //
 // It covers the ranks of one host, the "view"; peers are indexed by local rank. Counters are never

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LineMemory: the PeerMemory executor for calls whose data travels with the announcement.
 //
 // Up to kPayloadBytes, one cache line per rank carries the call and its data. Up to kBesideBytes,

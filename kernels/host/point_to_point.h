@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grouped sends and receives: not an algorithm but a list of messages, polled in turn.
 //
 // Messages of one direction between two ranks keep their order. Everything else progresses

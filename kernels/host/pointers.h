@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointers: an array for the operands of a reduction; on the stack for the usual rank counts, else
 // on the heap.
 #pragma once

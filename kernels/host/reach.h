@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places of memory from ncclMemAlloc (transport/connection.h). place_of() returns the place of a
 // buffer of this process; reach() returns the local address of a peer's place.
 //

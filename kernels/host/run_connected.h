@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one collective with an algorithm over connections. The only place that combines algorithms
 // over Links with the host executor.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/run_direct.h"
 
 #include <type_traits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one collective of the ranks of one host with a PeerMemory algorithm. The only place that
 // combines these algorithms with host executors.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/run_hierarchical.h"
 
 #include "kernels/algorithms/run_algorithm.h"

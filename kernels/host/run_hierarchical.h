@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one collective of ranks on several hosts with a hierarchical algorithm. The only place that
 // combines these algorithms with host executors: StagedMemory inside the host, SlotPrimitives
 // between hosts.

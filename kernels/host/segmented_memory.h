@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SegmentedMemory: the PeerMemory executor for a group of calls that runs as one call, always
 // staged.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments: the calls of a group that runs as one, seen as parts of one call over longer buffers.
 //
 // Every block of the joint call contains the calls one after another. (A block is what a rank

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SharedCore: tells a wait whether another rank needs the core on which it would spin.
 //
 // For hosts with more ranks than cores. Each rank publishes the core of its newest call

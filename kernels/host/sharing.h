@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sharing: how the calls of one communicator share their copies and sums among threads: by Rondo's
 // own helpers (helpers.h), by a "parallel for" of the program, or not at all.
 //

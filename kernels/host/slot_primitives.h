@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SlotPrimitives and SlotLinks: the host executor of the Primitives and Links verbs over
 // Connections.
 //

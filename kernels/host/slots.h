@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendEnd, ReceiveEnd: the two ends of a Connection, as executors use them.
 //
 // Guarantees: a slot is filled only while it is free (tail - head < slot_count) and read only once

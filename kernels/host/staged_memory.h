@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StagedMemory: the PeerMemory executor over staging memory and, where peers can reach them, over
 // the callers' own buffers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Staging: a rank's own part of the staging memory, backed with pages as it is used.
 //
 // An algorithm's slots rotate by one from call to call (by the call's number, equal on all ranks),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Touches: guarantee that a rank never accesses a peer's buffer after the peer has taken it back.
 //
 // A rank that accesses (touches) a buffer first announces that and then checks whether the peer has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machine: the hardware model that simulated ranks run on. Wires have a rate and serve transfers in
 // arrival order; a route is defined from each rank to each other; verbs have a cost.
 //

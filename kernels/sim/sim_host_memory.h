@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SimHostMemory: a PeerMemory executor that moves no bytes but adds up their cost in virtual time,
 // as ranks in host memory would pay it (kernels/host/staged_memory.h, line_memory.h).
 //

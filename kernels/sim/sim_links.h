@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SimLinks: an executor of algorithms over connections (Primitives, Links) that moves no bytes but
 // adds up their cost in virtual time.
 //

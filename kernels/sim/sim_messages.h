@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simulate_messages: the time of point-to-point messages between ranks on a machine, launch by
 // launch as the message kernel moves them, in virtual time.
 //

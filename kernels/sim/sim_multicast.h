@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simulate_multicast: the time of sums and copies inside the switch (NVLS,
 // kernels/cuda/multicast.h), step by step as the kernel runs them, in virtual time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SimPush: a PeerMemory executor that moves no bytes but adds up their cost in virtual time, for
 // ranks of one host that push their data into each other's staging, in lines with flags
 // (kernels/cuda/ll_push.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simulate_staged: the time of a staged call of a direct kernel (kernels/cuda/direct.h,
 // staged_copy.h) on the GPUs of one host, whose ranks are processes.
 //

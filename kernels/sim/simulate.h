@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simulate: the time of a call of ranks on GPUs on a machine. It runs the call's own algorithm in
 // virtual time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simulate_host: the time of a PeerMemory algorithm among ranks in host memory of one host, which
 // may share cores. It runs in virtual time: no bytes move, only the cost of each verb counts.
 //

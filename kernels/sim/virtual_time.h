@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VirtualTime: runs many small tasks on virtual clocks, independent of the machine's clock.
 //
 // A task is a fiber. It runs until it waits; then the task with the earliest time runs. Tasks with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondoGetCallCount counts exactly the program's own calls, from any thread and in any form.
 #include <gtest/gtest.h>
 

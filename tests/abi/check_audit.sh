@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # check_audit.sh <librondo_audit.so>: programs that find NVIDIA's library by an RPATH or a full path
 # run on ours. Exits 77 (skipped), with the reason, if NVIDIA's wheel is unavailable.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check_call_counts.py LIBRARY: every function of nccl_exports.txt, called with zeros only,
 returns, and counts its call as ncclX and as pncclX, and no other function's.
 """

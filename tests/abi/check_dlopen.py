@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check_dlopen.py: under LD_PRELOAD of our libnccl.so.2, dlopen("libnccl.so.2") returns ours, and
 NVIDIA's is never mapped."""
 import ctypes

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # check_exports.sh <library> <SONAME>: the exported symbols are NCCL's interface (nccl_exports.txt:
 # the union of 2.28.9 and 2.32.3, each as a weak ncclX and a strong pncclX) plus rondo*, without
 # symbol versions, and nothing else.

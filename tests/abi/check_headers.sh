@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and compiles it in every supported way.
 # Exits 77 (skipped), with the reason, if NVIDIA's headers or the CUDA headers that they include are
 # unavailable.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # check_install.sh <build folder>: cmake --install installs all that a program needs, with
 # find_package and with pkg-config.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL_CHECK_MODE: a buffer that is not memory of this process is refused before the call runs.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check_nvtx.py LIBRARY TOOL: a profiler gets the right events of a program, and none if they are
 switched off. TOOL is nvtx_tool.c, built as a library.
 """

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # check_preload.sh <our libnccl.so.2>: a program linked to NVIDIA's library, and one that opens it
 # by name, run on ours. Exits 77 (skipped), with the reason, if NVIDIA's wheel is unavailable.
 set -euo pipefail

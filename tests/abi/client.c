@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A C program that uses only nccl.h: ranks as processes, then all ranks in one thread and one
  * group. client <ranks> Exits 0 if every result is right. It is linked with librondo, our libnccl
  * and NVIDIA's. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fails if our nccl.h differs from NVIDIA's, except where a newer version must differ from an older
 // one. check_headers.sh compiles it with the facts of our header and of the real ones.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several communicators and threads at once, and nested groups: independent work never waits for
 // other work, and every result is right.
 #include <gtest/gtest.h>

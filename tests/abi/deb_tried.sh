@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs in a bare Debian with the packages in /tmp: installs, uses and removes them.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive

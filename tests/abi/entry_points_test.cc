@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results of the entry points without any communicator: texts, parameters, refusals, groups.
 #include <gtest/gtest.h>
 

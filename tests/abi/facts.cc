@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled with -DFACTS=<function name> and -include <the nccl.h to be described>.
 #include <cstddef>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts of an nccl.h: every size, offset, number and signature, as rows of text.
 //
 // facts.cc makes the rows. It is compiled once against each header, so that no translation unit

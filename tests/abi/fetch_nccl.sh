@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Gets NVIDIA's nccl.h and libnccl.so.2 of one version from PyPI's nvidia-nccl-cu13 wheel, to
 # compare with ours.
 #   dir=$(tests/abi/fetch_nccl.sh 2.32.3)

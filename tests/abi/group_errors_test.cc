@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several errors in one group: its end returns the first, in call order, whether the call, the
 // creation of a communicator or the execution finds it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups whose calls name several streams of rondoStreamCreate(): the group is ordered in each of
 // these streams, whichever stream executes it.
 #include <gtest/gtest.h>

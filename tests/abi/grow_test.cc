@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators that grow by ranks with a ticket, through the C API.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Impossible arguments: counts larger than any memory, seconds that are not a number, ranks beyond
 // the maximum. An error that names the argument refuses them before memory is accessed or
 // allocated.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests, completion queues and tagged messages through the C API; ranks are threads.
 #include <gtest/gtest.h>
 #include <unistd.h>

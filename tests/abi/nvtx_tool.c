@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A minimal profiler. NVTX loads it through NVTX_INJECTION64_PATH, and it writes each event as one
    line to stdout:
 

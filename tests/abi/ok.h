@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OK(call) returns from the function if the call does not return ncclSuccess; EXPECT_OK(call)
 // continues.
 #pragma once

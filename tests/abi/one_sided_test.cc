@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows, puts and signals through the C API, ranks as threads of this process.
 #include <gtest/gtest.h>
 

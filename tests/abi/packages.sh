@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # packages.sh deb|wheel: builds packages twice and compares their bytes, and uses them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

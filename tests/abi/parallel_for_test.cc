@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondoCommSetParallelFor: whose calls use the program's threads, and what is refused.
 #include <gtest/gtest.h>
 

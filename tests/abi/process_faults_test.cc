@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults, shrinking and revoking through the C API; ranks are processes.
 #include <gtest/gtest.h>
 #include <signal.h>

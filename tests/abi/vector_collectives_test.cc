@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives of rondo.h with a count per rank: results are right for all counts. If ranks
 // disagree, the error names the call that they made.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups and messages through the C API allocate nothing after the first such calls.
 #include <gtest/gtest.h>
 

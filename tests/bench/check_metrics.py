@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A Prometheus scrapes a job's metrics, and every expression of the dashboard has an answer.
 
   tests/bench/check_metrics.py BIN     BIN: the folder of the program rondo

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bench/compare.sh: a contestant that hangs is detected, named and leaves no process behind."""
 import os
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bench/compare.sh --minutes: what is cut so that a comparison ends in time (simulated clock)."""
 import sys
 

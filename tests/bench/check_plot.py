@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bench/compare/plot.py --simulated: what it draws from a file, and its errors.
 
 A fake matplotlib records what was drawn, so this runs without matplotlib.

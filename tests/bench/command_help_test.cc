@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people and packages learn from the rondo command itself: suggestions, help, manual pages,
 // options for completions, sizes, and the library to preload.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rondo command as a program: the guarantees of rondo run, and the exit codes of the other
 // commands.
 #include <fcntl.h>

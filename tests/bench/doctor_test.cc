@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of rondo doctor on simulated machines and environments.
 #include "api/cli/doctor_checks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of rondo explain, env and run is true.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FakeBackend: a small library for the benchmark to measure. Ranks are threads that exchange data
 // through a barrier, and sums support float32 and int32. A test can make its results or calls
 // wrong.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo bench on CUDA devices, real or emulated: every collective, every flag for devices, the
 // roofline's arithmetic, and a result check that reads the device's memory.
 #include <gtest/gtest.h>

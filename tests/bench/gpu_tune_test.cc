@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo tune on GPUs, real or emulated: RONDO_TUNE_FILE accepts its file, and explanations show the
 // measured values. Values measured on an emulated GPU have no meaning.
 #include <gtest/gtest.h>

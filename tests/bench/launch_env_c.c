@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Proves that the header compiles as C. */
 #include "api/launch_env.h"
 

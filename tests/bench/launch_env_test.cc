@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch_env.h: a process finds its rank under each launcher, and rank 0 broadcasts bytes to the
 // others.
 #include "api/launch_env.h"

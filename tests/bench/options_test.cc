@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line: accepted and refused options; every accepted sweep ends.
 #include "bench/options.h"
 

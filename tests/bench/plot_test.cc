@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo bench --plot and rondo report: what the pictures and the page contain, and bad input.
 #include "bench/plot.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo ps as a program: what it prints of a job whose ranks wait for one that is stopped, and of a
 // user's jobs.
 #include <fcntl.h>

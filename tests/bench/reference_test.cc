@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result check itself: it accepts a correct reduction in any order, and rejects one wrong bit.
 #include "bench/reference.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The roofline's arithmetic: bytes over the links between devices and over the network between
 // hosts, and the limit that applies.
 #include "bench/roofline.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo run --bind and --log-dir.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo doctor --self-test: what it concludes from rates and wrong data; and as a program, on
 // healthy ranks, and with a network that flips bits or has a tenth of its rate.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a shell command line as a user would, and returns its output.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo simulate on the command line.
 #include <gtest/gtest.h>
 

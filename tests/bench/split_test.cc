@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL_TESTS_SPLIT: the group of each rank.
 #include "bench/split.h"
 

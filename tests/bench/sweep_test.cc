@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole benchmark over the test's own backend: table, reports, exit codes.
 #include "bench/sweep.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo topo --channels on the command line: its output for machines of tests/topology, and its
 // refusals.
 #include <gtest/gtest.h>

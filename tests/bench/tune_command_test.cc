@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rondo tune as a command: RONDO_TUNE_FILE accepts the file that it writes.
 #include <gtest/gtest.h>
 

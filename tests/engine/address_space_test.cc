@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Costs of communicators besides memory: address space, mappings, descriptors.
 #include <dirent.h>
 #include <gtest/gtest.h>

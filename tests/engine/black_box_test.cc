@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The black box of each rank names the late rank while the job lives, and survives its death in
 // files.
 #include <gmock/gmock.h>

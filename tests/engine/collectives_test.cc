@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares every collective, type, operation and rank count with the reference; ranks are threads.
 #include <gtest/gtest.h>
 

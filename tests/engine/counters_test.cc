@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters that grow with every call keep working when they pass 2^32.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detection of wait cycles, on words that the test writes itself: ranks in a cycle are reported,
 // and ranks that are only slow are not.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks assigned to hosts round robin, over TCP. Trees still add up one host after the other; the
 // rounding of sums shows their order. process_collectives_test.cc compares with the reference.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How one rank writes its peers' words, and how long it waits for them.
 #include "tests/support/fake_peers.h"
 

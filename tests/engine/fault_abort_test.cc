@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // abort() and revoke() from another thread always return, whatever the aborted rank is doing, and
 // its peers get the error at once.
 #include <gtest/gtest.h>

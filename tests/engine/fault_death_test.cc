@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank is killed at a random moment. The others get an error that names it within kSoon seconds,
 // and can continue without it.
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks on several hosts make different calls, or stop. Every running rank gets an error that names
 // the rank and the calls, although no rank can read the other host's memory.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank fails during init. All others get the reason long before the init deadline.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

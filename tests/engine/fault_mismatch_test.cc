@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks make different calls. Every rank gets an error with both calls, none hangs, and no memory
 // is touched beyond the buffers or after the call returned.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals that interrupt every system call, and forks of a process with communicators.
 #include <gtest/gtest.h>
 #include <signal.h>

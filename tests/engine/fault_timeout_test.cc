@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank stops. The others get an error that names the rank, its call, and the place of every rank.
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_VERIFY: a bit that flips in an output is found and named, alike on every rank.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of small calls run as one fused call. Results equal those of the single calls, and
 // mismatches are reported by name.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks of one host that cannot share memory (a sandbox refuses a system call, or a network
 // namespace hides a Unix socket) use TCP, and log it once.
 #include <gtest/gtest.h>

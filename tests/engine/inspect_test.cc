@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inspecting ranks from outside shows which call each is in, and which rank it waits for.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

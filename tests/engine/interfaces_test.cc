@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two hosts whose interface the kernel does not report as running yet (this can last 1 s after the
 // link is up) still announce addresses at which they can be reached.
 #include <gtest/gtest.h>

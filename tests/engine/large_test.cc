@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts above 2^31 and buffers above 4 GiB, on little memory. An input is one small file mapped
 // repeatedly. An output is mapped the same way, with private memory only at its ends and around
 // 2^31 and 2^32.

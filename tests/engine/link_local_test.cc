@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks with only IPv6 link-local addresses can connect: each address names an interface of its own
 // host.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shared memory that a communicator commits, and that it reports it correctly.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job serves its metrics at a port or as a file; what is wrong with either costs one line.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators between hosts over a network plugin: which plugin is chosen, and the error if it
 // cannot be used.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators agree on the network between their hosts: the best one that all ranks have, or the
 // one that a rank requests. They work on each of them.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts and signals: a signal arrives after its data, in order, for every kind of memory.
 #include <gtest/gtest.h>
 

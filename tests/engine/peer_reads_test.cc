@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that only copy, between processes: peers read private buffers by process_vm_readv, so that
 // bytes move once. Where this is forbidden, all ranks copy through shared memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators of several hosts know the topology graph of each host. It is detected once per host
 // by the first rank, can be read and written through NCCL's variables, and gives networks their
 // ports sorted by distance.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares every collective with the reference; ranks are processes, of one host or of hosts
 // without shared memory (NCCL_HOSTID sets each rank's host), with data over TCP.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts between hosts that the network itself writes: they complete while the target sleeps or is
 // stopped, and data arrives before its signal. On the loop network, or on RONDO_TEST_NETWORK.
 #include <gtest/gtest.h>

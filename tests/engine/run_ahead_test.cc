@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where ranks share cores, a rank that needs no data of its peers, in calls from or to a root, runs
 // ahead of them.
 #include <gtest/gtest.h>

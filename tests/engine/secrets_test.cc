@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A listener on the network learns no secret of a communicator, its children, its links or its
 // growth, and cannot take a rank's seat.
 #include <gtest/gtest.h>

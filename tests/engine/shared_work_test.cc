@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls whose copies and sums helper threads share: equal to the reference, to the bit, and ended
 // before a rank's buffers return to their caller.
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links between hosts that take long to open: a rank that waits for one is not stuck, whatever the
 // others do meanwhile.
 #include <gtest/gtest.h>

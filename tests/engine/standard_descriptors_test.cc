@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs started with standard input, output or error closed: their prints must not reach the
 // transport, and these descriptors stay unused by the library.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank is stopped at a random moment, often during a copy into a buffer of its peer. The peer's
 // call returns by its deadline, and what the program stores in that memory afterwards stays
 // unchanged when the stopped rank continues.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The status of a job: the rank that a hung job waits for is named, a job that makes progress is
 // accused of nothing, and queries delay no call.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the supervisor of waits guarantees to sleeping ranks and to ranks that have ended, on real
 // communicators, with every moment of the waits chosen by the test.
 #include <gtest/gtest.h>

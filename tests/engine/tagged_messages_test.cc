@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages with tags when their counters wrap, and when a peer sends invalid values.
 #include "collectives/messages/tagged_messages.h"
 

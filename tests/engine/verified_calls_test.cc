@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_VERIFY: correct calls raise nothing, and a bit that flips in an output is found and named.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A repeated call allocates nothing, and makes no system call unless its peer is late. Messages and
 // groups: tests/abi/warm_path_test.cc.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AnnouncerScenario: calls published in a ring of two lines per rank, in the modes of the
 // executors.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Announcer and the wakeups on faults under every interleaving, and the proof that each of their
 // memory orderings is needed. (slots_test.cc tests what they share with connections.)
 #include "tests/explorer/announcer_scenario.h"

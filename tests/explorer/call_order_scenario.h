@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallOrderScenario: one thread takes its turns; another sleeps until the turn after them.
 //
 // It runs the real CallOrder. The wakeup after the first turn is spurious; the one after the last

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallOrder under every interleaving, and the proof that each of its orderings is needed.
 #include "tests/explorer/call_order_scenario.h"
 #include "tests/explorer/expect.h"

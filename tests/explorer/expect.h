@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expectations of the explorer's tests: all executions of a scenario pass, or a mutant is detected.
 #pragma once
 

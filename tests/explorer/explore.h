@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // explore: runs a scenario through every interleaving of its steps, store buffers included.
 //
 // The search is depth first. It ends an execution early only at a state from which everything has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the explorer itself: it allows all that each memory model allows, and no more.
 #include "tests/explorer/expect.h"
 #include "tests/explorer/sim_atomics.h"

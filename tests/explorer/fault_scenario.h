@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FaultScenario: a rank waits for a condition that stays false; a peer reports a fault and wakes
 // it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostedScenario: staged calls that a stream enqueues and a host thread executes (HostProxy).
 //
 // It uses the real memory orders of both sides (hosted_words.h), with calls of several steps and

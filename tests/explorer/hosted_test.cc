@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READY, DONE and the call slot of calls through the host, under every interleaving of the stream
 // and the thread, and the proof that each of their memory orderings is needed.
 #include "tests/explorer/expect.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Knowledge: which plain accesses happened before the current point of an actor. It is the
 // explorer's exact, finite form of vector clocks.
 //

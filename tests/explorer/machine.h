@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machine: shared memory, store buffers and a futex for actors. Every step of them can be
 // scheduled.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mutant: the real code with exactly one error, without a second copy of the code.
 //
 // The machine below the code makes the error: it executes one kind of access to one kind of word

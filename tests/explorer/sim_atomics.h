@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SimAtomics: the Atomics policy whose memory is the explorer's Machine.
 //
 //   SendEnd<SimAtomics> end(connection);   // the real code, under the explorer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SlotsScenario: messages through the slots of one Connection, or of two through a relay.
 //
 // It runs the real SendEnd, ReceiveEnd and Waiter, with more messages than slots, so slots are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connection and Waiter under every interleaving, and the proof that each of their memory orderings
 // is needed.
 #include "tests/explorer/expect.h"

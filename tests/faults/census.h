@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process holds: descriptors, mappings of shared memory and of its own, threads.
 #pragma once
 

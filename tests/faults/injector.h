@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the Nth call of one kind fail in this process, as if the system had refused it. It covers
 // calls of this program and of libraries below it, but no calls inside libc. operator new counts as
 // one kind.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one job of two ranks through its stages. A call fails in one of the stages.
 //
 // A job's ranks are threads of one process, or processes, on one host or on two pretended ones

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stages of one rank of a job, through the C API.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fault_sweep: lets the Nth call of every kind fail in every stage of a job, for every N.
 //
 //   fault_sweep --short                           a few N of each but of allocations

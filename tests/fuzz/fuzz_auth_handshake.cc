@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes to either side of a handshake, split anywhere: no peer without the secret is proven,
 // nothing is read beyond a message, and a refused handshake asks for no more bytes.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream of records that is changed anywhere: the opened data are a prefix of the sealed data.
 // The first four bytes give the offset at which the rest of the input replaces the stream.
 #include <algorithm>

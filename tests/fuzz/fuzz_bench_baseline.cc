@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any file as the baseline of `rondo bench`: it is refused with a reason, or the comparison runs.
 #include <fcntl.h>
 #include <sys/mman.h>

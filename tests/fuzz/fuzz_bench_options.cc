@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any command line of `rondo bench`: it is refused with an exit code, or its sweep ends. Any text
 // as NCCL_TESTS_SPLIT: it is refused, or every rank has a group.
 #include <algorithm>

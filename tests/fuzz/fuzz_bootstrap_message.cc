@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes from the network: frames are found or refused; messages and ids are refused or encode
 // to the bytes from which they were decoded. The first byte selects the decoder of the rest.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any file as the trainer's checkpoint: it is refused with a reason, or it is complete and its own.
 #include <fcntl.h>
 #include <sys/mman.h>

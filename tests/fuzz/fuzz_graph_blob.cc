@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes: parse_graph() refuses them, or returns a graph that survives a round trip unchanged.
 #include <cstdint>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a topology file: it is refused, or its graph survives writing and reading and can be
 // described.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the greeting of a plugin's link and as a device's properties, and any text as
 // NCCL_NET_PLUGIN: accepted values are in range and encode to the same bytes.
 #include <strings.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the records that ranks exchange when a communicator is made and when it fails. A
 // record (of a rank, of its networks) is refused or encodes to the bytes from which it was decoded.
 // A fault, and a report of a host's progress, name only existing ranks.

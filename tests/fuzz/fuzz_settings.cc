@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a conf file, as the value of every registered variable, as NCCL_ALGO and NCCL_PROTO,
 // as a list of CPUs, and as a launcher's variables: each is refused or gives usable values.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes on a side channel from a peer that has proved itself: the channel ends, or returns the
 // blob that they frame. It never returns more than kMaxBlob bytes, and nothing after its end.
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes: the decoders of the TCP transport refuse them, or return a value that encodes to the
 // same bytes. As the stream of a link, they are written only into the offered memory, and no
 // counter decreases.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a tune file: it is refused, with its name and a line, or gives usable rates that
 // survive writing and reading.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the greeting of a UCX link: an accepted one encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>

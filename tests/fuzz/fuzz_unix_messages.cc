@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any messages over a Unix socket from a process that was accepted, of any length and with any
 // files. Accepted shared memory cannot shrink and is as long as required, a place outside of the
 // sender's arena is an error, and no descriptor leaks.

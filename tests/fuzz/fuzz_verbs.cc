@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a peer's queue pair, link end and memory key, and any text as NCCL_IB_HCA: accepted
 // values are in range and encode to the same bytes.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs with a fault, and the error text of every rank: the same kinds of faults on every layout,
 // through nccl.h. tests/golden/files/faults.txt holds the texts.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds of faults of tests/golden/fault_jobs.h, each as the actions of one rank.
 #pragma once
 

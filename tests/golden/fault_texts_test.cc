@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The error texts of ranks on host memory for every kind of fault: tests/golden/files/faults.txt.
 #include <gtest/gtest.h>
 

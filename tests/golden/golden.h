@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Golden files: the program's messages to users, kept whole in tests/golden/files, so that a change
 // of code shows every changed word.
 //

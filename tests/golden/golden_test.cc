@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tool that compares golden files: what it masks, and that it can fail.
 #include "tests/golden/golden.h"
 

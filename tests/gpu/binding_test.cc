@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where ranks run, which pointers they accept, and the error they return if they cannot.
 #include <cstdlib>
 #include <string>

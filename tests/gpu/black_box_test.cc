@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The black box of ranks on GPUs has the calls that kernels run, once they are on their streams.
 #include <unistd.h>
 

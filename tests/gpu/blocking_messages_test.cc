@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between processes of several ranks with blocking launches: a rank that waits for a
 // message must not keep another rank of its process from sending.
 #include "tests/gpu/process_bodies.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random groups of collectives on one communicator. All ranks generate the same group, except for
 // what each rank decides alone (streams, where a group ends, alignment).
 #pragma once

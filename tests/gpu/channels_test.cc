@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emulated GPUs placed as in a topology file: kernels pass bytes along the rings that the search
 // finds for it, on one host and between two. Network ports are this machine's (ports of the file
 // that do not exist here are ignored), or those of a fake /sys.

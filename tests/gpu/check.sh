@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Everything that only a real GPU can answer, most telling first; nothing that fails or hangs ends
 # the rest. Two sets of stages, each planned for less than 8 minutes:
 #   A  is it right: a probe of the device, one all-reduce each way, rings, messages and graphs (also

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bench/beside/beside.py without a GPU: our library beside itself, and NVIDIA's, which finds none.
 
 check_beside.py CONTESTANT LIBNCCL [NVIDIAS_LIBNCCL]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # check_driverless.sh BUILD: a GPU build on a machine without a driver. Ranks on the host work, and
 # everything that needs a GPU reports that there is none.
 set -euo pipefail

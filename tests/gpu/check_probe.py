@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check_probe.py PROBE: what gpu_probe says where there is no device, and of probes that hang,
 abort or are interrupted: JSON that names every one, and exit statuses that tell them apart."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that know nothing of Rondo: processes on one GPU, by ctypes on libcudart and libnccl.
 
 check_processes.py LIBCUDART LIBNCCL RANKS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every collective, type, operation and rank count on a GPU against the reference.
 #include "kernels/reduce.h"
 #include "tests/gpu/device_case.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls over connections and between devices with peer access: several devices of one process,
 // rings and trees forced on one device, every protocol, against the reference.
 #include <algorithm>

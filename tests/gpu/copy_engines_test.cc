@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CTA policy ZERO and limits on CTAs: a communicator or call launches exactly what is requested.
 // Only the emulated device reports how much is launched; results are checked everywhere.
 #include <array>

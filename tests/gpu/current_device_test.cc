@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls made while the current device is not the ranks' device: CUDA uses the streams' device, and
 // Rondo sets the device where CUDA does not. The current device must not change.
 #include "tests/gpu/device_case.h"

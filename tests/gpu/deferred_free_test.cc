@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rondo's own memory is never freed under unfinished work of any owner; work is simulated.
 #include "transport/cuda/deferred_free.h"
 

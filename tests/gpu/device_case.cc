@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/gpu/device_case.h"
 
 #include <fmt/core.h>

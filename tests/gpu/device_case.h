@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reference cases on devices: buffers with guards, and the calls of one rank or of a whole process.
 //
 // Everything goes through nccl.h and the table of CUDA calls, as in a program.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a call on CUDA devices runs: a pure function, so no device is needed.
 #include "collectives/planner/device_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts of ranks on GPUs into windows of other hosts, written by the network itself: over the loop
 // network, or over the one that RONDO_TEST_NETWORK names (dmabuf_network.cc).
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that decide whether adapters can access a GPU's memory, as a pure function.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slots between hosts in GPU memory, which a network's adapters read and write directly: over the
 // loop network, or over the one that RONDO_TEST_NETWORK names (dmabuf_network.cc).
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Number of CUDA calls and threads that a communicator and its calls use on the emulated GPU, per
 // process: tests/golden/files/driver_calls.txt. The numbers may only fall.
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transport of each edge between ranks on GPUs, and where layouts therefore put its slots.
 #include "collectives/gpu/plan/edge_transport.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors that ranks on GPUs get for every kind of fault: tests/golden/files/faults_*.txt.
 #include "tests/golden/fault_jobs.h"
 #include "tests/support/nccl_rank.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many event nodes the library adds to a graph that captures its calls, on the emulated GPU.
 #include <cstring>
 

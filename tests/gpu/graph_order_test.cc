@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order of calls where graphs and plain calls of one communicator run on streams that nothing else
 // orders: the call that was made, or launched, first runs first.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emulated GPUs placed as in a topology file: NCCL_P2P_LEVEL allows P2P by their paths, and pairs
 // without P2P use staging.
 #include <algorithm>

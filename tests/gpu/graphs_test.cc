@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA graphs: captured calls, replayed many times, mixed with plain ones; calls on several
 // streams.
 #include "tests/gpu/device_case.h"

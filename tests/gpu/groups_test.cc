@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of collectives on one communicator: their results and the order of calls on a stream, for
 // any placement of ranks; ranks that fuse beside ranks that cannot; faults within a group.
 #include <signal.h>

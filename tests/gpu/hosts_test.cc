@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks on GPUs of several hosts (processes of this machine with different NCCL_HOSTID): calls pass
 // through pinned memory, the host's shared memory and TCP.
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of ranks on GPUs of several hosts whose calls run as kernels: every rank soon gets the
 // name of the rank that caused it, whichever kernel waits for which rank.
 #include <signal.h>

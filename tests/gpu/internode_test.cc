@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks on GPUs of several hosts (processes of this machine with different NCCL_HOSTID) whose calls
 // run as kernels, over connections that a network proxy forwards between hosts.
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two communicators on the same GPUs, used in opposite order: by threads if there is room for only
 // one kernel at a time (NCCL_LAUNCH_ORDER_IMPLICIT), and by processes.
 #include <barrier>

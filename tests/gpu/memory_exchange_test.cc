@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests for memory between processes, and replies that arrive too late; here the processes are
 // threads of this one.
 #include "collectives/gpu/agree/memory_exchange.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU memory that one process exports and another imports.
 #include "transport/memory/memory_registry.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between ranks of one process, each of which captures its part into its own graph.
 #include <chrono>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of messages between processes with their own GPUs, each group one kernel per device:
 // random ones, of any size and alignment, several per pair and to the rank itself; plain, captured
 // and replayed; collectives with unequal counts, which are such groups.

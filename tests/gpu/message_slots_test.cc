@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slots of messages between processes with GPUs: they are the receiver's, made on demand, and no
 // third rank takes part.
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that share some of several GPUs: the host does every collective and message.
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"

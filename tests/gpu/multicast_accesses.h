@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Number of accesses by this process's kernels to multicast memory; a real GPU does not report it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multicast memory (NVLS) between processes of a host: against the reference, replayed, suspended,
 // and used by no rank if one rank cannot.
 #include "tests/gpu/multicast_accesses.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls through multicast memory (NVLS), requested by NCCL_ALGO or NCCL_NVLS_ENABLE: against the
 // reference, replayed, and done by other paths if the devices do not support it.
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Symmetric windows that are bound to multicast memory (NVLS): the switch works on buffers in them,
 // without staging, and on staging if they cannot be bound.
 #include "tests/gpu/multicast_accesses.h"

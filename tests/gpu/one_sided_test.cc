@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts and signals between ranks on GPUs: threads, processes that share a GPU or have their own,
 // and processes of several hosts.
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread makes the calls of several ranks that have a GPU each. Each rank launches its own
 // kernel, which waits for kernels that the thread launches later, so no call may wait on the host
 // for another rank of the thread.

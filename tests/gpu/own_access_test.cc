@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers in memory that only its own device can access, although the devices have peer access: as
 // in PyTorch's expandable segments and pools of cudaMallocAsync, unless the program grants access.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each test run on the emulated GPU has its own emulated machine, which its ranks share by
 // inheriting the variable. Otherwise kernels of one test that wait for each other would be reported
 // for blocking another test that runs at the same time.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes a bundle of programs for machines with a GPU and without a compiler or our libraries:
 # build/gpu-pack.tar.gz, from the preset cuda-90 (sm_90 only). Everything but glibc is linked
 # statically, to avoid conflicts with PyTorch's libstdc++ or libcrypto; fails if a program needs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The levels of P2P.
 #include "transport/cuda/peer_access.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of ranks in processes that several tests share, for any placement of GPUs.
 #pragma once
 

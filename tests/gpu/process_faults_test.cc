@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of ranks that are processes, on one GPU or each on its own: mismatches, deaths, aborts,
 // timeouts. The others soon get the name of the rank that caused it; the GPUs remain usable.
 #include <signal.h>

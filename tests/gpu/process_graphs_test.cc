@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA graphs of ranks that are processes on one GPU: captured calls, replayed, mixed with plain
 // ones.
 #include "tests/gpu/process_bodies.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that are processes on one GPU: every collective, staged and in place in mapped memory.
 #include <cstdlib>
 #include <functional>

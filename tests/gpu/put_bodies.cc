@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/gpu/put_bodies.h"
 
 namespace rondo::test {

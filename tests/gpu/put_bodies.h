@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies for puts of ranks on GPUs into windows of other ranks, for any placement of ranks.
 #pragma once
 

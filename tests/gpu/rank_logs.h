@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logs of each rank of a test, in the test's own folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // algSelection of a call on GPUs: checked by the planner for devices, not by that for hosts.
 #include <string>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds NVIDIA's NCCL (2.30 or later) from a checkout of its sources, for sm_90 and with rings of
 # all-reduces of float32 only, so that it fits into the bundle of pack.sh: then the stages nccl.* of
 # check.sh measure what NCCL's own rings reach a CTA among ranks of one device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks in several processes, each process with its own GPUs: every collective by rings and trees
 // of kernels; gather, scatter, all-to-all and messages by another kernel; with P2P, without, and
 // with P2P between some.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What streams and graphs wait for, and what they do not: a launch runs after earlier work of its
 // own ranks, but not after work that other ranks have launched since. A stream that shares a
 // hardware queue with another one also waits for that; so these tests need many queues.

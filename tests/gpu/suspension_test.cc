@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ncclCommSuspend and ncclCommResume on GPUs: which memory is released, which stays, and that
 // calls, messages and captured graphs are right afterwards.
 #include <optional>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Sweeps on a GPU how much data the kernels have in flight (kernels/cuda/shapes.h): builds the
 # library with other values, and measures each build with stages of set B of check.sh.
 #   bash tests/gpu/sweep.sh [ROW...]    all rows of the table below, or these

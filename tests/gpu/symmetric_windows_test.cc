@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives on buffers in symmetric windows (NCCL_WIN_COLL_SYMMETRIC), on GPUs of several
 // processes: in place, at any size.
 #include "tests/gpu/process_bodies.h"

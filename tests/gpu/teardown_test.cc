@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators that end while another one's kernels spin on the same GPU: each waits only for its
 // own work, and nothing is left once both have ended. The emulated GPU frees as drivers do: after
 // all work of the device (RONDO_SIMT=frees=wait).

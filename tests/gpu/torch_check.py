@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch on Rondo in place of NCCL: several processes on one GPU, all that programs do with them.
 
   LD_PRELOAD=build/cuda/lib/libnccl.so.2 python3 tests/gpu/torch_check.py --ranks 4

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators on GPUs whose ranks have a tune file: they predict by its rates.
 #include "collectives/planner/tune_file.h"
 #include "tests/gpu/device_case.h"

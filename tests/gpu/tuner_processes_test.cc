@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tuner plugins of ranks in processes and on their own hosts: the common choice runs; ranks that
 // choose differently are refused by name.
 #include <string>

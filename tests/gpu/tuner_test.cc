@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of one process's GPUs with a tuner plugin: its choice is what runs.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of collectives of processes with their own GPUs: in symmetric windows, through multicast
 // memory (NVLS), through staging, and mixed; in graphs; faults within a group; and how many
 // launches they need.

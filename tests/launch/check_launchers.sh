@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A C program finds its peers under every launcher that launch_env.h knows: rondo run, Open MPI and
 # MPICH themselves; torchrun and srun through the variables that they set.
 #   check_launchers.sh PROGRAM RONDO SHARED   PROGRAM: hello_allreduce; SHARED: it as a library

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What people start jobs with, on two "hosts": Slurm (slurmctld and two slurmd), Open MPI, MPICH and
 # torchrun start a C program and a PyTorch script, with the commands of docs/start/multi-host.md.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Ranks on two "hosts": two network namespaces joined by a veth pair.
 #
 #   namespaces.sh PATH_TO_NET_SLOT_STREAM [PATH_TO_RONDO]

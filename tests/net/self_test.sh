@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # rondo doctor --self-test on four "hosts": network namespaces on one bridge, one of them behind a
 # shaper at a twentieth of its port's rate.
 #

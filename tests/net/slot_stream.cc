@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a ring that forwards slots over the network; ranks find each other through files.
 //
 //   net_slot_stream DIRECTORY RANK SIZE MEGABYTES [DEADLINE_SECONDS [one_way]]

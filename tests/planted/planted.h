@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // planted(): whether the bug of a patch of tests/planted is active.
 //
 //   if (!planted("no_release")) device::fence<Scope::kSystem>();

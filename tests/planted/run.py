@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Builds a copy of the tree with all bugs of tests/planted/*.patch; tests must find each bug.
 
   tests/planted/run.py            all patches

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Everything that runs in one boot of the guest with two wires (guest.sh --wires 2): the tests, the
 # engine's collectives between hosts over RDMA, losses and kills during them, then the output of
 # `rondo doctor` with devices, with a port down, and without the library.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks the guarantees of guest.sh: output and status of the command, no lasting effect of what it
 # writes, and the end of a guest that does not end by itself. Five boots.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # In the guest: `rondo bench` of all collectives between pretended hosts over RDMA; checks the data.
 #
 #   collectives.sh FOLDER_OF_PROGRAMS SHAPE...      SHAPE: hosts x ranks of a host, "2x2"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_TEST_NETWORK=IB: the InfiniBand network with adapters that accept dmabuf files, which
 // soft-RoCE does not. A file is mapped, and the mapping is registered under the file's own
 // addresses. Runs in the guest of tests/rdma. RONDO_TEST_HCA_<host> is NCCL_IB_HCA of the ranks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends of a wire of the guest (tests/rdma/guest.sh): opened devices, and queue pairs between
 // them. Tests are skipped without such devices.
 #pragma once

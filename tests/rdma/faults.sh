@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # In the guest, with two wires: all-reduces of 16 MiB between two hosts with two rails. During them
 # a wire goes down or loses all packets, or a rank is killed or stopped. If the job can continue,
 # the sums must be right; otherwise both ranks must return an error in time.

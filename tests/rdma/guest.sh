@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command in a guest with RDMA devices: qemu without KVM, Debian's kernel with its soft-RoCE
 # (rdma_rxe), and this machine's files, which the guest can read and not change.
 #

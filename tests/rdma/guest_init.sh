@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# SPDX-License-Identifier: Apache-2.0
 # The first process of the guest: loads modules, mounts a memory overlay over this machine's files
 # that takes all writes, and continues with guest_setup.sh there.
 export PATH=/bin

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes the files that guest.sh boots, in FOLDER: vmlinux, initrd.cpio, the modules, and `ready` at
 # the end. If it fails, its last output line gives the reason.
 #

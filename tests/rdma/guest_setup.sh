@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Runs in the guest once this machine's files are mounted: devices, wires, then the command.
 # guest.sh prepends the variables `wires`, `modules` and `shared` to this script.
 busy() { /run/busybox "$@"; }

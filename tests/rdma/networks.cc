@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VerbsNetwork in the suite that every network must pass: rank 0 on rxe0, and rxe2 if there are two
 // rails, rank 1 on rxe1 and rxe3.
 #include "tests/unit/transport/net/networks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queue pairs of two processes: data, a peer that is killed, a port that goes down.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts over a link of two rails, one or both of which are lost meanwhile. No put is lost, none
 // arrives before its word, and none is written again after its word has been seen.
 #include <gmock/gmock.h>

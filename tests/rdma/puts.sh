@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts and signals of ranks in host memory between hosts over RDMA, in the guest with two wires: the
 # target stopped or killed, its window gone; sizes, hosts and signals of all kinds.
 #

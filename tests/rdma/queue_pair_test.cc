@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queue pairs of one process: what arrives, and which errors are reported.
 #include "transport/verbs/ibverbs/queue_pair.h"
 

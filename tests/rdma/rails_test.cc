@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links of two rails, one or both of which are lost meanwhile.
 #include <gmock/gmock.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages into memory whose owner sees writes only after a read by the adapter: each adapter reads
 // there before a message counts as arrived.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered memory: pieces share a few regions, the total is bounded, and children do not inherit
 // it.
 #include "transport/verbs/ibverbs/region.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wires of the guest (tests/rdma/guest_setup.sh): wire k joins veth<2k>, of rxe<2k>, and
 // veth<2k+1>. A destructor repairs what its object broke.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The heap of this program, all threads together: operator new and delete are counted.
 //
 //   HeapPeak peak;  work();  EXPECT_LT(peak.bytes(), 64 << 20);

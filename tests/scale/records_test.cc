@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each rank of a large communicator computes from all records takes linear time and memory,
 // for any number of hosts.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thousands of sessions, one thread each: they join and exchange data as a communicator's ranks do.
 #include <gtest/gtest.h>
 #include <pthread.h>

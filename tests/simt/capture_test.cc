@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Capture and replay: calls that CUDA refuses fail with CUDA's errors, and graphs replay in order.
 #include "tests/simt/device_fixture.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ctypes on the emulated libcudart.so.13 (first argument): allocate, copy, fill, read back."""
 import ctypes
 import sys

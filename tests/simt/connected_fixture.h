@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks with connections on a bare emulated machine: the state that collectives/gpu sets up,
 // without streams and without the kernel table.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels over connections on the emulated machine: rings and trees, Simple, LL and LL128, with
 // few slots and many chunks, in seed mode and in weak memory.
 #include <string>

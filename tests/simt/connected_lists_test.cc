@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of calls in one launch over connections, on the emulated machine: some ranks run a list in
 // one launch, others use one launch per call. Every protocol and number of channels, in seed mode
 // and in weak memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixture for tests of the emulated device: a platform per test, short names for the calls.
 //
 //   TestDevice gpu({.seed = seed});

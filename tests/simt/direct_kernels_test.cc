@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The direct kernels on the emulated device: every (type, op), 1 to 8 ranks, odd sizes and offsets,
 // in place and out of place, against the reference; bytes around the outputs must not change.
 #include <algorithm>

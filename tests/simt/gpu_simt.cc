@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of CUDA calls in a build for the emulated GPU: libcudart.so.13 provides them.
 #include "base/gpu.h"
 #include "kernels/cuda/kernels.h"

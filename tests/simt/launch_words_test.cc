@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words by which a kernel reports its launch to the host (kernels/cuda/launch_words.h), in weak
 // memory: a host that reads at the same time never takes words of two launches as one.
 #include "kernels/cuda/launch_words.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an emulated device refuses or cannot do: launches beyond an sm_90's limits, more CTAs than
 // fit, calls in host functions, and the errors that tests inject.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bare machine for test kernels: memory and a gang, without streams; one host thread drives it,
 // so that a seed repeats a run exactly.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel of point-to-point messages on the emulated machine, cut and assigned as
 // message_launches.h does it: random messages among ranks of several devices, with few slots and
 // CTAs, in seed mode and in weak memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks, each on its own device, whose staging is bound to one multicast object, on a bare machine:
 // kernels on it run alone or as lists, and their results are compared.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels over multicast memory on the emulated machine, in seed mode and in weak memory; every
 // access that no switch would serve is detected.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of calls over multicast memory in one launch, on the emulated machine: some ranks run a
 // list in one launch, others use one launch per call.
 #include "tests/simt/multicast_fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multicast objects that processes pass to each other: which process may bind when, and that
 // accesses reach the memory of all of them.
 #include <fcntl.h>

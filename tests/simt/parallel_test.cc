@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parallel mode: CTAs on OS threads. The same kernels give the same results, and TSan can check
 // them.
 #include "tests/simt/machine_fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks on devices with peer access, on a bare machine: the state by which their direct kernels and
 // LL push synchronise; launched one by one or as lists.
 #pragma once

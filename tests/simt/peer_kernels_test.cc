@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels of several devices with peer access, on the emulated machine: the direct kernel between
 // two barriers, and small calls by LL push; in seed mode and in weak memory.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of calls in one launch on devices with peer access, on the emulated machine: the direct
 // kernel, with barriers for each call, and LL push. Some ranks run a list in one launch, others use
 // one launch per call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planted faults in device binding: a new thread has device 0, and no context before its first
 // runtime call.
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planted faults in kernels: the emulated GPU detects each for some of a few hundred seeds, and
 // reports nothing for the correct version, for all of them.
 #include <functional>

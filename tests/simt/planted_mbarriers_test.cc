@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mbarriers of the emulated GPU: data that threads pass through them arrive, and faults in their
 // use are detected.
 #include "kernels/cuda/device_mbarrier.h"

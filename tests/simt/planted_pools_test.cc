@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planted faults in the use of pools (cudaMallocAsync): each is detected, and the correct version
 // is never reported.
 #include "tests/simt/device_fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planted proxy faults: bytes written through one proxy and accessed through another, with and
 // without the fence between. In weak memory, the only mode that tracks proxies.
 #include "kernels/cuda/device_multicast.h"

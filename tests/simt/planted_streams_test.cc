@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planted faults in the use of streams and memory: each is detected, the correct version never.
 #include "tests/simt/device_fixture.h"
 

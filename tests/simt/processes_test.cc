@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that share emulated devices: memory by IPC handles, time slices, and the kernel that
 // spins on another process, which a real device would run for very long or without limit.
 #include <sys/mman.h>

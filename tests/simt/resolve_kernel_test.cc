@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resolve kernel while a rank waits for room in its ring of descriptors.
 #include "kernels/cuda/resolve.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounds of a test, one seed each: a few by default; as many as fit into RONDO_SIMT_SECONDS if it
 // is set (from a random first seed); only one if RONDO_TEST_SEED gives the seed. A failed round
 // prints how to repeat it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A C program without kernels, as anyone would write it against NVIDIA's headers: it must run on
    the emulated libcudart.so.13 unchanged. Compiled where the headers are installed. */
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a test program on emulated devices for many seeds, with and without weak memory.
 #   tests/simt/seeds.sh FIRST LAST program arguments...      these seeds
 #   tests/simt/seeds.sh SECONDS s program arguments...       as many as fit, from a seed of chance

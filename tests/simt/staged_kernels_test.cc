@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls through staging that devices share, on the emulated machine: kernels copy inputs in and
 // outputs out themselves. Every collective, lists in one launch beside one launch per call, in seed
 // mode and in weak memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device without progress reports what each queue waits for.
 #include "tests/simt/device_fixture.h"
 

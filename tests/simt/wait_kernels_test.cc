@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How kernels wait (kernels/cuda/kernel_wait.h), on the emulated machine: which thread polls the
 // host's words, whose wait is reported, and that all waits of a CTA end together.
 #include <unistd.h>

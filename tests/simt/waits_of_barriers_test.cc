@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barriers of direct kernels that give up, on the emulated machine: whichever barrier it is, the
 // call is never reported as finished to hosts, and the launch behind it does nothing.
 #include "tests/simt/peer_fixture.h"

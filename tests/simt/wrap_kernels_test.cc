@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LL flags at the wrap of their 32 bits, on the emulated machine: lines left from one full cycle of
 // the flags earlier, which small calls do not overwrite, must not be taken as data of a large call.
 #include "tests/simt/connected_fixture.h"

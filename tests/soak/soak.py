@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes, splits, uses, kills and destroys communicators at random, for the given time.
 
   soak.py SOAK_RANK [--minutes 5] [--seed N] [--only KIND] [--json FILE]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A long-lived process of the soak test. It reads episodes from standard input, runs them with one
 // thread per rank, and prints how each of its ranks ended.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wire between two network namespaces in user space: a TUN device at each end, and a process
 between them that can lose some packets, lose all, or let them pass one way only.
 

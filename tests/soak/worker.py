@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process of the soak test, in a network namespace: writes episodes to its standard input, reads
 outcomes from its output, and reads what it holds from /proc."""
 

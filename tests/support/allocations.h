@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the calls of malloc and operator new that a thread of this test program makes.
 //
 //   AllocationCount count;  work();  EXPECT_EQ(count.so_far(), 0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/support/check_call.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks one rank's call against the reference. It allocates the buffers and checks every byte that
 // the call must and must not write.
 #pragma once

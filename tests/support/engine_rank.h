@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks with communicators of the engine itself, on host memory.
 //
 //   const Communicators comms = make_communicators(4);   // ranks as threads of this process

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fake NVML that tests script. RONDO_FAKE_NVML has lines of
  *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...] [mig=INSTANCES]
  * LINK: s (up, to an NVSwitch), h (up, hidden: the other end is unknown), c (to a CPU), d (down),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FakePeers: a communicator state of rank 0, and the shared words of ranks 1 and 2 of its host.
 // The test writes these words itself, in the place of the peers.
 #pragma once

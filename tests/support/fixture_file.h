@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folder of the machines of tests/topology: in the sources, or TOPOLOGY_FIXTURES if it is set, as
 // on a machine that has only a bundle (tests/gpu/pack.sh).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // in_child(): runs a body in a forked child. For bodies that change process-wide state
 // (descriptors, limits, variables that are read once).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two network namespaces joined by a veth pair: near, 10.7.0.1, for this process; far, 10.7.0.2,
 // for ranks. They have no other route, unless `prepare` adds one.
 //

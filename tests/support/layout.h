@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Placement of a job's ranks, as data: the process, device and host of each rank.
 //
 //   Layout{{{0, 1}, {2}}, {"a", "b"}}   ranks 0 and 1 on devices 0 and 1, threads of a process on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/support/nccl_rank.h"
 
 #include <chrono>

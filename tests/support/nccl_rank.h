@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks with communicators of nccl.h, each on a device with its own stream, or on host memory.
 //
 //   with_ranks(3, [](ncclComm_t comm, int rank) { ... });   // threads of this process, host memory

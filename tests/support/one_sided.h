@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts, signals and waits as engine calls.
 //
 //   run(comm, put(1, window, 8, &value, 1));  run(comm, wait_for(0, 1));

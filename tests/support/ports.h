@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A free TCP port outside the kernel's ephemeral range.
 //
 // Another test's outgoing connection, or its listener on port 0, cannot take such a port between

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Four simulated network ports, as files like those of /sys in the folder that RONDO_SYS_ROOT
 // names.
 #pragma once

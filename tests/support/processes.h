@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks in separate processes, one or several per process. Create it before this process makes any
 // communicator or touches a device, because no driver survives fork().
 //

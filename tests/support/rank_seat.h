@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State of one rank of a test: its number, its device and its seat on a board in shared memory. The
 // board outlives a killed rank, so the test can still read what that rank had done.
 //

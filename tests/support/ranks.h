@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks of a job that run in one process: this process, or a process of the job
 // (tests/support/processes.h). The type says what a rank has: RankSeat no communicator; EngineRank
 // one of the engine itself; NcclRank one of nccl.h, on a device or on host memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference result: the exact output of every collective on every rank. Written for clarity,
 // not speed.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of every collective with their own buffers, for tests that do not check the data.
 #pragma once
 

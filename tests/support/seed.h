@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The seed of randomised tests: RONDO_TEST_SEED if it is set, to reproduce a failure, otherwise a
 // new one. TestSeed prints the seed when a test fails.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sniffer: captures all TCP bytes on the loopback of a separate network namespace, as an
 // eavesdropper would.
 //

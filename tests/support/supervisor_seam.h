@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test access to a Supervisor: sets the age of a wait and returns the processes that it watches.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Catches the first system call of this thread between begin() and end(). It uses the kernel's
 // Syscall User Dispatch (Linux 5.11, x86-64).
 //

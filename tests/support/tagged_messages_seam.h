@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test access to TaggedMessages and its communicator: sets counters close to their wrap, sets
 // limits of peers, and holds both still so that a test controls the order of events.
 #pragma once

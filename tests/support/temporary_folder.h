@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A temporary folder for the files of a simulated machine or for a test's output.
 #pragma once
 

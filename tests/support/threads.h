@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one body on several threads at once and joins them all.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCX's networks for tests, if UCX is built in and installed.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks the output of `rondo topo` in the guest of guest.sh: check_guest.py RONDO FOLDER.
 
 The last two digits of a card's address identify it (guest_machine). FOLDER has, from the guest:

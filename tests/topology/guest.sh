@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `rondo topo` on a machine with a real PCI tree: a guest of two NUMA nodes with switches and
 # network cards (guest_machine). check_guest.py checks its output.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs in the guest of guest.sh: loads the cards' drivers, then runs `rondo topo` and hwloc.
 #
 #   in_guest.sh FOLDER_OF_PROGRAMS FOLDER

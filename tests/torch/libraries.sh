@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Stages of tests/run.sh, which reads this file: other libraries from PyPI on Rondo's wheel.
 
 # VENV: the wheel of this tree, in an environment that has torch.

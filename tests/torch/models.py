@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models, and training in one process as the reference."""
 
 import torch

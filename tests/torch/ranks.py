@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks for tests: forked processes that each make a process group, and report errors.
 
     @ranks(2)

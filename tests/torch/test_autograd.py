@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives in autograd graphs: functional ones, ones with gradients."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A group with another backend for other devices: "cpu:rondo,cuda:nccl" (here cuda:gloo)."""
 
 import gc

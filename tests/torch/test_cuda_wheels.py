@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our library exports all that PyTorch's CUDA builds import from NCCL, so they load."""
 
 import ctypes

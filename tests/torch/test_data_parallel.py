@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DistributedDataParallel in its variants takes the same steps as one process with the whole
 batch."""
 

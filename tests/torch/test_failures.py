@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors name the rank and the call, within the limit; and processes always exit."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shortest programs: meet, sum, broadcast, train."""
 
 import torch

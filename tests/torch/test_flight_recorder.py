@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's own analyser of flight recorders reads what `rondo trace --torch` writes."""
 
 import os

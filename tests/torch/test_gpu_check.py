@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs what tests/gpu/check.sh runs on a GPU, here on the CPU, so that the check itself works."""
 
 import os

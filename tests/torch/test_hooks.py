@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's hooks around calls, its flight recorder, and what it needs of a group from 2.15 on."""
 
 import inspect

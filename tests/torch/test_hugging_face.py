@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """accelerate and transformers train on CPUs under rondo.torch.run as they train on one rank."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rondo.torch.run runs unedited programs that name other backends and GPUs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """send, recv, isend, irecv, tags, any source, batches; and they do not block collectives."""
 
 import os

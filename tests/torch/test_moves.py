@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that only move data: broadcast, gather, all_gather, scatter, all_to_all, objects,
 coalescing."""
 

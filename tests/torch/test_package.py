@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel: one for every Python and every torch, with the library and a C module inside."""
 
 import importlib.metadata

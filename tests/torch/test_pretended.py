@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rondo.torch.run --device cpu, without ranks: the tests of pretended/ on torch.cuda and more."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls in torch.profiler: events named after the backend, with shapes, as with gloo."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """all_reduce, reduce and reduce_scatter: every type and operation, compared with torch in one
 process."""
 

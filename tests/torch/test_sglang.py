@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rondo.sglang in the groups of SGLang's own GroupCoordinator; needs SGLang 0.5.23's sources."""
 
 import os

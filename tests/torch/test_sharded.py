@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FSDP, meshes, DTensor, tensor and pipeline parallelism, compiled programs, checkpoints."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All ways to start ranks: torchrun with one and two agents, launch, spawn, DETAIL."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large calls run on torch's own threads, in processes that have them."""
 
 import os

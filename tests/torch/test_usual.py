@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usual calls, which reach the library without Python in between: results, errors, and which calls
 are not usual. The general path is the reference."""
 

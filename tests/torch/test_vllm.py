@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rondo.vllm in the place of vLLM's CPU communicator; groups as vLLM's GroupCoordinator makes them:
 for each list of ranks a group of gloo for the device and one for control."""
 

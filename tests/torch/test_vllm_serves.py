@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM itself on Rondo: it generates the tokens that it generates with its own communicator."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Works and Futures that calls return, their errors, and callbacks that make calls themselves."""
 
 import gc

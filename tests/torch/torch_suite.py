@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's own tests of torch.distributed, DistributedTest of its wheel, under the name gloo.
 
   python -m rondo.torch.run tests/torch/torch_suite.py             all of them

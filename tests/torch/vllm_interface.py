@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What rondo.vllm uses of vLLM, for tests without vLLM: a stand-in for its modules.
 
 SIGNATURES are those of CpuCommunicator and of its base DeviceCommunicatorBase in vLLM 0.32.0 (wheel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks die by SIGKILL: the survivors finish, with the losses of an undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>

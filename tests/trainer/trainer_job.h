@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TrainerJob: ranks of train_text as processes, as a launcher starts them, in a temporary directory
 // that the destructor removes. Every wait is bounded.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of the trainer that can be tested in one process.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Undisturbed runs have equal losses for any number of ranks, and across a resume.
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job that makes and destroys communicators while strangers disturb it. Ranks are processes, on
 // one host or on several pretended ones. Every round makes a communicator, checks an all-reduce,
 // splits it, checks the halves and destroys all.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Strangers connect to a job's listeners while it makes and splits communicators.
 
   strangers.py TRUST_JOB [--visits 1000] [--rows GLOB] [--json FILE]

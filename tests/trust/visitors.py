@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strangers: processes that connect to every listener of a job, over TCP and abstract Unix sockets.
 
 A visitor knows what any user of the machine and any listener on the network can know: the listening

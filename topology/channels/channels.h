@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channels: the rings over which the GPUs of a host pass bytes on, so that all wires work at once.
 //
 // A channel visits each GPU once. On one host it is a ring. With several hosts it is a path that

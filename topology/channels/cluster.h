@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The channels of all hosts of a communicator, joined to rings over all of its ranks.
 //
 // The ring visits the hosts in the given order. Equal hosts are searched once. The number of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packing: finds N channels of one speed over the wires of a host, or proves that N do not fit.
 //
 // A depth-first search. A channel is a list of choices (a port, the GPUs one by one, a port), tried

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Wires: the capacity that rings over some GPUs of a host can use, and the routes between devices.
 // One wire is one direction of a link.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Graph as text and as JSON: what `rondo topo` prints of GPUs and network ports.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graph: how the GPUs and network ports of one host are connected. An immutable value: NUMA nodes,
 // PCI bridges, NVSwitches, GPUs and NIC ports, and the links between them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "topology/graph/graph_blob.h"
 
 namespace rondo::topology {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serialises a Graph: one rank of a host finds it and sends the bytes to the others.
 //
 // Guarantees: parse_graph(serialise(graph)) equals graph, including sources. Damaged bytes that are

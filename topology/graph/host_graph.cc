@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "topology/graph/host_graph.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph of this host: from /sys, CUDA and NVML, and from the file that NCCL_TOPO_FILE or
 // RONDO_TOPO_XML names.
 //

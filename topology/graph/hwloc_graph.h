@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a graph by hwloc: from an XML file (lstopo --of xml, best with --whole-io), or from a
 // synthetic description, which has NUMA nodes and no devices.
 //

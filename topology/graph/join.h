@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joins the graph of a file with the graph that was found on the host. A file shows how devices are
 // connected where a virtual machine hides it. Device numbers are the driver's, not the file's. The
 // file may list more devices than the host has.

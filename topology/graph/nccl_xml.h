@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and writes NCCL's topology files as a Graph: the files that NCCL_TOPO_FILE names, that
 // clouds publish and that NCCL_TOPO_DUMP_FILE writes.
 //

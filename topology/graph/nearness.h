@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nearness: how far a rank is from other GPUs and from its host's network ports.
 //
 // A rank is at its GPU, or on the cores of a NUMA node. Ports with the same path class and rate are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads facts of NVIDIA's GPUs from the driver, by NVML: numbers, compute capabilities, NVLinks,
 // C2C, MIG.
 //

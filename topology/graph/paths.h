@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths: how two devices of a host reach each other, and at what rate.
 //
 // The whole path has one class, from near to far, with the names that nvidia-smi and NCCL use. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rates of links, in GB/s, one direction, on the wire after line coding.
 //
 // Sources: PCI Express Base Specification (2.5 and 5 GT/s: 8b/10b; 8 to 32 GT/s: 128b/130b; 64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the graph of this machine from /sys: NUMA nodes, PCI switches, GPUs, NICs.
 //
 // Rates are for the highest speed that both ends support (an idle GPU slows its link down) and for

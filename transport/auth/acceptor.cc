@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/auth/acceptor.h"
 
 #include <sys/epoll.h>

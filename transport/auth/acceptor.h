@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Acceptor: the accepting side of the handshake, for many visitors (unproven connections) at once.
 //
 // Guarantees: serve() returns only visitors that proved the secret; it drops all others within one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handshake: both ends of a connection prove to each other that they hold the same secret, without
 // revealing it, and derive a key for this connection only.
 //

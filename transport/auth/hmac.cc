@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/auth/hmac.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: low-level functions on purpose, see the header

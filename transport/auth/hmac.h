@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SHA-256, HMAC-SHA256, derived keys and random bytes.
 //
 // Uses OpenSSL's low-level SHA-256 functions: they need no initialization of the library (a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/auth/records.h"
 
 #include <openssl/crypto.h>

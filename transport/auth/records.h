@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records: the encryption of a connection after its handshake: numbered, encrypted, authenticated.
 //
 // A record is its length (4 bytes), up to 16 KiB of AES-256-GCM and a tag of 16 bytes. Its number

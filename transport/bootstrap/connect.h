@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // connect(): a proven connection to a rank or to the rendezvous.
 //
 // Tries all addresses in parallel; the first one gets a head start. Keeps the first connection

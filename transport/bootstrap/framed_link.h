@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FramedLink: a connection after its handshake. Sends and receives frames, as records under the
 // session key, without blocking.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bootstrap messages and their encoding. All bytes come from the network: decoding checks every
 // bound and returns nullopt for bytes that the encoder would not write.
 //

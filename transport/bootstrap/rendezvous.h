@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rendezvous: the server's view of the ranks that meet under one id: which have joined, which are
 // connected, and the error, if any.
 //

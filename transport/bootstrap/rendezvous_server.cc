@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/bootstrap/rendezvous_server.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RendezvousServer: a listening socket, and a thread that serves rendezvous while any are open.
 //
 // Guarantees: no thread runs while no rendezvous is open. stop() ends the thread within one poll,

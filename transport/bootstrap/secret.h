@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Secret: 32 bytes known only to the ranks of one id, or of one communicator.
 //
 // A secret never travels between ranks. Anything that needs its own secret (a child communicator,

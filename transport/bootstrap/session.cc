@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joining: from an id to a connected session.
 #include "transport/bootstrap/session.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Session: all ranks of a new communicator, connected and able to exchange bytes.
 //
 // join() proves to the rendezvous that this rank holds the id (challenge and response; the secret

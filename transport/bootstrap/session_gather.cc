@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // all_gather over the tree: gathers all bytes at rank 0, then broadcasts them down.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SessionState: the connections of one rank in the tree of a session, and the exchanges over them.
 #pragma once
 

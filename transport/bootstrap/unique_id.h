@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UniqueId: the 128 bytes of an ncclUniqueId, with which ranks find each other.
 //
 // It contains the addresses (up to ten, IPv4 and IPv6) and the port of a rendezvous, and 32 random

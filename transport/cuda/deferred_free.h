@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deferred frees: Rondo's own memory is returned to the driver only while no communicator of this
 // process has unfinished work.
 //

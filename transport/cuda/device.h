@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers for CUDA calls: errors as texts, and scopes that restore the current device and the
 // capture mode.
 #pragma once

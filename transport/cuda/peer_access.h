@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peer access (P2P): whether a device can use another device's memory. CUDA must support it, and
 // NCCL_P2P_DISABLE and NCCL_P2P_LEVEL must allow it. Cost: a driver call, and a path search if
 // NCCL_P2P_LEVEL is set.

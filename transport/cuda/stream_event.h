@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamEvent: owns a CUDA event, a point of a stream that other streams wait for.
 //
 // open() creates it on the current device. Guarantees: the destructor destroys it; streams that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of stream handles that a team needs.
 #pragma once
 

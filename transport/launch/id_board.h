@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IdBoard: publishes an id to other processes of this user on this host, until it is destroyed.
 //
 // It is an abstract Unix socket whose name is a prefix that both sides compute, followed by random

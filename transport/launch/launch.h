@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // meet_launched(): connects the ranks that a launcher started, without MPI and without an id.
 //
 // On one host rank 0 makes an id and shows it to processes of its user (id_board.h). Otherwise the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // read_launcher(): which rank of which job this process is, by its launcher's environment
 // variables.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemoryHandle: identifies memory of one process, so that another process of the host can map it: a
 // file of host memory or of a GPU's virtual memory, or a CUDA IPC handle.
 //

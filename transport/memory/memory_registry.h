@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemoryRegistry: the device memory of this process that other processes can use, by address range.
 // It exports that memory to them and imports theirs.
 //

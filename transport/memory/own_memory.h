@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for Rondo itself: on a device, or pinned on the host. It is freed once it has no holder
 // and no communicator has unfinished work (deferred_free.h), so destroying one communicator never
 // waits for another one's kernels.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/memory/pinned_file.h"
 
 #include "transport/cuda/deferred_free.h"

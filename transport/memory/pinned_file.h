@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A memory file that processes share, mapped here, present, and registered with CUDA, so streams
 // and kernels of this process can access it too. It is released once it has no holder and no
 // communicator has unfinished work (deferred_free.h).

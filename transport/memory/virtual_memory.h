@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VirtualMemory: device memory at a reserved address range. The memory can be dropped and brought
 // back at the same addresses, so captured graphs and other processes' address tables stay valid.
 //

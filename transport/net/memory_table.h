@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemoryTable: the memory of a rank's message bodies, by key. For networks that register memory
 // after register_memory(): at first use, or internally.
 //

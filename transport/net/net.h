@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Network: the interface to a network between hosts, shaped like ncclNet (listen, connect, accept,
 // register memory, isend, irecv, test, close). Verbs, UCX and external plugins implement it.
 //

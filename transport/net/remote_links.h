@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemoteLinks: connects one rank of a communicator to ranks on other hosts.
 //
 // Connections to and from a peer are made at first use and are usable at once: filled slots wait

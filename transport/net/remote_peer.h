@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemotePeer: all links between this rank and one rank on another host. Internal to RemoteLinks.
 #pragma once
 

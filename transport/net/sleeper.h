@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WakeSource, Sleeper: let a thread that has nothing to move sleep until something may move.
 //
 // Some networks wake a thread only for events after they were armed (InfiniBand completion

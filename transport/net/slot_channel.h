@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SlotSender, SlotReceiver: the two ends of a Connection between ranks on different hosts.
 //
 // Executors fill and empty the slots of a Connection as if the peer shared the memory; progress()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agreement of the ranks of a communicator on the network between their hosts.
 //
 // Each rank opens the networks that it can and sends one record to all others: the result for each

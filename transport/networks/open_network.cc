@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/networks/open_network.h"
 
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // open_network(): the table of all available networks, and the function that opens one of them.
 //
 // A network is a folder beside tcp/ that implements net::Network (transport/net/net.h), and a row

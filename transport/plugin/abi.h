@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface of NCCL's network plugins, versions 8 to 12: the part that Rondo calls.
 //
 // Source: NVIDIA's published headers for plugins, plugin/net/net_v8.h to net_v12.h of NCCL 2.19 to

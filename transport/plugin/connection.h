@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Context, Connection, Listener, Registration: owners of objects that a plugin's functions make.
 // Their destructors close the objects.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The properties of a plugin's device, and the choice of the device for a rank.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds, loads and logs for libraries with one of NCCL's plugin interfaces.
 //
 // Guarantees: errors name the value, the variable and the remedy. Cost: one dlopen().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plugin: a library with NCCL's plugin interface; the calls are the same for all versions.
 //
 // Guarantees: uses the newest version that the library exports, from 12 down to 8. A library is

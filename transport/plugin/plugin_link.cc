@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/plugin/plugin_link.h"
 
 #include <algorithm>

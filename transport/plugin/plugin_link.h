@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PluginLink: a net::Link over two connections of a plugin, one per direction.
 //
 // Each end listens, sends its handle on the side channel, connects to the handle of the other end

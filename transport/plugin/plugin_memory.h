@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PluginMemory: the memory of a rank's messages, by key, and the registrations of its links.
 //
 // Plugins register memory with a connection. A link registers a key at its first use. If the

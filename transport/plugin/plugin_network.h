@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PluginNetwork: one device of an NCCL network plugin as a net::Network.
 //
 // Guarantees: those of net::Network. The side channel proves the secret; messages on the plugin's

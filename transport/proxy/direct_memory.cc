@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/proxy/direct_memory.h"
 
 #include "transport/cuda/device.h"

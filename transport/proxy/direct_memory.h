@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DirectMemory: a block of device memory that a network's adapters read and write directly
 // (GPUDirect). DirectArena: pieces of such blocks, for slots of connections and messages of one
 // rank and one direction.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/proxy/gpu_direct.h"
 
 #include <fmt/format.h>

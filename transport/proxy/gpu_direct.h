@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPUDirect: decides if a network's adapters read and write a GPU's memory directly, so that slots
 // between hosts do not have to pass through pinned memory.
 //

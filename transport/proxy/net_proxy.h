@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NetProxy: transfers the slots of one rank's connections to and from ranks of other hosts.
 //
 // A sending kernel fills slots of a bounce buffer (connection_layout.h) and advances its tail, in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proxy: the progress thread of a rank on a GPU. It does the host work of streams and kernels:
 // transfers of slots to and from other hosts, steps of calls, control messages.
 //

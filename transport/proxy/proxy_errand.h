@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProxyErrands: runs a function of another thread on a rank's progress thread, because only that
 // thread can use the rank's links and memory keys.
 //

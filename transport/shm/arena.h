@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arena: the memory behind ncclMemAlloc on the host, which every process of the host can map.
 //
 // One sparse memory file per process. Processes exchange its descriptor at communicator init, so

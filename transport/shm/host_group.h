@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostGroup: the ranks of one communicator that share a host, with their shared memory.
 //
 // One rank of each process calls meet_on_host() with the same list of members. The leader (the

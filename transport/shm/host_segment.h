@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostSegment: the shared memory through which the ranks of one host communicate.
 //
 // One memory file per communicator and host. The host's leader creates it; every process that has

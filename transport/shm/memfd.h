@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory files: anonymous shared memory that exists as long as a process has it open or mapped.
 //
 // Guarantees: nothing appears in /dev/shm, even after SIGKILL. The file is sealed and cannot

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Neighbour: another process of this host; one object for all communicators of this process.
 //
 // It holds a pidfd, which shows when the process ends, and the process's arena: the descriptor of

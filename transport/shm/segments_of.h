@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // segments_of(): finds the shared memory of a process's communicators, for tools (rondo ps, rondo
 // trace).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UnixMeeting: connects processes of one host that hold the same secret, over Unix sockets.
 //
 // A process can be the host of some and the guest of others at once: a star around a leader, or

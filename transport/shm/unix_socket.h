@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Abstract Unix sockets, by which the processes of one host connect to each other.
 //
 // A name has 128 random bits, which makes it unique, but it is not secret: /proc/net/unix shows it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SocketAddress: an IPv4 or IPv6 address with a port, and its text forms.
 //
 //   RONDO_TRY(HostPort place, parse_host_port("[fe80::1%eth0]:4000"));   // or "node7:4000"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames: split a byte stream into messages.
 //
 // A frame is a header of 16 bytes (magic, type, round, length) and its payload. FrameParser takes

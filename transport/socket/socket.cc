@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/socket/socket.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Socket: an owned descriptor of a socket (or eventfd) that a forked child does not keep open.
 //
 // Guarantees: the descriptor is 3 or above (base/fd.h). fork() closes it in the child, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/socket/tcp.h"
 
 #include <netinet/tcp.h>

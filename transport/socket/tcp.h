@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Listening, accepting and connecting over TCP: non-blocking, close-on-exec, TCP_NODELAY.
 //
 //   RONDO_TRY(Listening at, listen_at(own_addresses));

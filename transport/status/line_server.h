@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LineServer: answers lines of text at sockets that listen, and questions of ranks of other hosts.
 //
 // The owner polls and calls step(); no call waits. At most kMaxVisitors are served at a time,

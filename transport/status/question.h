@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: one line to another process, and its answer: to a process of this host by its status
 // socket, to a rank of another host by a connection that proves the secret.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder in which the processes of a user open their status sockets: /tmp/rondo-UID, or
 // RONDO_STATUS_DIR.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Visitor: a connection that asks this process for its status: lines of text of a client, or frames
 // of a rank of another host that has proved the secret (FramedLink).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Acceptor: the accepting side of links: listening sockets, and links that still miss sockets.
 //
 // Guarantees: returns only sockets that proved the secret; auth::Acceptor handles all others. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connector: opens all sockets of one link to one peer, without blocking.
 //
 // Tries the addresses of the peer in turn, repeatedly. It moves to the next address if no process

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LinkEnd: decides when a link beside a side channel has ended, and why, from the state of the
 // link, its network and the channel.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SideChannel: opens a link between two ranks for networks that have no sockets of their own.
 //
 // It is a proven, encrypted stream beside the link. Each side sends one blob on it (its queue

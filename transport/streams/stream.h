@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream, Poller: one non-blocking TCP socket, and its readiness as the kernel last reported it.
 //
 // The Poller registers each socket once, edge-triggered. A Stream stays readable or writable until

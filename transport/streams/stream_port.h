@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamPort: accepts proven streams of a rank's links, and opens such streams to other ranks.
 //
 // The common part of TCP links and of the side channels of all other networks: addresses,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpLink: a net::Link over one or more TCP sockets.
 //
 // The connecting side starts with a Connector; messages posted before the link is open wait. After

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The TCP implementation of net::Network: links over the sockets of a StreamPort.
 //
 // Data lanes use the requested number of sockets per link. Several help where a network limits each

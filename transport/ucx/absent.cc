@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The build without <ucp/api/ucp.h>.
 #include "transport/ucx/presence.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/ucx/greeting.h"
 
 #include "base/printable.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Greeting: the blob by which each end of a UCX link identifies itself on the side channel. An end
 // that UCX cannot connect to the other one sends a refusal with the reason instead.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCX, if this process can use it. A build without its headers has the same functions; they return
 // an error that says so.
 #pragma once

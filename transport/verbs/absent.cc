@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The build without <infiniband/verbs.h>.
 #include "transport/verbs/presence.h"
 

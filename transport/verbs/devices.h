@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The RDMA devices of this host and their ports (InfiniBand, RoCE), from /sys/class/infiniband.
 // They are read without libibverbs, so `rondo doctor` shows them even if the library is missing.
 //

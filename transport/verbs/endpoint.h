@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small blobs that ranks exchange. Endpoint: the address of a queue pair, which its peer needs to
 // connect; LinkEnd: one end of a link, with all of its rails and queue pairs; PackedKey: memory
 // that peers put into.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA devices by libibverbs, if this process can use them. A build without the library's header
 // has the same functions; they return an error that says so.
 #pragma once

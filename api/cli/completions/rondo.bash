@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # bash completion for rondo: commands and their options, as the installed rondo lists them.
 _rondo() {
   local word=${COMP_WORDS[COMP_CWORD]} command=

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # fish completion for rondo: commands and their options, as the installed rondo lists them.
 function __rondo_command
     set -l words (commandline -opc)

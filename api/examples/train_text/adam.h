@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adam (Kingma and Ba, 2015) over flat arrays: deterministic, element by element.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buckets: the pieces in which gradients are reduced, in the order in which they become ready.
 //
 // A bucket is a block of rows of one layer: small enough to be reduced while the next one is

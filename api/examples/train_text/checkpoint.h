@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoint: the state of training in a file. The file is always complete or absent.
 //
 // Layout, little endian: header (magic, version, sizes, the run's RunFacts, step, checksums), then

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fnv1a() over bytes, and counter-based random numbers: the same on every machine, without state.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // train_text: data-parallel training of a character model; uses only the public C API.
 //
 //   rondo run -n 4 --keep-going -- train_text --steps 500 --checkpoint text.ckpt

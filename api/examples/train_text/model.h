@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model: predicts a character from the `context` characters before it.
 //
 //   characters -> embedding -> dense, ReLU -> dense, ReLU -> dense -> softmax

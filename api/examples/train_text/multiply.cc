@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "multiply.h"
 
 // Compiled twice if the compiler supports a choice at load time.

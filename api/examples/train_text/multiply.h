@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // multiply(): the matrix product that the whole model uses.
 //
 //   C[m x n] = A[m x k] * B[k x n]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options: the trainer's command line. `train_text --help` prints it.
 #pragma once
 

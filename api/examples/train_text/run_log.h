@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RunLog: the log of a run, on the terminal and as JSON lines.
 //
 // Only the first rank of the team writes. Every rank remembers the losses: if the writer dies, the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // shards_of(), sum_in_tree(): how the shards of a batch are assigned to ranks, and the order in
 // which shard sums are added.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Team: the ranks that train together, and their recovery when some of them die.
 //
 // Calls are enqueued on one rondo stream and run in the background; finish() waits for all of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text: the characters to learn, as numbers, and the samples of each step.
 //
 // A sample depends only on (seed, step, index), so that a resumed run, and a run with another

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ThreadPool: for_each(count, work) runs work(0) .. work(count - 1) on the pool's threads and the
 // caller's, and returns when all are done. With one thread it is a plain loop.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainer: one rank's part of the training; run() returns after the last step.
 //
 // A step: the forward pass of every shard of this rank. Then, layer by layer from the output, the

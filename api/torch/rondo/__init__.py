@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rondo: collective communication. `rondo.torch` is its backend for torch.distributed."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command rondo of the wheel: python -m rondo ARGUMENTS, and the script rondo."""
 
 import os

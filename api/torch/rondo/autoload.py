@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch runs when it is imported (entry point of group torch.backends). It never raises.
 
 Registers names; the first group that is created loads the library. Under rondo.torch.run it also

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rondo in the groups that SGLang makes on CPUs.
 
 The entry point of group sglang.srt.plugins runs register() in each process of SGLang. From then on

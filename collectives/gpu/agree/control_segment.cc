@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/agree/control_segment.h"
 
 #include <unistd.h>

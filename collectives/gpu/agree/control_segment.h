@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ControlSegment: the shared memory file of the processes on one GPU: flags for stream memory
 // operations, call slots, call descriptors, message announcements, memory requests.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemoryExchange: requests between processes of a host for each other's memory, and the answers.
 //
 // A process asks the owner of the memory. The owner's watch thread answers, so an answer never

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessAgreement: combines the results of a step that each process of a host has done by itself,
 // so that all processes continue or none does.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/agree/process_meeting.h"
 
 #include <fcntl.h>

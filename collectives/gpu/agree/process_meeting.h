@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects the processes of a host by Unix sockets, for what their ranks on GPUs share: each with
 // the leader's process, or all with all. All map the segment that the leader makes. Within one
 // host, each GPU of a program counts as a process (gpu_plan.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallRun: fuses consecutive collectives of one group into one launch. The kernel works
 // through a list of calls.
 //

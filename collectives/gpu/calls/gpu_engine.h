@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GpuEngine: executes the calls of one rank on a GPU, by kernels and copies of its process's team
 // (team_engine.h) or through the host (staging/host_proxy.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/calls/messages_by_kernel.h"
 
 #include "kernels/cuda/kernels.h"

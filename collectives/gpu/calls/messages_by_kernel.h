@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessagesByKernel: messages of ranks with GPUs of their own to ranks of other processes and hosts.
 // Everything that one device's ranks send and receive in a group is one kernel
 // (kernels/cuda/messages.h), or a few if it is very much (message_launches.h).

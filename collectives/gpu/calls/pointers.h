@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks which buffers a communicator can use.
 //
 // On CUDA: memory of the rank's own device, pinned and managed memory, and any host memory that the

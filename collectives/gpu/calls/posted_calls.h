@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PostedCalls: calls that the ranks of one device have posted and that are not launched yet.
 // Collectives wait, by number, until all these ranks have posted them; messages between these ranks
 // wait, by sender and receiver and in order, for their other side.

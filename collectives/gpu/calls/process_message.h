@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessMessage: a message between a rank of this process and a rank of another one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/calls/team_device.h"
 
 #include "collectives/gpu/launch/kernel_loading.h"

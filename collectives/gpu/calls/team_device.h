@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TeamDevice: the device of a team's ranks, with all kernels loaded and access to the memory of the
 // process's other devices enabled.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/channels/device_connections.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceConnections: the slots and counters of a communicator's ranks on CUDA devices, for the
 // kernels over connections (kernels/cuda/connected.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the state of kernels over connections from the words that they keep in host memory.
 //
 // Also for ranks of other processes, if they share those words. Read-only; failure_detector.h

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageSlots: the memory that messages between GPUs pass through: slots for every pair of ranks,
 // by the pair's transport (edge_transport.h). Kernels of messages divide it into channels, whose
 // counters are beside it if it is host memory; streams divide it into kMessageSlots

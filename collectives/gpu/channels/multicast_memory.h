@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MulticastMemory: memory of several devices, one rank each, that is also accessible at one address
 // for all of them (NVLS), for the kernels over multicast memory (kernels/cuda/multicast.h). It is
 // staging, or the program's own memory of symmetric windows.

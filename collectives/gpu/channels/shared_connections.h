@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the connections between ranks of several processes. Each process provides the memory of its
 // own ranks and maps that of their neighbours. Words and slots of ranks that do not reach each
 // other are in a memory file that all processes have mapped and registered with CUDA.

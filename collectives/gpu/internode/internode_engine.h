@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InternodeEngine: runs the calls of a rank on a GPU, in a communicator of several hosts, whose
 // ranks all have kernels between hosts.
 //

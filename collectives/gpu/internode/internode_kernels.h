@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InternodeKernels: runs calls of a rank on a GPU, in a communicator of several hosts, as kernels
 // over connections: rings and trees as within a host; a net proxy serves the edges between hosts
 // (net_proxy.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/internode/internode_memory.h"
 
 #include "base/seconds.h"

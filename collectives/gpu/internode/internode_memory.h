@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InternodeMemory: memory that the ranks of one process share in a communicator of several hosts:
 // connections between ranks of their host, and the slots of messages, which are made with a pair's
 // first one.

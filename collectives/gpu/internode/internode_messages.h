@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InternodeMessages: messages of a rank on a GPU, in a communicator of several hosts, as kernels:
 // all that it sends and receives in a group, to any host, is one launch (messages_by_kernel.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/launch/call_steps.h"
 
 #include <algorithm>

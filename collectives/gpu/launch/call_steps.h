@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallSteps: splits a collective of ranks in several processes into steps that fit into staging. A
 // pure function of what all ranks know, so all ranks split alike.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DirectLaunches: runs a collective of all ranks of a device as launches of the direct kernels.
 //
 // It does not handle stream order or the ranks' threads: device_team.cc does. Requests are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads kernels before they are needed. CUDA loads them lazily, and a first launch that has to load
 // its kernel may wait for running kernels that wait for this launch.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LL push: small calls as lines that every rank pushes into all other ranks' memory.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multicast (NVLS): sums and copies through memory that a switch accesses on all devices at once:
 // staging, or the callers' own.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared: devices share the work of the direct kernels on staging that all of them reach, for calls
 // whose buffers fit there. The kernels copy inputs in and outputs out themselves. Reductions of one
 // kind are one launch, and so are up to 64 copies.

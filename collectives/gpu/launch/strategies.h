@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The strategies by which GPUs launch a collective. Each has a file in this folder and a row in
 // strategies.cc, next to the planner's row (collectives/planner/device_strategies.cc). Every value
 // of Strategy has a row, also those that are launched otherwise.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows: devices share the work of the direct kernels on all ranks' buffers, which are at equal
 // offsets of symmetric windows (ncclCommWindowRegister). In an all-gather in place, where each
 // rank's input has its own place, only device d moves what rank d sends; the same holds for its

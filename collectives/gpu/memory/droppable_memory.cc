@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/memory/droppable_memory.h"
 
 #include "transport/memory/memory_registry.h"

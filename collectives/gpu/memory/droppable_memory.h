@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DroppableMemory: the device memory of a communicator in this process that ncclCommSuspend frees.
 // Its addresses stay reserved (virtual_memory.h), so its owner lists it here once, when it is made,
 // and does not have to be notified later.

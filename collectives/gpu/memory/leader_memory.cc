@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/memory/leader_memory.h"
 
 #include "base/atomics.h"

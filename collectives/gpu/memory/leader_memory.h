@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LeaderMemory: the staging memory, on the leader's device, through which the leader's process does
 // calls for others.
 //

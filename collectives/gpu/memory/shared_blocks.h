@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SharedBlocks: memory of this process's ranks (ncclMemAlloc'd or registered) that other processes
 // of the host have mapped, and memory of theirs that this process has mapped. Kernels there read
 // and write it in place.

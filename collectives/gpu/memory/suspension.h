@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Suspension: ncclCommSuspend and ncclCommResume for the ranks of one team. Their memory is freed
 // when the last of them suspends, and restored when the first one resumes. That one also has the
 // other teams of its process restore theirs, since one thread may resume all ranks in turn.

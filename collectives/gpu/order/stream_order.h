@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamOrder: keeps the launches of a communicator's ranks on one device of a process in the order
 // of their calls, on all streams and in graphs (NCCL calls this a strong stream).
 //

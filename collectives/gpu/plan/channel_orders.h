@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ChannelOrders: the order of a communicator's ranks in the ring and the trees of each channel of
 // its kernels, and the network ports by which its channels leave and enter hosts.
 //

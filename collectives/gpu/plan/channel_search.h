@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the order of the ranks on each channel of their kernels (channel_orders.h).
 //
 // Searches the topology graphs of the ranks' hosts (topology/channels), which all ranks know

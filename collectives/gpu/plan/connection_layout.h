@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ConnectionLayout: the offsets of the slots, counters and words of a communicator's connections.
 //
 // Pure arithmetic: every channel has a ring and the double tree over the positions of an order of

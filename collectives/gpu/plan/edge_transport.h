@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EdgeTransport: one way to move bytes from a rank on a GPU to another one. Every edge of rings,
 // trees and messages uses the first row that can connect it:
 //

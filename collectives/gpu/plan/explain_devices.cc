@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/plan/explain_devices.h"
 
 #include <fmt/core.h>

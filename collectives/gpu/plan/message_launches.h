@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageLaunches: plans messages of the ranks of one device as launches of the kernel of messages
 // (kernels/cuda/messages.h): splits them among the channels of their pairs, orders them, and
 // assigns them to CTAs.

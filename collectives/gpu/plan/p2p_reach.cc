@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/plan/p2p_reach.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // P2pReach: which ranks of a host use each other's device memory, in both directions. Ranks of
 // different hosts never do.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallAnnouncements: publishes a process's collectives, in order, to the processes that share its
 // GPUs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LeaderCalls: collectives of processes that share GPUs, launched by the leader, the process of
 // rank 0.
 //

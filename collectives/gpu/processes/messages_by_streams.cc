@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/processes/messages_by_streams.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessagesByStreams: messages between processes that share GPUs. A kernel must not wait for another
 // process of its GPU, so streams wait, by stream memory operations, and copy.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessContext: the state that the parts of a ProcessTeam share: where its ranks are, the segment
 // shared by the processes, the leader's memory, connections, the words of streams and their order.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessMessages: sends and receives between processes of a host with GPUs, through slots of the
 // pair of ranks (message_slots.h). A kernel moves them if each process has GPUs of its own
 // (messages_by_kernel.h), else streams that wait (messages_by_streams.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/processes/process_team.h"
 
 #include "base/atomics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessTeam: the ranks of a communicator on several GPUs of a host, or in several processes. Each
 // GPU of a process counts as a process: it has a ProcessTeam, and its ranks are the local ones.
 //

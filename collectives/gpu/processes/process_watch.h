@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ProcessWatch: the thread that watches a team of processes. It reports to a FailureDetector which
 // ranks have died or left, the progress of kernels and what streams wait for, and it checks for
 // faults and aborts.

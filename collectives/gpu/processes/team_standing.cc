@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/processes/team_standing.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TeamStanding: whether a team of processes may continue: the communicators of its ranks in this
 // process, while they live, and whether the team has been released. A released team waits for
 // nothing and launches nothing.

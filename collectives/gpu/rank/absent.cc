@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A build without CUDA has no GPU engine: base/gpu_none.cc puts every rank on the host, so nothing
 // is bound, tuned or enqueued.
 #include "collectives/gpu/rank/binding.h"

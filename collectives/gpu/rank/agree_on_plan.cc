@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads what a rank on a GPU contributes to the plan of its communicator (gpu_plan.h) from the
 // driver, NVML and the environment, and exchanges it. First every rank sends its GpuFacts; then,
 // with those of its host known, its row of reach. Between hosts, a rank whose device cannot be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Binding: chooses, while a communicator is created, what executes the calls of its ranks on CUDA
 // devices.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceRank: a communicator's rank on a CUDA device: the engine of its calls, on which the ranks
 // agreed when the communicator was created (binding.h), and its windows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceWindows: the windows of a communicator whose ranks are on CUDA devices, as this rank
 // accesses them.
 //

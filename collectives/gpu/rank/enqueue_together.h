@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Enqueues groups of calls of ranks on CUDA devices: checks addresses, posts every rank's calls,
 // then waits on the host until they are on their streams.
 //

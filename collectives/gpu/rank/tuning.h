@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tuning: the ranks of a communicator on GPUs ask their tuner plugin, once, and compare its
 // answers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WindowMemory: how a network addresses a window of a rank on a GPU, to write into it one-sided and
 // to read what the rank puts elsewhere.
 //

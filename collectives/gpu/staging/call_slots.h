@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallSlots: the calls that a stream will request from the host, by number: the stream's words
 // carry only the number.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostProxy: a rank on a GPU in a communicator that spans several hosts, or whose processes share
 // some of several GPUs. Its calls pass through pinned memory: the stream copies a
 // step's input there, a thread runs the step with the rank's own host engine (shared memory within

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostedCall: a call of a rank on a GPU as the host executes it, step by step: a collective, the
 // messages of one group, or its puts and signals.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostedService: executes on the host what a rank's stream requests, on the rank's proxy, whose
 // thread alone uses the rank's host engine.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostedWords: the words between the stream and the thread of a HostProxy, and their order.
 //
 //   stream   CALL_SLOT, [copy in] READY j, wait for DONE j, [copy out]

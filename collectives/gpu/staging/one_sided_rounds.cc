@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/staging/one_sided_rounds.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OneSidedRounds: the puts and signals of a group of a rank on a GPU, as steps of the host
 // (hosted_words.h): what the stream copies before each, and what the host then does.
 //

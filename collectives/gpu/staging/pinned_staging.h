@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PinnedStaging: pinned memory by which a stream and the host pass a call's data and words
 // (hosted_words.h), in two halves that steps use in turn.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceTeam: the ranks of a communicator on one CUDA device of a process.
 //
 // Ranks that share the device meet on the host: each posts its call, and the last to arrive

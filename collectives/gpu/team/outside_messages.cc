@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/team/outside_messages.h"
 
 #include "transport/cuda/device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OutsideMessages: a rank's messages from and to ranks of other processes, on its own stream.
 //
 // They wait for no other rank of this process: a rank that waits for an outside peer would

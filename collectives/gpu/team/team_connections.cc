@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/team/team_connections.h"
 
 #include "collectives/gpu/team/team_context.h"

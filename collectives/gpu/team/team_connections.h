@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TeamConnections: what kernels of several ranks share besides the callers' buffers: connections
 // and multicast memory; and the facts that say which calls may use these.
 //

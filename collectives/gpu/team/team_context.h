@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TeamContext: the state that the parts of a DeviceTeam share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TeamEngine: the GpuEngine of one rank of a DeviceTeam. Forwards to the team, at no other cost.
 #pragma once
 

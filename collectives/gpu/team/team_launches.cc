@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/team/team_launches.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TeamLaunches: enqueues the calls that the ranks of a device have posted, as the device planner
 // chose: one launch for all ranks, copies by copy engines, or this device's part of a call with
 // other devices: over connections, led by rank 0's process (leader_calls.h), or as messages

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions of each family of element types for each instruction set; each family has its own
 // source file. Internal to kernels/host; callers use reduce_kernels.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float8e4m3 and float8e5m2.
 #include "kernels/host/simd/targets.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float16 and bfloat16.
 #include "kernels/host/simd/targets.h"
 

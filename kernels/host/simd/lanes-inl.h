@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the elements of a type are stored in vectors. load() expands one vector of storage into one,
 // two or four vectors of accumulators; pack() rounds them back. Compiled once per instruction set.
 //

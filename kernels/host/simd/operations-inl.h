@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table's operations on vectors of accumulators, and the step after the last combination.
 // Compiled once per instruction set; kernels/reduce.h specifies the results.
 #if defined(RONDO_KERNELS_HOST_SIMD_OPERATIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_PICK(target, function): the function as compiled for a target. For use in the HWY_ONCE part
 // of a source file. For a target that was not compiled it is the build's baseline version, which
 // every supported CPU can run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reduction loop over memory: sources in, one result, targets out. Compiled once per
 // instruction set.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host executor of the reduction table: SIMD over memory, one pass, every source read once.
 //
 //   const void* in[] = {mine, theirs};

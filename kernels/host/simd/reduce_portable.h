@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reduction table's scalar code as an executor. Used on CPUs without a SIMD target, for
 // operations without SIMD code, and as the reference in tests of the SIMD code.
 #pragma once

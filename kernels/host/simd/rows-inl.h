@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions for one type of the table: row<type>(op), and float_scale<type>. Compiled once per
 // instruction set; without SIMD they are the table's scalar code.
 #if defined(RONDO_KERNELS_HOST_SIMD_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)

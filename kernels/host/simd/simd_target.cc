@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/simd/simd_target.h"
 
 #include <atomic>

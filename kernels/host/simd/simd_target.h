@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects which of the compiled instruction sets this process uses.
 //
 // The choice is made once, from the CPU and the registers that the operating system saves. Tests

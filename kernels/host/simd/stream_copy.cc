@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies that store past the caches.
 #include "kernels/host/simd/targets.h"
 

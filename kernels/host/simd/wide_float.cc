@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float32 and float64.
 #include "kernels/host/simd/targets.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check of a GPU: python3 tests/gpu/check BUILD [A|B|AB]; tests/gpu/check.sh starts it.
 
 BUILD has bin/ and lib/. Variables: OUT, ONLY, LIST, JOBS, SECONDS_IN_ALL, SIZES, PATIENCE; see

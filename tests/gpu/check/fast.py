@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set B, is it fast: the table of its stages. Each has the device to itself.
 
 %roof is the share of what the devices' own copies reach, measured in the same run, inside a device

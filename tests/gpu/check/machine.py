@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine has: programs, libraries, a device; asked without waiting for anything long."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predictions of the kernels on a GPU beside what a run measured: the table of gpu-choices.md.
 
   python3 tests/gpu/check/predictions.py docs/internals/gpu-choices.md    compares the page's table

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running: one command in a process group of its own, which ends with all that it started.
 
 Output goes to a file, so nobody waits for a pipe. Every process of the command carries a mark in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the output of a stage says: why it failed, in one line, and the numbers in it.
 
 A reader gets (stage, text, path of the file that {json} named) and returns a dict with any of

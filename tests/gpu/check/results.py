@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results: what every stage did, on disk as soon as it is known.
 
 At most 9 files in OUT: results.json (all records and figures, replaced at once or not at all, also

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set A, is it right: the table of its stages, but for the suites of gtest's (suites.py)."""
 
 from stage import Stage

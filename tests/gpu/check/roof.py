@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table %roof: every measurement beside what the devices' own copies reach, and beside what is
 predicted of it, or of a CTA where it has so few (predictions.py)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runner: stages in the order of their priority, several at a time, within the time of a set.
 
 Nothing here waits without a limit, and nothing that a stage does ends the others: a stage ends by

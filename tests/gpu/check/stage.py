@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage: one command of the check, with what it may take and how its output is read.
 
 Tables of stages are data (right.py, fast.py). A command is a tuple of words, or one string that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every suite of gtest's as a stage, and what follows where one fails.
 
 A suite runs in processes of its own, so that an error that sticks to the device's context, or a

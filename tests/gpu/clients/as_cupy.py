@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs do with cupy.cuda.nccl, and cupyx.distributed with it: CuPy's own module where it
 is installed (it needs no device), the same C calls where it is not.
 

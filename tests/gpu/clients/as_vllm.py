@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls that vLLM's pynccl makes, and in its order: the C functions by ctypes.
 
   LD_PRELOAD=.../libnccl.so.2 python3 as_vllm.py LIBCUDART RANKS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the client programs share: the CUDA runtime by ctypes, and ranks that are processes.
 
 A program is started as `program.py LIBCUDART RANKS ...`, under LD_PRELOAD of the library that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The module cupy.cuda.nccl, or where CuPy is not installed the C calls that CuPy 14 makes for it.
 
 `nccl` is the one or the other; `is_real` says which. Only what as_cupy.py uses.

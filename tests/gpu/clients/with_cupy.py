@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CuPy's arrays and cupyx.distributed: several processes on one GPU.
 
   LD_PRELOAD=.../libnccl.so.2 python3 with_cupy.py cuda RANKS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX with several processes on one GPU: the collectives of shard_map, and a training step in jit.
 
   LD_PRELOAD=.../libnccl.so.2 python3 with_jax.py cuda RANKS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All of tests/gpu/check.sh that an emulated GPU can answer, so that its first run on a GPU is not
 its first run: every stage is begun, its limits, readers and files are those of a real one.
 

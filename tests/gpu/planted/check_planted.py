@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/gpu/check.sh on suites with planted faults: each loses one suite and is named.
 
 check_planted.py BUILD: the folder whose bin/gpu_tests is planted/suites.cc, on the emulated GPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Suites with planted faults, on the emulated GPU, which tests/gpu/check.sh must distinguish. The
 // program is called gpu_tests, is in its own folder, and is run only by check_planted.py.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What CUDA reports about memory that the program allocated itself: pools, IPC handles and
 // allocation handles of every kind, registered host memory.
 #include <sys/mman.h>

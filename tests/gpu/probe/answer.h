@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output of a probe: lines of JSON on standard output, each written at once, so that a probe that
 // hangs or dies later loses none of them. The parent (runner.h) reads them.
 //

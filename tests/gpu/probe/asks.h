@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The probes, by file. The question of each is in questions.cc.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can run beside a kernel that waits: first launches of other kernels, runtime calls, streams
 // that share its hardware queue, more kernels that wait.
 #include <cstdlib>

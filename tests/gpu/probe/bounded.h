@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of the probes' kernels: Rondo's own accesses (kernels/cuda/device.h), and waits with a
 // timeout, so that no probe leaves a kernel on the device.
 #pragma once

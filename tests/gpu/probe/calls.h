@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA calls of the probes: an error ends the probe with its text; driver functions are looked up
 // by name (no libcuda to link with); streams, events and buffers exist until the end.
 #pragma once

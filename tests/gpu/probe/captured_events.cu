@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether external event nodes order graphs and plain calls as collectives/gpu/order/stream_order.h
 // assumes: work waits for the newest record of one event, wherever that was made.
 #include "asks.h"

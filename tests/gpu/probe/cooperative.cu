@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether grids whose CTAs wait for each other run at once, and the cost of a cooperative launch.
 #include <vector>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copy rates: within the device by CTAs and bytes in flight, and between device and host.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of the device and its surroundings, and how devices access each other.
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of a fence at system scope, alone and while another kernel writes much; and whether the
 // remote memory-sync domain keeps that kernel's writes out of the fence.
 #include "asks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that share one GPU without MPS: time to pass work from one to another, how the device
 // divides its time among them, and the effect on the L2.
 #include <unistd.h>

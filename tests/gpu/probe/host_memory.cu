@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned host memory as kernels see it: latency of loads, stores and atomics, and the order in
 // which the host sees them.
 #include "asks.h"

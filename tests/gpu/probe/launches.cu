@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of starting work: launches, graphs, events, host functions; and the device's clocks.
 #include <vector>
 

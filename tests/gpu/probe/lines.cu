@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether lines stay whole, as Rondo's LL and LL128 assume. Writers overwrite lines of 128 bytes by
 // store_line(), as fast as they can, while readers load them as the movers do.
 #include "asks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gpu_probe: checks on a GPU what Rondo's code assumes, each question in its own process.
 //
 //   gpu_probe                  all questions, most valuable first; JSON on standard output

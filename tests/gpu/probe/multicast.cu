@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether this device supports a multicast object, step by step, and with one device alone.
 #include <vector>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probes that fail, to test the program that runs them.
 #include <sys/prctl.h>
 #include <unistd.h>

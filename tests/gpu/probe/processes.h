@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes of one probe: forked before CUDA is used, with shared memory in which they synchronise.
 //
 // Guarantees: if one of them fails, the others are killed and the probe gives up; all die with the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of probes, and of the assumptions of Rondo's code about a device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The document that gpu_probe prints: one JSON object, complete at any time; and its table.
 #pragma once
 

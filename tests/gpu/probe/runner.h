@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one probe in its own process, with a time limit, and collects its output.
 //
 // Guarantees: returns soon after the limit, whatever the probe does; the probe and all its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one process can pass to another: device memory by CUDA IPC and by file descriptors.
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream memory operations, by which processes pass work to each other: cost of a pair, what they
 // order, whether graphs accept them, how many waiting streams delay others.
 #include <cstdlib>

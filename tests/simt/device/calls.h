@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of the emulated GPU, with the signatures of base/gpu.h's table. They return CUDA's
 // errors but do not keep a last error: table.cc and runtime/ add that as each of them guarantees.
 #pragma once

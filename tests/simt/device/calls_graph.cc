@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream capture and graphs.
 #include <fmt/format.h>
 

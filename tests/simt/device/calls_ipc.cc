@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of other processes: IPC handles of cudaMalloc's memory.
 #include <fcntl.h>
 #include <fmt/core.h>

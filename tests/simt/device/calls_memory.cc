@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory: allocation, registration, pointer queries.
 #include <sys/mman.h>
 

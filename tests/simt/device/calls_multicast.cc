@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multicast objects: devices that take part, and memory bound to them.
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"

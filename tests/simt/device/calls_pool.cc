@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools: stream-ordered memory with its own access list.
 //
 // The address is available at once. A kernel or copy may access it only between the allocation and

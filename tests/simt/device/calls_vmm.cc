@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory: physical allocations, address ranges, mappings, access, file descriptors; and
 // what adapters get of them.
 #include <fcntl.h>

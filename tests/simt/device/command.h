@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Command, Operation, Stream, Event, Capture, Graph: the parts of streams.
 //
 // An Operation is what a call requests. It becomes a Command each time it is put on a hardware

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Config: the machine that the emulated GPUs pretend to be, from the environment or from a test.
 //
 //   RONDO_SIMT_DEVICES=8   number of devices

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Engine: the part of the emulated devices that runs by itself.
 //
 // Each device has K hardware queues, each strictly in order: a command begins when the one before

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LoadedKernels: the kernels loaded on each device, and those that run while another is loaded.
 //
 // CUDA loads a kernel at its first launch on a device, unless it was loaded explicitly before, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Platform: the emulated machine of this process: devices, memory, streams, captures.
 //
 // Only one exists at a time. platform() makes it from the environment at the first call; tests

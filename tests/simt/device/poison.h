@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Content of fresh memory of the emulated GPU: garbage, so that no code relies on zeros.
 #pragma once
 

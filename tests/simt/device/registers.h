@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Register counts of the kernels, as ptxas reports them for sm_90: the table that .ci/kernels.py
 // writes, kernels/cuda/kernels.tsv. Cost: the file is read once; a look-up demangles a name.
 #pragma once

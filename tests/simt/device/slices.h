@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slices: processes that share an emulated device take turns on it, as without MPS.
 //
 // File locks (one a user) show which process runs kernels on a device and which one wants to; the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text for a device without progress: the commands in every hardware queue and the unfinished
 // dependencies of each one, so that a cycle of waits can be read from it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The emulated device's table of CUDA calls (base/gpu.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simt/machine/address_space.h"
 
 #include <fmt/core.h>

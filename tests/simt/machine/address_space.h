@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AddressSpace: all memory that the emulated GPUs of this process know, and which device may access
 // it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simt/machine/fiber.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fiber: a function on its own stack that can suspend and resume; a GPU thread of the emulator.
 //
 // Guarantees: switches are annotated for ASan and TSan; a fiber runs on the thread that resumes it

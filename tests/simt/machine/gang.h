@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gang: all kernels that run in this process, on one worker (seed mode) or several (parallel mode).
 //
 // It takes grids, makes their CTAs resident as room becomes free, in an order that the seed

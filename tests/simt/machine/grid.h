@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grid, Cta, Thread: a running kernel of the emulated GPU and its parts.
 //
 // Plain data that Worker schedules and the hooks (hooks.cc) change. A grid belongs to one launch; a

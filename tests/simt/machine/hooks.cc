@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that kernels call (kernels/cuda/simt_hooks.h), for the GPU thread that runs.
 #include <fmt/core.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mbarrier: a barrier in shared memory at which threads arrive, phase after phase.
 //
 // A thread that observes the end of a phase sees everything done before the arrivals in it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels do to multicast memory (kernels/cuda/simt_multicast_hooks.h).
 #include "tests/simt/machine/multicast.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multicast: an object to which several devices bind their own memory. All of it is then accessed
 // at one address, by multimem instructions only.
 //

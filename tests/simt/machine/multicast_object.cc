@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What processes do to a multicast object.
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenReads: weak loads of GPU threads that no release or fence has ordered yet.
 //
 // A weak load may happen as late as its thread's next release or fence; only after that does a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proxies: the proxy by which each 16-byte unit was written last, and which threads have fenced
 // since.
 //

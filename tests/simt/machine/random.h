@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random: the only source of randomness in the emulated GPU, so that a seed repeats a run.
 // SplitMix64: 2 ns a number; all seeds are equally good.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads and stores of 1 to 8 bytes at real addresses, with the host's atomics where an order is
 // requested. Weak ones are ordinary accesses, so that TSan reports unordered ones.
 #pragma once

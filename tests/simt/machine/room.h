@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Room: the multiprocessors of one emulated device (those of an sm_90), and the CTAs resident on
 // them.
 //

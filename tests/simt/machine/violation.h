@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Violations: actions of a program on the emulated GPU that can fail on a real one.
 //
 // A violation is printed with the seed that reproduces it and ends the process, unless a test

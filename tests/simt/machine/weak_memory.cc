@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simt/machine/weak_memory.h"
 
 #include <algorithm>

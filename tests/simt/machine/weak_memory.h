@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WeakMemory: emulates the order in which stores of GPU threads become visible, as weak as PTX
 // allows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Worker: runs the threads of resident CTAs, one at a time, on the thread that calls turn().
 //
 // A GPU thread runs until it waits for others, synchronises or spins; then the seed picks the next

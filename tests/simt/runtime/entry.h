@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the exported functions of the emulated libcudart share: linkage and the last error.
 //
 // Types match CUDA's in layout only (tests/simt/runtime_client.c is compiled against NVIDIA's own

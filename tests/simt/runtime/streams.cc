@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The emulated libcudart: streams, events, host functions, captures and graphs.
 #include "tests/simt/runtime/entry.h"
 

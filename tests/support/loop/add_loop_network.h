@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adds the loop network before all others in this process and in processes that it forks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CompletionQueue: notifies a rank of the loop network that a peer has written something.
 //
 // It works like a completion channel of InfiniBand: the descriptor becomes readable once, for the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_TEST_NETWORK selects the network for all internode traffic of this test program.
 //   Loop   the loop network
 //   IB     InfiniBand and RoCE, in the guest of tests/rdma; RONDO_TEST_HCA_<host> is NCCL_IB_HCA of

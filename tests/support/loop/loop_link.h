@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LoopLink: a link of the loop network. It uses one-sided writes, like an RDMA link.
 //
 // For each posted receive, the receiver writes a credit (the address for the message) into a ring

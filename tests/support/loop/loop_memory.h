@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory table of the loop network's "adapter": shared memory files that peers of this host
 // open by number, and the regions registered in them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LoopNetwork: a network for tests that exercises the same interface as RDMA networks.
 //
 // It connects ranks of one host, in one process or several. Links open through a side channel; keys

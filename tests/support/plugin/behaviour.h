@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The behaviour and the counters of the test plugin; test_plugin.h defines the words. */
 #ifndef RONDO_TEST_PLUGIN_BEHAVIOUR_H_
 #define RONDO_TEST_PLUGIN_BEHAVIOUR_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The test plugin's connections: loopback TCP sockets, which serve requests one after the other. */
 #ifndef RONDO_TEST_PLUGIN_CONNECTIONS_H_
 #define RONDO_TEST_PLUGIN_CONNECTIONS_H_

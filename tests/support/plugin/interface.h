@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* NCCL's network plugin interface for a plugin in C. It is written from NVIDIA's published headers
  * net_v8.h to net_v12.h, independently of the library's own declarations (transport/plugin/abi.h),
  * so that an error in one shows against the other. */

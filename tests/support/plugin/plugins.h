@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The test plugin (test_plugin.h) as a network of the library.
 #pragma once
 

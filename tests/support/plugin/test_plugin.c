@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A network plugin for tests, with all versions of NCCL's interface or only RONDO_ONLY_VERSION. It
  * checks that its caller keeps the interface's rules, and misbehaves on request: test_plugin.h. */
 #include "tests/support/plugin/test_plugin.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Controls of the test plugin for tests, beside the interface that it exports; use dlsym(). */
 #ifndef RONDO_TEST_PLUGIN_H_
 #define RONDO_TEST_PLUGIN_H_

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Written from NVIDIA's published headers tuner_v2.h to tuner_v6.h, independently of the library's
  * own declarations (collectives/tuner/abi.h), so that an error in one shows against the other. */
 #include "tests/support/tuner/test_tuner.h"

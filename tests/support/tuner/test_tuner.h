@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A tuner plugin for tests, in plain C: all versions of NCCL's interface, one alone, or none.
  *
  * The variable RONDO_TEST_TUNER sets its behaviour. It is read when a context starts; its words:

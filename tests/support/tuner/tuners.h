@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The test tuner plugin (test_tuner.h): paths of its libraries, and its counters.
 #pragma once
 

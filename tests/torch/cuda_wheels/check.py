@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's CUDA wheels against the library: what they import from NCCL, and that it is ours.
 
   check.py --refresh [VERSION]   writes nccl_imports.txt anew, for all versions or for one

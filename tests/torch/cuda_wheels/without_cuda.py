@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a CUDA build of PyTorch run on the CPU without the CUDA libraries that it is linked with.
 
   without_cuda.py SITE_PACKAGES     of an environment with torch, installed by pip --no-deps

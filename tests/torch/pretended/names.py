@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every public name of torch.cuda and torch.accelerator, of streams and events, works, or is in the
 table of refusals with its reason. With a newer torch this test shows what is missing."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What GPU trainers use works if every GPU is the CPU: optimizers, schedulers, mixed precision,
 averages, loaders, checkpointing, compilation, seeds."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's "Writing Distributed Applications": fork, MASTER_ADDR, a backend by name."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's "Getting Started with DDP": GPUs by rank, checkpoint, two devices."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torchrun's way: LOCAL_RANK, set_device, DistributedSampler, a loader with pinned memory."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What GPU programs use besides tensors: streams, events, mixed precision, seeds, threads."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's tutorial for MPI: mpirun sets ranks and sizes, the script's own values are ignored.
 
 mpi_tutorial.py [PORT]: with a port it sets MASTER_ADDR, as the tutorial does.

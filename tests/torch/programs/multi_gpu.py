@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's series on multi-GPU training: a Trainer that resumes from its snapshot.
 
 multi_gpu.py SNAPSHOT EPOCHS

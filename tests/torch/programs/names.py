@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a script can ask torch.distributed under rondo.torch.run, and the answers."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Six steps with a checkpoint after each; in the first run rank 1 is killed in step 3."""
 
 import os

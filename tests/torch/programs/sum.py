@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums ranks over the backend in the first argument, with env:// or a launcher's variables."""
 
 import sys

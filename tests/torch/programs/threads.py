@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the calls of torch's pool that collectives make; checks sums.
 
 A blocking call uses the pool. An asynchronous one does so only where wait() runs it on this thread,

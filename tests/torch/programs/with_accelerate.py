@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loop of Hugging Face's accelerate on CPUs, which asks for gloo. Prints what a run on one rank
 prints, whatever the number of ranks."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Trainer of Hugging Face's transformers on CPUs, which asks for gloo: a tiny language model of
 random weights. Prints what a run on one rank prints, whatever the number of ranks."""
 

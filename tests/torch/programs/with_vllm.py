@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM on two CPU ranks (tensor parallel) with a tiny model of random weights: prints the tokens
 that it generates. --compile: the model is compiled as one graph."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two trees for every size from 1 to 300, free and rooted at each rank.
 #include "base/double_tree.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL's variables that have no effect here: the registry knows each one, and a user who sets one
 // gets a message.
 #include "base/env_unused.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Descriptors in a process whose standard input, output or error is closed. The library leaves 0, 1
 // and 2 to the program.
 #include "base/fd.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exceptions: what a guard returns, what a thread reports, and that the turn of a call that threw
 // is released.
 #include "base/guard.h"

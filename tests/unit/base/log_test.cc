@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines, as NCCL's variables select and format them.
 #include "base/log.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that the library writes for the user: it follows no link and truncates no file that has a
 // second name or another owner.
 #include "base/text_file.h"

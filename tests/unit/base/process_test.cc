@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads of another process's memory: all bytes, or the reason.
 #include "base/process.h"
 

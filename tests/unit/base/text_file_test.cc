@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files named by a user: FIFOs, devices and endless files are refused at once, so no read blocks.
 #include "base/text_file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Number of times that a Waiter spins and yields, observed through atomics that count.
 #include "base/wait.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions of narrow floats against independent code: the compiler's _Float16, and for the other
 // types a search for the nearest value.
 #include <gtest/gtest.h>

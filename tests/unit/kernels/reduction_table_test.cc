@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proves the promises of kernels/reduce.h: order, width, rounding, overflow, NaN, -0, averages.
 #include <gtest/gtest.h>
 

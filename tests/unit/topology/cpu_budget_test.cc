@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Usable cores, from affinity masks and from cgroup files of simulated machines.
 #include "topology/cpu_budget.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text output and the JSON output of a topology.
 #include "topology/describe.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results of discover() on described, imported, real and unreadable machines.
 #include "topology/host_topology.h"
 

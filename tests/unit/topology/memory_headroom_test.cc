@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Free memory under the limits of cgroups, from the files of simulated machines.
 #include "topology/memory_headroom.h"
 

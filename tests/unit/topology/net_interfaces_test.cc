@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host's network interfaces, as /sys lists them.
 #include "topology/net_interfaces.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How ranks agree on a network: their requests, their offers, and the rule.
 #include "transport/networks/network_agreement.h"
 

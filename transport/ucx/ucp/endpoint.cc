@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/ucx/ucp/endpoint.h"
 
 #include "transport/ucx/ucp/message.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoint: a UCX connection from this rank's worker to another rank's worker. All links between
 // the two ranks share it.
 //

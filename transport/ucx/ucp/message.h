@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Headers of the UCX active messages between workers.
 //
 // A Header precedes a message's body, which is the active message's data. A Grant has no data; it

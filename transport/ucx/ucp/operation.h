@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operation: one asynchronous UCX call, which ends in a callback of the worker's progress.
 //
 // Guarantees: the request is returned to UCX when it ends. The object cannot be moved and must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendSide, ReceiveSide: the two directions of a UCX link.
 #pragma once
 

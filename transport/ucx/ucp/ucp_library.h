@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UcpLibrary: the functions of UCX's UCP that Rondo calls, loaded at first use. Rondo does not link
 // the library, so it works on hosts without UCX.
 //

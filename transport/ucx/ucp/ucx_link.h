@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UcxLink: a net::Link over UCX active messages. A message's header is the active message's header,
 // its body is the data.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UcxNetwork: a net::Network over the transports that UCX chooses (UCX_TLS, UCX_NET_DEVICES).
 //
 // Guarantees: those of net::Network. The side channel proves the secret, and each message carries a

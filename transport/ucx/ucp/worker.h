@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Worker: a UCX context with one worker, and its endpoints to other ranks' workers. All links of a
 // rank share it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adapters: the ports that a rank uses, nearest first, and callers' memory, registered with each.
 //
 // Guarantees: those of Adapter. Memory is registered with all ports or with none; its key is valid

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceContext: one port of an RDMA device, opened by one rank: a protection domain for its
 // memory, one completion queue for all of its queue pairs, and descriptors to sleep on.
 //

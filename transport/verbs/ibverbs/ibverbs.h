@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ibverbs: the functions of libibverbs that Rondo calls, loaded at first use. Rondo does not link
 // the library, so it works on hosts without it.
 //

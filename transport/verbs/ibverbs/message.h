@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data that the two ends of a link write into each other's memory, and the 32-bit immediate
 // that notifies ("rings") the other end.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/ibverbs/put_side.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PutSide: the puts of one direction of a VerbsLink, at the rank that puts.
 //
 // Guarantees: all puts go by one queue pair, so they take effect in order. Each writes its body,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QueuePair: one end of a reliable connection between two RDMA ports. Each end writes into the
 // other's registered memory; a write can notify the other end with a 32-bit number ("ring").
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rail: one path of a link: a port of each end and the queue pairs between the two ports.
 //
 // Guarantees: a rail is lost at the first failed completion, when its port or device fails, when

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Region: memory registered with a device: the device reads it, peers write it. RegionPool:
 // registered memory for Rondo itself, cut from a few large regions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VerbsLink: a net::Link of one or more rails, each of one or more queue pairs.
 //
 // irecv() writes a credit into a ring at the sender: the address for the message. isend() writes

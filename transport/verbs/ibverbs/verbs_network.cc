@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/ibverbs/verbs_network.h"
 
 #include <sys/epoll.h>

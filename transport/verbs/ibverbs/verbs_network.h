@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VerbsNetwork: InfiniBand and RoCE as a net::Network: links of queue pairs on the ports of this
 // host that are nearest to the rank, among those that NCCL_IB_HCA admits.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch on Rondo: `import rondo.torch` registers backend "rondo" for CPU tensors.
 
     import rondo.torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RondoBackend: a backend in torch's sense, which passes every call to a RondoProcessGroup.
 
 torch's own ProcessGroup chooses a backend by device; Python can subclass Backend from torch 2.14

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rondo for the CPU tensors of a group that has another backend for its GPUs.
 
     init_process_group("cpu:rondo,cuda:nccl")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors as the C interface needs them: dense, contiguous host memory.
 
 `Buffers` collects what a call needs besides the tensors: dense copies of tensors that are not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completes the Futures of queued calls, and ends their events in a profiler.
 
 A callback of a Future can itself wait for a collective, so before a thread runs callbacks it makes

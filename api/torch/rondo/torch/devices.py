@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under rondo.torch.run --device: a program for many GPUs on the CPU, or on one GPU.
 
 Every GPU that the program names (cuda, cuda:3, 3) becomes the one device. torch.cuda and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of torch's element types and reductions with their names in the C interface."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts result codes to exceptions with the engine's message."""
 
 from torch.distributed import DistBackendError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """split_group, shrink_group and monitored_barrier, which torch offers only for other backends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's hooks around the calls of a group: its flight recorder, and those that programs register.
 
 torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks,

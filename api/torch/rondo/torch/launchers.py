@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks started by mpirun or srun, for scripts that expect torchrun's variables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C library through ctypes: the declarations of rondo.h and nccl.h that the backend uses."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the ranks of a group meet: through torch's store, then through the library's rendezvous.
 
 A store outlives groups, so keys contain the group's generation: how often this rank has been in a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in memory that the other ranks of the host access in place: half the copies of a call.
 
 A tensor's memory returns to a pool when its storage is freed, and serves the next tensor of the

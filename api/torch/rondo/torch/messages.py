@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Point to point: sends and receives with tags, beside the collectives of the group."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A group of Rondo with the ranks of a group of another backend, which stays as it is."""
 
 from __future__ import annotations

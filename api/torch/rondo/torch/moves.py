@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives that only move data, and the barrier, mapped to C calls.
 
 Any element type can be moved. Methods have torch's names, which differ between torch versions.

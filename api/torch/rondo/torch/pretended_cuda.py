@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.cuda and torch.accelerator where every GPU is the CPU.
 
 ANSWERS replace what a CPU build of torch lacks; pretended_refusals.py lists the rest, with reasons.

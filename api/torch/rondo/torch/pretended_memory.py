@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of GPU memory where every GPU is the CPU: the allocator of torch.cuda holds nothing.
 
 All names of torch.cuda exist, so that programs which print them run. All values are 0.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of torch.cuda that the CPU cannot support, each with the reason for the error message."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams and events where every GPU is the CPU.
 
 All work on the CPU is done when a call returns, so streams and events never wait. Streams are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Features of GPU trainers besides tensors, for the CPU: autocast, capturable optimizers,
 DataParallel."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RondoProcessGroup: torch.distributed's ProcessGroup over one communicator.
 
 A blocking call runs on the caller's thread; all others go to the communicator's stream, a queue

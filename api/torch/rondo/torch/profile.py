@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One event per call in torch.profiler's traces: "rondo:all_reduce", with the input shapes.
 
 As with gloo and nccl, an event begins with the call and ends when the call is done, on another

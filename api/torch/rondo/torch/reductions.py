@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """all_reduce, reduce and reduce_scatter, mapped to C calls on suitable memory.
 
 Methods have torch's names; names differ between torch versions, so both are here.

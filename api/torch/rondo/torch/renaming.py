@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under rondo.torch.run: Rondo serves a script that asks for other backends.
 
 Only public names of torch.distributed change. get_backend returns what the script asked for;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m rondo.torch.run: runs a script that says "gloo", "nccl" or "mpi" on Rondo, unedited.
 
     python -m rondo.torch.run train.py --epochs 2

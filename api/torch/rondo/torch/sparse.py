@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """all_reduce of sparse COO tensors: gathers and sums the entries of all ranks, as gloo does.
 
 Runs on the caller's thread, because ranks must exchange their numbers of entries first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shares large copies and sums among torch's own threads.
 
 Threads of Rondo's own would take the cores of torch's. So calls of the thread that makes a group

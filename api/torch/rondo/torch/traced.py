@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of a group as functions of its number, which torch.compile can trace.
 
 vLLM and SGLang compile models as one graph, into which no Python object fits: there a call is an

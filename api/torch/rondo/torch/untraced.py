@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes torch.compile skip Rondo's functions, and functions that they call.
 
 While a compiled model runs, dynamo inspects every Python function that C++ calls. It cannot handle

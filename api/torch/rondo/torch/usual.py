@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usual calls without Python between the tensor and the library (the C module usual_calls).
 
 A usual call has dense CPU tensors of a type that the library has and a built-in operation, in a

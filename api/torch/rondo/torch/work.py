@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work: the result of a call. Either already finished, or a request that the library runs.
 
 Guarantees: wait() raises the call's error. Results are in the caller's tensors once wait() has

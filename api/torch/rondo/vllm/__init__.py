@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rondo in the place of vLLM's CPU communicator.
 
 Installed beside vLLM, this needs no setting: the entry point of group vllm.general_plugins runs

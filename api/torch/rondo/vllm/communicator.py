@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RondoCommunicator: the interface of vLLM's CpuCommunicator, on a group of Rondo.
 
 vLLM makes one for each of its groups (tensor, pipeline, data and expert parallel) of more than one

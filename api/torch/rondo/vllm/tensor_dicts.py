@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dictionaries of tensors as messages: what one stage of a pipeline gives to the next.
 
 Three kinds of messages to the peer, in this order: the length of the description; the description,

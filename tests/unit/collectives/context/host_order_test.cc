@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings and trees in the order of HostShape: the number of connections between hosts.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostShape: the host of each rank, and whether the tree over ranks is one over hosts.
 #include "collectives/context/host_shape.h"
 

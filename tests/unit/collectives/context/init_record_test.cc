@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records that ranks exchange at init: the secret derived from them, and the printable texts.
 #include "collectives/context/init_record.h"
 

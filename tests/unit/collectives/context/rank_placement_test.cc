@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects the graphs to exchange: for hosts with equal graphs, with different ones and with too
 // many.
 #include "collectives/context/rank_placement.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of threads that share a rank's copies: its part of the cores, by RONDO_THREADS.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verdicts from the reports of ranks on GPUs: kernels between hosts, kernels and streams of
 // processes of one host, and a caller that waits for the other threads of its process.
 #include "collectives/faults/failure_detector.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The announcements of both sides of messages, and the mismatches found in them.
 #include "collectives/faults/message_notes.h"
 

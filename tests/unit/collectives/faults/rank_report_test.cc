@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports that ranks of different hosts exchange while they wait.
 #include "collectives/faults/rank_report.h"
 

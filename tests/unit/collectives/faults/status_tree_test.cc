@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree that carries the status of ranks on many hosts to rank 0, while some ranks die, stop or
 // leave.
 #include "collectives/faults/status_tree.h"

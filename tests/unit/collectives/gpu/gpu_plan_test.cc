@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What executes the calls of ranks on GPUs, for every kind of layout: a table, without devices.
 #include "collectives/gpu/plan/gpu_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of ranks on GPUs that have no device: rank r is on host hosts[r] (empty: one host), in
 // process processes[r] and on GPU gpus[r]. All GPUs of a host have peer access.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls between hosts run as kernels, and where the memory between hosts is.
 #include "collectives/planner/newest_device_plan.h"
 

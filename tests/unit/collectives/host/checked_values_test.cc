@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A correct reduction in any order is never called different; a flipped bit is, unless rounding
 // could have caused it.
 #include "collectives/host/checked_values.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream's order, errors and end, while its own thread and threads that wait for it run its work.
 #include "collectives/host/host_stream.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The planner's choices against the simulator, on the machines of tests/topology: the rates of
 // wires, and how much slower the chosen variant is than the fastest.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives in host memory: the simulator against the closed form that the planner uses.
 #include "collectives/model/host_predictions.h"
 

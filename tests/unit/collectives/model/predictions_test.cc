@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predictions for machines: never more than their wires carry, and equal to closed forms where
 // these exist.
 #include "collectives/model/predictions.h"

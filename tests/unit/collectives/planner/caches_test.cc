@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chunks and non-temporal stores depend only on the cache sizes of the topology.
 #include <gtest/gtest.h>
 

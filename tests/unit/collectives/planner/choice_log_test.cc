@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log line that reports the chosen algorithm and the reason: for the first call of a size, if
 // logging is on.
 #include "collectives/planner/choice_log.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fitting rates to GPU calls returns the rates from which the calls were generated, if a call
 // depends on them. Also tests how the planner uses them and how explanations show them.
 #include "collectives/planner/device_fit.h"

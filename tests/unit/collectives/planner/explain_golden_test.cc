@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Golden output of explain() for a grid of calls and layouts, one row each
 // (tests/golden/files/explain.csv), and the full text for a few of them (explain_texts.txt).
 #include <gtest/gtest.h>

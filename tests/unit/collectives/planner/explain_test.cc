@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // explain() reports what the planner does.
 #include "collectives/planner/explain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host-memory calls for tests of plans and costs. The machine has 1 MiB of cache per core and 32
 // MiB for all cores.
 #pragma once

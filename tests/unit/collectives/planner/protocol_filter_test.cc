@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL_PROTO on the host: what it permits, what it refuses, and which algorithm then runs.
 #include "collectives/planner/protocol_filter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tune files: reading returns what was written; truncated, newer, damaged and foreign files are
 // ignored.
 #include "collectives/planner/tune_file.h"

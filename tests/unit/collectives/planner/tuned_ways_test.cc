@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The grid of a tuner's answers: the answer that a call takes, and how ranks compare their grids.
 #include "collectives/planner/tuned_ways.h"
 

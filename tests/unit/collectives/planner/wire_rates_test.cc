@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The total rate of a host's network ports. Rings and trees: model/choices_test.cc.
 #include "collectives/planner/wire_rates.h"
 

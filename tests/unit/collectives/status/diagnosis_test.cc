@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The diagnosis names the rank that a hung job waits for, and nobody in a job that makes progress.
 #include "collectives/status/diagnosis.h"
 

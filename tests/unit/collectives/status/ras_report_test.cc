@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report has the keys and types of NCCL's RAS service. The readers here decide as Ray Train's
 // health check and SGLang's detector are described to: from these keys alone.
 #include "collectives/status/ras_report.h"

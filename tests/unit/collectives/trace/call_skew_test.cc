@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time is split into the wait for the last rank and the movement of the data.
 #include "collectives/trace/call_skew.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Chrome trace has a track per rank, a slice per call, and arrows from the late rank.
 #include "collectives/trace/chrome_trace.h"
 

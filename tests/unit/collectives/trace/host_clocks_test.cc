@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // However slow and lopsided the exchanges are, the true offset lies within the error.
 #include "collectives/trace/host_clocks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics are valid Prometheus text, and their numbers are those of the black boxes.
 #include "collectives/trace/metrics_text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of a job of three ranks for tests: call 2 has a late rank, call 3 hangs.
 #pragma once
 

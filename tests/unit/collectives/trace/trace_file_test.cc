@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace survives its file; a damaged file is one error that names it.
 #include "collectives/trace/trace_file.h"
 

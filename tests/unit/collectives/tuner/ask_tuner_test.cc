@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the planner uses a tuner's answers: it follows those that can run within the program's
 // limits, and reports those that it cannot follow.
 #include "collectives/tuner/ask_tuner.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds, loads, starts and ends tuner plugins of every version. Errors name the value and the
 // remedy.
 #include "collectives/tuner/tuner_plugin.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of the checker: expressions, vector clocks, and memory that records its accesses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

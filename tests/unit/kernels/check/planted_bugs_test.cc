@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checker finds bugs: each algorithm here has one planted bug, and the finding must name it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trees rerooted at any rank span all ranks and use only links of the free trees.
 // table_check_test.cc proves their algorithms.
 #include "kernels/algorithms/rerooted_tree.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks every row of the algorithm table with the checker, for up to 64 ranks: the inputs and the
 // order of each sum, the place of each result, and that no access races.
 #include <gtest/gtest.h>

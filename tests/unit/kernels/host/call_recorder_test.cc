@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The black box holds the newest calls, also one that has not ended, and its totals.
 #include "kernels/host/call_recorder.h"
 

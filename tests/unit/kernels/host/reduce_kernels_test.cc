@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host executor against the reduction table: every (operation, type), instruction set and
 // number of sources, with odd counts, unaligned buffers and shared buffers.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a rank spins for its peers, and when it gives the core to another rank; observed through
 // atomics that count.
 #include "kernels/host/shared_core.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and sums that several threads share equal those of one thread, whatever the threads do.
 #include "kernels/host/sharing.h"
 

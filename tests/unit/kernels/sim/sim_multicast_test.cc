@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulated sums and copies of a switch against times computed by hand.
 #include "kernels/sim/sim_multicast.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulated host-memory collectives against times computed by hand.
 #include "kernels/sim/simulate_host.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulated times against times computed by hand on uniform machines: each rank has one wire out
 // and one wire in, and nothing else limits it.
 #include "kernels/sim/simulate.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of simulated time: machines whose ranks have one wire out and one wire in, so
 // that times can be computed by hand.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings over the GPUs of a host: on the machines of tests/topology, and on random machines compared
 // with the best of all possible sets of rings.
 #include "topology/channels/channels.h"

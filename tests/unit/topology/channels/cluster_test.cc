@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings that join the channels of several hosts.
 #include "topology/channels/cluster.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random machines for the channel search, and a check of the plans. The check uses only the graph's
 // paths, so it is independent of the search's model of wires.
 #pragma once

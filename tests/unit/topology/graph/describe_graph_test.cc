@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text output of graphs.
 #include "topology/graph/describe_graph.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serialised graphs: decoding returns an equal graph or an error.
 #include "topology/graph/graph_blob.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs: equal machines compare equal whatever the order of additions; impossible graphs are
 // refused.
 #include "topology/graph/graph.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph of a host: an error in one source does not disable the other sources.
 #include "topology/graph/host_graph.h"
 

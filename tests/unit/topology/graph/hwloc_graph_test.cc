@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph of an hwloc XML file, written by hand, with devices.
 #include "topology/graph/hwloc_graph.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joins a topology file with the detected hardware.
 #include "topology/graph/join.h"
 

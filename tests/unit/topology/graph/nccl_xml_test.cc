@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and writes NCCL's topology files.
 #include "topology/graph/nccl_xml.h"
 

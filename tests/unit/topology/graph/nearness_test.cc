@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distances on the machines of tests/topology: between GPUs, and from ranks to network ports.
 #include "topology/graph/nearness.h"
 

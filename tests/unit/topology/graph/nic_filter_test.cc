@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL_IB_HCA's grammar.
 #include "topology/graph/nearness.h"
 

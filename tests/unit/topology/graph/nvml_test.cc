@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads NVML, with a fake library that the tests script.
 #include "topology/graph/nvml.h"
 

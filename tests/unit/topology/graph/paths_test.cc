@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths on the machines of tests/topology, compared with the output of nvidia-smi on such machines.
 #include "topology/graph/paths.h"
 

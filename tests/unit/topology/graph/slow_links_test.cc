@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects GPUs with slower links than their peers, on the fixtures' machines with one link made
 // slower.
 #include "topology/graph/rates.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph of a simulated /sys.
 #include "topology/graph/sysfs_graph.h"
 

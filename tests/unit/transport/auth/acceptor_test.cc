@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The acceptor: visitors that hold the secret get in, even if others are silent, slow or wrong.
 #include "transport/auth/acceptor.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handshake proves to each side that the other holds the secret and means the same endpoint.
 // Nothing else passes, whatever happens to the bytes on their way.
 #include "transport/auth/handshake.h"

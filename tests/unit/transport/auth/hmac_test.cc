@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SHA-256, HMAC and the keys derived from them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

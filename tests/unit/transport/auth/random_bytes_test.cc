@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random bytes if getrandom is forbidden, as in some sandboxes.
 #include <gtest/gtest.h>
 #include <linux/filter.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records open in the order in which they were sealed. Anything else ends the connection.
 #include "transport/auth/records.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // secret_of(number): a secret for a test. Different numbers give different secrets.
 #pragma once
 

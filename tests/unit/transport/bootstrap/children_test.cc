@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Listeners for child communicators, and NCCL_COMM_ID.
 #include <gtest/gtest.h>
 

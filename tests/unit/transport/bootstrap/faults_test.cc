@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors that ranks return if one of them is wrong, late, dead, or not a rank at all.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RONDO_SECRET: its valid values, and which ranks can join with and without it.
 #include "transport/bootstrap/secret.h"
 

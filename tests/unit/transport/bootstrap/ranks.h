@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks for the bootstrap tests: runs one function on threads or in forked processes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that the rendezvous refuses: of another build, out of range, or with a duplicate number.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions: ranks as threads and as processes meet and exchange bytes of different sizes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A launcher's ranks meet before they have an id. They neither count strangers nor wait for them.
 #include "transport/launch/launch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory handles sent over a Unix socket: each file arrives with its own plain part.
 #include "transport/memory/memory_handle.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How links of every network end and wake: closes in every state, peers that are gone, killed or
 // stopped, forks, exhausted descriptors, sleeps.
 #include <poll.h>

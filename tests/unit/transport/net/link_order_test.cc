@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that RemoteLinks keeps towards a network: the order of destruction, and that it polls every
 // part.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of every network's links, between two networks of one thread: order, sizes, tags,
 // flow control, keys, ends.
 #include <algorithm>

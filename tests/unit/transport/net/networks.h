@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The networks under conformance test, and pairs of linked networks in one thread.
 //
 // To add a network, add a row here, or call push_back() before main() if it needs a request

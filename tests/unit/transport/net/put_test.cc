@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of links of networks that have puts: writes into the memory of a peer that makes no
 // progress meanwhile, their words after the data, in order, and refusal of memory that the peer has
 // withdrawn.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemoteLinks of several connected ranks in one process: control messages over TCP, data over any
 // network.
 #pragma once

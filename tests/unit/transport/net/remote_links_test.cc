@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections over every network, as executors use them: ranks are threads on loopback.
 #include <algorithm>
 #include <atomic>

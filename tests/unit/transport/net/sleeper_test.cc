@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Before a thread sleeps on a network it must arm it, and it does not sleep if there is progress to
 // make.
 #include "transport/net/sleeper.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every network's listener drops a peer without the secret, and no other peer is affected. Crowds,
 // garbage and half handshakes: tests/unit/transport/auth.
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the network tests: message bodies, and loops that make progress until a condition
 // holds. Every wait is bounded.
 #pragma once

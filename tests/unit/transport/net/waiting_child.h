@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WaitingChild: a child process that receives an address later.
 //
 // It is forked before this process has a network, because a network's library may start threads and

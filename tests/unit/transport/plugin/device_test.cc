@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin device that a rank takes, and the properties read for each interface version.
 #include "transport/plugin/device.h"
 

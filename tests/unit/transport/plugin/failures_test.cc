@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plugin that fails, lies or loses messages ends the link with an error that names it. A stranger
 // that only found the plugin's port cannot send a message.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The greeting of a plugin link: decoding returns what was encoded, and refuses everything else.
 #include "transport/plugin/connection.h"
 

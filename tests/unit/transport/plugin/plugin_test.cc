@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds, loads and starts plugins. Errors name the value and the remedy.
 #include "transport/plugin/plugin.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU memory that a plugin registers by dmabuf files. Here a memory file stands in for it, at
 // addresses that are not mapped, as a GPU's are not for the host.
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every version of the plugin interface carries messages, starts with its own arguments, and
 // releases all that it created.
 #include "tests/unit/transport/net/networks.h"

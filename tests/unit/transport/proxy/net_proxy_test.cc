@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A net proxy without kernels: over every network, the test fills and empties two ranks' slots as
 // kernels do.
 #include "transport/proxy/net_proxy.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errands: work that other threads run on a proxy's thread, whatever the proxy waits for meanwhile.
 #include "transport/proxy/proxy_errand.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A proxy with tasks that count: turns, nested turns, sleeps and wakeups, and the order of
 // shutdown.
 #include "transport/proxy/proxy.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host's processes meet over shared memory. Here threads act as the processes.
 #include "transport/shm/host_group.h"
 

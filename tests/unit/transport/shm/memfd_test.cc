@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory files from another process are mapped only if none of their pages can disappear.
 #include "transport/shm/memfd.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Staging memory is on the NUMA node of the rank that writes it. Each rank touches its own part
 // first, and the kernel takes a page from the node of the core that first touches it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes of a host meet over Unix sockets while strangers of all kinds also connect. Here
 // threads act as the processes.
 #include "transport/shm/unix_meeting.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses, interface choice, frames and links.
 #include <gtest/gtest.h>
 #include <sched.h>

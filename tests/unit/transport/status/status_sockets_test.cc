@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status sockets: the user's folder, and the protocol of lines with clients of every kind.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

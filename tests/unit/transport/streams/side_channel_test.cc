@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Side channels between two ranks of one thread: one blob each way, then silence, then the end.
 #include "transport/streams/side_channel.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages that open a stream: decoding returns what was encoded, and refuses everything else.
 #include <gtest/gtest.h>
 

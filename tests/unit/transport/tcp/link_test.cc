@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests only for TCP's links; the conformance tests are in tests/unit/transport/net.
 #include "tests/unit/transport/tcp/pair.h"
 

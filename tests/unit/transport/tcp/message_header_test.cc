@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Headers of TCP's messages, and the division of bodies over sockets.
 #include "transport/tcp/sides.h"
 

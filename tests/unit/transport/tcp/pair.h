@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TcpNetwork on loopback, for tests that only TCP needs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strangers within TCP's own links. Strangers at the listener:
 // tests/unit/transport/net/strangers_test.cc.
 #include <poll.h>

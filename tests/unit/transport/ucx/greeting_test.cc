@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The greeting of a UCX link: decoding returns what was encoded, and refuses everything else.
 #include "transport/ucx/greeting.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits on UCX: it does not buffer without limit for a receiver that takes nothing, and it does
 // not access memory of closed links. A peer that finds a worker but has no token cannot send a
 // message.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCX is found when it is requested, an error text reports its absence, and it leaves signals
 // alone.
 #include "transport/ucx/presence.h"

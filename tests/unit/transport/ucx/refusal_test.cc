@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ranks whose UCX transports cannot reach each other: both ends report the reason.
 #include "tests/unit/transport/net/networks.h"
 

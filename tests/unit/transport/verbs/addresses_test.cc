@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of a port that goes down and comes back, with a simulated device.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The port and the GID that a rank uses.
 #include "transport/verbs/devices.h"
 

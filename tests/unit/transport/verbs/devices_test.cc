@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA ports of simulated machines.
 #include "transport/verbs/devices.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU memory with simulated RDMA ports: the arguments of a dmabuf registration, the fallback after
 // a refusal, and the flush before received data count as received.
 #include <gmock/gmock.h>

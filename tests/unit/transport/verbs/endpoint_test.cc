@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The description of a queue pair: decoding returns what was encoded, and refuses everything else.
 #include "transport/verbs/endpoint.h"
 

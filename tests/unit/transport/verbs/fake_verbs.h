@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulated RDMA ports: devices that accept every request, transfer nothing, and record the
 // requests.
 #pragma once

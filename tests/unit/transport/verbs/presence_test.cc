@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libibverbs is found when it is requested, and an error text reports its absence.
 #include "transport/verbs/presence.h"
 

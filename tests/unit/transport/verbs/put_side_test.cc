@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts on a link of two rails, one of which this test loses: the rail and the order of each write,
 // and the writes that are repeated.
 #include <gmock/gmock.h>

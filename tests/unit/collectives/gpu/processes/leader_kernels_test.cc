@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of a call that a leader runs: they serve each rank once per step, and one is marked
 // as the last.
 #include "collectives/gpu/processes/leader_calls.h"

@@ -117,7 +117,7 @@ many_seeds() {
 not_sanitized='Checker|Explorer|Ranks/CollectivesTest.*/([58]|16)$|/n(8|16)$|AtAnyMoment|Large'
 not_sanitized+='|Exhaustive|/n[5-8]of|ReproducibleHosts|EveryValueOfANarrowType'
 not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^trust\.|^Simt|^Gpu'
-not_sanitized+='|^engine\.plugin'  # the same tests as engine.loop
+not_sanitized+='|^engine\.plugin|^SelfTestProgram'  # as engine.loop; dozens of jobs each
 # UCX is a third-party library with its own thread, and is not built for sanitizers. Code that runs
 # over it has not been tried under them.
 not_sanitized+='|/Ucx|^Ucx(Limits)?\.|^engine\.ucx'

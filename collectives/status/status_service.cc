@@ -53,7 +53,8 @@ class StatusService {
   void stop();
 
  private:
-  explicit StatusService(std::uint32_t generation) : generation_(generation) {}
+  StatusService(std::uint32_t generation, const StatusService* of_parent)
+      : generation_(generation), of_parent_(of_parent) {}
 
   void end();
   void open_sockets();
@@ -71,6 +72,8 @@ class StatusService {
   void ring();
 
   const std::uint32_t generation_;
+  // Of the process that forked this one; keeps it reachable, so that no leak is reported.
+  [[maybe_unused]] const StatusService* const of_parent_;
   OwnRanks ranks_;
 
   std::mutex life_;  // guards the rest, except what the thread alone uses
@@ -103,7 +106,7 @@ StatusService& StatusService::instance() {
   const std::uint32_t generation = fork_generation();
   StatusService* service = current_service.load(std::memory_order_acquire);
   while (service == nullptr || service->generation_ != generation) {
-    auto* fresh = new StatusService(generation);
+    auto* fresh = new StatusService(generation, service);
     if (current_service.compare_exchange_strong(service, fresh)) {
       service = fresh;
     } else {

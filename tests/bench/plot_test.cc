@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <regex>
+#include <string>
+#include <string_view>
 
 #include "tests/bench/shell.h"
 #include "tests/support/temporary_folder.h"
@@ -21,10 +22,11 @@ std::string text_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int count_of(const std::string& text, const std::string& pattern) {
-  const std::regex searched(pattern);
-  return static_cast<int>(
-      std::distance(std::sregex_iterator(text.begin(), text.end(), searched), {}));
+int count_of(std::string_view text, std::string_view part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size()))
+    ++count;
+  return count;
 }
 
 class Pictures : public testing::Test {
@@ -50,11 +52,13 @@ TEST_F(Pictures, HaveAxesCurvesLegendsAndTheBaseline) {
        {">bytes<", ">microseconds<", ">GB/s<", ">1 KiB<", ">64 KiB<", ">out of place<",
         ">in place<", ">all_reduce, 2 ranks: latency<", ">all_reduce, 2 ranks: bus bandwidth<"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;
-  EXPECT_EQ(count_of(svg, ">(out of|in) place<"), 4) << "two curves in two panels";
+  for (const char* curve : {">out of place<", ">in place<"})
+    EXPECT_EQ(count_of(svg, curve), 2) << curve << " in two panels";
   const ShellResult second = bench(fmt::format("--baseline {} --fail-if-slower 100000% --plot {}",
                                                path("a.json"), path("b.svg")));
   ASSERT_EQ(second.status, 0) << second.text;
-  EXPECT_EQ(count_of(text_of_file(path("b.svg")), ">baseline (out of|in) place<"), 4);
+  for (const char* curve : {">baseline out of place<", ">baseline in place<"})
+    EXPECT_EQ(count_of(text_of_file(path("b.svg")), curve), 2) << curve;
 }
 
 TEST_F(Pictures, ArePngFilesOrTextInTheTerminal) {
@@ -147,7 +151,8 @@ TEST_F(Pictures, OfAReportAreInThePage) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   EXPECT_EQ(count_of(page, "<svg"), 2) << "the benchmark's and the comparison's";
   // Nothing is fetched. Namespaces of SVG are names.
-  EXPECT_EQ(count_of(page, "(src|href)=[\"']?(https?:|//)"), 0);
+  for (const char* outside : {"src=\"http", "src=\"//", "href=\"http", "href=\"//"})
+    EXPECT_EQ(count_of(page, outside), 0) << outside;
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_EQ(page.find("<b>slow"), std::string::npos);
 }

@@ -78,7 +78,15 @@ RankProcesses::~RankProcesses() {
 }
 
 void RankProcesses::send(int rank, int signal) {
-  if (!reap(process_of_[rank])) kill(pid(rank), signal);
+  if (reap(process_of_[rank])) return;
+  kill(pid(rank), signal);
+  const auto has_stopped = [&] {
+    siginfo_t found{};
+    const int asked =
+        waitid(P_PID, static_cast<id_t>(pid(rank)), &found, WSTOPPED | WNOHANG | WNOWAIT);
+    return asked != 0 || found.si_pid != 0;  // or it is no child of this process
+  };
+  if (signal == SIGSTOP) wait_until(has_stopped, 10);
 }
 
 bool RankProcesses::reap(int process) {

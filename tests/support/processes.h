@@ -41,7 +41,7 @@ class RankProcesses {
   int size() const { return board_.get().ranks; }
   Board& board() { return board_.get(); }
   pid_t pid(int rank) const { return pids_[process_of_[rank]]; }
-  void send(int rank, int signal);
+  void send(int rank, int signal);  // after SIGSTOP: once the rank has stopped
 
   // Wait for all ranks except `without`. False (and a test failure) after `seconds`.
   bool wait_stage(int stage, double seconds, const std::set<int>& without = {});

@@ -124,7 +124,7 @@ not_sanitized+='|/Ucx|^Ucx(Limits)?\.|^engine\.ucx'
 
 # The child of such a fork can find ASan's allocator locked by a thread that it does not have.
 forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|SessionOfProcesses'
-forks_beside_threads+='|AForkedProcessMeetsAnew'
+forks_beside_threads+='|AForkedProcessMeetsAnew|StandingStill.*OtherNamespace'
 
 # UBSan uses a pipe to check if memory is readable: without descriptors it reports false errors.
 without_descriptors='OutOfDescriptors|WithoutDescriptors|WaitsForDescriptors'

@@ -29,8 +29,8 @@ struct Control;  // connected_args.h
 // The barrier between CTA c of a kernel and CTA c of the same kernel on other devices: before it
 // touches any buffer and after its last access. All launches of a call have the same number of
 // CTAs, all resident at once.
-inline constexpr int kMaxBarrierDevices = 8;  // devices
-inline constexpr int kBarrierCtas = 64;       // maximum per launch
+inline constexpr int kMaxBarrierDevices = 16;  // devices
+inline constexpr int kBarrierCtas = 64;        // maximum per launch
 struct DeviceBarrier {
   std::int32_t devices = 1;                     // number that take part; 1: no barrier
   std::int32_t place = 0;                       // index of this device
@@ -94,7 +94,7 @@ static_assert(sizeof(ReduceArgs) <= 4096);
 
 inline constexpr int kMaxCopies = 64;
 inline constexpr int kMaxCopyTargets = 256;
-inline constexpr int kMaxListedCopies = 14;  // calls
+inline constexpr int kMaxListedCopies = 10;  // calls
 
 // Copies items one after another, each to one or more targets. A target may be the source.
 struct CopyArgs {

@@ -108,6 +108,21 @@ TEST(DevicePlan, DevicesShareMoreWorkInSymmetricWindows) {
   EXPECT_EQ(make_device_plan(facts, record)->strategy, Strategy::kWindows);
 }
 
+TEST(DevicePlan, SixteenDevicesShareCallsButAllToAllsInWindows) {
+  DevicePlanFacts facts = usual_facts(16, 16, true);
+  EXPECT_FALSE(facts.may_ll_push);
+  facts.algorithms = only("twoshot,direct");
+  const auto strategy_of = [&](Collective which, std::uint64_t bytes) {
+    return make_device_plan(facts, record_of(which, bytes / 4)).value().strategy;
+  };
+  EXPECT_EQ(strategy_of(Collective::kAllReduce, 1 << 20), Strategy::kShared);
+  EXPECT_EQ(strategy_of(Collective::kAllToAll, 64 << 10), Strategy::kShared);
+  facts.in_windows = true;
+  EXPECT_EQ(strategy_of(Collective::kAllReduce, 64 << 20), Strategy::kWindows);
+  EXPECT_NE(strategy_of(Collective::kAllToAll, 64 << 10), Strategy::kWindows);
+  EXPECT_EQ(usual_facts(17, 17, true).shared_bytes, 0u);
+}
+
 TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
   const auto max_bytes = [](int ranks, bool may_share) {
     DevicePlanFacts facts = facts_of(ranks, ranks);

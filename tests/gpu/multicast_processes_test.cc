@@ -90,6 +90,18 @@ TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {
   });
 }
 
+TEST(SixteenGpus, SumInTheSwitch) {
+  const Layout layout{{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}},
+                      {},
+                      {{"RONDO_SIMT_DEVICES", "16"}, kAsked.front()}};
+  if (gpus_there(layout.environment) < 16) GTEST_SKIP() << "too few GPUs";
+  if (!has_switch()) GTEST_SKIP() << "no multicast memory";
+  run_job(layout, 200, [](NcclRank& seat) {
+    for (const std::size_t count : {3'001, 70'000})
+      expect_uses(true, [&] { run_case(seat, sum_of(seat, count, 7), {false, 0, false}); });
+  });
+}
+
 // In-place sums of a captured call: x becomes the ranks' sum in every replay.
 class Graph {
  public:

@@ -123,6 +123,20 @@ TEST_P(WindowsOf, GiveWhatOtherBuffersGive) {
   });
 }
 
+// Sixteen GPUs share calls, in windows (all-to-alls excepted) and through staging; not more.
+TEST(SixteenGpus, ShareCalls) {
+  const Layout layout{{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}},
+                      {},
+                      {{"RONDO_SIMT_DEVICES", "16"}, kSharedAlone.front()}};
+  if (gpus_there(layout.environment) < 16) GTEST_SKIP() << "too few GPUs";
+  run_job(layout, 200, [](NcclRank& seat) {
+    for (const int flags : {NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_DEFAULT}) {
+      run_in_window(seat, 1'001, false, flags);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // More than shared direct kernels have staging for. With windows no staging is made, and rank 0's
 // process runs no other rank's call.
 TEST_P(WindowsOf, NeedNoStagingAtAnySize) {

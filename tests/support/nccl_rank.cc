@@ -102,8 +102,8 @@ void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body,
   });
 }
 
-int gpus_there() {
-  RankProcesses counter(1, {}, [](RankSeat& seat) {
+int gpus_there(const Environment& environment) {
+  RankProcesses counter(1, Layout{}.under(environment), [](RankSeat& seat) {
     int count = 0;
     if (gpu_api() != nullptr && gpu_api()->device_count(&count) == kGpuSuccess)
       seat.mine().value.store(static_cast<std::uint64_t>(count));

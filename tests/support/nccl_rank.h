@@ -64,7 +64,8 @@ class DeviceRanks : public Ranks<NcclRank> {
 void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body,
                 const ncclConfig_t* config = nullptr);
 
-// Number of GPUs. A child process counts them, so this process does not touch a device.
-int gpus_there();
+// Number of GPUs under these variables. A child process counts them, so this process does not touch
+// a device.
+int gpus_there(const Environment& environment = {});
 
 }  // namespace rondo::test

@@ -10,6 +10,7 @@
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/newest_device_plan.h"
+#include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -56,9 +57,10 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.ranks = ranks;
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
-  facts.may_ll_push = facts.all_reach && facts.devices > 1 && facts.devices == ranks &&
-                      facts.devices <= cuda::kMaxBarrierDevices;
-  facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
+  const bool own_gpus = facts.all_reach && facts.devices > 1 && facts.devices == ranks;
+  facts.may_ll_push = own_gpus && ranks <= cuda::kMaxLLPush;
+  facts.shared_bytes =
+      own_gpus && ranks <= cuda::kMaxBarrierDevices ? ConnectionLayout::kSharedStaging : 0;
   facts.processes = facts.devices > 1 || (processes && ranks > 1);
   facts.messages = facts.devices > 1;
   facts.max_channels = processes && facts.devices < ranks ? 0 : kUsualChannels;

@@ -46,4 +46,16 @@ Result<bool> may_reach(int device, int peer, const topology::Graph* graph) {
   return path <= farthest;
 }
 
+Status enable_peers(int device, std::span<const int> peers, const topology::Graph* graph) {
+  for (const int peer : peers) {
+    if (peer == device) continue;
+    RONDO_TRY(const bool reaches, may_reach(device, peer, graph));
+    if (!reaches) continue;
+    const GpuError enabled = gpu_api()->enable_peer_access(peer);
+    if (enabled != kGpuPeerAlreadyEnabled)
+      RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
+  }
+  return ok_status();
+}
+
 }  // namespace rondo::gpu

@@ -4,6 +4,7 @@
 // NCCL_P2P_LEVEL is set.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -14,6 +15,9 @@ namespace rondo::gpu {
 // Both are devices of this process; true if they are the same. `graph`: this host's. Devices that
 // are not in it, or all if it is null, have the maximum distance.
 Result<bool> may_reach(int device, int peer, const topology::Graph* graph);
+// Enables access of the current device, which is `device`, to the memory of those of `peers` that
+// it may reach.
+Status enable_peers(int device, std::span<const int> peers, const topology::Graph* graph);
 
 // The longest path that NCCL_P2P_LEVEL or a similar variable allows; LOC: none, SYS: all.
 Result<topology::PathClass> parse_peer_level(const std::string& text,

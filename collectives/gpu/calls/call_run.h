@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/launch/strategies.h"
 
 namespace rondo::gpu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GpuEngine: executes the calls of one rank on a GPU, by kernels and copies of its process's team
-// (team_engine.h) or through the host (staging/host_proxy.h).
+// (team/device_team.h) or through the host (staging/host_proxy.h).
 //
 // For a group of calls: post(), then is_enqueued() until it returns true, then join(). Guarantees:
 // end() ends every wait of an engine. Cost: a virtual call on top of the engine's cost.
@@ -47,17 +47,15 @@ class GpuEngine {
   virtual bool is_enqueued(std::chrono::microseconds at_most) = 0;
   // Ranks of this process that have not made the call that this rank waits for.
   virtual std::vector<int> missing() { return {}; }
-  // failure(): the error that ended the engine. late_failure(): an error of this rank's calls that
-  // occurred after post() had returned.
+  // The error that ended the engine.
   virtual Status failure() { return ok_status(); }
-  virtual Status late_failure() { return ok_status(); }
   // Makes the streams of the last post wait for what was enqueued.
   virtual Status join() { return ok_status(); }
 
   // Nothing more is enqueued, for any rank of the process.
   virtual void fail_all(const Status&) {}
-  // The communicator has ended with this fault: ends all waits on the device. Any thread.
-  virtual void end(const Fault& fault) = 0;
+  // The communicator has ended: ends all waits on the device. Any thread.
+  virtual void end() = 0;
   // Whether a kernel of the rank gave up, and why; no reason: it arrives soon from elsewhere.
   virtual bool kernel_gave_up(std::optional<Fault>* why) const = 0;
 

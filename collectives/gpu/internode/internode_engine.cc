@@ -38,9 +38,9 @@ GpuMemoryUse InternodeEngine::memory() const {
   return use;
 }
 
-void InternodeEngine::end(const Fault& fault) {
+void InternodeEngine::end() {
   kernels_->end();
-  host_->end(fault);
+  host_->end();
 }
 
 template <class Launch>

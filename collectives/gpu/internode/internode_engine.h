@@ -16,7 +16,6 @@
 #include "collectives/gpu/calls/call_run.h"
 #include "collectives/gpu/calls/gpu_engine.h"
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/internode/internode_kernels.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/rank_state.h"
@@ -41,7 +40,7 @@ class InternodeEngine final : public GpuEngine {
   Status post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds) override { return true; }
   bool kernel_gave_up(std::optional<Fault>*) const override { return kernels_->gave_up(); }
-  void end(const Fault& fault) override;
+  void end() override;
   GpuMemoryUse memory() const override;
 
  private:

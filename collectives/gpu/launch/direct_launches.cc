@@ -34,6 +34,14 @@ Buffers buffers_of(const Call& call) {
   return buffers;
 }
 
+Result<int> max_direct_ctas(int device) {
+  int multiprocessors = 0;
+  RONDO_CHECK_OK(
+      check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
+            "cuDeviceGetAttribute"));
+  return multiprocessors * cuda::kDirectCtas;
+}
+
 DirectLaunches::DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream)
     : api_(api), max_ctas_(max_ctas), stream_(stream) {}
 

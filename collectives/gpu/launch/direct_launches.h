@@ -38,6 +38,8 @@ struct Buffers {
 };
 Buffers buffers_of(const Call& call);  // with addresses that the device can use
 
+Result<int> max_direct_ctas(int device);  // that it runs at once
+
 class DirectLaunches {
  public:
   // max_ctas: per launch.

@@ -215,6 +215,11 @@ void add_direct_ctas(const GpuRecords& records, GpuPlan* found) {
   found->shape.direct_ctas = plan.direct_ctas = std::max(plan.direct_ctas, 1);
 }
 
+void decline_kernels(GpuPlan* found) {
+  found->engine = GpuPlan::Engine::kHostProxy;
+  found->why_proxy = "the GPUs have no room for kernels that wait";
+}
+
 void add_agreed(const GpuRecords& records, DevicePlanFacts* plan) {
   plan->reproducible = records.reproducible;
   plan->algorithms = records.algorithms;
@@ -227,9 +232,9 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
   DevicePlanFacts& plan = found->plan;
   plan.ranks = static_cast<int>(records.facts.size());
   plan.devices = found->gpus;
-  plan.all_reach = found->leader_reaches;
+  for (int rank = 1; rank < plan.ranks; ++rank)
+    if (!found->near(0, rank)) plan.all_reach = false;  // the leader's kernel reaches all
   plan.processes = apart;
-  plan.messages = apart && found->one_owner;
   add_agreed(records, &plan);
   RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, *found));
   if (!found->one_owner || !wants_connections(plan)) return ok_status();
@@ -240,13 +245,16 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
   ConnectionShape& shape = found->shape;
   shape = shape_of_connections(records.facts, stations, kUsualSlots, found->orders.rates,
                                records.costs);
+  if (apart && shape.channels < 1) {
+    decline_kernels(found);
+    return ok_status();
+  }
   shape.protocols = plan.protocols;
-  const bool room = shape.channels > 0;
-  const bool own_gpus = room && found->gpus == plan.ranks && found->near.all();
+  const bool own_gpus = found->gpus == plan.ranks && found->near.all();
   shape.ll_push = own_gpus && plan.ranks <= cuda::kMaxLLPush &&
                   (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
-  shape.meets = own_gpus && apart && plan.ranks <= cuda::kMaxBarrierDevices;
-  shape.messages = room && apart;
+  shape.meets = own_gpus && plan.ranks <= cuda::kMaxBarrierDevices;
+  shape.messages = plan.messages = apart;
   plan.may_ll_push = shape.ll_push;
   plan.shared_bytes = shape.meets ? ConnectionLayout::kSharedStaging : 0;
   add_connections(records, found);
@@ -276,11 +284,7 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
   shape.channels = std::min(shape.channels, wanted);
   shape.protocols = bit_of(cuda::Protocol::kSimple);
   shape.messages = true;
-  if (shape.channels < 1) {
-    found->engine = GpuPlan::Engine::kHostProxy;
-    found->why_proxy = "the GPUs have no room for kernels that wait";
-    return;
-  }
+  if (shape.channels < 1) return decline_kernels(found);
   add_agreed(records, &found->plan);
   add_connections(records, found);
 }
@@ -302,10 +306,12 @@ DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings) {
   return facts;
 }
 
-bool GpuPlan::speaks(int rank) const {
-  for (int r = 0; r < rank; ++r)
-    if (host_of[r] == host_of[rank] && process_of[r] == process_of[rank]) return false;
-  return true;
+std::vector<int> GpuPlan::ranks_of_process(int rank) const {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < host_of.size(); ++r)
+    if (host_of[r] == host_of[rank] && process_of[r] == process_of[rank])
+      ranks.push_back(static_cast<int>(r));
+  return ranks;
 }
 
 Result<GpuPlan> plan_gpus(const GpuRecords& records) {
@@ -331,8 +337,6 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records) {
     plan_between_hosts(records, &found);
     return found;
   }
-  for (int rank = 1; rank < static_cast<int>(n); ++rank)
-    if (!found.near(0, rank)) found.leader_reaches = false;
   RONDO_CHECK_OK(plan_within_host(records, gpu_of, &found));
   return found;
 }

@@ -69,7 +69,6 @@ struct GpuPlan {
   int gpus = 1;
   P2pReach near;                 // by pair of ranks
   bool one_owner = true;         // no GPU is used by two processes
-  bool leader_reaches = true;    // rank 0's GPU and all others use each other's memory
   int max_ctas = kNoCtaLimit;    // per rank; allowed by all
   std::uint64_t from_bytes = 0;  // kHosts: smaller calls are done by the hosts
   // Minimum of the ranks' requests: for steps of the hosts, and for message slots between them.
@@ -80,8 +79,9 @@ struct GpuPlan {
   DevicePlanFacts plan;  // max_channels 0: there are no connections
 
   int hosts() const { return static_cast<int>(processes.size()); }
-  // Whether it is the first rank of its process, which speaks for the others.
-  bool speaks(int rank) const;
+  // The ranks of this rank's process, ascending. The first one speaks for the others.
+  std::vector<int> ranks_of_process(int rank) const;
+  bool speaks(int rank) const { return ranks_of_process(rank).front() == rank; }
 };
 Result<GpuPlan> plan_gpus(const GpuRecords& records);
 

@@ -10,8 +10,12 @@
 
 namespace rondo::gpu {
 
-ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made)
-    : api(*gpu_api()), facts(std::move(agreed)), segment(std::move(made)) {
+ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made,
+                               TeamMemory memory)
+    : api(*gpu_api()),
+      facts(std::move(agreed)),
+      segment(std::move(made)),
+      shared(std::move(memory)) {
   for (int r = 0; r < ranks(); ++r)
     if (is_local(r)) local.push_back(r);
 }

@@ -37,7 +37,7 @@ struct TeamMemory {
 };
 
 struct ProcessContext {
-  ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made);
+  ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made, TeamMemory memory);
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
   Status open(std::vector<ProcessSockets> sockets);
@@ -47,10 +47,8 @@ struct ProcessContext {
   bool leads() const { return facts.process == 0; }
   bool is_local(int rank) const { return facts.around.process_of[rank] == facts.process; }
 
-  // True if connections with words for messages exist: then no GPU is used by two processes.
-  bool messages_are_kernels() const {
-    return shared.connections != nullptr && shared.connections->layout().messages();
-  }
+  // True if no GPU is used by two processes.
+  bool messages_are_kernels() const { return shared.connections != nullptr; }
 
   // On a stream: write() stores a word of the segment, await() waits for it.
   Status write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;

@@ -9,12 +9,13 @@ namespace rondo::gpu {
 
 ProcessMessages::ProcessMessages(ProcessContext& context)
     : context_(context),
-      pair_messages_(static_cast<std::size_t>(context.ranks() * context.ranks())) {}
-
-Status ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream stream,
-                            Mismatch* mismatch) {
-  RONDO_TRY(const Prepared prepared, prepare(messages, mismatch));
-  return enqueue(prepared, stream);
+      pair_messages_(static_cast<std::size_t>(context.ranks() * context.ranks())) {
+  if (!context_.messages_are_kernels()) return;
+  DeviceConnections* const connections = context_.shared.connections.get();
+  by_kernel_.emplace(MessagesByKernel::Options{
+      connections, connections->layout().shape().channels,
+      [this](int rank) { return context_.is_local(rank); },
+      [this](const ProcessMessage& message, bool) { return slots_for(context_, message); }});
 }
 
 Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const ProcessMessage> messages,
@@ -23,8 +24,8 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   Prepared prepared;
   for (const ProcessMessage& message : messages)
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
-  if (are_kernels()) {
-    RONDO_TRY(prepared.launches, by_kernel().prepare(messages));
+  if (by_kernel_) {
+    RONDO_TRY(prepared.launches, by_kernel_->prepare(messages));
   } else {
     RONDO_TRY(prepared.pieces, by_streams_.prepare(messages));
   }
@@ -32,19 +33,8 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
 }
 
 Status ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream) {
-  return are_kernels() ? by_kernel_->enqueue(prepared.launches, stream)
-                       : by_streams_.enqueue(prepared.pieces, stream);
-}
-
-MessagesByKernel& ProcessMessages::by_kernel() {
-  if (!by_kernel_) {
-    DeviceConnections* const connections = context_.shared.connections.get();
-    by_kernel_.emplace(MessagesByKernel::Options{
-        connections, connections->layout().shape().channels,
-        [this](int rank) { return context_.is_local(rank); },
-        [this](const ProcessMessage& message, bool) { return slots_for(context_, message); }});
-  }
-  return *by_kernel_;
+  return by_kernel_ ? by_kernel_->enqueue(prepared.launches, stream)
+                    : by_streams_.enqueue(prepared.pieces, stream);
 }
 
 // Publishes this side's record of the message, and compares with the other side's if published.

@@ -7,7 +7,6 @@
 // headers.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,11 +27,7 @@ class ProcessMessages {
  public:
   explicit ProcessMessages(ProcessContext& context);
 
-  // True: kernels. Then all messages of a call are of ranks of one device, the stream's.
-  bool are_kernels() const { return context_.messages_are_kernels(); }
-
-  Status run(std::span<const ProcessMessage> messages, GpuStream stream, Mismatch* mismatch);
-  // The same in two steps: one caller at a time in prepare(); ranks may enqueue at once.
+  // One caller at a time in prepare(); ranks may enqueue at once.
   struct Prepared {
     MessagesByKernel::Launches launches;
     MessagesByStreams::Pieces pieces;
@@ -42,11 +37,10 @@ class ProcessMessages {
 
  private:
   Status announce_message(const ProcessMessage& message, Mismatch* mismatch);
-  MessagesByKernel& by_kernel();
 
   ProcessContext& context_;
-  std::vector<std::uint64_t> pair_messages_;   // [pair]: messages so far
-  std::optional<MessagesByKernel> by_kernel_;  // set at the first use
+  std::vector<std::uint64_t> pair_messages_;  // [pair]: messages so far
+  std::optional<MessagesByKernel> by_kernel_;
   MessagesByStreams by_streams_{context_};
 };
 

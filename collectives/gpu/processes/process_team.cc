@@ -19,14 +19,16 @@ Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(ProcessFacts facts,
                                                        std::unique_ptr<ControlSegment> segment,
                                                        TeamMemory shared,
                                                        std::vector<ProcessSockets> sockets) {
-  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(facts), std::move(segment)), end);
-  team->context_.shared = std::move(shared);
+  std::shared_ptr<ProcessTeam> team(
+      new ProcessTeam(std::move(facts), std::move(segment), std::move(shared)), end);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
 }
 
-ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment)
-    : made_in_(fork_generation()), context_(std::move(facts), std::move(segment)) {}
+ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment,
+                         TeamMemory shared)
+    : made_in_(fork_generation()),
+      context_(std::move(facts), std::move(segment), std::move(shared)) {}
 
 Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   const DeviceScope scope(context_.facts.device);

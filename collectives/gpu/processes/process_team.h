@@ -51,7 +51,7 @@ class ProcessTeam {
   static void end(ProcessTeam* team);
   ~ProcessTeam();
   bool let_streams_end();
-  ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment);
+  ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment, TeamMemory shared);
   Status open(std::vector<ProcessSockets> sockets);
 
   const std::uint32_t made_in_;  // fork_generation()

@@ -3,24 +3,26 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
+#include "base/seconds.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/host/rank_state.h"
 
 namespace rondo::gpu {
 
-void TeamStanding::join(ProcessHooks* hooks) {
+void TeamStanding::join(RankState& rank) {
   std::lock_guard lock(mutex_);
-  hooks_.push_back(hooks);
+  ranks_.push_back(&rank);
 }
 
-void TeamStanding::leave(ProcessHooks* hooks) {
+void TeamStanding::leave(RankState& rank) {
   std::lock_guard lock(mutex_);
-  if (!hooks->standing().ok()) released_ = true;
-  std::erase(hooks_, hooks);
+  if (!rank.faults.standing().ok()) released_ = true;
+  std::erase(ranks_, &rank);
 }
 
 Status TeamStanding::check() {
   std::lock_guard lock(mutex_);
-  for (ProcessHooks* hooks : hooks_) RONDO_CHECK_OK(hooks->standing());
+  for (RankState* const rank : ranks_) RONDO_CHECK_OK(rank->faults.standing());
   return ok_status();
 }
 
@@ -28,31 +30,35 @@ net::Deadline TeamStanding::deadline() {
   double seconds = 60;
   {
     std::lock_guard lock(mutex_);
-    if (!hooks_.empty()) seconds = hooks_[0]->limit_seconds();
+    if (!ranks_.empty()) seconds = ranks_[0]->timeout_seconds.load(std::memory_order_relaxed);
   }
-  return net::Deadline::of(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)),
-                           [this] { return !check().ok(); });
+  return net::Deadline::of(to_nanoseconds(seconds), [this] { return !check().ok(); });
 }
 
 double TeamStanding::device_seconds() {
   std::lock_guard lock(mutex_);
-  return hooks_.empty() ? 0 : hooks_[0]->device_seconds();
+  return ranks_.empty() ? 0 : ranks_[0]->options.kernel_seconds;
 }
 
 void TeamStanding::blame(Fault fault) {
   std::lock_guard lock(mutex_);
   released_ = true;
-  if (!hooks_.empty()) hooks_[0]->raise(std::move(fault));
+  if (ranks_.empty()) return;
+  fault.rank = ranks_[0]->members.rank;
+  ranks_[0]->faults.raise(std::move(fault));
 }
 
 bool TeamStanding::has_ended(int rank) {
   std::lock_guard lock(mutex_);
-  return !hooks_.empty() && hooks_[0]->has_ended(rank);
+  if (ranks_.empty()) return false;
+  const Membership& members = ranks_[0]->members;
+  const int local = members.local_of(rank);
+  return local >= 0 && rondo::has_ended(members.process_of(local));
 }
 
 std::string TeamStanding::name_of(int rank) {
   std::lock_guard lock(mutex_);
-  return hooks_.empty() ? fmt::format("rank {}", rank) : hooks_[0]->name_of(rank);
+  return ranks_.empty() ? fmt::format("rank {}", rank) : ranks_[0]->members.name_of(rank);
 }
 
 }  // namespace rondo::gpu

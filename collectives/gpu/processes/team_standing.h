@@ -15,25 +15,16 @@
 #include "collectives/faults/fault.h"
 #include "transport/socket/socket.h"
 
-namespace rondo::gpu {
+namespace rondo {
+class RankState;
+}
 
-// A rank's communicator as a team of processes uses it: whether it has ended, and where faults are
-// reported. Called by the team's watch thread and by callers; thread-safe.
-class ProcessHooks {
- public:
-  virtual ~ProcessHooks() = default;
-  virtual Status standing() = 0;  // an error once it has ended or has a fault, also a peer's
-  virtual void raise(Fault fault) = 0;
-  virtual double limit_seconds() = 0;   // limit of a host's waits
-  virtual double device_seconds() = 0;  // limit of a device's waits; 0: RONDO_TIMEOUT is not set
-  virtual std::string name_of(int rank) = 0;
-  virtual bool has_ended(int rank) = 0;  // whether its process has ended
-};
+namespace rondo::gpu {
 
 class TeamStanding {
  public:
-  void join(ProcessHooks* hooks);
-  void leave(ProcessHooks* hooks);
+  void join(RankState& rank);
+  void leave(RankState& rank);  // before it is destroyed
 
   Status check();            // an error once a communicator has ended or has a fault
   net::Deadline deadline();  // a communicator's timeout, while check() is ok
@@ -48,7 +39,7 @@ class TeamStanding {
 
  private:
   std::mutex mutex_;
-  std::vector<ProcessHooks*> hooks_;
+  std::vector<RankState*> ranks_;
   std::atomic<bool> released_{false};
 };
 

@@ -4,8 +4,8 @@
 #include "base/env.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/channels/shared_connections.h"
+#include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/rank/binding.h"
-#include "kernels/cuda/direct_args.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -36,29 +36,25 @@ Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan
 }
 
 Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request,
-                                                    const GpuPlan& plan,
-                                                    const std::vector<int>& devices) {
-  const int device = devices[request.state.members.rank];
+                                                    const GpuPlan& plan) {
+  const Membership& members = request.state.members;
+  const int device = request.state.options.device;
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context current
   ProcessFacts facts;
   facts.device = device;
-  facts.devices = devices;
+  facts.devices.assign(plan.process_of.size(), -1);
+  for (const int rank : plan.ranks_of_process(members.rank)) facts.devices[rank] = device;
   facts.around = plan;
-  facts.process = plan.process_of[request.state.members.rank];
-  const Membership& members = request.state.members;
+  facts.process = plan.process_of[members.rank];
   for (const int r : members.local_ranks)
     if (members.ranks[r].process == members.own().process && plan.speaks(r) &&
         plan.process_of[r] != facts.process)
       facts.beside.push_back(plan.process_of[r]);
-  int multiprocessors = 0;
-  RONDO_CHECK_OK(
-      check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
-            "cuDeviceGetAttribute"));
-  const int ranks = static_cast<int>(devices.size());
-  facts.max_ctas = multiprocessors * cuda::kDirectCtas;
+  RONDO_TRY(facts.max_ctas, max_direct_ctas(device));
+  const int ranks = static_cast<int>(plan.process_of.size());
   if (plan.max_ctas < kNoCtaLimit) facts.max_ctas = std::min(facts.max_ctas, plan.max_ctas * ranks);
   RONDO_TRY(auto meeting, meet_on_host(request, plan, staging_bytes()));
   auto [segment, sockets] = std::move(meeting);
@@ -67,8 +63,8 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   TeamMemory memory;
   DevicePlanFacts& agreed = facts.around.plan;
   if (agreed.max_channels > 0) {
-    RONDO_TRY(memory.connections,
-              share_connections({peers, devices, plan.shape, &facts.around.near, plan.orders}));
+    RONDO_TRY(memory.connections, share_connections({peers, facts.devices, plan.shape,
+                                                     &facts.around.near, plan.orders}));
     // A process may have failed to map another one's memory.
     agreed.may_ll_push = memory.connections->layout().ll_push();
     if (!memory.connections->layout().meets()) agreed.shared_bytes = 0;

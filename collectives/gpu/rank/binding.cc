@@ -59,15 +59,8 @@ class Binding {
     state_.device = std::make_unique<DeviceRank>(state_);
     warn_if_gpus_are_unused();
     RONDO_TRY(const GpuPlan plan, agree_on_plan(request_));
-    if (plan.engine == GpuPlan::Engine::kTeam)
-      return take_team(team_options(plan, std::move(devices)), nullptr);
-    if (plan.engine == GpuPlan::Engine::kProcesses) {
-      const ProcessId& own = state_.members.ranks[state_.members.rank].process;
-      for (std::size_t r = 0; r < devices.size(); ++r)
-        if (state_.members.ranks[r].process != own || devices[r] != state_.options.device)
-          devices[r] = -1;
-      return bind_among_processes(plan, devices);
-    }
+    if (plan.engine == GpuPlan::Engine::kTeam) return take_team(plan, nullptr);
+    if (plan.engine == GpuPlan::Engine::kProcesses) return bind_among_processes(plan);
     if (plan.hosts() == 1 && state_.members.rank == 0) RONDO_WARN("{}", plan.why_proxy);
     return bind_across_hosts(request_, plan, devices);
   }
@@ -94,22 +87,23 @@ class Binding {
   }
 
   // The team of this device's ranks; the first rank to arrive makes it.
-  Status take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
+  Status take_team(const GpuPlan& plan, std::shared_ptr<ProcessTeam> processes) {
     static auto& teams = *new SharedByKey<std::pair<const void*, int>, DeviceTeam>;
     const void* group = state_.members.group.get();  // the same for all ranks of the process
     RONDO_TRY(auto team, teams.get({group, state_.options.device}, [&] {
-      return DeviceTeam::make(options, std::move(processes));
+      return DeviceTeam::make(team_options(plan), std::move(processes));
     }));
     rank().set_team(std::move(team));
     return ok_status();
   }
 
-  TeamOptions team_options(const GpuPlan& plan, std::vector<int> devices) const {
+  TeamOptions team_options(const GpuPlan& plan) const {
     TeamOptions options;
+    options.device = state_.options.device;
+    options.here = plan.ranks_beside(state_.members.rank);
     options.plan = plan;
-    options.devices = std::move(devices);
     for (std::size_t r = 0; r < records_.size(); ++r)
-      if (state_.members.ranks[r].process == state_.members.ranks[state_.members.rank].process)
+      if (state_.members.ranks[r].process == state_.members.own().process)
         options.beside.push_back(records_[r].device);
     options.kernel_seconds = state_.options.kernel_seconds;
     options.mixes_graphs = state_.options.mixes_graphs;
@@ -118,15 +112,14 @@ class Binding {
   }
 
   // One rank per team joins it to the others.
-  Status bind_among_processes(const GpuPlan& plan, const std::vector<int>& devices) {
-    const TeamOptions options = team_options(plan, devices);
+  Status bind_among_processes(const GpuPlan& plan) {
     const bool speaks = plan.speaks(state_.members.rank);
     if (speaks) {
-      RONDO_TRY(auto processes, join_processes(request_, plan, devices));
-      RONDO_CHECK_OK(take_team(options, std::move(processes)));
+      RONDO_TRY(auto processes, join_processes(request_, plan));
+      RONDO_CHECK_OK(take_team(plan, std::move(processes)));
     }
     RONDO_TRY([[maybe_unused]] const auto all_joined, session_.all_gather({}));
-    if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
+    if (!speaks) RONDO_CHECK_OK(take_team(plan, nullptr));
     rank().join_team();
     // The rank that made the team may destroy its communicator at once, so it waits until the
     // other ranks have the team.

@@ -44,8 +44,7 @@ Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan
 // Makes and maps what the processes of a host share. One rank of each process calls it. Cost: a
 // connection and some messages between each process and the leader's.
 Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request,
-                                                    const GpuPlan& plan,
-                                                    const std::vector<int>& devices);
+                                                    const GpuPlan& plan);
 // Also for ranks of one host whose calls the host does.
 Status bind_across_hosts(const BindingRequest& request, GpuPlan plan,
                          const std::vector<int>& devices);

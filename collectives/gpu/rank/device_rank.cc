@@ -7,10 +7,8 @@
 #include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/launch/call_steps.h"
-#include "collectives/gpu/processes/team_standing.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
-#include "collectives/gpu/team/team_engine.h"
 #include "collectives/host/rank_state.h"
 #include "collectives/tuner/tuner_plugin.h"
 
@@ -20,32 +18,6 @@ namespace {
 // Interval at which a rank that waits for others checks faults, aborts and deadlines.
 constexpr std::chrono::microseconds kEnqueueLook{2000};
 
-// The rank's side of the team of processes that share the device.
-class TeamHooks final : public ProcessHooks {
- public:
-  TeamHooks(DeviceRank& rank, RankState& state) : rank_(rank), state_(state) {
-    rank_.team()->processes()->standing().join(this);
-  }
-  ~TeamHooks() override { rank_.team()->processes()->standing().leave(this); }
-
-  Status standing() override { return rank_.standing(); }
-  void raise(Fault fault) override {
-    fault.rank = state_.members.rank;
-    state_.faults.raise(std::move(fault));
-  }
-  double limit_seconds() override { return state_.timeout_seconds.load(std::memory_order_relaxed); }
-  double device_seconds() override { return state_.options.kernel_seconds; }
-  std::string name_of(int rank) override { return state_.members.name_of(rank); }
-  bool has_ended(int rank) override {
-    const int local = state_.members.local_of(rank);
-    return local >= 0 && rondo::has_ended(state_.members.process_of(local));
-  }
-
- private:
-  DeviceRank& rank_;
-  RankState& state_;
-};
-
 }  // namespace
 
 DeviceRank& DeviceRank::of(const RankState& state) {
@@ -53,10 +25,12 @@ DeviceRank& DeviceRank::of(const RankState& state) {
 }
 
 DeviceRank::DeviceRank(RankState& state) : state_(state) {
-  state_.faults.listen([this](const Fault& fault) { stop(fault); });
+  state_.faults.listen([this](const Fault&) { stop(); });
 }
 
-DeviceRank::~DeviceRank() = default;
+DeviceRank::~DeviceRank() {
+  if (joined_) team_->processes()->standing().leave(state_);
+}
 
 void DeviceRank::report(int peer, std::span<const std::byte> message) {
   if (hosted_) hosted_->report(peer, message);
@@ -85,16 +59,19 @@ void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
   if (ways) engine_->set_tuned(ways);
 }
 
-void DeviceRank::join_team() { hooks_ = std::make_unique<TeamHooks>(*this, state_); }
+void DeviceRank::join_team() {
+  team_->processes()->standing().join(state_);
+  joined_ = true;
+}
 
-void DeviceRank::stop(const Fault& fault) {
+void DeviceRank::stop() {
   std::shared_ptr<HostProxy> windows;
   {
     std::lock_guard lock(mutex_);
     windows = window_rank_;
   }
-  if (engine_) engine_->end(fault);
-  if (windows) windows->end(fault);
+  if (engine_) engine_->end();
+  if (windows) windows->end();
 }
 
 GpuMemoryUse DeviceRank::memory() const {
@@ -108,12 +85,9 @@ Status DeviceRank::suspend() { return engine_->suspend(deadline()); }
 Status DeviceRank::resume() { return engine_->resume(deadline()); }
 
 net::Deadline DeviceRank::deadline() {
-  return net::Deadline::of(
-      std::chrono::nanoseconds(static_cast<std::int64_t>(state_.timeout_seconds.load() * 1e9)),
-      [this] { return !standing().ok(); });
+  return net::Deadline::of(to_nanoseconds(state_.timeout_seconds.load()),
+                           [this] { return !state_.faults.standing().ok(); });
 }
-
-Status DeviceRank::standing() { return state_.faults.standing(); }
 
 bool DeviceRank::adopt_kernel_fault() {
   std::optional<Fault> found;
@@ -204,12 +178,8 @@ Status DeviceRank::wait_for_streams() {
     }
   }
   if (Status failed = engine_->failure(); !failed.ok()) {
-    if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
-      return state_.faults.adopted();
-    Status late = engine_->late_failure();
-    if (late.ok()) return failed;
-    state_.faults.raise(state_.faults.make_beside_calls(late.code(), -1, late.error().text));
-    return late;
+    const bool is_fault = state_.faults.is_raised() || state_.faults.adopt_from_peers();
+    return is_fault ? state_.faults.adopted() : failed;
   }
   return engine_->join();
 }

@@ -30,7 +30,6 @@ namespace rondo::gpu {
 
 class DeviceWindows;
 class HostProxy;
-class ProcessHooks;
 
 class DeviceRank : public GpuRank {
  public:
@@ -50,7 +49,7 @@ class DeviceRank : public GpuRank {
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
   const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
-  void join_team();  // joins the team of processes that share the device
+  void join_team();                                    // if it has other teams
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: the host does none of its calls
   const std::shared_ptr<HostProxy>& shared_hosted() const { return hosted_; }
@@ -69,7 +68,6 @@ class DeviceRank : public GpuRank {
   Status post_one_sided(std::span<const Call> calls);
   Status wait_until_enqueued();
 
-  Status standing();  // why the rank has ended, if it has; any thread
   bool adopt_kernel_fault() override;
 
   Result<int> open_window(const Exchange& exchange, void* memory, std::size_t bytes,
@@ -88,7 +86,7 @@ class DeviceRank : public GpuRank {
  private:
   void record(std::span<const Call> calls);
   Status wait_for_streams();
-  void stop(const Fault& fault);
+  void stop();
   // Address by which a put over the network names the call's bytes; null: the network needs copies.
   const void* name_to_network(const Call& call) const;
   net::Deadline deadline();  // the communicator's timeout, while it has not ended
@@ -98,6 +96,7 @@ class DeviceRank : public GpuRank {
   RankState& state_;
   EnqueueFlag enqueues_;
   std::shared_ptr<DeviceTeam> team_;
+  bool joined_ = false;  // to the standing of its team and the others
   std::shared_ptr<HostProxy> hosted_;
   std::shared_ptr<GpuEngine> engine_;       // the team's, hosted_, or an InternodeEngine
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
@@ -106,7 +105,6 @@ class DeviceRank : public GpuRank {
   mutable std::mutex mutex_;
   // Executes puts and signals, once there is a window; may be hosted_. Guarded by mutex_.
   std::shared_ptr<HostProxy> window_rank_;
-  std::unique_ptr<ProcessHooks> hooks_;  // last: destroyed before what it uses
 };
 
 }  // namespace rondo::gpu

@@ -124,7 +124,7 @@ Status HostProxy::lend_staging() {
   return state_.one_sided.remote_puts().lend({staging_.input(0), staging_.shape().rank_bytes});
 }
 
-void HostProxy::end(const Fault&) {
+void HostProxy::end() {
   if (status_) status_->end();
   slots_.end();
   proxy_.ring();

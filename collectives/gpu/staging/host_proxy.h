@@ -80,7 +80,7 @@ class HostProxy final : public GpuEngine {
   using NameToNetwork = std::function<const void*(const Call&)>;
   Status post_one_sided(std::span<const Call> calls, const NameToNetwork& name);
   bool kernel_gave_up(std::optional<Fault>*) const override { return false; }
-  void end(const Fault& fault) override;
+  void end() override;
   GpuMemoryUse memory() const override;
   // Waits some seconds until the streams have finished their calls; a stream that has not continues
   // with a fault. Nothing may be posted afterwards.

@@ -12,43 +12,19 @@ namespace rondo::gpu {
 
 Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<ProcessTeam> processes) {
-  if (options.devices.size() > cuda::kMaxDirectRanks)
-    return fail(StatusCode::kInvalidUsage,
-                "{} ranks on CUDA devices of one host are too many: at most {}",
-                options.devices.size(), cuda::kMaxDirectRanks);
   std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
-  RONDO_CHECK_OK(team->open());
+  RONDO_CHECK_OK(team->context_.open());
   return team;
 }
 
 DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes)
     : context_(options, std::move(processes)),
-      posted_(context_.device.ranks(), context_.device.here()),
-      launches_(context_),
-      ranks_(options.devices.size()) {}
-
-Status DeviceTeam::open() {
-  const TeamOptions& options = context_.options;
-  const std::vector<int>& here = context_.device.here();
-  RONDO_CHECK_OK(context_.device.open(options.beside, options.graph.get()));
-  RONDO_CHECK_OK(context_.order.open({.device = context_.device.number(),
-                                      .ranks = here,
-                                      .ordered = context_.device.ranks() > 1,
-                                      .mixes_graphs = options.mixes_graphs}));
-  for (const int rank : here)
-    if (processes() != nullptr)
-      ranks_[rank].messages = std::make_unique<OutsideMessages>(
-          context_, rank, [this, rank](const LaunchPosition& site, const Status& result) {
-            messages_are_over(rank, site, result);
-          });
-  RONDO_CHECK_OK(context_.connections.open(options, context_.device, processes()));
-  context_.connections.list_in(context_.suspension().memory());
-  return ok_status();
-}
+      posted_(context_.ranks(), context_.here),
+      launches_(context_) {}
 
 void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
   std::lock_guard lock(mutex_);
-  context_.connections.set_tuned(std::move(ways));
+  context_.set_tuned(std::move(ways));
 }
 
 // Kernels that wait for other processes end by themselves or are stopped; kernels of one process
@@ -57,9 +33,7 @@ void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
 DeviceTeam::~DeviceTeam() {
   constexpr double kPatientSeconds = 10, kReportSeconds = 2;
   const RelaxedCapture relaxed;
-  for (RankState& rank : ranks_)
-    if (rank.messages) rank.messages->wait_for_launcher();
-  if (context_.connections.connections() == nullptr) return;
+  if (context_.connections == nullptr) return;
   if (!stopped_ && (launches_are_over(kPatientSeconds) || processes() == nullptr)) return;
   stop_kernels();
   launches_are_over(kReportSeconds);
@@ -71,41 +45,40 @@ bool DeviceTeam::launches_are_over(double seconds) const {
 
 Status DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
   const auto are_over = [this] { return context_.order.is_over(); };
-  return context_.suspension().suspend(rank, are_over, deadline);
+  return context_.suspension.suspend(rank, are_over, deadline);
 }
 
 Status DeviceTeam::resume(int rank, const net::Deadline& deadline) {
-  return context_.suspension().resume(rank, deadline);
+  return context_.suspension.resume(rank, deadline);
 }
 
 GpuMemoryUse DeviceTeam::memory(int rank) {
   GpuMemoryUse use;
-  Suspension& suspension = context_.suspension();
+  Suspension& suspension = context_.suspension;
   const DroppableMemory::Bytes bytes = suspension.memory().bytes(rank);
   use.device = bytes.droppable + bytes.kept;
   use.droppable = bytes.droppable;
   use.dropped = suspension.is_dropped();
-  if (const DeviceConnections* const of = context_.connections.connections())
-    use.pinned = of->pinned_bytes(rank);
+  if (context_.connections != nullptr) use.pinned = context_.connections->pinned_bytes(rank);
   if (processes() != nullptr) use.pinned += processes()->pinned_bytes(rank);
   return use;
 }
 
 Status DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   RONDO_CHECK_OK(failure_);
   context_.order.begin_group(rank, posted_.completes(rank, calls));
   for (const Call& call : calls) RONDO_CHECK_OK(context_.order.add(rank, call.stream));
-  Status result = post_calls(rank, calls, mismatch);
-  if (!result.ok()) failure_ = result;
+  Status result = post_calls(rank, calls, lock, mismatch);
+  if (failure_.ok()) failure_ = result;
   lock.unlock();
   launched_.notify_all();
   return result;
 }
 
 // Collectives first; then all messages, in one launch or in one per kind.
-Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
-  RankState& state = ranks_[rank];
+Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Lock& lock,
+                              Mismatch* mismatch) {
   const auto posted = [&](const Call& call) -> PostedCall {
     const StreamUse& use = context_.order.stream(rank, call.stream);
     return {call, use.ready, use.capture};
@@ -120,22 +93,43 @@ Status DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* m
   RONDO_CHECK_OK(flushed);
   posted_.launched();
   std::vector<MatchedMessage> matched;
-  if (state.messages) state.messages->begin_group();
+  std::vector<ProcessMessage> outside;
+  std::vector<PostedCall> posts;  // of these
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
-    if (!context_.device.is_here(call.peer)) {
-      state.messages->add(posted(call));
+    if (context_.is_here(call.peer)) {
+      RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
       continue;
     }
-    RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
+    const bool sends = call.record.collective == Collective::kSend;
+    outside.push_back(
+        {sends ? rank : call.peer, sends ? call.peer : rank, call.record, call.send, call.receive});
+    posts.push_back(posted(call));
   }
   if (!matched.empty()) {
     RONDO_CHECK_OK(launches_.messages(rank, matched));
     posted_.launched(matched);
   }
-  if (!state.messages || calls.empty()) return ok_status();  // a group of puts has no stream
-  RONDO_TRY(state.launching, state.messages->launch(mismatch));
-  return ok_status();
+  return outside.empty() ? ok_status() : launch_outside(rank, outside, posts, lock, mismatch);
+}
+
+// A launch that blocks returns when the peers have done their part, for which other ranks of this
+// team may have to post.
+Status DeviceTeam::launch_outside(int rank, std::span<const ProcessMessage> messages,
+                                  std::span<const PostedCall> posts, Lock& lock,
+                                  Mismatch* mismatch) {
+  constexpr auto kMessages = StreamOrder::Kind::kMessages;
+  const LaunchPosition site = TeamContext::site_of(rank, context_.order.streams(rank).front());
+  const bool blocks = blocking_launches() && !capturing(site.capture) && !context_.is_alone();
+  std::optional<StreamOrder::Turn> turn;
+  if (!blocks) turn.emplace(context_.order, site.capture);
+  RONDO_CHECK_OK(context_.begin_launch(site, posts, set_of(rank), kMessages));
+  RONDO_TRY(const auto prepared, processes()->messages().prepare(messages, mismatch));
+  if (blocks) lock.unlock();
+  const Status launched = processes()->messages().enqueue(prepared, site.stream);
+  if (blocks) lock.lock();
+  RONDO_CHECK_OK(launched);
+  return context_.order.end(site, set_of(rank), kMessages);
 }
 
 Status DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
@@ -143,22 +137,9 @@ Status DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* m
   return complete == nullptr ? ok_status() : launches_.collective(rank, *complete, mismatch);
 }
 
-void DeviceTeam::messages_are_over(int rank, const LaunchPosition& site, Status result) {
-  {
-    std::lock_guard lock(mutex_);
-    if (result.ok()) result = ranks_[rank].messages->end(site);
-    ranks_[rank].launching = false;
-    ranks_[rank].launched = result.ok() ? ok_status() : Status(copy_of(result.error()));
-    if (!result.ok() && failure_.ok()) failure_ = copy_of(result.error());
-  }
-  launched_.notify_all();
-}
-
 bool DeviceTeam::launched(int rank, std::chrono::microseconds at_most) {
   std::unique_lock lock(mutex_);
-  const auto ready = [&] {
-    return !failure_.ok() || (posted_.is_launched(rank) && !ranks_[rank].launching);
-  };
+  const auto ready = [&] { return !failure_.ok() || posted_.is_launched(rank); };
   launched_.wait_for(lock, at_most, ready);
   return ready();
 }
@@ -166,11 +147,6 @@ bool DeviceTeam::launched(int rank, std::chrono::microseconds at_most) {
 Status DeviceTeam::failure() {
   std::lock_guard lock(mutex_);
   return failure_;
-}
-
-Status DeviceTeam::late_failure(int rank) {
-  std::lock_guard lock(mutex_);
-  return ranks_[rank].launched;
 }
 
 void DeviceTeam::fail_all(const Status& why) {
@@ -193,11 +169,11 @@ Status DeviceTeam::join_streams(int rank) {
 
 void DeviceTeam::stop_kernels() {
   stopped_ = true;
-  if (DeviceConnections* const of = context_.connections.connections()) of->stop_kernels();
+  if (context_.connections != nullptr) context_.connections->stop_kernels();
 }
 
 std::optional<Fault> DeviceTeam::kernel_fault(int rank) const {
-  const DeviceConnections* const of = context_.connections.connections();
+  const DeviceConnections* const of = context_.connections;
   return of == nullptr ? std::nullopt : rondo::gpu::kernel_fault(*of, rank);
 }
 

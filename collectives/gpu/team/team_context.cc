@@ -3,29 +3,81 @@
 
 #include <algorithm>
 
+#include "collectives/gpu/launch/kernel_loading.h"
+#include "kernels/cuda/kernels.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/peer_access.h"
 #include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
+namespace {
 
-LaunchPosition TeamContext::site_for_any_thread(int rank, const StreamUse& use) const {
-  LaunchPosition site = site_of(rank, use);
-  if (use.stream != kPerThreadStream || device.is_alone()) return site;
+Status load_all_kernels() {
+  std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
+                             cuda::kStagedCopyKernel};
+  for (int row = 0; row < cuda::kMulticastKernels; ++row)
+    copies.push_back(cuda::kFirstMulticastKernel + row);
+  return load_kernels(*gpu_api(), copies,
+                      {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
+}
+
+}  // namespace
+
+TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<ProcessTeam> others)
+    : options(std::move(agreed)),
+      processes(std::move(others)),
+      order(processes ? processes->order() : own_order),
+      suspension(processes ? processes->suspension() : own_suspension.emplace(options.here)),
+      facts(processes ? processes->facts() : options.plan.plan) {}
+
+Status TeamContext::open() {
+  const DeviceScope scope(options.device);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_CHECK_OK(enable_peers(options.device, options.beside, options.graph.get()));
+  RONDO_CHECK_OK(load_all_kernels());
+  RONDO_TRY(max_ctas, max_direct_ctas(options.device));
+  RONDO_CHECK_OK(order.open({.device = options.device,
+                             .ranks = here,
+                             .ordered = ranks() > 1,
+                             .mixes_graphs = options.mixes_graphs}));
+  if (processes != nullptr) {
+    connections = processes->connections();
+    multicast = processes->multicast();
+  } else if (facts.max_channels > 0) {  // else calls that need connections will fail
+    const GpuPlan& plan = options.plan;
+    RONDO_TRY(own_connections,
+              DeviceConnections::make(std::vector<int>(here.size(), options.device), plan.near,
+                                      plan.shape, plan.orders));
+    connections = own_connections.get();
+    connections->list_in(suspension.memory(), {});
+  }
+  for (const int rank : here)
+    if (connections != nullptr)
+      connections->host_control(rank).limit_ns =
+          static_cast<std::uint64_t>(options.kernel_seconds * 1e9);
+  return ok_status();
+}
+
+void TeamContext::set_tuned(std::shared_ptr<const TunedWays> ways) {
+  if (tuned) return;
+  tuned = std::move(ways);
+  facts.tuned = tuned.get();
+}
+
+LaunchPosition TeamContext::site_of_first(const JointCall& call) const {
+  const PostedCall& first = call.posted[here.front()];
+  LaunchPosition site = site_of(here.front(), {first.call.stream, first.ready, first.capture});
+  if (site.stream != kPerThreadStream || is_alone()) return site;
   site.stream = order.own_stream();
   site.ready = nullptr;
   return site;
 }
 
-LaunchPosition TeamContext::site_of_first(const JointCall& call) const {
-  const int rank = device.here().front();
-  const PostedCall& first = call.posted[rank];
-  return site_for_any_thread(rank, {first.call.stream, first.ready, first.capture});
-}
-
 std::vector<PostedCall> TeamContext::calls_here(const JointCall& call) const {
-  std::vector<PostedCall> here;
-  for (const int rank : device.here()) here.push_back(call.posted[rank]);
-  return here;
+  std::vector<PostedCall> found;
+  for (const int rank : here) found.push_back(call.posted[rank]);
+  return found;
 }
 
 Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls,

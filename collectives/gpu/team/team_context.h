@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// TeamContext: the state that the parts of a DeviceTeam share.
+// TeamContext: the state that the parts of a DeviceTeam share: its device, with all kernels loaded
+// and access to the memory of the process's other devices enabled; what kernels use besides the
+// callers' buffers, and the facts that say which calls may use it; the order of launches.
+//
+// If all ranks are on the device, connections are made here; else the teams have made them together
+// (process_team.h). Unchanged once open, except for a tuner plugin's preferences and `is_current`.
+// Cost: loading every kernel, some milliseconds; that of DeviceConnections.
 #pragma once
 
 #include <memory>
@@ -8,19 +14,18 @@
 #include <vector>
 
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/calls/team_device.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
-#include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/processes/process_team.h"
-#include "collectives/gpu/team/team_connections.h"
+#include "topology/graph/graph.h"
 
 namespace rondo::gpu {
 
 // Options that the ranks of a team agreed on.
 struct TeamOptions {
-  std::vector<int> devices;  // [r]: device of rank r; -1: of another team
-  std::vector<int> beside;   // devices of the communicator's ranks in this process
+  int device = 0;
+  std::vector<int> here;    // the ranks on the device, ascending
+  std::vector<int> beside;  // devices of the communicator's ranks in this process
   GpuPlan plan;
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
   bool mixes_graphs = true;   // graphs may run beside other calls
@@ -28,39 +33,41 @@ struct TeamOptions {
 };
 
 struct TeamContext {
-  TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
-      : options(agreed),
-        processes(std::move(others)),
-        device(agreed.devices),
-        order(processes ? processes->order() : own_order) {
-    if (!processes) own_suspension.emplace(device.here());
-  }
+  TeamContext(TeamOptions agreed, std::shared_ptr<ProcessTeam> others);
   TeamContext(const TeamContext&) = delete;
   TeamContext& operator=(const TeamContext&) = delete;
+  Status open();
+  // Only the first call counts; later ones pass the same.
+  void set_tuned(std::shared_ptr<const TunedWays> ways);
 
   const TeamOptions options;
+  const std::vector<int>& here = options.here;
   const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are in this team
-  TeamDevice device;
-  StreamOrder own_order;  // only if all ranks are in this team
+  StreamOrder own_order;                         // only if all ranks are in this team
   StreamOrder& order;
   std::optional<Suspension> own_suspension;  // the same
-  TeamConnections connections;
+  Suspension& suspension;
+  DevicePlanFacts facts;
+  std::shared_ptr<const TunedWays> tuned;  // facts refers to it
+  std::unique_ptr<DeviceConnections> own_connections;
+  DeviceConnections* connections = nullptr;    // null: not needed
+  const MulticastMemory* multicast = nullptr;  // null: not possible
+  int max_ctas = 1;                            // per direct launch
+  // True until a thread that launches did not have the stream's device current.
+  bool is_current = true;
 
-  Suspension& suspension() { return processes ? processes->suspension() : *own_suspension; }
+  int ranks() const { return static_cast<int>(options.plan.process_of.size()); }
+  bool is_here(int rank) const { return (set_of(here) & set_of(rank)) != 0; }
+  bool is_alone() const { return here.size() == 1; }
 
-  // site_of(): a launch of this rank, on its stream. site_for_any_thread(): on the device's own
-  // stream, if the handle would name another stream on the thread that launches. site_of_first(): a
-  // launch for all ranks, on a stream of the first one.
+  // site_of(): a launch of this rank, on its stream. site_of_first(): a launch for all ranks, on a
+  // stream of the first one; on the device's own stream, if the handle would name another stream
+  // on the thread that launches.
   static LaunchPosition site_of(int rank, const StreamUse& use) {
     return {rank, use.stream, use.capture, use.ready};
   }
-  LaunchPosition site_for_any_thread(int rank, const StreamUse& use) const;
   LaunchPosition site_of_first(const JointCall& call) const;
-  RankSet all() const { return set_of(device.here()); }
   std::vector<PostedCall> calls_here(const JointCall& call) const;
-
-  // True until a thread that launches did not have the stream's device current.
-  bool is_current = true;
 
   // Before a launch: its stream waits for the streams of these calls and for earlier launches of
   // these ranks.
@@ -68,10 +75,10 @@ struct TeamContext {
                       StreamOrder::Kind kind = StreamOrder::Kind::kCollective);
   // The same for all ranks; and after the launch.
   Status begin_launch(const LaunchPosition& site, const JointCall& call) {
-    return begin_launch(site, calls_here(call), all());
+    return begin_launch(site, calls_here(call), set_of(here));
   }
   Status end_launch(const LaunchPosition& site) {
-    return order.end(site, all(), StreamOrder::Kind::kCollective);
+    return order.end(site, set_of(here), StreamOrder::Kind::kCollective);
   }
 };
 

@@ -53,23 +53,21 @@ Status TeamLaunches::flush(int rank) {
 
 // The contract of symmetric windows makes the answer equal on all ranks.
 bool TeamLaunches::is_in_windows(const JointCall& call) const {
-  const std::vector<int>& here = team_.device.here();
-  return std::all_of(here.begin(), here.end(), [&](int rank) {
+  return std::all_of(team_.here.begin(), team_.here.end(), [&](int rank) {
     const Call& own = call.posted[rank].call;
     return own.send_windows != nullptr && own.receive_windows != nullptr;
   });
 }
 
 bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
-  const std::vector<int>& here = team_.device.here();
-  return std::all_of(here.begin(), here.end(), [&](int rank) {
+  return std::all_of(team_.here.begin(), team_.here.end(), [&](int rank) {
     return gpu::is_in_multicast_windows(call.posted[rank].call);
   });
 }
 
 // With the CTA limits of all ranks of the call.
 DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
-  DevicePlanFacts facts = team_.connections.facts();
+  DevicePlanFacts facts = team_.facts;
   if (team_.processes != nullptr) {  // only facts that are equal in all teams
     facts.in_windows = is_in_windows(call);
     return facts;
@@ -84,15 +82,15 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
 }
 
 int TeamLaunches::direct_ctas(int maximum, std::size_t calls) const {
-  const int of_device = team_.device.max_ctas();
+  const int of_device = team_.max_ctas;
   // A message is posted twice.
-  const auto served = static_cast<int>(std::min(calls, team_.device.here().size()));
+  const auto served = static_cast<int>(std::min(calls, team_.here.size()));
   return maximum < kNoCtaLimit ? std::min(of_device, maximum * served) : of_device;
 }
 
 void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& launches) const {
   bool* const presumed = capturing(site.capture) ? nullptr : &team_.is_current;
-  launches.presume_current(team_.device.number(), presumed);
+  launches.presume_current(team_.options.device, presumed);
 }
 
 LaunchPosition TeamLaunches::site_of(int rank, const JointCall& call) const {
@@ -104,7 +102,7 @@ LaunchPosition TeamLaunches::site_of(int rank, const JointCall& call) const {
 Status TeamLaunches::direct(int rank, const CallRun& run) {
   const LaunchPosition site = site_of(rank, run.first());
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
-  const std::size_t ranks = team_.device.here().size();
+  const std::size_t ranks = team_.here.size();
   DirectLaunches launches(*gpu_api(), direct_ctas(run.max_ctas(), ranks), site.stream);
   presume_current(site, launches);
   if (ranks == 1 && run.calls().size() == 1) launches.copy_by_driver();
@@ -150,21 +148,21 @@ Status TeamLaunches::copies(int rank, const JointCall& call) {
 
 // The kernel waits for other devices, or its CTAs for each other.
 Status TeamLaunches::beside_others(const CallRun& run) {
-  const DeviceScope scope(team_.device.number());
+  const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = team_.site_of_first(run.first());
   const StreamOrder::Turn turn(team_.order, site.capture);
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
-  DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(), team_.device.here()};
+  DeviceLaunch part{*gpu_api(), *team_.connections, run.calls(), team_.here};
   part.stream = site.stream;
   part.is_announced = team_.processes != nullptr;
-  part.multicast = team_.connections.multicast();
+  part.multicast = team_.multicast;
   RONDO_CHECK_OK(launch_strategy(part));
   return team_.end_launch(site);
 }
 
 Status TeamLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
-  const DeviceScope scope(team_.device.number());
+  const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = team_.site_of_first(call);
   std::vector<Buffers> buffers;
@@ -178,28 +176,22 @@ Status TeamLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
 }
 
 std::vector<ProcessMessage> TeamLaunches::messages_of(const JointCall& call) const {
-  const TeamDevice& device = team_.device;
-  const CallRecord& record = call.posted[device.here()[0]].call.record;
+  const CallRecord& record = call.posted[team_.here.front()].call.record;
   const auto call_of = [&](int rank) {
-    return device.is_here(rank) ? &call.posted[rank].call : nullptr;
+    return team_.is_here(rank) ? &call.posted[rank].call : nullptr;
   };
   std::vector<ProcessMessage> messages;
-  for (int from = 0; from < device.ranks(); ++from)
-    for (int to = 0; to < device.ranks(); ++to)
+  for (int from = 0; from < team_.ranks(); ++from)
+    for (int to = 0; to < team_.ranks(); ++to)
       if (auto message = message_between(from, to, record, call_of(from), call_of(to)))
         messages.push_back(*message);
   return messages;
 }
 
-Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
-  const DeviceScope scope(team_.device.number());
-  RONDO_CHECK_OK(scope.entered());
-  return team_.processes->messages().are_kernels() ? by_kernels(call, mismatch)
-                                                   : by_streams(call, mismatch);
-}
-
 // One kernel: everything that the device's ranks send, and what they receive from other devices.
-Status TeamLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
+Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
+  const DeviceScope scope(team_.options.device);
+  RONDO_CHECK_OK(scope.entered());
   ProcessMessages& all = team_.processes->messages();
   const std::vector<ProcessMessage> messages = messages_of(call);
   if (messages.empty()) return ok_status();
@@ -208,24 +200,6 @@ Status TeamLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
   const StreamOrder::Turn turn(team_.order, site.capture);
   RONDO_CHECK_OK(team_.begin_launch(site, call));
   RONDO_CHECK_OK(all.enqueue(prepared, site.stream));
-  return team_.end_launch(site);
-}
-
-// All messages of this process on one stream, so that none waits behind another.
-Status TeamLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
-  const LaunchPosition site = team_.site_of_first(call);
-  RONDO_CHECK_OK(team_.begin_launch(site, call));
-  DirectLaunches copies(*gpu_api(), team_.device.max_ctas(), site.stream);
-  std::vector<ProcessMessage> messages;
-  for (const ProcessMessage& message : messages_of(call)) {
-    if (message.is_within())
-      RONDO_CHECK_OK(copies.copy(message.send, message.receive, message.bytes()));
-    else
-      messages.push_back(message);
-  }
-  RONDO_CHECK_OK(copies.flush());
-  if (!messages.empty())
-    RONDO_CHECK_OK(team_.processes->messages().run(messages, site.stream, mismatch));
   return team_.end_launch(site);
 }
 

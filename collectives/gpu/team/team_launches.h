@@ -22,9 +22,7 @@ namespace rondo::gpu {
 class TeamLaunches {
  public:
   explicit TeamLaunches(TeamContext& team)
-      : team_(team),
-        newest_(team.device.here().front() == 0),
-        run_(team.device.here(), team.device.ranks()) {}
+      : team_(team), newest_(team.here.front() == 0), run_(team.here, team.ranks()) {}
 
   // rank: the last to post the call. The call must live until flush(), which may launch it. All
   // calls before flush() belong to one group of the rank.
@@ -41,8 +39,6 @@ class TeamLaunches {
   Status by_leader(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
-  Status by_kernels(const JointCall& call, Mismatch* mismatch);
-  Status by_streams(const JointCall& call, Mismatch* mismatch);
   std::vector<ProcessMessage> messages_of(const JointCall& call) const;
   LaunchPosition site_of(int rank, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;

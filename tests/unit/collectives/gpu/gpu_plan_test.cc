@@ -154,7 +154,7 @@ TEST(GpuPlan, RanksOfOneGpuShareItsRoom) {
   EXPECT_EQ(words(all), "processes, 2 GPUs, 10 channels, messages");
 }
 
-TEST(GpuPlan, ReportsWhyKernelsCannotWaitBetweenHosts) {
+TEST(GpuPlan, ReportsWhyKernelsCannotWait) {
   auto all = gpu_records({0, 1}, {0, 1}, {0, 1});
   all.facts[1].protocols_between = bit_of(cuda::Protocol::kLL);
   EXPECT_EQ(words(all), "host: NCCL_PROTO leaves out simple on rank 1");
@@ -164,6 +164,9 @@ TEST(GpuPlan, ReportsWhyKernelsCannotWaitBetweenHosts) {
   all = gpu_records({0, 0, 1}, {3, 3, 4}, {0, 1, 2});
   for (GpuFacts& one : all.facts) one.blocking = 1;
   EXPECT_EQ(words(all), "host: CUDA_LAUNCH_BLOCKING is set, and ranks 0 and 1 share a process");
+  all = gpu_records({}, {0, 0, 0}, {0, 0, 1});
+  all.facts[0].resident_ctas = 1;  // for two ranks
+  EXPECT_EQ(words(all), "host: the GPUs have no room for kernels that wait");
 }
 
 TEST(GpuPlan, RefusesLL128WhereGpusDoNotReachEachOther) {

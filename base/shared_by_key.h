@@ -21,15 +21,6 @@ namespace rondo {
 template <class Key, class T>
 class SharedByKey {
  public:
-  // Null: no shared_ptr to such an object exists.
-  std::shared_ptr<T> find(const Key& key) {
-    std::lock_guard lock(mutex_);
-    return held(key);
-  }
-  void put(const Key& key, const std::shared_ptr<T>& made) {
-    std::lock_guard lock(mutex_);
-    held_[key] = made;
-  }
   // make() returns a Result<std::shared_ptr<T>>.
   template <class Make>
   Result<std::shared_ptr<T>> get(const Key& key, Make&& make) {

@@ -23,7 +23,7 @@ Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) 
   if (const auto known = shapes_.find({message.from, message.to}); known != shapes_.end())
     return known->second;
   const bool sends = options_.is_here(message.from);
-  RONDO_TRY(const MessageSlots::Slots slots, options_.slots_for(message, sends));
+  RONDO_TRY(const MessageSlots::Slots slots, options_.slots_for(message));
   const std::uint64_t before = bytes_before(slots);
   MessageShape shape = message_shape(slots.bytes - before, slots.over_network);
   DeviceConnections::MessageLink link;

@@ -26,8 +26,8 @@ class MessagesByKernel {
     DeviceConnections* connections;  // with words for messages
     int max_ctas;                    // per launch
     std::function<bool(int rank)> is_here;
-    // Called with the first message of a pair. sends: the sender's slots are requested.
-    std::function<Result<MessageSlots::Slots>(const ProcessMessage&, bool sends)> slots_for;
+    // Called with the first message of a pair.
+    std::function<Result<MessageSlots::Slots>(const ProcessMessage&)> slots_for;
     // Called if the messages go over the network. `end`: a channel as its proxy sees it; its slots
     // are in `block` or, if that is null, on the host. May be empty.
     std::function<void(int from, int to, int channel, const Connection& end,

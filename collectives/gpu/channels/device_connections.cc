@@ -26,17 +26,15 @@ int position_of(const ChannelOrders& orders, int channel, int rank) {
 
 }  // namespace
 
-DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
-                                     ConnectionMemory memory)
+DeviceConnections::DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory)
     : api_(*gpu_api()),
       layout_(std::move(layout)),
-      devices_(devices),
+      device_(device),
       memory_(std::move(memory)),
-      bounce_(devices_.size()),
-      message_counters_(devices_.size()) {}
+      bounce_(memory_.of_rank.size()),
+      message_counters_(memory_.of_rank.size()) {}
 
-Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
-                                                                   const P2pReach& near,
+Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(int device, const P2pReach& near,
                                                                    const ConnectionShape& shape,
                                                                    ChannelOrders orders) {
   ConnectionLayout layout(shape, near, {}, std::move(orders));
@@ -47,24 +45,24 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::ve
             allocate_pinned(layout.host_bytes(), "cudaHostAlloc for the words of connections"));
   memory.host = host.get();
   std::memset(memory.host, 0, layout.host_bytes());
-  for (std::size_t r = 0; r < devices.size(); ++r) {
-    const DeviceScope scope(devices[r]);
-    RONDO_CHECK_OK(scope.entered());
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  for (int r = 0; r < near.ranks(); ++r) {
     RONDO_TRY(memory.host_on_device.emplace_back(), address_on_device(host));
-    RONDO_TRY(EdgeMemory of_rank, edge_transport(EdgeTransport::kAtReceiver)
-                                      .allocate(layout.bytes(static_cast<int>(r)), devices[r]));
+    RONDO_TRY(EdgeMemory of_rank,
+              edge_transport(EdgeTransport::kAtReceiver).allocate(layout.bytes(r), device));
     memory.of_rank.push_back(of_rank.memory.get());
     own->push_back(std::move(of_rank.memory));
   }
   own->push_back(std::move(host));
-  return open(std::move(layout), devices, std::move(memory));
+  return open(std::move(layout), device, std::move(memory));
 }
 
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLayout layout,
-                                                                   const std::vector<int>& devices,
+                                                                   int device,
                                                                    ConnectionMemory memory) {
   std::unique_ptr<DeviceConnections> made(
-      new DeviceConnections(std::move(layout), devices, std::move(memory)));
+      new DeviceConnections(std::move(layout), device, std::move(memory)));
   for (int r = 0; r < made->layout_.ranks(); ++r)
     if (made->is_here(r) && !made->has_bounce_buffers(r)) RONDO_CHECK_OK(made->fill(r));
   return made;
@@ -74,10 +72,10 @@ Status DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
   if (!has_bounce_buffers(rank)) return ok_status();
   BounceMemory& made = bounce_[rank];
   made.on_device = std::move(slots);
-  const DeviceScope scope(devices_[rank]);
+  const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
   const EdgeTransport& network = edge_transport(EdgeTransport::kAtBothEnds);
-  RONDO_TRY(EdgeMemory pinned, network.allocate(pinned_bytes(rank), devices_[rank]));
+  RONDO_TRY(EdgeMemory pinned, network.allocate(pinned_bytes(rank), device_));
   made.pinned = std::move(pinned.memory);
   RONDO_TRY(std::byte* const on_device, address_on_device(made.pinned));
   made.for_kernels.words = on_device;
@@ -178,7 +176,7 @@ Status DeviceConnections::fill(int rank) {
     std::memcpy(words.data() + layout_.orders_at(), orders.data(),
                 orders.size() * sizeof(orders[0]));
   std::memcpy(words.data() + at, launched.data(), words.size() - at);
-  const DeviceScope scope(devices_[rank]);
+  const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
@@ -313,17 +311,15 @@ std::uint32_t& DeviceConnections::message_wait(int rank, int peer, int direction
 }
 
 void DeviceConnections::stop_kernels() {
-  for (int r = 0; r < layout_.ranks(); ++r)
-    if (is_here(r)) stop_kernels(r);
-}
-
-void DeviceConnections::stop_kernels(int rank) {
   const auto stop = [](Control& control) {
     HostAtomics::store_release(control.abort, std::uint32_t{1});
   };
-  stop(host_control(rank));
-  if (layout_.messages())
-    stop(*reinterpret_cast<Control*>(memory_.host + layout_.message_control_at(rank)));
+  for (int r = 0; r < layout_.ranks(); ++r) {
+    if (!is_here(r)) continue;
+    stop(host_control(r));
+    if (layout_.messages())
+      stop(*reinterpret_cast<Control*>(memory_.host + layout_.message_control_at(r)));
+  }
 }
 
 }  // namespace rondo::gpu

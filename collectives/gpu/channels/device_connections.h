@@ -36,15 +36,12 @@ struct ConnectionMemory {
 
 class DeviceConnections {
  public:
-  // For ranks of one process. devices[r]: device of rank r; peer access must be enabled where
-  // `near` says so.
-  static Result<std::unique_ptr<DeviceConnections>> make(const std::vector<int>& devices,
-                                                         const P2pReach& near,
+  // If all ranks are on one device of this process.
+  static Result<std::unique_ptr<DeviceConnections>> make(int device, const P2pReach& near,
                                                          const ConnectionShape& shape,
                                                          ChannelOrders orders = {});
-  // devices[r]: -1 if rank r is in another process.
-  static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,
-                                                         const std::vector<int>& devices,
+  // device: of this process's ranks.
+  static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout, int device,
                                                          ConnectionMemory memory);
   DeviceConnections(const DeviceConnections&) = delete;
   DeviceConnections& operator=(const DeviceConnections&) = delete;
@@ -82,9 +79,8 @@ class DeviceConnections {
     std::uint64_t slot_bytes = 0;
   };
   void set_message_link(int rank, int peer, cuda::Direction direction, const MessageLink& link);
-  // Makes the bounce buffers of a rank of this process, before its first launch. Threads may do
-  // this at once, each for its rank. slots: device memory for the slots of each direction; null:
-  // pinned memory, beside the words.
+  // Makes the bounce buffers of a rank of this process, before its first launch. slots: device
+  // memory for the slots of each direction; null: pinned memory, beside the words.
   using BounceSlots = std::array<MappedMemory, cuda::kDirections>;
   Status place_bounce_buffers(int rank, BounceSlots slots);
   // One side of a connection of this process's rank to another host, for its net proxy: words at
@@ -95,14 +91,14 @@ class DeviceConnections {
   void list_in(DroppableMemory& all, std::span<const int> process_of);
   // Pinned memory for edges to other hosts.
   std::uint64_t pinned_bytes(int rank) const;
-  // Ends every wait in kernels of this process, or of one of its ranks, now and later.
+  // Ends every wait in kernels of this process, now and later.
   void stop_kernels();
-  void stop_kernels(int rank);
-  bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
+  bool is_here(int rank) const {
+    return memory_.host_on_device[static_cast<std::size_t>(rank)] != nullptr;
+  }
 
  private:
-  DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
-                    ConnectionMemory memory);
+  DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory);
   Status fill(int rank);  // sets its memory to the state before its next launch
   bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
@@ -125,7 +121,7 @@ class DeviceConnections {
 
   const GpuApi& api_;
   const ConnectionLayout layout_;
-  const std::vector<int> devices_;
+  const int device_;
   ConnectionMemory memory_;
   std::vector<BounceMemory> bounce_;  // by rank
   // By rank: counters beside slots in host memory that the rank raises. Only this rank uses them.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/atomics.h"
 #include "collectives/faults/failure_detector.h"
 #include "collectives/faults/peer_words.h"
 

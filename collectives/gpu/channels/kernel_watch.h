@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "base/atomics.h"
 #include "collectives/faults/fault.h"
 #include "collectives/faults/progress.h"
 #include "collectives/gpu/channels/device_connections.h"
@@ -16,6 +17,16 @@ namespace rondo::gpu {
 // Channel 0 reports the call of the newest launch; other channels may begin it earlier.
 Progress progress_of(const DeviceConnections& connections, int rank);
 bool is_in_launch(const DeviceConnections& connections, int rank);
+// For kernels of messages of this rank: each(peer, slot), where slot is the one (from 1) that a
+// channel of the pair waits for; 0: none.
+template <class Each>
+void for_each_message_wait(const DeviceConnections& connections, int rank, const Each& each) {
+  for (int peer = 0; peer < connections.layout().ranks(); ++peer)
+    for (int direction = 0; direction < cuda::kDirections; ++direction)
+      for (int channel = 0; channel < cuda::kMessageChannels; ++channel)
+        each(peer,
+             HostAtomics::load_acquire(connections.message_wait(rank, peer, direction, channel)));
+}
 // Why a kernel of this rank gave up, if one did.
 std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank);
 

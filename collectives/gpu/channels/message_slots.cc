@@ -9,12 +9,12 @@
 
 namespace rondo::gpu {
 MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
-                           const GpuPlan& around, std::vector<int> devices, int process,
+                           const GpuPlan& around, int device, int process,
                            std::uint64_t staging_bytes)
     : exchange_(exchange),
       droppable_(droppable),
       around_(around),
-      devices_(std::move(devices)),
+      device_(device),
       process_(process),
       staging_bytes_(staging_bytes) {}
 
@@ -31,10 +31,9 @@ int MessageSlots::owner(int from, int to) const {
   return around_.process_of[to] == process_ ? to : from;
 }
 
-Result<MessageSlots::Slots> MessageSlots::between(int from, int to, bool sends,
-                                                  const net::Deadline& deadline,
+Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::Deadline& deadline,
                                                   DirectArena* arena) {
-  const std::pair<Pair, bool> key{{to, from}, sends};
+  const Pair key{to, from};
   if (const auto known = slots_.find(key); known != slots_.end()) return known->second;
   const EdgeTransport& through = transport(from, to);
   const bool over_network = through.home == EdgeTransport::kAtBothEnds;
@@ -48,12 +47,12 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, bool sends,
     direct = made->direct;
   } else {
     RONDO_CHECK_OK(connect(from, to, deadline));
-    memory = mapped_[{to, from}];
+    memory = mapped_[key];
   }
   Slots slots{memory.get(), nullptr, pair_bytes(through), over_network, direct};
   if (through.pinned) {
     slots.on_host = memory.get();
-    const DeviceScope scope(devices_[sends ? from : to]);
+    const DeviceScope scope(device_);
     RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(slots.at, address_on_device(memory));
   }
@@ -78,7 +77,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
                  piece.error().text);
     }
   }
-  auto made = through.allocate(bytes, devices_[rank]);
+  auto made = through.allocate(bytes, device_);
   if (!made.ok())
     return fail(made.code(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
@@ -101,7 +100,7 @@ Status MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
   RONDO_TRY(const auto reply,
             exchange_.ask(around_.process_of[to], {MemoryNote::kSlots, pair}, {}, deadline));
   const EdgeTransport& through = transport(from, to);
-  auto connected = through.connect(reply.handle, pair_bytes(through), {&devices_[from], 1});
+  auto connected = through.connect(reply.handle, pair_bytes(through), device_);
   if (!connected.ok())
     return fail(connected.code(),
                 "{}: memory of rank {} for messages of rank {} cannot be mapped; with "

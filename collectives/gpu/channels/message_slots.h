@@ -38,14 +38,14 @@ class MessageSlots {
     DirectPiece direct = {};       // holds the slots, if they are not behind the words
   };
 
-  // devices: by rank; -1: in another process. Processes of other hosts have number -1. Only a
-  // rank's own device accesses the slots of its messages.
+  // Processes of other hosts have number -1. device: of this process's ranks; only a rank's own
+  // device accesses the slots of its messages.
   MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const GpuPlan& around,
-               std::vector<int> devices, int process, std::uint64_t staging_bytes);
+               int device, int process, std::uint64_t staging_bytes);
 
   // For messages between a rank of this process, which sends or receives, and another one. One
   // caller at a time. arena: for slots to another host; null: they are pinned.
-  Result<Slots> between(int from, int to, bool sends, const net::Deadline& deadline,
+  Result<Slots> between(int from, int to, const net::Deadline& deadline,
                         DirectArena* arena = nullptr);
   // The answer to a sender's process.
   Result<MemoryHandle> answer(const MemoryNote& asked);
@@ -70,14 +70,12 @@ class MessageSlots {
   MemoryExchange& exchange_;
   DroppableMemory& droppable_;
   const GpuPlan& around_;
-  const std::vector<int> devices_;
-  const int process_;
+  const int device_, process_;
   const std::uint64_t staging_bytes_;
   mutable std::mutex mutex_;             // guards made_, which the watch thread also reads
   std::map<Pair, Made> made_;            // for owners in this process
   std::map<Pair, MappedMemory> mapped_;  // for senders in this process
-  // Known slots of both, by pair and whether they are the sender's.
-  std::map<std::pair<Pair, bool>, Slots> slots_;
+  std::map<Pair, Slots> slots_;          // known ones of both
 };
 
 }  // namespace rondo::gpu

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/channels/shared_connections.h"
 
-#include <algorithm>
-
 #include "base/log.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/pinned_file.h"
@@ -29,9 +27,9 @@ class Sharing {
   // The result of this attempt for all processes; an error if they failed for another reason.
   Result<Verdict> run() {
     holdings_ = std::make_shared<std::vector<MappedMemory>>();
-    handles_.resize(request_.devices.size() + 1);
-    memory_.of_rank.resize(request_.devices.size());
-    memory_.host_on_device.resize(request_.devices.size());
+    handles_.resize(peers_.process_of.size() + 1);
+    memory_.of_rank.resize(peers_.process_of.size());
+    memory_.host_on_device.resize(peers_.process_of.size());
     memory_.keeper = holdings_;
     const Status given = give();
     RONDO_CHECK_OK(exchange());
@@ -44,23 +42,22 @@ class Sharing {
     return text_of_others();
   }
   Result<std::unique_ptr<DeviceConnections>> connections() {
-    return DeviceConnections::open(std::move(layout_), request_.devices, std::move(memory_));
+    return DeviceConnections::open(std::move(layout_), request_.device, std::move(memory_));
   }
 
  private:
-  bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
+  bool is_here(std::size_t rank) const { return peers_.process_of[rank] == peers_.process; }
   ControlSegment& segment() const { return *peers_.segment; }
-  int first_device() const { return request_.devices[peers_.first_rank()]; }
 
   // Allocates this process's blocks, with the handles by which others may map them.
   Status give() {
-    for (std::size_t r = 0; r < request_.devices.size(); ++r) {
+    for (std::size_t r = 0; r < peers_.process_of.size(); ++r) {
       if (!is_here(r)) continue;
       MemoryNote& offer = segment().offer(static_cast<int>(r));
       offer.status = 0;
       offer.handle = {};
       const std::uint64_t bytes = layout_.bytes(static_cast<int>(r));
-      RONDO_TRY(EdgeMemory made, p2p_.allocate(bytes, request_.devices[r]));
+      RONDO_TRY(EdgeMemory made, p2p_.allocate(bytes, request_.device));
       memory_.of_rank[r] = made.memory.get();
       holdings_->push_back(std::move(made.memory));
       handles_[r] = std::move(made.handle);
@@ -76,7 +73,7 @@ class Sharing {
       RONDO_CHECK_OK(send(peers_.to_leader(), of(peers_.process, false)));
       return receive(peers_.to_leader(), of(peers_.process, true));
     }
-    if (auto made = host_.allocate(layout_.host_bytes(), first_device()); made.ok()) {
+    if (auto made = host_.allocate(layout_.host_bytes(), request_.device); made.ok()) {
       host_memory_ = std::move(made->memory);
       handles_.back() = std::move(made->handle);
     }
@@ -118,16 +115,16 @@ class Sharing {
       return fail(StatusCode::kSystemError,
                   "rank 0 could not make memory of the host for connections");
     if (host_memory_ == nullptr) {
-      const int device = first_device();
-      RONDO_TRY(host_memory_, host_.connect(handles_.back(), layout_.host_bytes(), {&device, 1}));
+      RONDO_TRY(host_memory_,
+                host_.connect(handles_.back(), layout_.host_bytes(), request_.device));
     }
     memory_.host = host_memory_.get();
     holdings_->push_back(host_memory_);
+    const DeviceScope scope(request_.device);
+    RONDO_CHECK_OK(scope.entered());
     const std::vector<int> ranks = ranks_of_host(peers_);
     for (const int r : ranks) {
       if (is_here(static_cast<std::size_t>(r))) {
-        const DeviceScope scope(request_.devices[r]);
-        RONDO_CHECK_OK(scope.entered());
         RONDO_TRY(memory_.host_on_device[r], address_on_device(host_memory_));
         continue;
       }
@@ -140,11 +137,7 @@ class Sharing {
   }
 
   void open_rank(int rank, const std::vector<int>& users) {
-    std::vector<int> devices;
-    for (const int user : users)
-      if (std::find(devices.begin(), devices.end(), request_.devices[user]) == devices.end())
-        devices.push_back(request_.devices[user]);
-    auto memory = p2p_.connect(handles_[rank], layout_.bytes(rank), devices);
+    auto memory = p2p_.connect(handles_[rank], layout_.bytes(rank), request_.device);
     if (memory.ok()) {
       memory_.of_rank[rank] = memory->get();
       return holdings_->push_back(std::move(*memory));

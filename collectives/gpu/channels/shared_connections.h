@@ -20,11 +20,11 @@ namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
   ProcessPeers peers;
-  std::vector<int> devices;  // by rank; -1: in another process
+  int device = 0;  // of this process's ranks
   ConnectionShape shape;
   P2pReach* near = nullptr;  // in: as agreed; out: without ranks that could not map each other
   ChannelOrders orders = {};
-  HostsOfRanks hosts = {};  // if there are several; ranks of other hosts have process -1
+  HostsOfRanks hosts = {};  // ranks of other hosts have process -1
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request);

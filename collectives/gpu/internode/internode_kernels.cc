@@ -39,22 +39,22 @@ std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int ran
 }  // namespace
 
 Result<std::unique_ptr<InternodeKernels>> InternodeKernels::open(
-    Options options, std::shared_ptr<InternodeMemory> memory) {
+    Options options, ProcessMeeting meeting, std::unique_ptr<DeviceConnections> connections) {
   std::unique_ptr<InternodeKernels> made(
-      new InternodeKernels(std::move(options), std::move(memory)));
-  RONDO_CHECK_OK(made->open());
+      new InternodeKernels(std::move(options), std::move(connections)));
+  RONDO_CHECK_OK(made->open(std::move(meeting)));
   return made;
 }
 
-InternodeKernels::InternodeKernels(Options options, std::shared_ptr<InternodeMemory> memory)
-    : api_(*gpu_api()), options_(std::move(options)), memory_(std::move(memory)) {}
+InternodeKernels::InternodeKernels(Options options, std::unique_ptr<DeviceConnections> connections)
+    : api_(*gpu_api()), options_(std::move(options)), connections_(std::move(connections)) {}
 
-Status InternodeKernels::open() {
+Status InternodeKernels::open(ProcessMeeting meeting) {
   const DeviceScope scope(options_.device);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel, cuda::kMessagesKernel},
                               {cuda::connected_kernel}));
-  connections().host_control(options_.rank).limit_ns =
+  connections_->host_control(options_.rank).limit_ns =
       static_cast<std::uint64_t>(options_.kernel_seconds * 1e9);
   constexpr int kStreams = 1;  // channels are parallel enough
   RONDO_TRY(auto network, open_network(options_.network, {.rank = options_.rank,
@@ -66,9 +66,9 @@ Status InternodeKernels::open() {
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network)));
   RONDO_CHECK_OK(place_slots());
   messages_ = std::make_unique<InternodeMessages>(
-      InternodeMessages::Options{options_.rank, options_.message_ctas, options_.kernel_seconds,
-                                 options_.deadline},
-      *memory_, *net_proxy_, arenas_);
+      InternodeMessages::Options{options_.rank, options_.device, options_.plan,
+                                 options_.kernel_seconds, options_.deadline},
+      std::move(meeting), *connections_, *net_proxy_, arenas_);
   return ok_status();
 }
 
@@ -89,14 +89,14 @@ Status InternodeKernels::place_slots() {
     slots[direction] = piece.at;
     blocks[direction] = piece.block;
   }
-  RONDO_CHECK_OK(connections().place_bounce_buffers(options_.rank, std::move(slots)));
-  return net_proxy_->add_first(lines_of(connections(), options_.rank, blocks));
+  RONDO_CHECK_OK(connections_->place_bounce_buffers(options_.rank, std::move(slots)));
+  return net_proxy_->add_first(lines_of(*connections_, options_.rank, blocks));
 }
 
 // Empty: the slots are pinned.
 DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict& verdict) {
   const char* const what = direction == cuda::kOutgoing ? "sends from" : "receives into";
-  const std::uint64_t bytes = connections().layout().bounce_slot_bytes(options_.rank, direction);
+  const std::uint64_t bytes = connections_->layout().bounce_slot_bytes(options_.rank, direction);
   auto arena = DirectArena::open(options_.device, verdict, bytes,
                                  [this](const DirectBlock& one) { return net_proxy_->take(one); });
   auto piece = arena.ok() ? (*arena)->take(bytes) : Result<DirectPiece>(arena.error());
@@ -115,7 +115,9 @@ DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict
 }
 
 GpuMemoryUse InternodeKernels::memory() const {
-  GpuMemoryUse use = memory_->memory(options_.rank);
+  GpuMemoryUse use = messages_->memory();
+  use.device += connections_->layout().bytes(options_.rank);
+  use.pinned += connections_->pinned_bytes(options_.rank);
   for (const auto& arena : arenas_)
     if (arena) use.device += arena->bytes();
   return use;
@@ -145,12 +147,12 @@ Status InternodeKernels::connect(std::span<const std::vector<std::byte>> address
 
 std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record,
                                                  NewestDevicePlan* newest) const {
-  return plan_across_hosts(options_.plan, options_.from_bytes, record, newest);
+  return plan_across_hosts(options_.plan.plan, options_.plan.from_bytes, record, newest);
 }
 
 void InternodeKernels::set_tuned(std::shared_ptr<const TunedWays> ways) {
   tuned_ = std::move(ways);
-  options_.plan.tuned = tuned_.get();
+  options_.plan.plan.tuned = tuned_.get();
 }
 
 PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
@@ -165,7 +167,7 @@ Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream st
                                 bool captured) {
   const int here[] = {options_.rank};
   options_.proxy.ring();  // first: launches may block
-  DeviceLaunch launch{api_, connections(), calls, here};
+  DeviceLaunch launch{api_, *connections_, calls, here};
   launch.stream = stream;
   RONDO_CHECK_OK(launch_connected(launch));
   if (!captured) launched_.fetch_add(calls.size(), std::memory_order_relaxed);
@@ -196,13 +198,11 @@ Status InternodeKernels::launch(std::span<const ProcessMessage> messages, GpuStr
 }
 
 bool InternodeKernels::gave_up() const {
-  return HostAtomics::load_acquire(connections().host_control(options_.rank).gave_up) != 0;
+  return HostAtomics::load_acquire(connections_->host_control(options_.rank).gave_up) != 0;
 }
 
 void InternodeKernels::end() {
-  // Not kernels of other ranks of this process: those must know the reason before their streams
-  // end.
-  connections().stop_kernels(options_.rank);
+  connections_->stop_kernels();
   ended_.store(true, std::memory_order_release);
 }
 
@@ -218,7 +218,7 @@ bool InternodeKernels::progress() {
   };
   const auto step = [this]() -> Result<bool> {
     RONDO_CHECK_OK(net_proxy_->open_added());
-    const bool asked = memory_->serve();
+    const bool asked = messages_->serve();
     return net_proxy_->progress() || asked;
   };
   const auto moved = guarded("connections between hosts", step, fail);
@@ -228,10 +228,10 @@ bool InternodeKernels::progress() {
 // A launched kernel may still be behind other work of its stream.
 bool InternodeKernels::is_busy() const {
   if (ended_.load(std::memory_order_relaxed)) return false;
-  const cuda::Control& control = connections().host_control(options_.rank);
+  const cuda::Control& control = connections_->host_control(options_.rank);
   return HostAtomics::load_acquire(control.progress[0].begun) <
              launched_.load(std::memory_order_relaxed) ||
-         is_in_launch(connections(), options_.rank) || messages_->is_waiting();
+         is_in_launch(*connections_, options_.rank) || messages_->is_waiting();
 }
 
 void InternodeKernels::finish() {
@@ -246,7 +246,7 @@ void InternodeKernels::finish() {
 }
 
 Progress InternodeKernels::kernel_progress() const {
-  Progress now = progress_of(connections(), options_.rank);
+  Progress now = progress_of(*connections_, options_.rank);
   now.traffic = net_proxy_->moved() ^ messages_->traffic();
   return now;
 }

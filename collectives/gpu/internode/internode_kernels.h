@@ -28,7 +28,6 @@
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/progress.h"
 #include "collectives/gpu/calls/posted_calls.h"
-#include "collectives/gpu/internode/internode_memory.h"
 #include "collectives/gpu/internode/internode_messages.h"
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/planner/device_plan.h"
@@ -45,9 +44,7 @@ class InternodeKernels final : public ProxyTask {
  public:
   struct Options {
     int rank = 0, size = 1, device = 0;
-    DevicePlanFacts plan;
-    std::uint64_t from_bytes = 0;
-    int message_ctas = 1;       // per launch of messages
+    GpuPlan plan;               // ranks of other hosts have process -1
     double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
     std::function<net::Deadline()> deadline;  // of requests within the host
     std::string network;                      // transport/networks/open_network.h
@@ -57,9 +54,9 @@ class InternodeKernels final : public ProxyTask {
     std::function<void(Fault)> raise;             // called by the proxy
     Proxy& proxy;                                 // runs this task, once it is added
   };
-  // memory: of all ranks of this process. Loads the kernels and listens.
-  static Result<std::unique_ptr<InternodeKernels>> open(Options options,
-                                                        std::shared_ptr<InternodeMemory> memory);
+  // meeting: of the host's processes. Loads the kernels and listens.
+  static Result<std::unique_ptr<InternodeKernels>> open(
+      Options options, ProcessMeeting meeting, std::unique_ptr<DeviceConnections> connections);
   InternodeKernels(const InternodeKernels&) = delete;
   InternodeKernels& operator=(const InternodeKernels&) = delete;
 
@@ -73,7 +70,7 @@ class InternodeKernels final : public ProxyTask {
   // rank's own calls, by the thread that makes them.
   std::optional<DevicePlan> plan(const CallRecord& record,
                                  NewestDevicePlan* newest = nullptr) const;
-  const DevicePlanFacts& plan_facts() const { return options_.plan; }
+  const DevicePlanFacts& plan_facts() const { return options_.plan.plan; }
   void set_tuned(std::shared_ptr<const TunedWays> ways);
   // memory: reused for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;
@@ -101,16 +98,15 @@ class InternodeKernels final : public ProxyTask {
   void finish() override;
 
  private:
-  InternodeKernels(Options options, std::shared_ptr<InternodeMemory> memory);
-  Status open();
+  InternodeKernels(Options options, std::unique_ptr<DeviceConnections> connections);
+  Status open(ProcessMeeting meeting);
   Status place_slots();
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);
-  DeviceConnections& connections() const { return memory_->connections(); }
 
   const GpuApi& api_;
   Options options_;
   std::shared_ptr<const TunedWays> tuned_;  // options_.plan refers to it
-  const std::shared_ptr<InternodeMemory> memory_;
+  const std::unique_ptr<DeviceConnections> connections_;
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;
   std::unique_ptr<InternodeMessages> messages_;

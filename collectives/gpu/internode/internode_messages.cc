@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/internode/internode_messages.h"
 
-#include <algorithm>
-
-#include "base/atomics.h"
+#include "base/seconds.h"
+#include "collectives/gpu/channels/kernel_watch.h"
 
 namespace rondo::gpu {
+namespace {
+
+constexpr std::int64_t kBetweenLooksNs = 1'000'000;
 
 static_assert(cuda::kMessageChannels <= kMaxProxyMessageChannels);
 
-InternodeMessages::InternodeMessages(Options options, InternodeMemory& memory, NetProxy& net_proxy,
-                                     Arenas& arenas)
+}  // namespace
+
+InternodeMessages::InternodeMessages(Options options, ProcessMeeting meeting,
+                                     DeviceConnections& connections, NetProxy& net_proxy,
+                                     const Arenas& arenas)
     : options_(std::move(options)),
-      memory_(memory),
+      connections_(connections),
       net_proxy_(net_proxy),
-      by_kernel_({.connections = &memory.connections(),
-                  .max_ctas = options_.max_ctas,
+      segment_(std::move(meeting.segment)),
+      exchange_(*segment_, options_.around.process_of[options_.rank], options_.around.process_of,
+                std::move(meeting.sockets)),
+      slots_(exchange_, memory_, options_.around, options_.device,
+             options_.around.process_of[options_.rank], options_.around.message_bytes),
+      by_kernel_({.connections = &connections,
+                  .max_ctas = options_.around.message_ctas,
                   .is_here = [rank = options_.rank](int other) { return other == rank; },
                   .slots_for =
-                      [this, &arenas](const ProcessMessage& message, bool sends) {
-                        return memory_.slots(
-                            message.from, message.to, sends, options_.deadline(),
+                      [this, &arenas](const ProcessMessage& message) {
+                        const bool sends = message.from == options_.rank;
+                        return slots_.between(
+                            message.from, message.to, options_.deadline(),
                             arenas[sends ? cuda::kOutgoing : cuda::kIncoming].get());
                       },
                   .carry =
@@ -28,22 +39,32 @@ InternodeMessages::InternodeMessages(Options options, InternodeMemory& memory, N
                                          const DirectBlock& block) {
                         net_proxy.add({net_proxy_message_link(from, to, channel), end,
                                        from == options_.rank, block});
-                      }}) {}
+                      }}) {
+  for (int p = 0; p < segment_->processes(); ++p) sockets_.push_back({exchange_.fd(p), POLLIN, 0});
+}
 
-// each(peer, slot): the peer's slot (from 1) that a channel waits for; 0: none.
-template <class Each>
-void InternodeMessages::for_each_wait(const Each& each) const {
-  const DeviceConnections& connections = memory_.connections();
-  for (int peer = 0; peer < connections.layout().ranks(); ++peer)
-    for (int direction = 0; direction < cuda::kDirections; ++direction)
-      for (int channel = 0; channel < cuda::kMessageChannels; ++channel)
-        each(peer, HostAtomics::load_acquire(
-                       connections.message_wait(options_.rank, peer, direction, channel)));
+bool InternodeMessages::serve() {
+  const std::int64_t now = now_ns();
+  if (sockets_.size() < 2 || now - served_at_ns_ < kBetweenLooksNs) return false;
+  served_at_ns_ = now;
+  if (::poll(sockets_.data(), sockets_.size(), 0) <= 0) return false;
+  const auto answer = [this](const MemoryNote& asked, const MemoryHandle&) -> Result<MemoryHandle> {
+    if (asked.kind == MemoryNote::kSlots) return slots_.answer(asked);
+    return fail(StatusCode::kInternalError, "ranks on GPUs of several hosts share slots alone");
+  };
+  for (std::size_t p = 0; p < sockets_.size(); ++p)
+    if (sockets_[p].revents != 0) exchange_.serve(static_cast<int>(p), answer);
+  return true;
+}
+
+GpuMemoryUse InternodeMessages::memory() const {
+  const DroppableMemory::Bytes bytes = memory_.bytes(options_.rank);
+  return {.device = bytes.droppable + bytes.kept, .pinned = slots_.pinned_bytes(options_.rank)};
 }
 
 std::optional<Wait> InternodeMessages::wait() const {
   std::vector<int> awaited = net_proxy_.cut_off();
-  for_each_wait([&](int peer, std::uint32_t slot) {
+  for_each_message_wait(connections_, options_.rank, [&](int peer, std::uint32_t slot) {
     if (slot != 0 && (awaited.empty() || awaited.back() != peer)) awaited.push_back(peer);
   });
   if (awaited.empty()) return std::nullopt;
@@ -52,13 +73,16 @@ std::optional<Wait> InternodeMessages::wait() const {
 
 bool InternodeMessages::is_waiting() const {
   bool waits = false;
-  for_each_wait([&](int, std::uint32_t slot) { waits = waits || slot != 0; });
+  for_each_message_wait(connections_, options_.rank,
+                        [&](int, std::uint32_t slot) { waits = waits || slot != 0; });
   return waits;
 }
 
 std::uint64_t InternodeMessages::traffic() const {
   std::uint64_t mixed = 0;
-  for_each_wait([&](int, std::uint32_t slot) { mixed = (mixed ^ slot) * 0x9e3779b97f4a7c15ULL; });
+  for_each_message_wait(connections_, options_.rank, [&](int, std::uint32_t slot) {
+    mixed = (mixed ^ slot) * 0x9e3779b97f4a7c15ULL;
+  });
   return mixed;
 }
 

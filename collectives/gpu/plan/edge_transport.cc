@@ -24,13 +24,12 @@ Result<EdgeMemory> allocate_on_device(std::uint64_t bytes, int device) {
   return made;
 }
 
-Result<MappedMemory> map_of_device(const MemoryHandle& handle, std::uint64_t,
-                                   std::span<const int> devices) {
+Result<MappedMemory> map_of_device(const MemoryHandle& handle, std::uint64_t, int device) {
   if (handle.plain.kind == PlainHandle::kNone)
     return fail(StatusCode::kSystemError, "it cannot be shared");
-  const DeviceScope scope(devices.front());
+  const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
-  return memory_registry().import_memory(handle, devices);
+  return memory_registry().import_memory(handle, {&device, 1});
 }
 
 Result<EdgeMemory> allocate_file(std::uint64_t bytes, int device) {
@@ -43,10 +42,9 @@ Result<EdgeMemory> allocate_file(std::uint64_t bytes, int device) {
   return made;
 }
 
-Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes,
-                              std::span<const int> devices) {
+Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes, int device) {
   if (!handle.file) return fail(StatusCode::kSystemError, "there is no memory file for {}", kWhat);
-  const DeviceScope scope(devices.front());
+  const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   return map_pinned(handle.file.get(), bytes, kWhat);
 }
@@ -59,7 +57,7 @@ Result<EdgeMemory> allocate_pinned(std::uint64_t bytes, int device) {
   return made;
 }
 
-Result<MappedMemory> map_nothing(const MemoryHandle&, std::uint64_t, std::span<const int>) {
+Result<MappedMemory> map_nothing(const MemoryHandle&, std::uint64_t, int) {
   return fail(StatusCode::kInternalError, "memory of another host cannot be mapped");
 }
 

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "base/result.h"
 #include "transport/memory/memory_handle.h"
@@ -41,9 +40,8 @@ struct EdgeTransport {
   bool (*can_connect)(const EdgeFacts& facts);
   // In the process that provides the memory; `device` is that of the rank that it is for.
   Result<EdgeMemory> (*allocate)(std::uint64_t bytes, int device);
-  // In other processes, whose `devices` use it; the first is current if there is only one mapping.
-  Result<MappedMemory> (*connect)(const MemoryHandle& handle, std::uint64_t bytes,
-                                  std::span<const int> devices);
+  // In another process, whose `device` uses it.
+  Result<MappedMemory> (*connect)(const MemoryHandle& handle, std::uint64_t bytes, int device);
 };
 
 const EdgeTransport& edge_transport(const EdgeFacts& facts);

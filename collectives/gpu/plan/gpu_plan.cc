@@ -27,8 +27,8 @@ int number_of(Numbers<T>& seen, const T& one) {
 
 constexpr std::uint64_t kSmallestSlot = 128;
 
-// Numbers the hosts, processes and GPUs; returns each rank's GPU. Within one host, ranks of one
-// process on different GPUs launch as processes do, so each GPU of a process counts as a process.
+// Numbers the hosts, processes and GPUs; returns each rank's GPU. Ranks of one process on different
+// GPUs launch as processes do, so each GPU of a process counts as a process.
 std::vector<int> number_places(const GpuRecords& records, GpuPlan* found) {
   Numbers<std::uint64_t> hosts;
   std::vector<Numbers<std::pair<ProcessId, GpuId>>> processes;
@@ -38,8 +38,8 @@ std::vector<int> number_places(const GpuRecords& records, GpuPlan* found) {
     const int host = records.hosts.empty() ? 0 : number_of(hosts, records.hosts[r]);
     if (processes.size() <= static_cast<std::size_t>(host)) processes.emplace_back();
     found->host_of.push_back(host);
-    const GpuId& gpu = records.hosts.empty() ? records.facts[r].uuid : GpuId{};
-    found->process_of.push_back(number_of(processes[host], {records.processes[r], gpu}));
+    found->process_of.push_back(
+        number_of(processes[host], {records.processes[r], records.facts[r].uuid}));
     gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
   }
   for (const auto& of_host : processes)

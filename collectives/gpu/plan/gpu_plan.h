@@ -62,8 +62,7 @@ struct GpuPlan {
   Engine engine = Engine::kTeam;
   std::string why_proxy;  // why the hosts do all calls; empty: they do not
 
-  // By rank. Processes are numbered on each host from 0; if there is one host, each GPU of a
-  // process counts as one.
+  // By rank. Processes are numbered on each host from 0; each GPU of a process counts as one.
   std::vector<int> host_of, process_of;
   std::vector<int> processes;  // by host
   int gpus = 1;

@@ -31,7 +31,7 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
                                           [this] { return running_calls(); });
   memory =
       std::make_unique<LeaderMemory>(*segment, *exchange, droppable, facts.device, facts.process);
-  slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
+  slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.device,
                                          facts.process, segment->staging_bytes());
   if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
   if (shared.multicast) shared.multicast->list_in(droppable);

@@ -22,11 +22,10 @@
 namespace rondo::gpu {
 
 struct ProcessFacts {
-  int device = 0;  // of its first rank
+  int device = 0;  // of its ranks
   int max_ctas = 1;
-  int process = 0;           // this process; 0 is the leader
-  std::vector<int> devices;  // by rank; -1: in another process
-  std::vector<int> beside;   // numbers of the other GPUs of this program
+  int process = 0;          // this process; 0 is the leader
+  std::vector<int> beside;  // numbers of the other GPUs of this program
   GpuPlan around;
 };
 

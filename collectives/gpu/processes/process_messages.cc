@@ -15,7 +15,7 @@ ProcessMessages::ProcessMessages(ProcessContext& context)
   by_kernel_.emplace(MessagesByKernel::Options{
       connections, connections->layout().shape().channels,
       [this](int rank) { return context_.is_local(rank); },
-      [this](const ProcessMessage& message, bool) { return slots_for(context_, message); }});
+      [this](const ProcessMessage& message) { return slots_for(context_, message); }});
 }
 
 Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const ProcessMessage> messages,
@@ -60,7 +60,7 @@ Status ProcessMessages::announce_message(const ProcessMessage& message, Mismatch
 Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message) {
   TeamStanding& standing = context.standing;
   const int from = message.from, to = message.to;
-  auto slots = context.slots->between(from, to, context.is_local(from), standing.deadline());
+  auto slots = context.slots->between(from, to, standing.deadline());
   if (slots.code() == StatusCode::kRemoteError && standing.check().ok()) {
     const auto parting =
         standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft;

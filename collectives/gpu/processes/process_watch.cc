@@ -156,20 +156,15 @@ std::uint64_t ProcessWatch::traffic() const {
         mix(word(pair->sending));
         mix(word(pair->receiving));
       }
-  for_each_message_wait([&](int, std::uint32_t slot) { mix(slot); });
+  for_each_wait([&](int, std::uint32_t slot) { mix(slot); });
   return mixed;
 }
 
-// For message kernels of this process: the peer and the slot (from 1) that one waits for; 0: none.
+// each(peer, slot), for message kernels of this process.
 template <class Each>
-void ProcessWatch::for_each_message_wait(const Each& each) const {
+void ProcessWatch::for_each_wait(const Each& each) const {
   if (!context_.messages_are_kernels()) return;
-  const DeviceConnections& connections = *context_.shared.connections;
-  for (int rank : context_.local)
-    for (int peer = 0; peer < context_.ranks(); ++peer)
-      for (int direction = 0; direction < cuda::kDirections; ++direction)
-        for (int channel = 0; channel < cuda::kMessageChannels; ++channel)
-          each(peer, word(connections.message_wait(rank, peer, direction, channel)));
+  for (int rank : context_.local) for_each_message_wait(*context_.shared.connections, rank, each);
 }
 
 // The leader resets READY before it sets DONE. If it dies in between, no flag of this process shows
@@ -210,7 +205,7 @@ std::vector<int> ProcessWatch::awaited_in_messages() const {
     return word(pair.slot[0]) != state && word(pair.slot[1]) != state;
   };
   std::vector<int> found;
-  for_each_message_wait([&](int peer, std::uint32_t slot) {
+  for_each_wait([&](int peer, std::uint32_t slot) {
     if (slot != 0) found.push_back(peer);
   });
   for (int rank : context_.local)

@@ -42,7 +42,7 @@ class ProcessWatch {
   void report_progress();
   std::uint64_t traffic() const;
   template <class Each>
-  void for_each_message_wait(const Each& each) const;
+  void for_each_wait(const Each& each) const;
   bool is_in_call() const;
   bool is_cut_off() const;
   std::vector<int> awaited_in_call() const;  // ranks that have not arrived, or made no progress

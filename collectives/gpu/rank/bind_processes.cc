@@ -7,6 +7,7 @@
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/rank/binding.h"
 #include "transport/cuda/device.h"
+#include "transport/cuda/peer_access.h"
 
 namespace rondo::gpu {
 namespace {
@@ -20,12 +21,10 @@ std::uint64_t staging_bytes() {
   return (wanted + kRound - 1) / kRound * kRound;
 }
 
-}  // namespace
-
 Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan& plan,
                                     std::uint64_t staging_bytes) {
   const Membership& members = request.state.members;
-  const int rank = request.state.members.rank, processes = plan.processes[plan.host_of[rank]];
+  const int rank = members.rank, processes = plan.processes[plan.host_of[rank]];
   std::vector<std::string> listeners(static_cast<std::size_t>(processes));
   for (const int r : members.local_ranks)
     if (plan.speaks(r)) listeners[plan.process_of[r]] = members.ranks[r].socket;
@@ -35,46 +34,67 @@ Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan
        request.state.secret.derive("processes with GPUs").bytes(), request.deadline});
 }
 
-Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request,
-                                                    const GpuPlan& plan) {
+ProcessPeers peers_in(const ProcessMeeting& meeting, const BindingRequest& request,
+                      const GpuPlan& plan) {
+  return {meeting.segment.get(), meeting.sockets, plan.process_of[request.state.members.rank],
+          plan.process_of, request.deadline};
+}
+
+}  // namespace
+
+Result<HostShare> share_on_host(const BindingRequest& request, std::uint64_t staging_bytes,
+                                GpuPlan* plan) {
   const Membership& members = request.state.members;
-  const int device = request.state.options.device;
+  const int device = request.state.options.device, host = plan->host_of[members.rank];
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context current
+  std::vector<int> beside;
+  for (const int r : members.local_ranks)
+    if (members.ranks[r].process == members.own().process)
+      beside.push_back(request.records[r].device);
+  RONDO_CHECK_OK(enable_peers(device, beside, members.placement->own.get()));
+  HostShare made;
+  RONDO_TRY(made.meeting, meet_on_host(request, *plan, staging_bytes));
+  made.meeting.segment->set_members(members.local_ranks);
+  for (std::size_t r = 0; r < plan->host_of.size(); ++r)
+    if (plan->host_of[r] != host) plan->process_of[r] = -1;
+  if (plan->plan.max_channels > 0) {
+    RONDO_TRY(made.connections,
+              share_connections({peers_in(made.meeting, request, *plan), device, plan->shape,
+                                 &plan->near, plan->orders, HostsOfRanks{plan->host_of, host}}));
+  }
+  return made;
+}
+
+Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request, GpuPlan plan) {
+  const Membership& members = request.state.members;
+  RONDO_TRY(HostShare share, share_on_host(request, staging_bytes(), &plan));
   ProcessFacts facts;
-  facts.device = device;
-  facts.devices.assign(plan.process_of.size(), -1);
-  for (const int rank : plan.ranks_of_process(members.rank)) facts.devices[rank] = device;
-  facts.around = plan;
+  facts.device = request.state.options.device;
   facts.process = plan.process_of[members.rank];
   for (const int r : members.local_ranks)
     if (members.ranks[r].process == members.own().process && plan.speaks(r) &&
         plan.process_of[r] != facts.process)
       facts.beside.push_back(plan.process_of[r]);
-  RONDO_TRY(facts.max_ctas, max_direct_ctas(device));
+  RONDO_TRY(facts.max_ctas, max_direct_ctas(facts.device));
   const int ranks = static_cast<int>(plan.process_of.size());
   if (plan.max_ctas < kNoCtaLimit) facts.max_ctas = std::min(facts.max_ctas, plan.max_ctas * ranks);
-  RONDO_TRY(auto meeting, meet_on_host(request, plan, staging_bytes()));
-  auto [segment, sockets] = std::move(meeting);
-  const ProcessPeers peers{segment.get(), sockets, facts.process, plan.process_of,
-                           request.deadline};
   TeamMemory memory;
-  DevicePlanFacts& agreed = facts.around.plan;
-  if (agreed.max_channels > 0) {
-    RONDO_TRY(memory.connections, share_connections({peers, facts.devices, plan.shape,
-                                                     &facts.around.near, plan.orders}));
+  if (memory.connections = std::move(share.connections); memory.connections != nullptr) {
     // A process may have failed to map another one's memory.
-    agreed.may_ll_push = memory.connections->layout().ll_push();
-    if (!memory.connections->layout().meets()) agreed.shared_bytes = 0;
+    plan.plan.may_ll_push = memory.connections->layout().ll_push();
+    if (!memory.connections->layout().meets()) plan.plan.shared_bytes = 0;
   }
-  if (agreed.shared_bytes > 0 && wants_multicast(agreed)) {
-    RONDO_TRY(memory.multicast, share_multicast(peers, device));
+  if (plan.plan.shared_bytes > 0 && wants_multicast(plan.plan)) {
+    RONDO_TRY(memory.multicast,
+              share_multicast(peers_in(share.meeting, request, plan), facts.device));
   }
-  agreed.multicast = memory.multicast != nullptr;
-  return ProcessTeam::make(std::move(facts), std::move(segment), std::move(memory),
-                           std::move(sockets));
+  plan.plan.multicast = memory.multicast != nullptr;
+  facts.around = std::move(plan);
+  return ProcessTeam::make(std::move(facts), std::move(share.meeting.segment), std::move(memory),
+                           std::move(share.meeting.sockets));
 }
 
 }  // namespace rondo::gpu

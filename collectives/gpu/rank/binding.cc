@@ -53,16 +53,14 @@ class Binding {
         records_(request.records) {}
 
   Status run() {
-    std::vector<int> devices;
-    for (const InitRecord& record : records_) devices.push_back(record.device);
-    if (devices.front() < 0) return ok_status();  // no rank is on a device
+    if (records_.front().device < 0) return ok_status();  // no rank is on a device
     state_.device = std::make_unique<DeviceRank>(state_);
     warn_if_gpus_are_unused();
     RONDO_TRY(const GpuPlan plan, agree_on_plan(request_));
     if (plan.engine == GpuPlan::Engine::kTeam) return take_team(plan, nullptr);
     if (plan.engine == GpuPlan::Engine::kProcesses) return bind_among_processes(plan);
     if (plan.hosts() == 1 && state_.members.rank == 0) RONDO_WARN("{}", plan.why_proxy);
-    return bind_across_hosts(request_, plan, devices);
+    return bind_across_hosts(request_, plan);
   }
 
  private:
@@ -100,14 +98,10 @@ class Binding {
   TeamOptions team_options(const GpuPlan& plan) const {
     TeamOptions options;
     options.device = state_.options.device;
-    options.here = plan.ranks_beside(state_.members.rank);
+    options.here = plan.ranks_of_process(state_.members.rank);
     options.plan = plan;
-    for (std::size_t r = 0; r < records_.size(); ++r)
-      if (state_.members.ranks[r].process == state_.members.own().process)
-        options.beside.push_back(records_[r].device);
     options.kernel_seconds = state_.options.kernel_seconds;
     options.mixes_graphs = state_.options.mixes_graphs;
-    options.graph = state_.members.placement->own;
     return options;
   }
 

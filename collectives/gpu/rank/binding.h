@@ -35,18 +35,21 @@ struct BindingRequest {
 };
 Status bind_to_device(const BindingRequest& request);
 
-// The parts of bind_to_device(). devices: by rank, as numbered in this process; -1: in another one.
-//
+// The parts of bind_to_device().
 Result<GpuPlan> agree_on_plan(const BindingRequest& request);
-// Meets the other processes of this host. One rank of each process calls it.
-Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan& plan,
-                                    std::uint64_t staging_bytes);
-// Makes and maps what the processes of a host share. One rank of each process calls it. Cost: a
-// connection and some messages between each process and the leader's.
-Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request,
-                                                    const GpuPlan& plan);
+// What the processes of a host share: the segment by which they have met, and connections.
+struct HostShare {
+  ProcessMeeting meeting;
+  std::unique_ptr<DeviceConnections> connections;  // null: no call runs over connections
+};
+// One rank of each process calls it. Then the plan has no reach between ranks that could not map
+// each other's memory, and ranks of other hosts have process -1. Cost: a connection and some
+// messages between each process and the leader's.
+Result<HostShare> share_on_host(const BindingRequest& request, std::uint64_t staging_bytes,
+                                GpuPlan* plan);
+// Joins the processes of one host. One rank of each calls it.
+Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request, GpuPlan plan);
 // Also for ranks of one host whose calls the host does.
-Status bind_across_hosts(const BindingRequest& request, GpuPlan plan,
-                         const std::vector<int>& devices);
+Status bind_across_hosts(const BindingRequest& request, GpuPlan plan);
 
 }  // namespace rondo::gpu

@@ -6,7 +6,6 @@
 #include "collectives/gpu/launch/kernel_loading.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
-#include "transport/cuda/peer_access.h"
 #include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 
@@ -34,7 +33,6 @@ TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<ProcessTeam> others
 Status TeamContext::open() {
   const DeviceScope scope(options.device);
   RONDO_CHECK_OK(scope.entered());
-  RONDO_CHECK_OK(enable_peers(options.device, options.beside, options.graph.get()));
   RONDO_CHECK_OK(load_all_kernels());
   RONDO_TRY(max_ctas, max_direct_ctas(options.device));
   RONDO_CHECK_OK(order.open({.device = options.device,
@@ -47,8 +45,7 @@ Status TeamContext::open() {
   } else if (facts.max_channels > 0) {  // else calls that need connections will fail
     const GpuPlan& plan = options.plan;
     RONDO_TRY(own_connections,
-              DeviceConnections::make(std::vector<int>(here.size(), options.device), plan.near,
-                                      plan.shape, plan.orders));
+              DeviceConnections::make(options.device, plan.near, plan.shape, plan.orders));
     connections = own_connections.get();
     connections->list_in(suspension.memory(), {});
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TeamContext: the state that the parts of a DeviceTeam share: its device, with all kernels loaded
-// and access to the memory of the process's other devices enabled; what kernels use besides the
-// callers' buffers, and the facts that say which calls may use it; the order of launches.
+// TeamContext: the state that the parts of a DeviceTeam share: its device, with all kernels loaded;
+// what kernels use besides the callers' buffers, and the facts that say which calls may use it; the
+// order of launches.
 //
 // If all ranks are on the device, connections are made here; else the teams have made them together
 // (process_team.h). Unchanged once open, except for a tuner plugin's preferences and `is_current`.
@@ -17,19 +17,16 @@
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/processes/process_team.h"
-#include "topology/graph/graph.h"
 
 namespace rondo::gpu {
 
 // Options that the ranks of a team agreed on.
 struct TeamOptions {
   int device = 0;
-  std::vector<int> here;    // the ranks on the device, ascending
-  std::vector<int> beside;  // devices of the communicator's ranks in this process
+  std::vector<int> here;  // the ranks on the device, ascending
   GpuPlan plan;
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
   bool mixes_graphs = true;   // graphs may run beside other calls
-  std::shared_ptr<const topology::Graph> graph;  // of the host; null: unknown
 };
 
 struct TeamContext {

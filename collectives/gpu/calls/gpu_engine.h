@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/context/call.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/fault.h"
-#include "collectives/gpu/calls/posted_calls.h"
 #include "collectives/planner/device_plan.h"
 #include "transport/socket/socket.h"
 

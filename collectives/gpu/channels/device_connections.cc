@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/atomics.h"
+#include "collectives/gpu/memory/droppable_memory.h"
 #include "kernels/cuda/end_lane.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/own_memory.h"

@@ -18,13 +18,14 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/gpu/memory/droppable_memory.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/message_args.h"
 #include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
+
+class DroppableMemory;
 
 // The memory of a layout at its addresses in this process; `keeper` frees it.
 struct ConnectionMemory {

@@ -2,6 +2,7 @@
 #include "collectives/gpu/channels/message_slots.h"
 
 #include "base/log.h"
+#include "collectives/gpu/memory/droppable_memory.h"
 #include "collectives/planner/message_shape.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"

@@ -20,13 +20,14 @@
 #include <vector>
 
 #include "collectives/gpu/agree/memory_exchange.h"
-#include "collectives/gpu/memory/droppable_memory.h"
 #include "collectives/gpu/plan/edge_transport.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "kernels/cuda/message_args.h"
 #include "transport/proxy/direct_memory.h"
 
 namespace rondo::gpu {
+
+class DroppableMemory;
 
 class MessageSlots {
  public:

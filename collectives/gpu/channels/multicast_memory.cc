@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"

@@ -18,12 +18,13 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/agree/process_agreement.h"
-#include "collectives/gpu/memory/droppable_memory.h"
 #include "kernels/cuda/multicast_args.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/own_memory.h"
 
 namespace rondo::gpu {
+
+class DroppableMemory;
 
 class MulticastMemory {
  public:

@@ -2,6 +2,7 @@
 #include "collectives/gpu/memory/leader_memory.h"
 
 #include "base/atomics.h"
+#include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {

@@ -10,10 +10,11 @@
 #include <mutex>
 
 #include "collectives/gpu/agree/memory_exchange.h"
-#include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/memory/memory_registry.h"
 
 namespace rondo::gpu {
+
+class DroppableMemory;
 
 class LeaderMemory {
  public:

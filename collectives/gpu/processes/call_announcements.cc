@@ -7,6 +7,7 @@
 #include "base/poll_until.h"
 #include "collectives/faults/fault_texts.h"
 #include "collectives/faults/peer_words.h"
+#include "collectives/gpu/processes/process_context.h"
 
 namespace rondo::gpu {
 

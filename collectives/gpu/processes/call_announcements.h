@@ -12,9 +12,13 @@
 #include <atomic>
 #include <vector>
 
-#include "collectives/gpu/processes/process_context.h"
+#include "base/result.h"
+#include "collectives/faults/fault.h"
+#include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
+
+struct ProcessContext;
 
 class CallAnnouncements {
  public:

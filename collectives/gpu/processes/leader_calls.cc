@@ -5,6 +5,8 @@
 
 #include "base/atomics.h"
 #include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/processes/call_announcements.h"
+#include "collectives/gpu/processes/process_context.h"
 #include "collectives/gpu/staging/hosted_words.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"

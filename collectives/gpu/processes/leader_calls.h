@@ -20,12 +20,14 @@
 #include <span>
 #include <vector>
 
+#include "collectives/faults/fault.h"
 #include "collectives/gpu/launch/call_steps.h"
-#include "collectives/gpu/launch/direct_launches.h"
-#include "collectives/gpu/processes/call_announcements.h"
-#include "collectives/gpu/processes/process_context.h"
+#include "transport/memory/own_memory.h"
 
 namespace rondo::gpu {
+
+class CallAnnouncements;
+struct ProcessContext;
 
 // A step of a led call is split into kernels, each of which serves some of the ranks as sources.
 // Only the last kernel of the last step reports that the call's descriptors are no longer needed

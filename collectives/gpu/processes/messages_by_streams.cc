@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/processes/process_context.h"
 #include "collectives/gpu/processes/process_messages.h"
 
 namespace rondo::gpu {

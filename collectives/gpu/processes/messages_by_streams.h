@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "collectives/gpu/calls/process_message.h"
-#include "collectives/gpu/processes/process_context.h"
 
 namespace rondo::gpu {
+
+struct ProcessContext;
 
 class MessagesByStreams {
  public:

@@ -4,6 +4,7 @@
 #include "base/atomics.h"
 #include "collectives/faults/fault_texts.h"
 #include "collectives/faults/peer_words.h"
+#include "collectives/gpu/processes/process_context.h"
 
 namespace rondo::gpu {
 

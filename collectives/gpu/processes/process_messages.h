@@ -13,11 +13,11 @@
 
 #include "collectives/gpu/calls/messages_by_kernel.h"
 #include "collectives/gpu/calls/process_message.h"
-#include "collectives/gpu/processes/call_announcements.h"
 #include "collectives/gpu/processes/messages_by_streams.h"
-#include "collectives/gpu/processes/process_context.h"
 
 namespace rondo::gpu {
+
+struct ProcessContext;
 
 // Slots of a pair, made with its first message. A peer that cannot give slots any more will not
 // send or receive either; the error names it.

@@ -14,6 +14,8 @@
 #include "collectives/faults/fault_texts.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/channels/kernel_watch.h"
+#include "collectives/gpu/processes/call_announcements.h"
+#include "collectives/gpu/processes/process_context.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {

@@ -19,10 +19,12 @@
 #include "base/fd.h"
 #include "base/thread.h"
 #include "collectives/faults/failure_detector.h"
-#include "collectives/gpu/processes/call_announcements.h"
-#include "collectives/gpu/processes/process_context.h"
+#include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
+
+class CallAnnouncements;
+struct ProcessContext;
 
 class ProcessWatch {
  public:

@@ -7,8 +7,10 @@
 #include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/processes/process_team.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/gpu/team/device_team.h"
 #include "collectives/host/rank_state.h"
 #include "collectives/tuner/tuner_plugin.h"
 

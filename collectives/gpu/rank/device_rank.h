@@ -16,7 +16,6 @@
 #include "collectives/faults/failure_detector.h"
 #include "collectives/faults/fault.h"
 #include "collectives/gpu/calls/gpu_engine.h"
-#include "collectives/gpu/team/device_team.h"
 #include "transport/cuda/deferred_free.h"
 
 namespace rondo {
@@ -28,6 +27,7 @@ class Tuner;
 
 namespace rondo::gpu {
 
+class DeviceTeam;
 class DeviceWindows;
 class HostProxy;
 

@@ -6,6 +6,7 @@
 
 #include "base/poll_until.h"
 #include "collectives/gpu/channels/kernel_watch.h"
+#include "collectives/gpu/processes/process_team.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {

@@ -16,9 +16,13 @@
 #include "collectives/gpu/calls/posted_calls.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
-#include "collectives/gpu/processes/process_team.h"
+#include "collectives/gpu/plan/gpu_plan.h"
 
 namespace rondo::gpu {
+
+class DeviceConnections;
+class MulticastMemory;
+class ProcessTeam;
 
 // Options that the ranks of a team agreed on.
 struct TeamOptions {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/gpu/launch/strategies.h"
+#include "collectives/gpu/processes/process_team.h"
 #include "collectives/planner/device_strategies.h"
 #include "transport/cuda/device.h"
 

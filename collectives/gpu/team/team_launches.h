@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "collectives/gpu/calls/call_run.h"
+#include "collectives/gpu/calls/process_message.h"
 #include "collectives/gpu/team/team_context.h"
 #include "collectives/planner/newest_device_plan.h"
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/calls/process_message.h"
 
+#include <optional>
+
 #include "collectives/faults/fault_texts.h"
 
 namespace rondo::gpu {
 
+namespace {
+
+// sender, receiver: calls of ranks that are here, or null.
 std::optional<ProcessMessage> message_between(int from, int to, const CallRecord& record,
                                               const Call* sender, const Call* receiver) {
   const bool gathers = record.collective == Collective::kGather;
@@ -21,6 +26,24 @@ std::optional<ProcessMessage> message_between(int from, int to, const CallRecord
                       (scatters ? 0 : static_cast<std::uint64_t>(from) * block);
   if (message.send == message.receive) return std::nullopt;  // both in other processes, or in place
   return message;
+}
+
+}  // namespace
+
+std::vector<ProcessMessage> messages_of_collective(const CallRecord& record, int ranks,
+                                                   std::span<const int> here,
+                                                   const std::function<const Call*(int)>& call_of) {
+  std::vector<ProcessMessage> messages;
+  const auto add = [&](int from, int to) {
+    if (auto message = message_between(from, to, record, call_of(from), call_of(to)))
+      messages.push_back(*message);
+  };
+  for (const int own : here)
+    for (int peer = 0; peer < ranks; ++peer) {
+      add(own, peer);
+      if (call_of(peer) == nullptr) add(peer, own);
+    }
+  return messages;
 }
 
 Result<std::vector<ProcessMessage>> messages_of_group(int rank, std::span<const Call> calls,

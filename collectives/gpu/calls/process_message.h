@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -25,10 +25,11 @@ struct ProcessMessage {
   bool is_within() const { return send != nullptr && receive != nullptr; }
 };
 
-// The message of rank `from` to rank `to` in a gather, scatter or all-to-all, if any. sender,
-// receiver: their calls; null: the rank is in another process.
-std::optional<ProcessMessage> message_between(int from, int to, const CallRecord& record,
-                                              const Call* sender, const Call* receiver);
+// What the ranks `here` send and receive in a gather, scatter or all-to-all of `ranks` ranks.
+// call_of: of a rank; null: the rank is not here.
+std::vector<ProcessMessage> messages_of_collective(const CallRecord& record, int ranks,
+                                                   std::span<const int> here,
+                                                   const std::function<const Call*(int)>& call_of);
 
 // The sends and receives of a rank's group. A message of the rank to itself is sent and received in
 // the same group; these two become one message with both buffers, in their order.

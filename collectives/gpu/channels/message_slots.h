@@ -2,7 +2,7 @@
 // MessageSlots: the memory that messages between GPUs pass through: slots for every pair of ranks,
 // by the pair's transport (edge_transport.h). Kernels of messages divide it into channels, whose
 // counters are beside it if it is host memory; streams divide it into kMessageSlots
-// (messages_by_streams.h).
+// (process_messages.h).
 //
 // The receiver's process makes the slots when the first message of the pair is enqueued on either
 // side, and the sender's requests them (memory_exchange.h). So no third rank is needed, and sent

@@ -12,7 +12,6 @@ InternodeEngine::InternodeEngine(RankState& state, std::shared_ptr<HostProxy> ho
                                  std::unique_ptr<InternodeKernels> kernels)
     : state_(state),
       rank_(state.members.rank),
-      device_(state.options.device),
       host_(std::move(host)),
       kernels_(std::move(kernels)),
       newest_(rank_ == 0),

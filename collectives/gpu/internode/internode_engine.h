@@ -57,7 +57,7 @@ class InternodeEngine final : public GpuEngine {
                          const Launch& launch);
 
   RankState& state_;
-  const int rank_, device_;
+  const int rank_;
   const std::shared_ptr<HostProxy> host_;
   std::unique_ptr<InternodeKernels> kernels_;
   NewestDevicePlan newest_;      // of kernels_

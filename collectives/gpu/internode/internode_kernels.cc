@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "collectives/gpu/channels/kernel_watch.h"
-#include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/launch/strategies.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/device.h"
@@ -174,18 +174,10 @@ Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream st
   return ok_status();
 }
 
-// The rank's part of a gather, scatter or all-to-all.
 Status InternodeKernels::launch_messages_of(const Call& call) {
-  std::vector<ProcessMessage> messages;
-  const auto add = [&](int from, int to) {
-    const auto call_of = [&](int rank) { return rank == options_.rank ? &call : nullptr; };
-    if (auto message = message_between(from, to, call.record, call_of(from), call_of(to)))
-      messages.push_back(*message);
-  };
-  for (int peer = 0; peer < options_.size; ++peer) {
-    add(options_.rank, peer);
-    if (peer != options_.rank) add(peer, options_.rank);
-  }
+  const auto call_of = [&](int rank) { return rank == options_.rank ? &call : nullptr; };
+  const std::vector<ProcessMessage> messages =
+      messages_of_collective(call.record, options_.size, {&options_.rank, 1}, call_of);
   int peer = -1;
   return messages.empty() ? ok_status() : launch(messages, call.stream, &peer);
 }

@@ -11,6 +11,7 @@
 // (direct_launches.h).
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -82,6 +83,12 @@ struct LaunchRow {
 const LaunchRow& launch_row(Strategy strategy);
 
 Status launch_strategy(const DeviceLaunch& call);
+
+// On the current device: loads `kernels`, and each of `reductions` for every operation and type.
+// Call it before they are needed: CUDA loads kernels lazily, and a first launch that has to load
+// its kernel may wait for running kernels that wait for this launch.
+Status load_kernels(const GpuApi& api, std::vector<int> kernels,
+                    std::initializer_list<int (*)(DataType type, RedOp op)> reductions);
 
 // Address in the window of `rank`, where this rank's address is `own`.
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);

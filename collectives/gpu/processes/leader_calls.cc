@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/atomics.h"
-#include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/processes/call_announcements.h"
 #include "collectives/gpu/processes/process_context.h"
 #include "collectives/gpu/staging/hosted_words.h"

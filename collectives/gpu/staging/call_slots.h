@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // CallSlots: the calls that a stream will request from the host, by number: the stream's words
-// carry only the number.
+// carry only the number. HostedCall: such a call as the host executes it, step by step: a
+// collective, the messages of one group, or its puts and signals.
 //
-// Plain calls take turns in the first kAhead places. Captured calls keep their places, and equal
-// calls share one, so graphs can be replayed. Guarantees: a plain call waits while the rank is
-// kAhead calls ahead of its stream, at most for its limit; a place keeps its call until it has been
-// served. Cost: a mutex per call; a captured call is compared with all earlier ones.
+// Steps split what does not fit into staging (call_steps.h); a group's messages go in rounds of one
+// piece per peer. Plain calls take turns in the first kAhead places. Captured calls keep their
+// places, and equal calls share one, so graphs can be replayed. Guarantees: a plain call waits
+// while the rank is kAhead calls ahead of its stream, at most for its limit; a place keeps its call
+// until it has been served. Cost: a mutex per call; a captured call is compared with all earlier
+// ones.
 #pragma once
 
 #include <atomic>
@@ -14,12 +17,46 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <vector>
 
 #include "base/result.h"
+#include "base/types.h"
+#include "collectives/context/call.h"
 #include "collectives/gpu/agree/control_segment.h"
-#include "collectives/gpu/staging/hosted_call.h"
+#include "collectives/gpu/launch/call_steps.h"
 
 namespace rondo::gpu {
+
+// Pieces of a group's messages from or to one rank, in order.
+struct MessagePieces {
+  int peer = 0;
+  bool sends = false;
+  struct Piece {
+    std::uint64_t count;
+    DataType type;
+    std::byte* at;  // in the caller's buffers; the host does not access it
+    std::uint64_t bytes() const { return count * size_of(type); }
+    bool same_as(const Piece& other) const { return count == other.count && type == other.type; }
+  };
+  std::vector<Piece> pieces;
+  bool same_as(const MessagePieces& other) const;
+};
+
+struct HostedCall {
+  CallRecord record;  // of a collective
+  std::uint64_t scalar = 0;
+  bool late_scalar = false;
+  std::vector<MessagePieces> messages;  // else messages of one group
+  // Else puts and signals of one group, one round per step (one_sided_rounds.h), then waits for
+  // signals.
+  std::vector<std::vector<Call>> rounds;
+  std::vector<Call> waits;
+
+  // Whether the host does the same for both.
+  bool same_as(const HostedCall& other) const;
+  std::uint64_t steps(const CallSteps& of_collective) const;
+  MessagePieces& pieces_of(int peer, bool sends);
+};
 
 class CallSlots {
  public:

@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/gpu/calls/gpu_engine.h"
+#include "collectives/gpu/calls/process_message.h"
 #include "collectives/gpu/team/team_context.h"
 #include "collectives/gpu/team/team_launches.h"
 #include "collectives/planner/device_work.h"

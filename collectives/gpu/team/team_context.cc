@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/processes/process_team.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"

@@ -176,25 +176,16 @@ Status TeamLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
   return team_.end_launch(site);
 }
 
-std::vector<ProcessMessage> TeamLaunches::messages_of(const JointCall& call) const {
-  const CallRecord& record = call.posted[team_.here.front()].call.record;
-  const auto call_of = [&](int rank) {
-    return team_.is_here(rank) ? &call.posted[rank].call : nullptr;
-  };
-  std::vector<ProcessMessage> messages;
-  for (int from = 0; from < team_.ranks(); ++from)
-    for (int to = 0; to < team_.ranks(); ++to)
-      if (auto message = message_between(from, to, record, call_of(from), call_of(to)))
-        messages.push_back(*message);
-  return messages;
-}
-
 // One kernel: everything that the device's ranks send, and what they receive from other devices.
 Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
   ProcessMessages& all = team_.processes->messages();
-  const std::vector<ProcessMessage> messages = messages_of(call);
+  const auto call_of = [&](int rank) {
+    return team_.is_here(rank) ? &call.posted[rank].call : nullptr;
+  };
+  const std::vector<ProcessMessage> messages = messages_of_collective(
+      call.posted[team_.here.front()].call.record, team_.ranks(), team_.here, call_of);
   if (messages.empty()) return ok_status();
   RONDO_TRY(const ProcessMessages::Prepared prepared, all.prepare(messages, mismatch));
   const LaunchPosition site = team_.site_of_first(call);

@@ -14,7 +14,6 @@
 
 #include "base/result.h"
 #include "collectives/gpu/calls/call_run.h"
-#include "collectives/gpu/calls/process_message.h"
 #include "collectives/gpu/team/team_context.h"
 #include "collectives/planner/newest_device_plan.h"
 
@@ -40,7 +39,6 @@ class TeamLaunches {
   Status by_leader(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
-  std::vector<ProcessMessage> messages_of(const JointCall& call) const;
   LaunchPosition site_of(int rank, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;

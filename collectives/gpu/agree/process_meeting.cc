@@ -27,26 +27,24 @@ Result<net::Socket> welcome(const net::Socket& guest, const ControlSegment* segm
 
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   ProcessMeeting meeting;
-  const bool leads = request.process == 0;
-  const bool all_meet = request.listeners.size() > 1;
+  const int processes = static_cast<int>(request.listeners.size());
   shm::UnixMeetingRequest asked;
   asked.secret = request.secret;
   asked.self = request.process;
   asked.listener = request.listener;
   asked.deadline = request.deadline;
-  if (leads) {
+  if (request.process == 0) {
     RONDO_TRY(meeting.segment,
-              ControlSegment::create({request.ranks, request.processes, request.staging_bytes}));
+              ControlSegment::create({request.ranks, processes, request.staging_bytes}));
   }
-  for (int p = request.process + 1; p < request.processes && (leads || all_meet); ++p)
-    asked.guests.push_back({p, all_meet ? request.listeners[p] : ""});
-  for (int p = 0; p < request.process && (p == 0 || all_meet); ++p)
-    asked.hosts.push_back({p, request.listeners[p]});
+  for (int p = request.process + 1; p < processes; ++p)
+    asked.guests.push_back({p, request.listeners[p]});
+  for (int p = 0; p < request.process; ++p) asked.hosts.push_back({p, request.listeners[p]});
   RONDO_TRY(shm::UnixMeeting came, shm::meet_by_unix(asked));
   if (const std::string missing = came.missing(); !missing.empty())
     return fail(StatusCode::kRemoteError, "processes with GPUs of this host could not meet: {}",
                 missing);
-  meeting.sockets.resize(static_cast<std::size_t>(request.processes));
+  meeting.sockets.resize(request.listeners.size());
   for (std::size_t i = 0; i < asked.guests.size(); ++i) {
     ProcessSockets& guest = meeting.sockets[asked.guests[i].index];
     guest.theirs = std::move(came.guests[i].socket);
@@ -60,8 +58,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
       return fail(StatusCode::kRemoteError, "process {} of this host sent no sockets for GPUs", i);
     host.theirs = net::Socket(reply.fds[0].release());
     if (i > 0) continue;
-    RONDO_TRY(meeting.segment,
-              ControlSegment::open(reply.fds[1].get(), request.ranks, request.processes));
+    RONDO_TRY(meeting.segment, ControlSegment::open(reply.fds[1].get(), request.ranks, processes));
   }
   return meeting;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connects the processes of a host by Unix sockets, for what their ranks on GPUs share: each with
-// the leader's process, or all with all. All map the segment that the leader makes. Within one
-// host, each GPU of a program counts as a process (gpu_plan.h).
+// Connects the processes of a host by Unix sockets, all with all, for what their ranks on GPUs
+// share. All map the segment that the leader makes. Each GPU of a program counts as a process
+// (gpu_plan.h).
 //
-// One rank of each process calls it. Cost: a meeting (unix_meeting.h) and a message for each
-// process that this one meets.
+// One rank of each process calls it. Cost: a meeting (unix_meeting.h) and a message for each other
+// process.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,12 @@
 namespace rondo::gpu {
 
 struct ProcessMeetingRequest {
-  int ranks = 1, processes = 1;
+  int ranks = 1;
   int process = 0;  // this process; 0 is the leader
   std::uint64_t staging_bytes = 0;
   const shm::UnixListener* listener = nullptr;  // this process's
-  // Names of the processes' listeners; only the leader's if only it meets the others.
-  std::vector<std::string> listeners;
-  auth::Digest secret;  // for this meeting only
+  std::vector<std::string> listeners;           // names of all processes' listeners
+  auth::Digest secret;                          // for this meeting only
   net::Deadline deadline;
 };
 // Sockets to another process: one for the requests of each side, so that answers stay apart.
@@ -34,7 +33,7 @@ struct ProcessSockets {
 };
 struct ProcessMeeting {
   std::unique_ptr<ControlSegment> segment;
-  std::vector<ProcessSockets> sockets;  // [process]; empty if this one has not met it
+  std::vector<ProcessSockets> sockets;  // [process]; empty for this one
 };
 // The device on which the segment is used must be current, with its context.
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request);

@@ -47,13 +47,13 @@ Result<std::unique_ptr<InternodeKernels>> InternodeKernels::open(
 }
 
 InternodeKernels::InternodeKernels(Options options, std::unique_ptr<DeviceConnections> connections)
-    : api_(*gpu_api()), options_(std::move(options)), connections_(std::move(connections)) {}
+    : options_(std::move(options)), connections_(std::move(connections)) {}
 
 Status InternodeKernels::open(ProcessMeeting meeting) {
   const DeviceScope scope(options_.device);
   RONDO_CHECK_OK(scope.entered());
-  RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel, cuda::kMessagesKernel},
-                              {cuda::connected_kernel}));
+  RONDO_CHECK_OK(
+      load_kernels({cuda::kConnectedCopyKernel, cuda::kMessagesKernel}, {cuda::connected_kernel}));
   connections_->host_control(options_.rank).limit_ns =
       static_cast<std::uint64_t>(options_.kernel_seconds * 1e9);
   constexpr int kStreams = 1;  // channels are parallel enough
@@ -167,7 +167,7 @@ Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream st
                                 bool captured) {
   const int here[] = {options_.rank};
   options_.proxy.ring();  // first: launches may block
-  DeviceLaunch launch{api_, *connections_, calls, here};
+  DeviceLaunch launch{*connections_, calls, here};
   launch.stream = stream;
   RONDO_CHECK_OK(launch_connected(launch));
   if (!captured) launched_.fetch_add(calls.size(), std::memory_order_relaxed);

@@ -103,7 +103,6 @@ class InternodeKernels final : public ProxyTask {
   Status place_slots();
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);
 
-  const GpuApi& api_;
   Options options_;
   std::shared_ptr<const TunedWays> tuned_;  // options_.plan refers to it
   const std::unique_ptr<DeviceConnections> connections_;

@@ -42,8 +42,8 @@ Result<int> max_direct_ctas(int device) {
   return multiprocessors * cuda::kDirectCtas;
 }
 
-DirectLaunches::DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream)
-    : api_(api), max_ctas_(max_ctas), stream_(stream) {}
+DirectLaunches::DirectLaunches(int max_ctas, GpuStream stream)
+    : max_ctas_(max_ctas), stream_(stream) {}
 
 std::uint64_t DirectLaunches::max_ctas() const {
   return static_cast<std::uint64_t>(meets() ? std::min(max_ctas_, cuda::kBarrierCtas) : max_ctas_);
@@ -71,12 +71,12 @@ Status DirectLaunches::launch(int kernel, const Shape& shape, const void* argume
   launch.arguments = arguments;
   launch.argument_bytes = size;
   const bool tries = device_ < 0 || (is_current_ != nullptr && *is_current_);
-  GpuError launched = tries ? api_.launch(launch, stream_) : kGpuInvalidHandle;
+  GpuError launched = tries ? gpu_api()->launch(launch, stream_) : kGpuInvalidHandle;
   if (device_ >= 0 && launched == kGpuInvalidHandle) {
     if (is_current_ != nullptr) *is_current_ = false;
     const DeviceScope scope(device_);
     RONDO_CHECK_OK(scope.entered());
-    launched = api_.launch(launch, stream_);
+    launched = gpu_api()->launch(launch, stream_);
   }
   return check(launched, "a kernel launch");
 }
@@ -207,7 +207,8 @@ Status DirectLaunches::add_target(void* to) {
   const cuda::CopyArgs::Item item = copies_.item[copies_.items - 1];
   if (item.from == to || item.bytes == 0) return ok_status();
   if (by_driver_)
-    return check(api_.copy(to, item.from, item.bytes, GpuCopy::kAny, stream_), "cudaMemcpyAsync");
+    return check(gpu_api()->copy(to, item.from, item.bytes, GpuCopy::kAny, stream_),
+                 "cudaMemcpyAsync");
   if (copies_.all_targets == cuda::kMaxCopyTargets) {
     RONDO_CHECK_OK(flush());
     RONDO_CHECK_OK(begin_item(item.from, item.bytes));

@@ -9,7 +9,7 @@
 // If calls meet one by one: one launch for up to 14 calls that copy, and one for reductions of one
 // kind and any size, in the order of the requests.
 //
-//   DirectLaunches launches(api, max_ctas, stream);
+//   DirectLaunches launches(max_ctas, stream);
 //   RONDO_CHECK_OK(launches.collective(record, buffers));
 //   RONDO_CHECK_OK(launches.flush());
 #pragma once
@@ -43,7 +43,7 @@ Result<int> max_direct_ctas(int device);  // that it runs at once
 class DirectLaunches {
  public:
   // max_ctas: per launch.
-  DirectLaunches(const GpuApi& api, int max_ctas, GpuStream stream);
+  DirectLaunches(int max_ctas, GpuStream stream);
 
   // Allows a stream whose device is not current: a launch then makes it current. While is_current
   // is true, the driver is not asked; the launch itself shows it, since CUDA refuses a launch on a
@@ -123,7 +123,6 @@ class DirectLaunches {
   bool meets() const { return barrier_.devices > 1; }
   Status launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
 
-  const GpuApi& api_;
   int max_ctas_;
   GpuStream stream_;
   int device_ = -1;             // to make current; -1: it is current

@@ -89,7 +89,7 @@ Status launch_shared(const DeviceLaunch& launch) {
   }
   const auto all = std::span(buffers).first(static_cast<std::size_t>(layout.ranks()));
   StagedCopies copies(launch, slices);
-  DirectLaunches reductions(launch.api, slices.ctas, launch.stream);
+  DirectLaunches reductions(slices.ctas, launch.stream);
   reductions.meet(launch.barrier());
   for (const PlannedCall& call : launch.calls) {
     if (call.copies()) {

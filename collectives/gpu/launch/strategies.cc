@@ -117,7 +117,7 @@ Status DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t 
   // deadlock.
   made.cooperative = here.size() > 1;
   made.remote_domain = here.size() < first().buffers.size();
-  return check(api.launch(made, stream), "a kernel launch");
+  return check(gpu_api()->launch(made, stream), "a kernel launch");
 }
 
 Status launch_strategy(const DeviceLaunch& call) {
@@ -127,7 +127,7 @@ Status launch_strategy(const DeviceLaunch& call) {
               name(call.first().record.collective));
 }
 
-Status load_kernels(const GpuApi& api, std::vector<int> kernels,
+Status load_kernels(std::vector<int> kernels,
                     std::initializer_list<int (*)(DataType, RedOp)> reductions) {
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
@@ -140,7 +140,7 @@ Status load_kernels(const GpuApi& api, std::vector<int> kernels,
   std::sort(kernels.begin(), kernels.end());
   kernels.erase(std::unique(kernels.begin(), kernels.end()), kernels.end());
   for (const int kernel : kernels)
-    RONDO_CHECK_OK(check(api.load_kernel(kernel), "loading kernels"));
+    RONDO_CHECK_OK(check(gpu_api()->load_kernel(kernel), "loading kernels"));
   return ok_status();
 }
 

@@ -40,7 +40,6 @@ inline constexpr int kNoKernel = -1;
 
 // The current device's part in a list of calls.
 struct DeviceLaunch {
-  const GpuApi& api;
   const DeviceConnections& connections;
   std::span<const PlannedCall> calls;  // in order
   std::span<const int> here;           // ranks on the device
@@ -87,7 +86,7 @@ Status launch_strategy(const DeviceLaunch& call);
 // On the current device: loads `kernels`, and each of `reductions` for every operation and type.
 // Call it before they are needed: CUDA loads kernels lazily, and a first launch that has to load
 // its kernel may wait for running kernels that wait for this launch.
-Status load_kernels(const GpuApi& api, std::vector<int> kernels,
+Status load_kernels(std::vector<int> kernels,
                     std::initializer_list<int (*)(DataType type, RedOp op)> reductions);
 
 // Address in the window of `rank`, where this rank's address is `own`.

@@ -29,7 +29,7 @@ bool is_in_multicast_windows(const Call& call) {
 }
 
 Status launch_windows(const DeviceLaunch& call) {
-  DirectLaunches launches(call.api, call.barrier_ctas(), call.stream);
+  DirectLaunches launches(call.barrier_ctas(), call.stream);
   launches.meet(call.barrier());
   const int n = call.connections.layout().ranks(), self = call.rank();
   std::array<Buffers, cuda::kMaxBarrierDevices> buffers;

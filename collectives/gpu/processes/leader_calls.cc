@@ -33,8 +33,8 @@ LeaderCalls::LeaderCalls(ProcessContext& context, CallAnnouncements& announcemen
 
 Status LeaderCalls::open() {
   if (!context_.leads()) return ok_status();
-  RONDO_CHECK_OK(load_kernels(context_.api, {cuda::kResolveKernel, cuda::kStoredCopyKernel},
-                              {cuda::stored_kernel}));
+  RONDO_CHECK_OK(
+      load_kernels({cuda::kResolveKernel, cuda::kStoredCopyKernel}, {cuda::stored_kernel}));
   static_assert(sizeof(cuda::CopyArgs) >= sizeof(cuda::ReduceArgs));
   RONDO_TRY(arguments_, allocate_on_device(sizeof(cuda::CopyArgs), "cudaMalloc"));
   return ok_status();
@@ -108,7 +108,7 @@ Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int ran
 
 // Copies a factor from this process's device memory to where the leader's kernel reads it.
 Status LeaderCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
-  DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
+  DirectLaunches copies(context_.facts.max_ctas, call.stream);
   RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
                              staging_ + context_.memory->scalar_at(rank),
                              size_of(call.record.type)));
@@ -141,7 +141,7 @@ Status LeaderCalls::follow(const Enqueued& call) {
 Status LeaderCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
-  DirectLaunches copies(context_.api, context_.facts.max_ctas, call.stream);
+  DirectLaunches copies(context_.facts.max_ctas, call.stream);
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     const int rank = context_.local[i];
     if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;
@@ -205,9 +205,9 @@ Status LeaderCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     launch.shared_bytes = cuda::kResolveShared;
     launch.arguments = &resolve;
     launch.argument_bytes = sizeof(resolve);
-    RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
+    RONDO_CHECK_OK(check(gpu_api()->launch(launch, call.stream), "a kernel launch"));
     if (!moves) return ok_status();
-    DirectLaunches launches(context_.api, context_.facts.max_ctas, call.stream);
+    DirectLaunches launches(context_.facts.max_ctas, call.stream);
     return reduction ? launches.stored_reduce(record, arguments_.get(), kinds)
                      : launches.stored_copy(bytes, arguments_.get(), kinds);
   };

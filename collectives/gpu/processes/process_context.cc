@@ -12,10 +12,7 @@ namespace rondo::gpu {
 
 ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made,
                                TeamMemory memory)
-    : api(*gpu_api()),
-      facts(std::move(agreed)),
-      segment(std::move(made)),
-      shared(std::move(memory)) {
+    : facts(std::move(agreed)), segment(std::move(made)), shared(std::move(memory)) {
   for (int r = 0; r < ranks(); ++r)
     if (is_local(r)) local.push_back(r);
 }
@@ -36,7 +33,7 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
   if (shared.multicast) shared.multicast->list_in(droppable);
   if (messages_are_kernels())
-    RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
+    RONDO_CHECK_OK(check(gpu_api()->load_kernel(cuda::kMessagesKernel), "loading kernels"));
   return ok_status();
 }
 
@@ -71,12 +68,12 @@ std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked
 }
 
 Status ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
-  return check(api.stream_write32(stream, segment->on_device(word), value),
+  return check(gpu_api()->stream_write32(stream, segment->on_device(word), value),
                "cuStreamWriteValue32 (several processes on one GPU need stream memory operations)");
 }
 Status ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t value,
                              GpuWait how) const {
-  return check(api.stream_wait32(stream, segment->on_device(word), value, how),
+  return check(gpu_api()->stream_wait32(stream, segment->on_device(word), value, how),
                "cuStreamWaitValue32 (several processes on one GPU need stream memory operations)");
 }
 

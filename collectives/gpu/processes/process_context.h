@@ -57,7 +57,6 @@ struct ProcessContext {
   std::optional<Result<MemoryHandle>> memory_for(MemoryNote& asked, const MemoryHandle& with);
   // The calls that run now, for SharedBlocks.
   SharedBlocks::Calls running_calls();
-  const GpuApi& api;
   ProcessFacts facts;
   std::vector<int> local;  // ranks of this process
   std::unique_ptr<ControlSegment> segment;

@@ -71,7 +71,7 @@ Status MessagesByStreams::enqueue_piece(const PairPieces& pair, std::size_t piec
   RONDO_CHECK_OK(
       context_.await(stream, words.slot[slot], pair.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece waits for no rank
-  DirectLaunches copies(context_.api, context_.facts.max_ctas, stream);
+  DirectLaunches copies(context_.facts.max_ctas, stream);
   RONDO_CHECK_OK(pair.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

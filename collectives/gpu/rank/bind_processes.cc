@@ -24,14 +24,14 @@ std::uint64_t staging_bytes() {
 Result<ProcessMeeting> meet_on_host(const BindingRequest& request, const GpuPlan& plan,
                                     std::uint64_t staging_bytes) {
   const Membership& members = request.state.members;
-  const int rank = members.rank, processes = plan.processes[plan.host_of[rank]];
-  std::vector<std::string> listeners(static_cast<std::size_t>(processes));
+  const int rank = members.rank;
+  std::vector<std::string> listeners(static_cast<std::size_t>(plan.processes[plan.host_of[rank]]));
   for (const int r : members.local_ranks)
     if (plan.speaks(r)) listeners[plan.process_of[r]] = members.ranks[r].socket;
-  return meet_processes(
-      {static_cast<int>(members.local_ranks.size()), processes, plan.process_of[rank],
-       staging_bytes, &request.listener, std::move(listeners),
-       request.state.secret.derive("processes with GPUs").bytes(), request.deadline});
+  return meet_processes({static_cast<int>(members.local_ranks.size()), plan.process_of[rank],
+                         staging_bytes, &request.listener, std::move(listeners),
+                         request.state.secret.derive("processes with GPUs").bytes(),
+                         request.deadline});
 }
 
 ProcessPeers peers_in(const ProcessMeeting& meeting, const BindingRequest& request,

@@ -183,7 +183,7 @@ Status HostProxy::post_collective(const Call& call) {
                                            size_of(record.type), GpuCopy::kAny, call.stream),
                            "cudaMemcpyAsync"));
     if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return ok_status();
-    DirectLaunches copies(*gpu_api(), 1, call.stream);
+    DirectLaunches copies(1, call.stream);
     copies.copy_by_driver();
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
     RONDO_CHECK_OK(steps.copy(number, in, buffers, staged, &copies));
@@ -209,7 +209,7 @@ Status HostProxy::post_messages(std::span<const Call> calls) {
   }
   const std::vector<MessagePieces> all = hosted.messages;
   const auto copy = [&](std::uint64_t round, bool in) -> Status {
-    DirectLaunches copies(*gpu_api(), 1, streams.front());
+    DirectLaunches copies(1, streams.front());
     copies.copy_by_driver();
     for (const MessagePieces& one : all) {
       if (one.sends != in || round >= one.pieces.size()) continue;
@@ -243,7 +243,7 @@ Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwor
   hosted.rounds = rounds.calls();
   const auto copy = [&](std::uint64_t step, bool in) -> Status {
     if (!in) return ok_status();
-    DirectLaunches launches(*gpu_api(), 1, streams.front());
+    DirectLaunches launches(1, streams.front());
     launches.copy_by_driver();
     for (const OneSidedRounds::Copy& one : rounds.copies(step))
       RONDO_CHECK_OK(launches.copy(one.from, one.to, one.bytes));

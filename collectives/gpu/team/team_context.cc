@@ -18,8 +18,7 @@ Status load_all_kernels() {
                              cuda::kStagedCopyKernel};
   for (int row = 0; row < cuda::kMulticastKernels; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
-  return load_kernels(*gpu_api(), copies,
-                      {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
+  return load_kernels(copies, {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
 }
 
 }  // namespace

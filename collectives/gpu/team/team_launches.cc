@@ -104,7 +104,7 @@ Status TeamLaunches::direct(int rank, const CallRun& run) {
   const LaunchPosition site = site_of(rank, run.first());
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
   const std::size_t ranks = team_.here.size();
-  DirectLaunches launches(*gpu_api(), direct_ctas(run.max_ctas(), ranks), site.stream);
+  DirectLaunches launches(direct_ctas(run.max_ctas(), ranks), site.stream);
   presume_current(site, launches);
   if (ranks == 1 && run.calls().size() == 1) launches.copy_by_driver();
   for (const PlannedCall& call : run.calls())
@@ -126,7 +126,7 @@ Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched)
   RONDO_CHECK_OK(team_.begin_launch(site, all, ranks, kMessages));
   int maximum = kNoCtaLimit;
   for (const PostedCall& one : all) maximum = std::min(maximum, max_ctas_of(one.call));
-  DirectLaunches launches(*gpu_api(), direct_ctas(maximum, all.size()), site.stream);
+  DirectLaunches launches(direct_ctas(maximum, all.size()), site.stream);
   presume_current(site, launches);
   if (by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
@@ -141,7 +141,7 @@ Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched)
 Status TeamLaunches::copies(int rank, const JointCall& call) {
   const LaunchPosition site = site_of(rank, call);
   RONDO_CHECK_OK(team_.begin_launch(site, call));
-  DirectLaunches launches(*gpu_api(), 1, site.stream);
+  DirectLaunches launches(1, site.stream);
   launches.copy_by_driver();
   RONDO_CHECK_OK(launches.collective(call.posted[rank].call.record, call.buffers()));
   return team_.end_launch(site);
@@ -154,7 +154,7 @@ Status TeamLaunches::beside_others(const CallRun& run) {
   const LaunchPosition site = team_.site_of_first(run.first());
   const StreamOrder::Turn turn(team_.order, site.capture);
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
-  DeviceLaunch part{*gpu_api(), *team_.connections, run.calls(), team_.here};
+  DeviceLaunch part{*team_.connections, run.calls(), team_.here};
   part.stream = site.stream;
   part.is_announced = team_.processes != nullptr;
   part.multicast = team_.multicast;

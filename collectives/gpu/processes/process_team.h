@@ -44,7 +44,6 @@ class ProcessTeam {
   CallAnnouncements& announcements() { return announcements_; }
   LeaderCalls& leader_calls() { return leader_calls_; }
   ProcessMessages& messages() { return messages_; }
-  void look_soon() { watch_.look_soon(); }  // call after something has ended
 
  private:
   // The shared_ptr's deleter.

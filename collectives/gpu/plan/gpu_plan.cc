@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/log.h"
 #include "collectives/planner/call_links.h"
@@ -44,7 +43,7 @@ std::vector<int> number_places(const GpuRecords& records, GpuPlan* found) {
   }
   for (const auto& of_host : processes)
     found->processes.push_back(static_cast<int>(of_host.size()));
-  found->gpus = static_cast<int>(gpus.size());
+  found->plan.devices = static_cast<int>(gpus.size());
   return gpu_of;
 }
 
@@ -77,7 +76,7 @@ void add_offers(const GpuRecords& records, GpuPlan* found) {
 // One host. Kernels of several processes of a GPU must not wait for each other, and one kernel that
 // serves all ranks needs all of them on its GPU.
 std::string why_proxy_within_host(const GpuPlan& found, const std::vector<int>& gpu_of) {
-  if (found.one_owner || found.gpus == 1) return "";
+  if (found.one_owner() || found.plan.devices == 1) return "";
   for (std::size_t a = 0; a < gpu_of.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
       if (gpu_of[a] == gpu_of[b] && found.process_of[a] != found.process_of[b])
@@ -85,7 +84,7 @@ std::string why_proxy_within_host(const GpuPlan& found, const std::vector<int>& 
             "ranks {} and {} are processes that share one of {} GPUs, so the host does all calls "
             "of this communicator: it copies every byte to host memory and back, and its cores do "
             "the sums; give each process a GPU of its own, or all of them the same one",
-            b, a, found.gpus);
+            b, a, found.plan.devices);
   return "";
 }
 
@@ -115,7 +114,7 @@ Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Gpu
   std::uint8_t protocols = 0xff;
   for (const GpuFacts& one : all)
     protocols = static_cast<std::uint8_t>(
-        protocols & (found.gpus == 1 ? one.protocols_within : one.protocols_between));
+        protocols & (found.plan.devices == 1 ? one.protocols_within : one.protocols_between));
   if (protocols == 0)
     return fail(StatusCode::kInvalidUsage,
                 "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
@@ -231,13 +230,12 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
   found->engine = apart ? GpuPlan::Engine::kProcesses : GpuPlan::Engine::kTeam;
   DevicePlanFacts& plan = found->plan;
   plan.ranks = static_cast<int>(records.facts.size());
-  plan.devices = found->gpus;
   for (int rank = 1; rank < plan.ranks; ++rank)
     if (!found->near(0, rank)) plan.all_reach = false;  // the leader's kernel reaches all
   plan.processes = apart;
   add_agreed(records, &plan);
   RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, *found));
-  if (!found->one_owner || !wants_connections(plan)) return ok_status();
+  if (!found->one_owner() || !wants_connections(plan)) return ok_status();
   std::vector<int> stations;
   for (const int gpu : gpu_of)
     stations.push_back(static_cast<int>(std::count(gpu_of.begin(), gpu_of.end(), gpu)));
@@ -250,7 +248,7 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
     return ok_status();
   }
   shape.protocols = plan.protocols;
-  const bool own_gpus = found->gpus == plan.ranks && found->near.all();
+  const bool own_gpus = plan.devices == plan.ranks && found->near.all();
   shape.ll_push = own_gpus && plan.ranks <= cuda::kMaxLLPush &&
                   (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   shape.meets = own_gpus && plan.ranks <= cuda::kMaxBarrierDevices;
@@ -322,9 +320,6 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records) {
   if (!wide && n > cuda::kMaxDirectRanks)
     return fail(StatusCode::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}",
                 n, cuda::kMaxDirectRanks);
-  std::set<std::pair<int, int>> owners;  // GPU, process
-  for (std::size_t r = 0; r < n; ++r) owners.emplace(gpu_of[r], found.process_of[r]);
-  found.one_owner = owners.size() == static_cast<std::size_t>(found.gpus);
   found.near = reach_of(records, found);
   add_offers(records, &found);
   found.why_proxy =

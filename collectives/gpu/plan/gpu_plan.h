@@ -64,10 +64,8 @@ struct GpuPlan {
 
   // By rank. Processes are numbered on each host from 0; each GPU of a process counts as one.
   std::vector<int> host_of, process_of;
-  std::vector<int> processes;  // by host
-  int gpus = 1;
+  std::vector<int> processes;    // by host
   P2pReach near;                 // by pair of ranks
-  bool one_owner = true;         // no GPU is used by two processes
   int max_ctas = kNoCtaLimit;    // per rank; allowed by all
   std::uint64_t from_bytes = 0;  // kHosts: smaller calls are done by the hosts
   // Minimum of the ranks' requests: for steps of the hosts, and for message slots between them.
@@ -78,6 +76,7 @@ struct GpuPlan {
   DevicePlanFacts plan;  // max_channels 0: there are no connections
 
   int hosts() const { return static_cast<int>(processes.size()); }
+  bool one_owner() const { return processes[0] == plan.devices; }  // one host: of each GPU
   // The ranks of this rank's process, ascending. The first one speaks for the others.
   std::vector<int> ranks_of_process(int rank) const;
   bool speaks(int rank) const { return ranks_of_process(rank).front() == rank; }

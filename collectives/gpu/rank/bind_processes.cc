@@ -70,9 +70,12 @@ Result<HostShare> share_on_host(const BindingRequest& request, std::uint64_t sta
 
 Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& request, GpuPlan plan) {
   const Membership& members = request.state.members;
-  RONDO_TRY(HostShare share, share_on_host(request, staging_bytes(), &plan));
   ProcessFacts facts;
   facts.device = request.state.options.device;
+  const DeviceScope scope(facts.device);
+  RONDO_CHECK_OK(scope.entered());
+  const RelaxedCapture relaxed;
+  RONDO_TRY(HostShare share, share_on_host(request, staging_bytes(), &plan));
   facts.process = plan.process_of[members.rank];
   for (const int r : members.local_ranks)
     if (members.ranks[r].process == members.own().process && plan.speaks(r) &&

@@ -47,7 +47,7 @@ Status InternodeEngine::launch_in_order(std::span<const GpuStream> streams,
                                         const GpuCaptureInfo& capture, const Launch& launch) {
   if (capturing(capture)) host_->expect_replays();
   const StreamOrder::Turn turn(host_->order(), capture);
-  return host_->order().serve(0, streams, capture, launch);
+  return host_->order().serve(streams, capture, launch);
 }
 
 double InternodeEngine::predicted_ns(const CallRecord& record) const {

@@ -162,12 +162,11 @@ Status StreamOrder::note(GpuEvent ready) {
   return record();
 }
 
-Status StreamOrder::gather(int rank, std::span<const GpuStream> streams,
-                           const GpuCaptureInfo& first) {
-  begin_group(rank, true);
-  RONDO_CHECK_OK(add(rank, streams.front(), first));
-  for (const GpuStream stream : streams.subspan(1)) RONDO_CHECK_OK(add(rank, stream));
-  const std::vector<StreamUse>& uses = at(rank).uses;
+Status StreamOrder::gather(std::span<const GpuStream> streams, const GpuCaptureInfo& first) {
+  begin_group(0, true);
+  RONDO_CHECK_OK(add(0, streams.front(), first));
+  for (const GpuStream stream : streams.subspan(1)) RONDO_CHECK_OK(add(0, stream));
+  const std::vector<StreamUse>& uses = at(0).uses;
   for (std::size_t i = 1; i < uses.size(); ++i) {
     RONDO_CHECK_OK(note(uses[i].ready));
     RONDO_CHECK_OK(wait_for_event(uses.front().stream, uses[i].ready, GpuEventUse::kPlain));

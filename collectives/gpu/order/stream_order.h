@@ -98,17 +98,18 @@ class StreamOrder {
   Status begin(const LaunchPosition& site, RankSet ranks, Kind kind);
   Status end(const LaunchPosition& site, RankSet ranks, Kind kind);
 
-  // Everything for one rank's group of calls that one launch serves, on its first stream.
+  // Everything for a group of calls of the order's only rank that one launch serves, on its first
+  // stream.
   template <class Launch>
-  Status serve(int rank, std::span<const GpuStream> streams, const GpuCaptureInfo& first,
+  Status serve(std::span<const GpuStream> streams, const GpuCaptureInfo& first,
                const Launch& launch) {
-    RONDO_CHECK_OK(gather(rank, streams, first));
-    const StreamUse& on = at(rank).uses.front();
-    const LaunchPosition site{rank, on.stream, on.capture, on.ready};
-    RONDO_CHECK_OK(begin(site, set_of(rank), Kind::kCollective));
+    RONDO_CHECK_OK(gather(streams, first));
+    const StreamUse& on = at(0).uses.front();
+    const LaunchPosition site{0, on.stream, on.capture, on.ready};
+    RONDO_CHECK_OK(begin(site, set_of(0), Kind::kCollective));
     RONDO_CHECK_OK(launch());
-    RONDO_CHECK_OK(end(site, set_of(rank), Kind::kCollective));
-    return join(rank);
+    RONDO_CHECK_OK(end(site, set_of(0), Kind::kCollective));
+    return join(0);
   }
 
   // With NCCL_LAUNCH_ORDER_IMPLICIT=1, kernels that wait for other devices run in the order of
@@ -160,7 +161,7 @@ class StreamOrder {
   };
   const Rank& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  Status gather(int rank, std::span<const GpuStream> streams, const GpuCaptureInfo& first);
+  Status gather(std::span<const GpuStream> streams, const GpuCaptureInfo& first);
   Status come_after(Rank& rank, const StreamUse& use);
   Status begin_capture(Rank& rank, const StreamUse& use);
   Status wait_for_shared(const LaunchPosition& site, RankSet ranks);

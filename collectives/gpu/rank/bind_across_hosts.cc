@@ -49,7 +49,7 @@ class AcrossHosts {
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return ok_status();
     DeviceRank& own = DeviceRank::of(state_);
-    engine_ = std::make_shared<InternodeEngine>(state_, own.shared_hosted(), std::move(kernels));
+    engine_ = std::make_shared<InternodeEngine>(state_, own.hosted(), std::move(kernels));
     own.set_engine(engine_);
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                plan_.from_bytes, plan_.shape.channels);

@@ -49,10 +49,10 @@ class DeviceRank : public GpuRank {
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
   const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
-  void join_team();                                    // if it has other teams
-  DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
-  HostProxy* hosted() const { return hosted_.get(); }  // null: the host does none of its calls
-  const std::shared_ptr<HostProxy>& shared_hosted() const { return hosted_; }
+  void join_team();                                 // if it has other teams
+  DeviceTeam* team() const { return team_.get(); }  // null: the host does its calls
+  // Null: the host does none of its calls.
+  const std::shared_ptr<HostProxy>& hosted() const { return hosted_; }
   double predicted_ns(const CallRecord& record) const override {
     return engine_->predicted_ns(record);
   }

@@ -149,7 +149,7 @@ Status HostProxy::enqueue(std::span<const GpuStream> streams, HostedCall call,
       return staging.await(stream, word, at_least);
     }
   };
-  RONDO_CHECK_OK(order_.serve(0, streams, capture, [&] {
+  RONDO_CHECK_OK(order_.serve(streams, capture, [&] {
     return enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy});
   }));
   proxy_.ring();

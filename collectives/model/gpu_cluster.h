@@ -32,6 +32,7 @@ class GpuCluster {
 
   int ranks() const { return hosts_ * gpus_; }
   int hosts() const { return hosts_; }
+  int gpus_of_host() const { return gpus_; }
   int host_of(int rank) const { return rank / gpus_; }
   int compute() const;  // lowest compute capability of the GPUs; 90 for 9.0, 0: unknown
   // True for one host whose GPUs are all connected by switches that sum and copy: third-generation

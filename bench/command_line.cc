@@ -177,8 +177,10 @@ void CommandLine::print_manual() const {
   const auto shown = app_->get_options(is_shown);
   fmt::print("[OPTIONS]");
   for (const CLI::Option* option : shown)
-    if (option->get_positional())
-      fmt::print(option->get_required() ? " {}" : " [{}]", for_troff(option->get_name(true)));
+    if (option->get_positional()) {
+      const std::string argument = for_troff(option->get_name(true));
+      fmt::print(" {}", option->get_required() ? argument : '[' + argument + ']');
+    }
   fmt::print("\n.SH DESCRIPTION\n{}\n.SH OPTIONS\n", for_troff(description_));
   for (const CLI::Option* option : shown)
     fmt::print(".TP\n.B {}\n{}\n",

@@ -127,7 +127,7 @@ Status measure_link(Meetings& meetings, std::size_t bytes, LinkRate* link) {
   if (rank == link->from || rank == link->to) {
     const auto run = [&]() -> Status {
       RONDO_TRY(const auto lane, meetings.join(rank == link->from ? 0 : 1, 2, id));
-      const Status outcome = exchange(*lane, meetings.options(), bytes, link);
+      Status outcome = exchange(*lane, meetings.options(), bytes, link);
       outcome ? (void)lane->backend().leave() : lane->backend().abort();
       return outcome;
     };

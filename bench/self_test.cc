@@ -110,7 +110,7 @@ class SelfTest {
     const AlgorithmOnly only(algorithm);
     std::vector<std::unique_ptr<Lane>> lanes(1);
     RONDO_TRY(lanes[0], meetings_.join(processes_.rank(), size(), id));
-    const Status outcome = check_kinds(algorithm, lanes);
+    Status outcome = check_kinds(algorithm, lanes);
     if (!outcome) {
       team_.leave(outcome.error());
       lanes[0]->backend().abort();

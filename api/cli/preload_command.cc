@@ -15,8 +15,8 @@ namespace {
 // From the folder of this program, the most capable library first: that of the package for CUDA
 // (Debian's, then the wheel's), then those for host memory: of a Debian package, an install prefix
 // or a wheel, and a build folder.
-constexpr const char* kPlaces[] = {"../" RONDO_LIBDIR "/rondo-cuda", "../../rondo_cu13/lib",
-                                   "../" RONDO_LIBDIR "/rondo", "../" RONDO_LIBDIR, "../lib"};
+constexpr const char* kPlaces[] = {("../" RONDO_LIBDIR "/rondo-cuda"), "../../rondo_cu13/lib",
+                                   ("../" RONDO_LIBDIR "/rondo"), ("../" RONDO_LIBDIR), "../lib"};
 
 }  // namespace
 

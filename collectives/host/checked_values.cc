@@ -158,7 +158,7 @@ std::optional<DifferentElement> find_different_copy(DataType type, const std::by
 }
 
 std::string element_text(DataType type, std::uint64_t bits) {
-  const std::string value = host::portable::with_type(type, [&]<DataType t>() {
+  std::string value = host::portable::with_type(type, [&]<DataType t>() {
     using E = Element<t>;
     const auto wide = E::to_acc(host::portable::load<typename E::Storage>(&bits, 0));
     if constexpr (std::is_integral_v<decltype(wide)>) return fmt::format("{}", +wide);

@@ -139,7 +139,8 @@ const std::byte* VerifiedCalls::kept_of(int rank, const Slice& slice, std::size_
                            ? 0
                            : (members_.rank - slice.first_block + members_.size) % members_.size;
   assert(own_part < slice.blocks);
-  const auto at = static_cast<std::size_t>(rank * slice.blocks + own_part);
+  const std::size_t at = static_cast<std::size_t>(rank) * static_cast<std::size_t>(slice.blocks) +
+                         static_cast<std::size_t>(own_part);
   return gathered_.data() + at * slice.capacity * element;
 }
 

@@ -30,13 +30,9 @@ unsigned threads_of(std::span<const PlannedCall> calls) {
 
 }  // namespace
 
-bool has_room_connected(std::size_t stations, std::size_t calls) {
-  return cuda::ConnectedArgs::has_room(stations, calls);
-}
-
 Status launch_connected(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
-  if (!has_room_connected(launch.here.size(), launch.calls.size()))
+  if (!cuda::ConnectedArgs::has_room(launch.here.size(), launch.calls.size()))
     return fail(StatusCode::kInternalError, "{} calls of {} ranks of one device in one launch",
                 launch.calls.size(), launch.here.size());
   cuda::ConnectedArgs args{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/ll_push_args.h"
 #include "kernels/cuda/multicast_args.h"
@@ -36,7 +37,7 @@ bool takes_one_more(Calls calls, const PlannedCall& next, std::size_t maximum) {
 }
 Fusion fuses_connected(Calls calls, const PlannedCall& next, int stations) {
   if (next.kernel() != calls.front().kernel() || next.plan.groups != calls.front().plan.groups ||
-      !has_room_connected(static_cast<std::size_t>(stations), calls.size() + 1))
+      !cuda::ConnectedArgs::has_room(static_cast<std::size_t>(stations), calls.size() + 1))
     return Fusion::kNone;
   return stations > 1 ? Fusion::kApartFromAll : Fusion::kApart;
 }

@@ -165,7 +165,7 @@ Status DeviceRank::wait_for_streams() {
     Status standing = state_.faults.standing();
     if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
     if (state_.faults.ended() != FaultState::kRunning) {
-      const Status ended = state_.faults.why_it_ended();
+      Status ended = state_.faults.why_it_ended();
       engine_->fail_all(ended);
       return ended;
     }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/context/gpu_rank.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "transport/memory/memory_registry.h"
 

@@ -90,7 +90,8 @@ HANDED_ON = "poll_fd() const"
 BESIDE_NETWORKS = ("collectives/", "transport/net/", "transport/proxy/")
 SLEEPER = "transport/net/sleeper."
 # Headers named in comments that are not Rondo's.
-FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "tuner_v6.h", "ucp.h", "verbs.h"}
+FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "profiler_v6.h", "tuner_v6.h", "ucp.h",
+           "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 # Package headers that take seconds to compile: each has one source that includes it, behind a
 # header of ours.

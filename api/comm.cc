@@ -19,6 +19,8 @@ void Comm::set_engine(std::shared_ptr<Communicator> made) {
   owner_ = std::move(made);
   rank = owner_->rank();
   size = owner_->size();
+  is_plain_ = blocking() && !config.check_buffers && owner_->options().device < 0 &&
+              owner_->profiler() == nullptr;
   engine_.store(owner_.get(), std::memory_order_seq_cst);
   // end_calls() during the creation has only set the flag.
   if (ended_.load(std::memory_order_seq_cst)) owner_->abort();

@@ -48,6 +48,9 @@ class Comm {
   // The engine's communicator; nullptr until its creation has succeeded.
   Communicator* engine() const { return engine_.load(std::memory_order_acquire); }
   void set_engine(std::shared_ptr<Communicator> made);
+  // Once the engine is set: no call needs more than the engine (usual_call.h): the communicator is
+  // blocking, on the host, checks no buffers and has no profiler plugin.
+  bool is_plain() const { return is_plain_; }
 
   // Aborts all running and waiting calls of this communicator. Repeated calls do nothing.
   void end_calls();
@@ -87,6 +90,7 @@ class Comm {
  private:
   std::shared_ptr<Communicator> owner_;
   std::atomic<Communicator*> engine_{nullptr};
+  bool is_plain_ = false;
   std::atomic<bool> ended_{false};
   mutable std::mutex mutex_;
   std::optional<Error> noted_;

@@ -9,6 +9,7 @@
 // cost. It allocates nothing on the caller's thread if such a call was made before.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,7 @@ namespace rondo::api {
 struct Request {
   Call call;
   std::vector<Call> more;
+  std::shared_ptr<const profiler::CallEvent> event;  // for a profiler plugin; may be null
 };
 
 struct GroupEntry {

@@ -9,7 +9,11 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/simulate.h"
+#include "base/gpu.h"
 #include "base/thread.h"
+#include "collectives/profiler/api_events.h"
+#include "transport/cuda/stream_event.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::api {
 namespace {
@@ -19,12 +23,14 @@ struct Group {
   std::vector<GroupEntry> entries;
   std::vector<SetUp> set_ups;
   std::vector<std::unique_ptr<Comm>> ended;
+  std::shared_ptr<const profiler::GroupEvent> event;  // of the first profiled communicator
 
   void clear() {  // keeps the memory
     first_error = ncclSuccess;
     entries.clear();
     set_ups.clear();
     ended.clear();
+    event.reset();
   }
 };
 
@@ -149,6 +155,34 @@ ncclResult_t run_set_ups(std::vector<SetUp> works) {
   return blocking ? run_attached(std::move(all)) : run_detached(std::move(all));
 }
 
+bool is_captured(const Comm& comm, const Call& call) {
+  if (comm.options.device < 0 || gpu_api() == nullptr) return false;
+  const auto capture = gpu::capture_of(call.stream);
+  return capture.ok() && gpu::capturing(*capture);
+}
+
+// Tells a profiler plugin of the program's call. `group`: its group; null: it is the group's first.
+void profile(const Comm& comm, std::shared_ptr<const profiler::GroupEvent>& group,
+             Request& request) {
+  const auto profiler = comm.engine()->profiler();
+  if (profiler == nullptr || is_one_sided(request.call)) return;
+  const bool captured = is_captured(comm, request.call);
+  if (group == nullptr)
+    group = std::make_shared<const profiler::GroupEvent>(profiler, thread_words.group_depth + 1,
+                                                         captured);
+  request.event =
+      std::make_shared<const profiler::CallEvent>(*profiler, group, request.call, captured);
+  request.call.api = request.event.get();
+}
+
+// A call outside groups is a group of its own.
+ncclResult_t execute_profiled(CommPin&& comm, Request&& request, const char* function) {
+  std::shared_ptr<const profiler::GroupEvent> group;
+  profile(*comm, group, request);
+  if (group != nullptr) group->end_begins();
+  return execute_one(std::move(comm), std::move(request), function);
+}
+
 // Leaves one level of the group. True if it was the outermost.
 Result<bool> leave(const char* function) {
   if (!in_group()) return fail(StatusCode::kInvalidUsage, "{}: not in a group call.", function);
@@ -167,6 +201,7 @@ ncclResult_t end_group() {
   if (!outermost.ok()) return report(outermost.error());
   if (!*outermost) return ncclSuccess;
   ClosedGroup closed;
+  if (closed->event != nullptr) closed->event->end_begins();
   if (closed->first_error != ncclSuccess) return closed->first_error;
   ncclResult_t result = ncclSuccess;
   if (!closed->set_ups.empty()) result = run_set_ups(std::move(closed->set_ups));
@@ -182,7 +217,10 @@ ncclResult_t note_in_group(ncclResult_t result) {
 }
 
 ncclResult_t submit(CommPin&& comm, Request&& request, const char* function) {
+  const bool plain = comm->is_plain();
+  if (!in_group() && !plain) return execute_profiled(std::move(comm), std::move(request), function);
   if (!in_group()) return execute_one(std::move(comm), std::move(request), function);
+  if (!plain) profile(*comm, group().event, request);
   group().entries.push_back({comm->handle, std::move(request)});
   return ncclSuccess;
 }

@@ -6,11 +6,13 @@
 namespace rondo::api {
 
 void Share::add(const Request& request) {
+  if (request.event != nullptr) events.push_back(request.event);
   calls.push_back(request.call);
   for (const Call& call : request.more) {
     calls.push_back(call);
     calls.back().stream = request.call.stream;
     calls.back().late_scalar = request.call.late_scalar;
+    calls.back().api = request.call.api;
   }
 }
 
@@ -31,6 +33,7 @@ void Job::clear() {
     share.turn.finish();
     share.comm = CommPin();
     share.calls.clear();
+    share.events.clear();
   }
   used_ = 0;
   works.clear();

@@ -5,6 +5,7 @@
 // memory. Refilling a job with no more calls than before allocates nothing (Job::of_thread()).
 #pragma once
 
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ struct Share {
   CommPin comm;
   Turn turn;  // empty until the job is in the communicator's queue
   std::vector<Call> calls;
+  std::vector<std::shared_ptr<const profiler::CallEvent>> events;  // to which calls point
 
   void add(const Request& request);
 };

@@ -19,8 +19,7 @@ namespace {
 // Runs in its turn in the communicator's queue, like a split.
 Status open_messages(Comm& comm) {
   if (comm.tagged_messages() != nullptr) return ok_status();
-  RONDO_TRY(auto child, comm.engine()->split(0, comm.rank, comm.engine()->options(),
-                                             [&comm] { return comm.ended(); }));
+  RONDO_TRY(auto child, duplicate(*comm.engine(), [&comm] { return comm.ended(); }));
   RONDO_TRY(auto messages,
             TaggedMessages::open(std::move(child),
                                  static_cast<std::size_t>(env::get_int("RONDO_EAGER_BYTES"))));

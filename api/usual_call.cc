@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kUsualCount = std::size_t{1} << 36;
 
 bool is_usual(const Comm& comm) {
-  return comm.blocking() && !comm.config.check_buffers && comm.engine() != nullptr &&
-         comm.engine()->options().device < 0 && !comm.revoked.load(std::memory_order_relaxed) &&
+  return comm.engine() != nullptr && comm.is_plain() &&
+         !comm.revoked.load(std::memory_order_relaxed) &&
          !comm.finalized.load(std::memory_order_relaxed) &&
          !comm.suspended.load(std::memory_order_relaxed);
 }

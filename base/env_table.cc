@@ -84,6 +84,10 @@ constexpr Variable kTable[] = {
     {"NCCL_P2P_LEVEL", Type::kString, "",
      "largest distance between GPUs that use each other's memory: LOC (none), NVL, PIX, PXB, PHB, "
      "SYS, by the paths of `rondo topo --matrix`"},
+    {"NCCL_PROFILER_PLUGIN", Type::kFile, "",
+     "profiler plugin with NCCL's interface, versions 1 to 6: X for libnccl-profiler-X.so, a "
+     "library's name or path, STATIC_PLUGIN for the program itself, or none; unset, for ranks on "
+     "GPUs: libnccl-profiler.so, else the network plugin's library if it is a profiler too"},
     {"NCCL_PROTO", Type::kString, "",
      "allowed protocols: simple,ll,ll128; ^ll excludes; allreduce:simple applies to one function"},
     {"NCCL_RAS_ADDR", Type::kString, "localhost:28028",

@@ -22,7 +22,8 @@ constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins =
-    "Rondo loads only network and tuner plugins (NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN)";
+    "Rondo loads only network, tuner and profiler plugins (NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, "
+    "NCCL_PROFILER_PLUGIN)";
 constexpr std::string_view kNoGraphs = "files of rings and trees are not read";
 constexpr std::string_view kOldName =
     "obsolete in the NCCL version whose interface Rondo has; see NCCL_ALGO";
@@ -45,6 +46,8 @@ constexpr Unused kUnused[] = {
     {"NCCL_IB_*", false, kOnePort},
     {"NCCL_IGNORE_CPU_AFFINITY", false,
      "Rondo never changes the affinity of the program's threads"},
+    {"NCCL_INSPECTOR_*", false,
+     "Rondo does not read it; a profiler plugin may (NCCL_PROFILER_PLUGIN)"},
     {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,
      "always 1; containers with networks of their own use TCP"},
     {"NCCL_LAUNCH_MODE", false, kChosen},
@@ -81,7 +84,8 @@ constexpr Unused kUnused[] = {
     {"NCCL_P2P_PCI_CHUNKSIZE", false, kChosen},
     {"NCCL_P2P_PXN_LEVEL", false, kNoDirect},
     {"NCCL_PAT_ENABLE", true, "there is no PAT; `rondo explain` says what runs instead"},
-    {"NCCL_PROFILER_PLUGIN", true, "Rondo loads no such plugins; profilers see its NVTX ranges"},
+    {"NCCL_PROFILE_*", false,
+     "Rondo does not read it; a profiler plugin may (NCCL_PROFILER_PLUGIN)"},
     {"NCCL_PROXY_*", false, kNoProxy},
     {"NCCL_PXN_*", false, kNoDirect},
     {"NCCL_RAS_TIMEOUT_FACTOR", false,

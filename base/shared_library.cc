@@ -70,6 +70,7 @@ const char* wrong_kind_on_path(const std::string& name) {
 }  // namespace
 
 Result<void*> load_library(const std::string& file) {
+  if (file.empty()) return ::dlopen(nullptr, RTLD_NOW | RTLD_LOCAL);
   const bool is_path = file.find('/') != std::string::npos;
   if (const char* const kind = is_path ? wrong_kind(file) : wrong_kind_on_path(file))
     return fail(StatusCode::kInvalidUsage, "it is {}, not a regular file", kind);

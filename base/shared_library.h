@@ -51,8 +51,8 @@ class LibraryFunctions {
   const char* missing_ = nullptr;
 };
 
-// Loads with RTLD_NOW and RTLD_LOCAL. The text of an error is the reason only, without the file
-// name before it.
+// "": the program itself. Loads with RTLD_NOW and RTLD_LOCAL. The text of an error is the reason
+// only, without the file name before it.
 Result<void*> load_library(const std::string& file);
 
 }  // namespace rondo

@@ -43,7 +43,8 @@ std::vector<Finding> check_kernel();
 std::vector<Finding> check_memory(const ExamineOptions& options);
 std::vector<Finding> check_network(const ExamineOptions& options);
 std::vector<Finding> check_devices(const ExamineOptions& options);  // doctor_devices.cc
-std::vector<Finding> check_tuner();                                 // doctor_tuner.cc
+std::vector<Finding> check_tuner();                                 // doctor_devices.cc
+std::vector<Finding> check_profiler();                              // doctor_devices.cc
 std::vector<Finding> check_rdma(const ExamineOptions& options);     // doctor_rdma.cc
 
 // Facts that check_rdma() reads, and the findings that it derives from them.

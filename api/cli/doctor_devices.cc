@@ -6,6 +6,7 @@
 #include "api/cli/doctor_checks.h"
 #include "base/env.h"
 #include "base/gpu.h"
+#include "collectives/profiler/profiler_plugin.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "topology/describe.h"
 
@@ -66,6 +67,11 @@ std::vector<Finding> check_devices(const ExamineOptions& options) {
 }
 
 // rondo doctor on the tuner plugin: which one ranks on GPUs would use, or why they would not start.
+namespace {
+
+bool ranks_use_gpus() { return gpu_api() != nullptr && env::get_string("RONDO_DEVICE") != "host"; }
+
+}  // namespace
 
 std::vector<Finding> check_tuner() {
   constexpr const char* kSubject = "tuner plugin";
@@ -75,11 +81,22 @@ std::vector<Finding> check_tuner() {
              "communicators on GPUs cannot be created with it: correct NCCL_TUNER_PLUGIN, or set "
              "it to none"}};
   if (*found == nullptr) return {};
-  const bool serves = gpu_api() != nullptr && env::get_string("RONDO_DEVICE") != "host";
   return {{Verdict::kOk, kSubject,
-           serves ? (*found)->text()
-                  : fmt::format("{} is not used: ranks use host memory", (*found)->text()),
+           ranks_use_gpus()
+               ? (*found)->text()
+               : fmt::format("{} is not used: ranks use host memory", (*found)->text()),
            ""}};
+}
+
+// On the profiler plugin: which one ranks would use.
+std::vector<Finding> check_profiler() {
+  constexpr const char* kSubject = "profiler plugin";
+  const auto found = profiler::find_profiler(ranks_use_gpus());
+  if (!found.ok())
+    return {{Verdict::kWarning, kSubject, found.error().text,
+             "jobs run without it: correct NCCL_PROFILER_PLUGIN, or set it to none"}};
+  if (*found == nullptr) return {};
+  return {{Verdict::kOk, kSubject, (*found)->text(), ""}};
 }
 
 }  // namespace rondo::cli

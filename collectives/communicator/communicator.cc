@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/env.h"
 #include "collectives/communicator/child_request.h"
@@ -62,6 +63,10 @@ const CommOptions& Communicator::options() const { return state_->options; }
 const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
 LastPlan Communicator::last_plan() const { return state_->engine.last_plan(); }
+
+std::shared_ptr<profiler::Profiler> Communicator::profiler() const {
+  return state_->events == nullptr ? nullptr : state_->events->profiler();
+}
 
 double Communicator::predicted_ns(const CallRecord& record) const {
   if (state_->device) return state_->device->predicted_ns(record);
@@ -228,6 +233,18 @@ Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key,
   std::vector<int> members;
   for (const auto& [their_key, r] : keyed) members.push_back(r);
   return make_child(*state_, members, "split", child, options, std::move(aborted));
+}
+
+Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,
+                                                std::function<bool()> aborted) {
+  CommunicatorState& state = *parent.state_;
+  RONDO_CHECK_OK(state.enter());  // no fault, no fork
+  state.leave();
+  std::vector<int> members(static_cast<std::size_t>(parent.size()));
+  std::iota(members.begin(), members.end(), 0);
+  CommOptions options = state.options;
+  options.is_internal = true;
+  return make_child(state, members, "copy", ++state.splits, options, std::move(aborted));
 }
 
 Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> excluded,

@@ -45,6 +45,10 @@ struct CreateRequest {
   std::shared_ptr<const topology::Graph> graph;  // this host's, for a child; null: read it
 };
 
+namespace profiler {
+class Profiler;
+}
+
 class CommunicatorState;  // collectives/communicator/communicator_state.h
 
 class Communicator {
@@ -116,6 +120,9 @@ class Communicator {
   void deregister_window(int window, const std::function<void()>& wait_turn = {});
   std::size_t window_bytes(int window, int peer) const;
 
+  // What a profiler plugin sees of this rank; null: there is no plugin.
+  std::shared_ptr<profiler::Profiler> profiler() const;
+
   // How the last collective on host memory ran.
   LastPlan last_plan() const;
   // Predicted time of the call in nanoseconds, by the cost model of its planner (GPU or host); 0 if
@@ -147,6 +154,8 @@ class Communicator {
  private:
   friend class TaggedMessages;  // drives its own communicator without run()
   friend void set_pool(Communicator& communicator, host::ParallelFor pool);
+  friend Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,
+                                                         std::function<bool()> aborted);
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   std::unique_ptr<CommunicatorState> state_;
 };
@@ -154,5 +163,9 @@ class Communicator {
 // Calls of this thread share their copies and sums by the program's pool, others use one thread.
 // Null: all use one. While no call runs.
 void set_pool(Communicator& communicator, host::ParallelFor pool);
+
+// Collective. An internal child of all ranks, in their order. Makes no call of the parent.
+Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,
+                                                std::function<bool()> aborted);
 
 }  // namespace rondo

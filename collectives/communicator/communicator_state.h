@@ -9,6 +9,7 @@
 
 #include "collectives/communicator/communicator.h"
 #include "collectives/host/rank_state.h"
+#include "collectives/profiler/call_events.h"
 #include "collectives/status/status_service.h"
 #include "collectives/trace/black_box.h"
 
@@ -17,12 +18,14 @@ namespace rondo {
 class CommunicatorState : public RankState {
  public:
   std::shared_ptr<bootstrap::Listener> listener;
-  // Numbers of children so far; a child's secret depends on its number. After a fault, ranks may
-  // have counted different numbers of splits, so shrinks are counted per list of survivors.
+  // Numbers of children so far; a child's secret depends on its kind and number. After a fault,
+  // ranks may have counted different numbers of splits, so shrinks are counted per list of
+  // survivors.
   std::uint64_t splits = 0;
   std::map<std::vector<int>, std::uint64_t> shrinks;
   std::uint64_t meetings = 0;  // number of meet_again() calls so far
   trace::BlackBox black_box{*this};
+  std::unique_ptr<profiler::CallEvents> call_events;  // null: no profiler plugin
   std::unique_ptr<StatusSeat> status;  // last: status queries read the rank until it is destroyed
 };
 

@@ -108,7 +108,24 @@ class Creation {
                                         {deadline_, request_.aborted},
                                         request_.graph != nullptr}));
     if (tuner != nullptr) RONDO_CHECK_OK(tune(*tuner));
-    return show_status();
+    RONDO_CHECK_OK(show_status());
+    start_profiler();  // last: a plugin that cannot be used fails nothing
+    return ok_status();
+  }
+
+  void start_profiler() {
+    if (request_.options.is_internal) return;
+    const std::string& name = state_->options.name;
+    auto profiler = profiler::open_profiler({.communicator = public_id(),
+                                             .name = name.empty() ? nullptr : name.c_str(),
+                                             .hosts = state_->facts.hosts,
+                                             .ranks = request_.size,
+                                             .rank = request_.rank},
+                                            state_->on_device);
+    if (profiler == nullptr) return;
+    state_->call_events = std::make_unique<profiler::CallEvents>(std::move(profiler));
+    state_->events = state_->call_events.get();
+    if (!state_->on_device) state_->host.recorder.observe_by(*state_->call_events);
   }
 
   // Lets status queries see the rank. Processes of several hosts learn each other's ports for them.

@@ -16,6 +16,10 @@ struct CUstream_st;
 
 namespace rondo {
 
+namespace profiler {
+class CallEvent;
+}
+
 // What the caller of one call requests of GPUs. The communicator decides the rest.
 struct CallLimits {
   enum class Mover : std::uint8_t { kUnset, kKernels, kCopyEngines };
@@ -43,6 +47,9 @@ struct Call {
   // The messages of a v-collective that this rank makes, each with the count of its pair. `record`
   // holds only what all ranks know.
   std::shared_ptr<const std::vector<Call>> parts;
+  // What a profiler plugin knows of the program's call; null: no plugin, or not the program's call.
+  // Valid until the call has run.
+  const profiler::CallEvent* api = nullptr;
 };
 
 inline bool is_point_to_point(const Call& call) {

@@ -22,6 +22,7 @@ struct CommOptions {
   bool mixes_graphs = true;          // CUDA graphs may run beside each other and other calls
   double kernel_seconds = 0;         // without progress until a waiting kernel fails; 0: never
   int threads = 0;                   // that share copies and sums; 0: by RONDO_THREADS
+  bool is_internal = false;          // not the program's: profiler plugins do not see it
   static CommOptions from_environment();
 };
 

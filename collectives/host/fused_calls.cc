@@ -32,25 +32,21 @@ std::size_t FusedCalls::collect(std::span<const Call> calls) {
     total += call.record.count;
     covered = i + 1;
   }
+  covered_ = calls.first(covered);
   return segments_.size() > 1 ? covered : 1;
 }
 
-Status FusedCalls::run(const Call& first, const RunAlone& run_alone) {
-  const host::Segments joint(segments_, size_of(first.record.type));
-  CallRecord shape = first.record;
+Status FusedCalls::run(const RunAlone& run_alone) {
+  CallRecord shape = covered_.front().record;
+  const host::Segments joint(segments_, size_of(shape.type));
   shape.count = joint.total();
   PlanFacts as_group = facts_;
   as_group.fused = true;
   const Result<Plan> made = make_plan(as_group, shape);
   if (!made.ok() || !made->in_memory()) {
     // NCCL_ALGO requests an algorithm along connections, or excludes all: the calls run one by one.
-    for (const host::Segment& segment : segments_) {
-      Call single = first;
-      single.record.count = segment.count;
-      single.send = segment.input;
-      single.receive = segment.output;
-      RONDO_CHECK_OK(run_alone(single));
-    }
+    for (const Call& call : covered_)
+      if (!is_point_to_point(call) && !is_one_sided(call)) RONDO_CHECK_OK(run_alone(call));
     return ok_status();
   }
   const Plan& plan = *made;

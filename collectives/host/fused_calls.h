@@ -28,11 +28,12 @@ class FusedCalls : RankPart {
   std::size_t collected() const { return segments_.size(); }
   // Runs the collected calls as one, or one by one if the plan allows no fused call.
   using RunAlone = std::function<Status(const Call&)>;
-  Status run(const Call& first, const RunAlone& run_alone);
+  Status run(const RunAlone& run_alone);
 
  private:
   LastPlan& last_plan_;
   VerifiedCalls& verified_;
+  std::span<const Call> covered_;        // by the newest collect()
   std::vector<host::Segment> segments_;  // segments of the fused call in progress
 };
 

@@ -2,6 +2,7 @@
 #include "collectives/host/host_engine.h"
 
 #include "collectives/planner/host_work.h"
+#include "collectives/profiler/call_events.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/run_direct.h"
 #include "kernels/host/simd/reduce_kernels.h"
@@ -60,6 +61,7 @@ void HostEngine::choose_budget(bool beside) {
 Status HostEngine::run_group(std::span<const Call> calls) {
   bool messages = false;
   bool one_sided = false;
+  profiler::CallEvents* const events = context_.host_events();
   for (std::size_t i = 0; i < calls.size();) {
     if (is_point_to_point(calls[i])) {
       messages = true;
@@ -70,10 +72,14 @@ Status HostEngine::run_group(std::span<const Call> calls) {
     } else if (const std::size_t fused = fused_.collect(calls.subspan(i)); fused > 1) {
       messages |= fused_.collected() < fused;  // possibly between the fused calls
       one_sided |= fused_.collected() < fused;
-      RONDO_CHECK_OK(
-          fused_.run(calls[i], [this](const Call& call) { return run_collective(call); }));
+      if (events != nullptr) events->next(calls.subspan(i, fused));
+      RONDO_CHECK_OK(fused_.run([&](const Call& call) {
+        if (events != nullptr) events->next({&call, 1});
+        return run_collective(call);
+      }));
       i += fused;
     } else {
+      if (events != nullptr) events->next(calls.subspan(i, 1));
       RONDO_CHECK_OK(run_collective(calls[i]));
       ++i;
     }

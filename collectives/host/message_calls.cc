@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/profiler/call_events.h"
 #include "kernels/host/announcer.h"
 
 namespace rondo {
@@ -39,6 +40,7 @@ Status run_self(std::span<const Call> calls, int rank) {
 }  // namespace
 
 Status MessageCalls::run(std::span<const Call> calls, const CallRecord* whole) {
+  const profiler::MessageEvents events(whole == nullptr ? context_.host_events() : nullptr, calls);
   RONDO_CHECK_OK(run_self(calls, members_.rank));
   messages_.clear();
   for (const Call& call : calls) {

@@ -16,6 +16,10 @@
 
 namespace rondo {
 
+namespace profiler {
+class CallEvents;
+}
+
 struct RankContext {
   RankContext() = default;
   RankContext(const RankContext&) = delete;
@@ -31,7 +35,11 @@ struct RankContext {
   std::atomic<double> timeout_seconds{600};
   bool waits_for_ever = false;  // a rank on a GPU whose kernels have no limit
   bool on_device = false;
-  shm::ActivityLine* activity = nullptr;  // of this rank; null until its host view is known
+  profiler::CallEvents* events = nullptr;  // for a profiler plugin; null: there is none
+  shm::ActivityLine* activity = nullptr;   // of this rank; null until its host view is known
+
+  // Of calls on host memory.
+  profiler::CallEvents* host_events() const { return on_device ? nullptr : events; }
 
   // Counts calls that the rank enters, for status queries. One thread at a time.
   void count_calls(Collective which, std::uint64_t calls = 1) {

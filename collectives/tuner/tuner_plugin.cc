@@ -20,24 +20,17 @@ Function as(abi::Any any) {
 }
 
 Result<std::unique_ptr<const TunerPlugin>> read_library(void* library, const std::string& file) {
-  for (int version = abi::kNewest; version >= abi::kOldest; --version) {
-    void* const symbol = dlsym(library, fmt::format("ncclTunerPlugin_v{}", version).c_str());
-    if (symbol == nullptr) continue;
-    const auto& table = *static_cast<const abi::TunerTable*>(symbol);
-    const char* const missing = table.name == nullptr || *table.name == '\0' ? "name"
-                                : table.init == nullptr                      ? "init"
-                                : table.ask == nullptr                       ? "getCollInfo"
-                                                                             : nullptr;
-    if (missing != nullptr)
-      return fail(StatusCode::kInvalidUsage, "ncclTunerPlugin_v{} of the tuner plugin {} has no {}",
-                  version, printable(file), missing);
-    return std::make_unique<const TunerPlugin>(table, version, file);
-  }
-  return fail(
-      StatusCode::kInvalidUsage,
-      "the library {} is not a tuner plugin: it has none of the symbols ncclTunerPlugin_v{} to "
-      "ncclTunerPlugin_v{}; set NCCL_TUNER_PLUGIN to another one, or to none",
-      printable(file), abi::kOldest, abi::kNewest);
+  RONDO_TRY(const plugin::Symbol found,
+            plugin::newest_symbol(plugin::kTuner, library, file, abi::kOldest, abi::kNewest));
+  const auto& table = *static_cast<const abi::TunerTable*>(found.address);
+  const char* const missing = table.name == nullptr || *table.name == '\0' ? "name"
+                              : table.init == nullptr                      ? "init"
+                              : table.ask == nullptr                       ? "getCollInfo"
+                                                                           : nullptr;
+  if (missing != nullptr)
+    return fail(StatusCode::kInvalidUsage, "ncclTunerPlugin_v{} of the tuner plugin {} has no {}",
+                found.version, printable(file), missing);
+  return std::make_unique<const TunerPlugin>(table, found.version, file);
 }
 
 // A library that is a tuner is never unloaded; it may also be in use as another plugin.

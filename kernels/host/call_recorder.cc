@@ -18,7 +18,10 @@ std::uint32_t in_units(std::uint64_t ticks) {
 
 bool CallRecorder::start() {
   TraceRing* const ring = std::exchange(setup_.ring, nullptr);
-  if (ring == nullptr || !setup_.commit(ring, sizeof(TraceRing))) return enabled_ = false;
+  if (ring == nullptr || !setup_.commit(ring, sizeof(TraceRing))) {
+    enabled_ = observer_ != nullptr;
+    return false;
+  }
   const TickReading now = read_ticks();
   timespec wall{};
   clock_gettime(CLOCK_REALTIME, &wall);
@@ -34,8 +37,13 @@ bool CallRecorder::start() {
 }
 
 void CallRecorder::record(const CallRecord& call, std::uint64_t sequence) {
-  if (ring_ == nullptr && !start()) [[unlikely]]
+  if (observer_ != nullptr) [[unlikely]]
+    observer_->on_begin(algorithm_, protocol_);
+  if (ring_ == nullptr && !start()) [[unlikely]] {
+    algorithm_ = protocol_ = kNone;
+    open_ += observer_ != nullptr;
     return;
+  }
   newest_ = CallTrace{};
   newest_.number = ++number_;
   newest_.sequence = sequence;
@@ -57,6 +65,12 @@ void CallRecorder::record(const CallRecord& call, std::uint64_t sequence) {
   add(total_->bytes, bytes);
   ++open_;
   HostAtomics::prefetch_to_write(line_of(number_ + 1).words[0]);
+}
+
+bool CallRecorder::end_observed() {
+  observer_->on_end();
+  if (ring_ == nullptr) open_ = 0;
+  return ring_ != nullptr;
 }
 
 void CallRecorder::end_wait(int peer) {

@@ -31,6 +31,15 @@ constexpr int trace_size_of(std::uint64_t bytes) {
 static_assert(trace_size_of(1024) == 0 && trace_size_of(1025) == 1 && trace_size_of(32768) == 1);
 static_assert(trace_size_of(1 << 20) == 2 && trace_size_of(std::uint64_t{1} << 40) == 5);
 
+// Learns of each call that the recorder writes, on the rank's thread.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  // algorithm, protocol: as choose() got them; 0xff: none.
+  virtual void on_begin(std::uint8_t algorithm, std::uint8_t protocol) = 0;
+  virtual void on_end() = 0;  // of all calls that have begun
+};
+
 class CallRecorder {
  public:
   // ring: has no memory yet; the first call commits it. commit: false if there is none.
@@ -42,7 +51,12 @@ class CallRecorder {
   };
   void set_up(const Setup& setup) {
     setup_ = setup;
-    enabled_ = setup.ring != nullptr;
+    enabled_ = setup.ring != nullptr || observer_ != nullptr;
+  }
+  // With or without a ring. It lives longer than the last call.
+  void observe_by(CallObserver& observer) {
+    observer_ = &observer;
+    enabled_ = true;
   }
   bool records() const { return ring_ != nullptr; }
 
@@ -65,6 +79,8 @@ class CallRecorder {
   // Ends all calls that have begun: one, or the messages of a group.
   void end(StatusCode result) {
     if (open_ == 0) return;
+    if (observer_ != nullptr && !end_observed()) [[unlikely]]
+      return;
     newest_.ended = ticks();
     newest_.result = static_cast<std::uint8_t>(result);
     const auto words = std::bit_cast<Words>(newest_);
@@ -91,12 +107,14 @@ class CallRecorder {
 
   void record(const CallRecord& call, std::uint64_t sequence);
   bool start();
+  bool end_observed();  // false: there is no ring to write
   TraceLine& line_of(std::uint64_t number) { return ring_->lines[number % kTracedCalls]; }
   static void add(std::uint64_t& word, std::uint64_t amount) {
     HostAtomics::store_relaxed(word, HostAtomics::load_relaxed(word) + amount);
   }
 
   bool enabled_ = false;
+  CallObserver* observer_ = nullptr;
   TraceRing* ring_ = nullptr;
   TraceTotal* total_ = nullptr;
   std::uint64_t number_ = 0;  // of the newest trace

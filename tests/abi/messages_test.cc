@@ -54,6 +54,19 @@ TEST(Messages, TagsMatchInAnyOrderAndEveryLengthArrives) {
   });
 }
 
+// Errors count the program's calls only.
+TEST(Messages, AreOpenedWithoutACallOfTheCommunicator) {
+  with_messages(2, [](ncclComm_t comm, int rank) {
+    float one = 1;
+    const ncclResult_t result =
+        rank == 0 ? ncclAllReduce(&one, &one, 1, ncclFloat32, ncclSum, comm, nullptr)
+                  : ncclBroadcast(&one, &one, 1, ncclFloat32, 0, comm, nullptr);
+    EXPECT_EQ(result, ncclInvalidUsage);
+    const std::string text = ncclGetLastError(comm);
+    EXPECT_NE(text.find("in call 1, rank"), std::string::npos) << text;
+  });
+}
+
 // A message without a receive is stored at the receiver, and counts as its memory.
 TEST(Messages, ThatWaitForTheirReceiveAreCountedAsMemory) {
   with_messages(2, [](ncclComm_t comm, int rank) {

@@ -284,14 +284,13 @@ TEST(RondoEnvironment, ComesFromConfFilesBehindTheVariablesThemselves) {
   const test::TemporaryFolder folder;
   const std::string home = folder.path();
   std::ofstream(home + "/.nccl.conf") << "# of this user\n  NCCL_ALGO=ring\nNCCL_BUFFSIZE=64K\n"
-                                         "NCCL_PROFILER_PLUGIN=fast\nnot a line\n";
+                                         "NCCL_ENV_PLUGIN=fast\nnot a line\n";
   std::ofstream(home + "/other") << "NCCL_BUFFSIZE=32K\r\n";
   const WithEnvironment its_home("HOME", home);
   const std::string own = rondo({"env"}).output;
   EXPECT_NE(own.find("NCCL_ALGO                string  = 'ring'"), std::string::npos) << own;
   EXPECT_NE(own.find("= '64K'"), std::string::npos) << own;
-  EXPECT_NE(own.find("NCCL_PROFILER_PLUGIN='fast' is set and has no effect"), std::string::npos)
-      << own;
+  EXPECT_NE(own.find("NCCL_ENV_PLUGIN='fast' is set and has no effect"), std::string::npos) << own;
   {
     const WithEnvironment variable("NCCL_ALGO", "tree");
     const std::string both = rondo({"env"}).output;

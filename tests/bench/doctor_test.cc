@@ -11,6 +11,7 @@
 #include "base/gpu.h"
 #include "tests/support/environment.h"
 #include "tests/support/in_child.h"
+#include "tests/support/profiler/profilers.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tuner/tuners.h"
 
@@ -169,7 +170,7 @@ TEST(DoctorEnvironment, NamesValuesThatDoNotParse) {
 }
 
 TEST(DoctorEnvironment, CallsNothingFineThatHasNoEffect) {
-  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_C2C=1", "NCCL_PROFILER_PLUGIN=x"}) {
+  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_C2C=1", "NCCL_ENV_PLUGIN=x"}) {
     const auto findings = check_environment({set});
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_EQ(findings[0].verdict, Verdict::kWarning) << set;
@@ -193,6 +194,22 @@ TEST(DoctorTuner, NamesThePluginAndWhatIsWrongWithIt) {
   EXPECT_EQ(findings[0].verdict, Verdict::kProblem);
   EXPECT_NE(findings[0].text.find("libnccl-tuner-nowhere.so"), std::string::npos)
       << findings[0].text;
+}
+
+TEST(DoctorProfiler, NamesThePluginAndWhatIsWrongWithIt) {
+  EXPECT_TRUE(check_profiler().empty());
+  {
+    const test::WithEnvironment asked("NCCL_PROFILER_PLUGIN", test::profiler_file("4"));
+    const auto findings = check_profiler();
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].verdict, Verdict::kOk);
+    EXPECT_NE(findings[0].text.find("ncclProfiler_v4"), std::string::npos) << findings[0].text;
+  }
+  const test::WithEnvironment asked("NCCL_PROFILER_PLUGIN", "nowhere");
+  const auto findings = check_profiler();
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::kWarning);
+  EXPECT_NE(findings[0].text.find("libnccl-profiler-nowhere.so"), std::string::npos);
 }
 
 TEST(DoctorEnvironment, ValuesThatInitRefusesOrChangesAreReported) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/plugin/library.h"
 
+#include <dlfcn.h>
 #include <strings.h>
 #include <sys/stat.h>
 
@@ -60,13 +61,14 @@ const char* name_of_result(int result) {
 
 std::string file_of(const Kind& kind, const std::string& value) {
   if (value.empty()) return fmt::format("{}.so", kind.prefix);
-  if (value.size() == 4 && strcasecmp(value.c_str(), "none") == 0) return "";
+  if (strcasecmp(value.c_str(), "none") == 0) return "";
+  if (strcasecmp(value.c_str(), kStaticPlugin) == 0) return kStaticPlugin;
   if (value.find('/') != std::string::npos || value.find(".so") != std::string::npos) return value;
   return fmt::format("{}-{}.so", kind.prefix, value);
 }
 
 Result<void*> open_library(const Kind& kind, const std::string& file) {
-  auto library = load_library(file);
+  auto library = load_library(file == kStaticPlugin ? "" : file);
   if (library.ok()) return library;
   if (file.find('/') != std::string::npos && !is_file(file))
     return fail(StatusCode::kInvalidUsage,
@@ -76,6 +78,17 @@ Result<void*> open_library(const Kind& kind, const std::string& file) {
               "the {} {} cannot be loaded: {}; correct {} or LD_LIBRARY_PATH, or set {} to none",
               kind.what, printable(file), printable(library.error().text), kind.variable,
               kind.variable);
+}
+
+Result<Symbol> newest_symbol(const Kind& kind, void* library, const std::string& file, int oldest,
+                             int newest) {
+  for (int version = newest; version >= oldest; --version)
+    if (const void* const at = dlsym(library, fmt::format("{}{}", kind.symbol, version).c_str()))
+      return Symbol{at, version};
+  return fail(StatusCode::kInvalidUsage,
+              "the library {} is not a {}: it has none of the symbols {}{} to {}{}; set {} to "
+              "another one, or to none",
+              printable(file), kind.what, kind.symbol, oldest, kind.symbol, newest, kind.variable);
 }
 
 }  // namespace rondo::plugin

@@ -16,15 +16,33 @@ struct Kind {
   const char* what;      // "network plugin"
   const char* prefix;    // of library names: "libnccl-net"
   const char* variable;  // "NCCL_NET_PLUGIN"
+  const char* symbol;    // a number follows: "ncclNetPlugin_v"
 };
-inline constexpr Kind kNetwork{"network plugin", "libnccl-net", "NCCL_NET_PLUGIN"};
-inline constexpr Kind kTuner{"tuner plugin", "libnccl-tuner", "NCCL_TUNER_PLUGIN"};
+inline constexpr Kind kNetwork{"network plugin", "libnccl-net", "NCCL_NET_PLUGIN",
+                               "ncclNetPlugin_v"};
+inline constexpr Kind kTuner{"tuner plugin", "libnccl-tuner", "NCCL_TUNER_PLUGIN",
+                             "ncclTunerPlugin_v"};
+inline constexpr Kind kProfiler{"profiler plugin", "libnccl-profiler", "NCCL_PROFILER_PLUGIN",
+                                "ncclProfiler_v"};
+
+// The program itself has the plugin's symbols.
+inline constexpr const char* kStaticPlugin = "STATIC_PLUGIN";
 
 // The file for a value of the variable. With '/': a path; with ".so": a library name; else a suffix
-// of the prefix. Empty: the library of the prefix itself. "none": returns "".
+// of the prefix. Empty: the library of the prefix itself. "none": returns "". kStaticPlugin:
+// itself.
 std::string file_of(const Kind& kind, const std::string& value);
 
+// file: of file_of().
 Result<void*> open_library(const Kind& kind, const std::string& file);
+
+// The plugin's table of the newest version from `newest` down to `oldest` that the library has.
+struct Symbol {
+  const void* address;
+  int version;
+};
+Result<Symbol> newest_symbol(const Kind& kind, void* library, const std::string& file, int oldest,
+                             int newest);
 
 // "ncclSystemError"
 const char* name_of_result(int result);

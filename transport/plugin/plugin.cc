@@ -52,20 +52,12 @@ const char* missing_of(const abi::NetTable& table) {
 }
 
 Result<std::unique_ptr<const Plugin>> read_library(void* library, const std::string& file) {
-  for (int version = abi::kNewest; version >= abi::kOldest; --version) {
-    void* const symbol = dlsym(library, fmt::format("ncclNetPlugin_v{}", version).c_str());
-    if (symbol == nullptr) continue;
-    const auto& table = *static_cast<const abi::NetTable*>(symbol);
-    if (const char* const missing = missing_of(table))
-      return fail(StatusCode::kInvalidUsage, "ncclNetPlugin_v{} of the network plugin {} has no {}",
-                  version, printable(file), missing);
-    return std::make_unique<const Plugin>(table, version, file);
-  }
-  return fail(
-      StatusCode::kInvalidUsage,
-      "the library {} is not a network plugin: it has none of the symbols ncclNetPlugin_v{} to "
-      "ncclNetPlugin_v{}; set NCCL_NET_PLUGIN to another one, or to none",
-      printable(file), abi::kOldest, abi::kNewest);
+  RONDO_TRY(const Symbol found, newest_symbol(kNetwork, library, file, abi::kOldest, abi::kNewest));
+  const auto& table = *static_cast<const abi::NetTable*>(found.address);
+  if (const char* const missing = missing_of(table))
+    return fail(StatusCode::kInvalidUsage, "ncclNetPlugin_v{} of the network plugin {} has no {}",
+                found.version, printable(file), missing);
+  return std::make_unique<const Plugin>(table, found.version, file);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/rank/device_rank.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
@@ -12,6 +13,8 @@
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team/device_team.h"
 #include "collectives/host/rank_state.h"
+#include "collectives/planner/device_plan.h"
+#include "collectives/profiler/call_events.h"
 #include "collectives/tuner/tuner_plugin.h"
 
 namespace rondo::gpu {
@@ -102,6 +105,8 @@ bool DeviceRank::adopt_kernel_fault() {
 Status DeviceRank::post(std::span<const Call> calls) {
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   record(calls);
+  if (state_.events != nullptr)
+    for (const Call& call : calls) state_.events->start(call, way_of(call));
   Mismatch mismatch;
   const Status posted = engine_->post(calls, &mismatch);
   return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
@@ -117,6 +122,19 @@ void DeviceRank::record(std::span<const Call> calls) {
     state_.host.recorder.choose(std::uint8_t{0xff}, kEnqueuedProtocol);
     state_.host.recorder.begin(record, is_point_to_point(call) ? 0 : ++recorded_);
   }
+}
+
+// As all ranks plan it, except for what other ranks' limits change. The host may do any call of
+// hosted_.
+profiler::Way DeviceRank::way_of(const Call& call) const {
+  const DevicePlanFacts* const known = engine_->plan_facts();
+  if (hosted_ || known == nullptr || is_point_to_point(call)) return {};
+  DevicePlanFacts facts = *known;
+  facts.in_windows = call.send_windows != nullptr && call.receive_windows != nullptr;
+  facts.max_channels = std::min(facts.max_channels, call.limits.max_ctas);
+  facts.copy_engines = call.limits.mover == CallLimits::Mover::kCopyEngines;
+  const auto plan = make_device_plan(facts, call.record);
+  return plan.ok() ? profiler::way_of(*plan) : profiler::Way{};
 }
 
 Status DeviceRank::post_one_sided(std::span<const Call> calls) {
@@ -156,6 +174,7 @@ std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
 Status DeviceRank::wait_until_enqueued() {
   Status waited = wait_for_streams();
   if (!hosted_) state_.host.recorder.end(waited.code());
+  if (state_.events != nullptr) state_.events->stop();
   return waited;
 }
 

@@ -20,6 +20,9 @@
 
 namespace rondo {
 class RankState;
+namespace profiler {
+struct Way;
+}
 namespace tuner {
 class Tuner;
 }
@@ -85,6 +88,7 @@ class DeviceRank : public GpuRank {
 
  private:
   void record(std::span<const Call> calls);
+  profiler::Way way_of(const Call& call) const;  // for a profiler plugin
   Status wait_for_streams();
   void stop();
   // Address by which a put over the network names the call's bytes; null: the network needs copies.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 namespace rondo::host {
 namespace {
@@ -48,6 +49,35 @@ TEST_F(Recorder, ShowsACallThatHasNotEnded) {
   EXPECT_EQ(ended.result, static_cast<int>(StatusCode::kTimeout));
   recorder_.begin(sum(1), 10);
   EXPECT_EQ(trace(2).algorithm, 0xff);  // of this call none was chosen
+}
+
+struct Observer : CallObserver {
+  void on_begin(std::uint8_t algorithm, std::uint8_t protocol) override {
+    seen += "begin " + std::to_string(algorithm) + " " + std::to_string(protocol) + ", ";
+  }
+  void on_end() override { seen += "end, "; }
+  std::string seen;
+};
+
+TEST_F(Recorder, ShowsCallsToItsObserverWithAndWithoutARing) {
+  Observer beside, alone;
+  CallRecorder without;
+  without.observe_by(alone);
+  recorder_.observe_by(beside);
+  for (CallRecorder* recorder : {&recorder_, &without}) {
+    recorder->choose(3, 4);
+    recorder->begin(sum(5), 1);
+    recorder->end(StatusCode::kSuccess);
+    recorder->end(StatusCode::kSuccess);  // nothing has begun
+    recorder->begin(sum(5), 2);
+    recorder->begin(sum(6), 0);
+    recorder->end(StatusCode::kTimeout);
+  }
+  const std::string all = "begin 3 4, end, begin 255 255, begin 255 255, end, ";
+  EXPECT_EQ(beside.seen, all);
+  EXPECT_EQ(alone.seen, all);
+  EXPECT_EQ(trace(3).result, static_cast<int>(StatusCode::kTimeout));
+  EXPECT_FALSE(without.records());
 }
 
 TEST_F(Recorder, KeepsTheNewestCalls) {

@@ -44,7 +44,7 @@ class GpuEngine {
   virtual Status post(std::span<const Call> calls, Mismatch* mismatch) = 0;
   // True if everything posted is on its streams, or never will be: then see failure(). Waits for
   // it.
-  virtual bool is_enqueued(std::chrono::microseconds at_most) = 0;
+  virtual bool is_enqueued(std::chrono::microseconds /*at_most*/) { return true; }
   // Ranks of this process that have not made the call that this rank waits for.
   virtual std::vector<int> missing() { return {}; }
   // The error that ended the engine.
@@ -57,7 +57,7 @@ class GpuEngine {
   // The communicator has ended: ends all waits on the device. Any thread.
   virtual void end() = 0;
   // Whether a kernel of the rank gave up, and why; no reason: it arrives soon from elsewhere.
-  virtual bool kernel_gave_up(std::optional<Fault>* why) const = 0;
+  virtual bool kernel_gave_up(std::optional<Fault>* /*why*/) const { return false; }
 
   // Device memory is freed while the communicator is suspended. All ranks call these, after their
   // calls.

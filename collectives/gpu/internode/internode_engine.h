@@ -38,7 +38,6 @@ class InternodeEngine final : public GpuEngine {
     kernels_->set_tuned(ways);
   }
   Status post(std::span<const Call> calls, Mismatch* mismatch) override;
-  bool is_enqueued(std::chrono::microseconds) override { return true; }
   bool kernel_gave_up(std::optional<Fault>*) const override { return kernels_->gave_up(); }
   void end() override;
   GpuMemoryUse memory() const override;

@@ -158,7 +158,7 @@ void InternodeKernels::set_tuned(std::shared_ptr<const TunedWays> ways) {
 PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
                                       std::vector<Buffers> memory) const {
   PlannedCall planned{plan, call.record, std::move(memory), false};
-  planned.buffers.resize(static_cast<std::size_t>(options_.size));
+  planned.buffers.resize(options_.plan.process_of.size());
   planned.buffers[static_cast<std::size_t>(options_.rank)] = buffers_of(call);
   return planned;
 }
@@ -176,8 +176,8 @@ Status InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream st
 
 Status InternodeKernels::launch_messages_of(const Call& call) {
   const auto call_of = [&](int rank) { return rank == options_.rank ? &call : nullptr; };
-  const std::vector<ProcessMessage> messages =
-      messages_of_collective(call.record, options_.size, {&options_.rank, 1}, call_of);
+  const std::vector<ProcessMessage> messages = messages_of_collective(
+      call.record, connections_->layout().ranks(), {&options_.rank, 1}, call_of);
   int peer = -1;
   return messages.empty() ? ok_status() : launch(messages, call.stream, &peer);
 }

@@ -43,7 +43,7 @@ namespace rondo::gpu {
 class InternodeKernels final : public ProxyTask {
  public:
   struct Options {
-    int rank = 0, size = 1, device = 0;
+    int rank = 0, device = 0;
     GpuPlan plan;               // ranks of other hosts have process -1
     double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
     std::function<net::Deadline()> deadline;  // of requests within the host

@@ -31,7 +31,7 @@ Status launch_ll_push(const DeviceLaunch& launch) {
   args.rank = rank;
   args.ranks = static_cast<std::int32_t>(connections.layout().ranks());
   args.rounds = connections.rounds(rank);
-  args.launches = launch.is_announced ? connections.launches(rank) : nullptr;
+  args.launches = connections.launches(rank);
   for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);
   args.control = connections.control(rank);
   return launch.launch(first.kernel(), ctas, threads, cuda::kLLPushShared, args);

@@ -44,8 +44,6 @@ struct DeviceLaunch {
   std::span<const PlannedCall> calls;  // in order
   std::span<const int> here;           // ranks on the device
   GpuStream stream = nullptr;
-  bool is_announced = false;  // other processes' hosts read its progress
-
   const MulticastMemory* multicast = nullptr;  // null: none
 
   const PlannedCall& first() const { return calls.front(); }

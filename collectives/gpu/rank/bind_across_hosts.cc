@@ -19,8 +19,7 @@ class AcrossHosts {
       : request_(request),
         state_(request.state),
         plan_(std::move(plan)),
-        rank_(request.state.members.rank),
-        size_(request.state.members.size) {}
+        rank_(request.state.members.rank) {}
 
   Status run() {
     RONDO_TRY(auto hosted, HostProxy::make(state_, plan_.staging_bytes));
@@ -66,7 +65,7 @@ class AcrossHosts {
       if (blob.empty()) blob.push_back(std::byte{'?'});
     }
     RONDO_TRY(const std::vector<Blob> all, request_.session.all_gather(blob));
-    for (int r = 0; r < size_; ++r) {
+    for (std::size_t r = 0; r < all.size(); ++r) {
       if (all[r].empty()) continue;
       plan_.why_proxy = fmt::format(
           "rank {} could not {}: {}", r, what,
@@ -84,7 +83,6 @@ class AcrossHosts {
     };
     InternodeKernels::Options terms{
         rank_,
-        size_,
         state_.options.device,
         plan_,
         state_.options.kernel_seconds,
@@ -103,7 +101,7 @@ class AcrossHosts {
   const BindingRequest& request_;
   RankState& state_;
   GpuPlan plan_;
-  const int rank_, size_;
+  const int rank_;
   std::shared_ptr<InternodeEngine> engine_;  // null: the rank has no kernels
 };
 

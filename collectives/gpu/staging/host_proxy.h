@@ -74,12 +74,10 @@ class HostProxy final : public GpuEngine {
   double predicted_ns(const CallRecord& record) const override;
   Status post(std::span<const Call> calls, Mismatch* mismatch) override;
   Status post_collective(const Call& call);
-  bool is_enqueued(std::chrono::microseconds) override { return true; }
   // Puts, signals and waits for signals of one group. name: the network's address of the bytes of a
   // put; null: it has none, so the put passes through pinned memory.
   using NameToNetwork = std::function<const void*(const Call&)>;
   Status post_one_sided(std::span<const Call> calls, const NameToNetwork& name);
-  bool kernel_gave_up(std::optional<Fault>*) const override { return false; }
   void end() override;
   GpuMemoryUse memory() const override;
   // Waits some seconds until the streams have finished their calls; a stream that has not continues

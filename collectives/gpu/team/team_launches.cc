@@ -156,7 +156,6 @@ Status TeamLaunches::beside_others(const CallRun& run) {
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
   DeviceLaunch part{*team_.connections, run.calls(), team_.here};
   part.stream = site.stream;
-  part.is_announced = team_.processes != nullptr;
   part.multicast = team_.multicast;
   RONDO_CHECK_OK(launch_strategy(part));
   return team_.end_launch(site);

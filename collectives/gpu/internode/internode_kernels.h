@@ -106,9 +106,9 @@ class InternodeKernels final : public ProxyTask {
   Options options_;
   std::shared_ptr<const TunedWays> tuned_;  // options_.plan refers to it
   const std::unique_ptr<DeviceConnections> connections_;
+  std::unique_ptr<InternodeMessages> messages_;  // outlives the proxy, which moves its slots
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;
-  std::unique_ptr<InternodeMessages> messages_;
   std::atomic<std::uint64_t> launched_{0};  // calls, not captured ones
   std::atomic<bool> ended_{false};
 };

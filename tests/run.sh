@@ -120,7 +120,7 @@ not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^trust\.|^
 not_sanitized+='|^engine\.plugin|^SelfTestProgram'  # as engine.loop; dozens of jobs each
 # UCX is a third-party library with its own thread, and is not built for sanitizers. Code that runs
 # over it has not been tried under them.
-not_sanitized+='|/Ucx|^Ucx(Limits)?\.|^engine\.ucx'
+not_sanitized+='|/Ucx|^Ucx|^engine\.ucx'
 
 # The child of such a fork can find ASan's allocator locked by a thread that it does not have.
 forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|SessionOfProcesses'

@@ -26,36 +26,59 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem;
   border-bottom: 1px solid #ccc; } h3 { font-size: 1.05rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #eee; }
-th { border-bottom: 1px solid #999; } th:first-child, td:first-child, td.text, th.text {
-  text-align: left; }
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #eee;
+  white-space: nowrap; }
+th { border-bottom: 1px solid #999; } .text { text-align: left; }
+.prose { white-space: normal; min-width: 16rem; } .wide { overflow-x: auto; }
+.parts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr));
+  gap: 0 1rem; } .parts > div { min-width: 0; }
 .problem { color: #b00020; font-weight: 600; } .warning { color: #8a5a00; font-weight: 600; }
 .ok { color: #1b6e2c; } .note { color: #666; } svg { max-width: 100%; height: auto; }
 )";
 
-// Cells that hold prose are left-aligned.
+// Columns of numbers are right-aligned. Only prose may wrap; a table that is wider than the page
+// scrolls by itself.
 class Table {
  public:
-  explicit Table(const std::vector<std::string>& heads) {
-    html_ = "<table><tr>";
-    for (const std::string& head : heads) html_ += fmt::format("<th>{}</th>", escaped(head));
-    html_ += "</tr>\n";
+  explicit Table(std::vector<std::string> heads)
+      : heads_(std::move(heads)), is_text_(heads_.size(), false) {
+    is_text_[0] = true;
   }
-  void row(const std::vector<std::string>& cells, const std::string& kind = "") {
-    html_ += kind.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", kind);
-    for (const std::string& cell : cells) {
-      const bool prose = cell.find(' ') != std::string::npos || cell.size() > 24;
-      html_ += fmt::format("<td{}>{}</td>", prose ? " class=\"text\"" : "", escaped(cell));
-    }
-    html_ += "</tr>\n";
-    ++rows_;
+  void row(std::vector<std::string> cells, const std::string& kind = "") {
+    for (std::size_t c = 0; c < cells.size(); ++c)
+      if (cells[c].find_first_not_of("0123456789.+-e") != std::string::npos) is_text_[c] = true;
+    rows_.push_back({std::move(cells), kind});
   }
-  bool empty() const { return rows_ == 0; }
-  std::string html() const { return rows_ == 0 ? "" : html_ + "</table>\n"; }
+  bool empty() const { return rows_.empty(); }
+  std::string html() const {
+    if (rows_.empty()) return "";
+    std::string html = "<div class=\"wide\"><table>" + line(heads_, "th", "");
+    for (const Row& row : rows_) html += line(row.cells, "td", row.kind);
+    return html + "</table></div>\n";
+  }
 
  private:
-  std::size_t rows_ = 0;
-  std::string html_;
+  struct Row {
+    std::vector<std::string> cells;
+    std::string kind;
+  };
+
+  std::string line(const std::vector<std::string>& cells, const char* tag,
+                   const std::string& kind) const {
+    constexpr std::size_t kProse = 40;
+    std::string html = kind.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", kind);
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const char* const look = cells[c].size() > kProse ? " class=\"text prose\""
+                               : is_text_[c]            ? " class=\"text\""
+                                                        : "";
+      html += fmt::format("<{0}{1}>{2}</{0}>", tag, look, escaped(cells[c]));
+    }
+    return html + "</tr>\n";
+  }
+
+  std::vector<std::string> heads_;
+  std::vector<Row> rows_;
+  std::vector<bool> is_text_;  // per column
 };
 
 std::string number_text(double value) {
@@ -219,8 +242,8 @@ std::string comparison_of(const std::string& title, const std::vector<const Json
   }
   const std::string drawn = panel.curves.empty() ? "" : picture({panel});
   return fmt::format(
-      "<h3>{}</h3>\n{}<details><summary>medians, in microseconds</summary>\n{}"
-      "</details>\n",
+      "<div><h3>{}</h3>\n{}<details><summary>medians, in microseconds</summary>\n{}"
+      "</details></div>\n",
       escaped(title), drawn, table.html());
 }
 
@@ -232,13 +255,13 @@ std::string compare_section(const Json& document) {
   Table targets({"target", "result"});
   for (const Json& target : document.at("targets").elements())
     targets.row({target.at("target").string(), target.at("verdict").string()});
-  html += targets.html();
+  html += targets.html() + "<div class=\"parts\">\n";
   std::map<std::pair<std::string, double>, std::vector<const Json*>> groups;
   for (const Json& row : document.at("results").elements())
     groups[{row.at("operation").string(), row.at("ranks").number()}].push_back(&row);
   for (const auto& [group, rows] : groups)
     html += comparison_of(fmt::format("{}, {:g} ranks", group.first, group.second), rows);
-  return html;
+  return html + "</div>\n";
 }
 
 // ---- rondo trace --chrome ----

@@ -9,6 +9,8 @@
 
 #include <memory>
 
+#include "collectives/context/call.h"
+#include "collectives/profiler/abi.h"
 #include "collectives/profiler/profiler_plugin.h"
 
 namespace rondo::profiler {

@@ -13,9 +13,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "collectives/context/call.h"
 #include "collectives/profiler/api_events.h"
+#include "collectives/profiler/describe.h"
 #include "collectives/profiler/profiler_plugin.h"
 #include "kernels/host/call_recorder.h"
 

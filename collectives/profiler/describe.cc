@@ -2,9 +2,7 @@
 #include "collectives/profiler/describe.h"
 
 #include <cstring>
-#include <string_view>
-
-#include "base/types.h"
+#include <iterator>
 
 namespace rondo::profiler {
 namespace {

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "collectives/profiler/abi.h"
 #include "collectives/profiler/describe.h"
 
 namespace rondo::profiler {

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "api/rondo.h"
+#include "base/log.h"
 #include "tests/support/nccl_rank.h"
 #include "tests/support/profiler/profilers.h"
 #include "tests/support/temporary_folder.h"
@@ -32,6 +33,7 @@ class Profiled {
   }
 
   void run(const std::function<void(NcclRank&)>& body) {
+    log::reset();  // processes inherit what earlier tests have read of the environment
     RankProcesses ranks(job_, body);
     ranks.wait_exits(60);
     ranks.check_expectations();

@@ -30,8 +30,8 @@ class GpuEngine {
   // thread.
   virtual double predicted_ns(const CallRecord& record) const = 0;
 
-  // Facts by which this engine's kernels are planned; null: it has no kernels. Only while the
-  // communicator is created.
+  // Facts by which this engine's kernels are planned; null: it has no kernels. Constant from the
+  // first call on.
   virtual const DevicePlanFacts* plan_facts() const { return nullptr; }
   // A tuner plugin's preferences, equal on all ranks. Only before the first call.
   virtual void set_tuned(const std::shared_ptr<const TunedWays>&) {}

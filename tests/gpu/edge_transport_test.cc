@@ -90,8 +90,8 @@ TEST(ConnectionLayouts, KeepWhatIsNotZeroedBehindTheRest) {
   }
   EXPECT_EQ(in_ring, shape.channels * kRanks);
   for (int r = 0; r < kRanks; ++r) {
-    used[r][layout.shared_at(r)] = layout.shared_at(r) + 2 * layout.shared_bytes();
-    EXPECT_GE(layout.shared_at(r), layout.zeroed_bytes(r));
+    used[r][layout.shared_at(r).offset] = layout.shared_at(r).offset + 2 * layout.shared_bytes();
+    EXPECT_GE(layout.shared_at(r).offset, layout.zeroed_bytes(r));
     std::uint64_t before = layout.message_counters_at(kRanks - 1, 1);
     for (const auto& [begin, end] : used[r]) {
       EXPECT_GE(begin, before) << "rank " << r;
@@ -103,6 +103,39 @@ TEST(ConnectionLayouts, KeepWhatIsNotZeroedBehindTheRest) {
   EXPECT_GT(layout.shared_ctas(), shape.channels);
   EXPECT_GE(layout.rounds_at(),
             layout.launches_at() + 8u * static_cast<unsigned>(layout.shared_ctas()));
+}
+
+// Slots and staging are blocks of their own: what remains is small, and holds all words.
+TEST(ConnectionLayouts, LazySlotsAndStagingAreBlocksOfTheirOwn) {
+  constexpr int kRanks = 8;
+  ConnectionShape shape;
+  shape.channels = 16;
+  shape.ring_slot_bytes = 4 * shape.slot_bytes;
+  shape.ll_push = shape.meets = shape.messages = true;
+  const ConnectionLayout whole(shape, P2pReach(kRanks));
+  shape.lazy = true;
+  const ConnectionLayout lazy(shape, P2pReach(kRanks));
+  for (int r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(lazy.bytes(r), lazy.zeroed_bytes(r));
+    EXPECT_LE(lazy.bytes(r), std::uint64_t{4} << 20);
+    std::uint64_t sum = lazy.bytes(r);
+    for (int b = 0; b < ConnectionLayout::kLazyBlocks; ++b) {
+      const std::uint64_t bytes = lazy.lazy_bytes(static_cast<ConnectionLayout::Block>(b), r);
+      EXPECT_GT(bytes, 0u);
+      EXPECT_EQ(bytes % ConnectionLayout::kBlockUnit, 0u);
+      EXPECT_EQ(whole.lazy_bytes(static_cast<ConnectionLayout::Block>(b), r), 0u);
+      sum += bytes;
+    }
+    EXPECT_GE(sum, whole.bytes(r));
+    EXPECT_LT(sum, whole.bytes(r) + ConnectionLayout::kLazyBlocks * ConnectionLayout::kBlockUnit);
+    EXPECT_EQ(lazy.shared_at(r).block, ConnectionLayout::kStaging);
+  }
+  for (const ConnectionLayout::Edge& edge : lazy.edges())
+    for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
+      EXPECT_EQ(edge.slots[protocol].block, protocol);
+      EXPECT_EQ(edge.tail[protocol].block, ConnectionLayout::kMain);
+      EXPECT_EQ(edge.head[protocol].block, ConnectionLayout::kMain);
+    }
 }
 
 }  // namespace

@@ -140,6 +140,72 @@ TEST_P(SuspensionOf, GivesMemoryBackAndTakesItAgain) {
   });
 }
 
+// Slots and staging are allocated with the first call that uses them, also if it is captured.
+struct FirstUse {
+  const char* name;
+  Layout layout;
+  std::uint64_t small_bytes;  // maximum after init and small calls
+  std::size_t large;          // elements of a call that needs more
+};
+void PrintTo(const FirstUse& use, std::ostream* out) { *out << use.name; }
+
+// Words and lines of LL push; and structures on the host, which are counted too.
+constexpr std::uint64_t kFewBytes = (4 << 20) + (64 << 10);
+
+const FirstUse kFirstUses[] = {
+    {"threads", {{{0, 1, 2}}, {}, {}}, kFewBytes, 1'000'000},
+    {"processes", as_processes(3, Gpus::kOneEach), kFewBytes, 1'000'000},
+    {"rings", as_processes(3, Gpus::kOneEach).under({{"NCCL_ALGO", "ring"}}), 16 << 20, 2'000'000},
+    {"mixed", {{{0, 1}, {2}}, {}, {}}, kFewBytes, 1'000'000},
+};
+
+class FirstUseOf : public testing::TestWithParam<FirstUse> {
+ protected:
+  void SetUp() override {
+    if (gpus_there() < GetParam().layout.devices()) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Places, FirstUseOf, testing::ValuesIn(kFirstUses),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+std::uint64_t bytes_after(NcclRank& seat, std::size_t count) {
+  if (count > 0)
+    run_case(seat,
+             {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, count, 7}, {});
+  EXPECT_TRUE(seat.board.meet());
+  const std::uint64_t bytes = stat(seat, ncclStatGpuMemTotal);
+  EXPECT_TRUE(seat.board.meet());
+  return bytes;
+}
+
+TEST_P(FirstUseOf, AllocatesSlotsAndStaging) {
+  run_job(GetParam().layout, 200, [use = GetParam()](NcclRank& seat) {
+    constexpr std::uint64_t kAtLeast = 4 << 20;
+    EXPECT_LE(bytes_after(seat, 0), kFewBytes);
+    const std::size_t before = free_bytes();
+    const std::uint64_t small = bytes_after(seat, 3);
+    EXPECT_LE(small, use.small_bytes);
+    EXPECT_EQ(bytes_after(seat, 50), small);
+    const std::uint64_t large = bytes_after(seat, use.large);
+    EXPECT_GE(large, small + kAtLeast);
+    EXPECT_GE(before, free_bytes() + kAtLeast);
+    EXPECT_EQ(bytes_after(seat, use.large), large);
+    NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
+    EXPECT_LE(bytes_after(seat, 0), std::uint64_t{2} << 20);
+    NCCL_OK(ncclCommResume(seat.comm));
+    EXPECT_EQ(bytes_after(seat, use.large), large);
+  });
+}
+
+TEST_P(FirstUseOf, MayBeCaptured) {
+  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+    Graph graph(seat);
+    graph.replay();
+    call_everything(seat, 30);
+    graph.replay();
+  });
+}
+
 // Calls that wait for other ranks end before the memory is released.
 TEST_P(SuspensionOf, WaitsForCallsUnderWay) {
   run_job(GetParam().layout, 200, [](NcclRank& seat) {

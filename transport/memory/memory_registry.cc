@@ -109,11 +109,28 @@ bool MemoryRegistry::free(void* pointer, Status* freed) {
 
 Result<OwnMemory> MemoryRegistry::allocate_own(std::size_t bytes, int device) {
   RONDO_TRY(void* const made, allocate(bytes, device));
+  return own(made);
+}
+
+Result<OwnMemory> MemoryRegistry::reserve_own(std::size_t bytes, int device) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_TRY(std::shared_ptr<VirtualMemory> memory, VirtualMemory::reserve(bytes, device));
+  std::byte* const address = memory->address();
+  {
+    std::lock_guard lock(mutex_);
+    allocated_[address] = {std::move(memory), device, bytes, ++newest_};
+  }
+  return own(address);
+}
+
+OwnMemory MemoryRegistry::own(void* made) {
   return OwnMemory(static_cast<std::byte*>(made), [this](std::byte* pointer) {
     free_when_idle([this, pointer] {
       const auto memory = forget(pointer);
       if (!memory) return;
       (void)report_end(memory->number);
+      if (memory->memory) return (void)memory->memory->end().ok();  // needs no current device
       const DeviceScope scope(memory->device);
       (void)give_back(pointer, *memory).ok();
     });
@@ -233,6 +250,16 @@ Result<ImportedMemory> MemoryRegistry::map_imported(const MemoryHandle& handle,
   if (!handle.file) return open_ipc(handle);
   RONDO_TRY(std::shared_ptr<VirtualMemory> made,
             VirtualMemory::import(handle.file.get(), handle.plain.bytes, devices));
+  return imported(std::move(made));
+}
+
+Result<ImportedMemory> MemoryRegistry::reserve_import(std::size_t bytes,
+                                                      std::span<const int> devices) {
+  RONDO_TRY(std::shared_ptr<VirtualMemory> made, VirtualMemory::reserve_import(bytes, devices));
+  return imported(std::move(made));
+}
+
+ImportedMemory MemoryRegistry::imported(std::shared_ptr<VirtualMemory> made) {
   std::byte* const address = made->address();
   std::lock_guard lock(mutex_);
   assert(!mapped_.contains(address));

@@ -67,6 +67,10 @@ class MemoryRegistry {
   bool free(void* pointer, Status* freed);
   // Allocates memory for Rondo itself (own_memory.h).
   Result<OwnMemory> allocate_own(std::size_t bytes, int device);
+  // Addresses of such memory, or of another process's, without the memory: virtual_at() brings it.
+  // `bytes`: a multiple of VirtualMemory's granularity.
+  Result<OwnMemory> reserve_own(std::size_t bytes, int device);
+  Result<ImportedMemory> reserve_import(std::size_t bytes, std::span<const int> devices);
   // Registers memory of the program; returns its number.
   std::uint64_t add(void* pointer, std::size_t bytes);
   void remove(std::uint64_t number);
@@ -106,7 +110,9 @@ class MemoryRegistry {
 
   bool report_end(std::uint64_t number);
   std::optional<Allocation> forget(void* pointer);
+  OwnMemory own(void* made);
   Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices);
+  ImportedMemory imported(std::shared_ptr<VirtualMemory> made);
   static Status give_back(void* pointer, const Allocation& memory);
 
   std::mutex mutex_;

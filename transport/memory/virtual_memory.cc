@@ -37,7 +37,7 @@ bool VirtualMemory::can_make(int device) {
          virtual_memory != 0 && handles != 0;
 }
 
-Result<std::unique_ptr<VirtualMemory>> VirtualMemory::make(std::size_t bytes, int device) {
+Result<std::unique_ptr<VirtualMemory>> VirtualMemory::reserve(std::size_t bytes, int device) {
   const GpuApi& api = *gpu_api();
   std::size_t granularity = 0;
   RONDO_CHECK_OK(check(api.vmm_granularity(&granularity, device), "cuMemGetAllocationGranularity"));
@@ -46,22 +46,33 @@ Result<std::unique_ptr<VirtualMemory>> VirtualMemory::make(std::size_t bytes, in
   std::vector<int> devices;
   RONDO_CHECK_OK(check(who_may_access(api, device, &devices), "cudaDeviceCanAccessPeer"));
   std::unique_ptr<VirtualMemory> made(new VirtualMemory(rounded, std::move(devices)));
-  RONDO_CHECK_OK(made->reserve());
+  RONDO_CHECK_OK(made->reserve_range());
+  return made;
+}
+
+Result<std::unique_ptr<VirtualMemory>> VirtualMemory::make(std::size_t bytes, int device) {
+  RONDO_TRY(auto made, reserve(bytes, device));
   RONDO_CHECK_OK(made->bring_back());
+  return made;
+}
+
+Result<std::unique_ptr<VirtualMemory>> VirtualMemory::reserve_import(std::size_t bytes,
+                                                                     std::span<const int> devices) {
+  std::unique_ptr<VirtualMemory> made(new VirtualMemory(bytes, {devices.begin(), devices.end()}));
+  RONDO_CHECK_OK(made->reserve_range());
   return made;
 }
 
 Result<std::unique_ptr<VirtualMemory>> VirtualMemory::import(int file, std::size_t bytes,
                                                              std::span<const int> devices) {
-  std::unique_ptr<VirtualMemory> made(new VirtualMemory(bytes, {devices.begin(), devices.end()}));
-  RONDO_CHECK_OK(made->reserve());
+  RONDO_TRY(auto made, reserve_import(bytes, devices));
   RONDO_CHECK_OK(made->bring_back(file));
   return made;
 }
 
 VirtualMemory::~VirtualMemory() { (void)end().ok(); }
 
-Status VirtualMemory::reserve() {
+Status VirtualMemory::reserve_range() {
   assert(address_ == nullptr);
   void* at = nullptr;
   RONDO_CHECK_OK(check(api_.vmm_reserve(&at, bytes_, 0), "cuMemAddressReserve"));

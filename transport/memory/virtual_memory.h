@@ -25,6 +25,10 @@ class VirtualMemory {
   static bool can_make(int device);
   // Allocates at least `bytes` bytes on the device. All devices that can reach it have access.
   static Result<std::unique_ptr<VirtualMemory>> make(std::size_t bytes, int device);
+  // Only the address range of make(), as if its memory was dropped; or of import().
+  static Result<std::unique_ptr<VirtualMemory>> reserve(std::size_t bytes, int device);
+  static Result<std::unique_ptr<VirtualMemory>> reserve_import(std::size_t bytes,
+                                                               std::span<const int> devices);
   // Imports `bytes` bytes that another process exported.
   static Result<std::unique_ptr<VirtualMemory>> import(int file, std::size_t bytes,
                                                        std::span<const int> devices);
@@ -46,7 +50,7 @@ class VirtualMemory {
  private:
   VirtualMemory(std::size_t bytes, std::vector<int> devices)
       : api_(*gpu_api()), bytes_(bytes), devices_(std::move(devices)) {}
-  Status reserve();
+  Status reserve_range();
   Status map(GpuAllocation allocation, const char* what);
 
   const GpuApi& api_;

@@ -63,9 +63,19 @@ struct alignas(32) MessageNote {
 // A process's memory request to another one and the answer (memory_exchange.h), or the memory that
 // a rank offers for connections (shared_connections.h).
 struct alignas(64) MemoryNote {
-  // Requests for: the leader's staging; slots for messages; a rank's memory for connections; that
-  // the other process maps a block, or unmaps it, or restores its suspended memory.
-  enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kConnections, kMap, kUnmap, kRestore };
+  // Requests for: the leader's staging; slots for messages; a rank's memory for connections; a
+  // lazy block of it; that the other process maps a block, or unmaps it, or restores its suspended
+  // memory.
+  enum Kind : std::uint32_t {
+    kNothing,
+    kStaging,
+    kSlots,
+    kConnections,
+    kLazyBlock,
+    kMap,
+    kUnmap,
+    kRestore
+  };
   template <class Outcome>
   void put(const Outcome& outcome) {  // truncates an error's text to fit
     status = static_cast<std::uint32_t>(outcome.code());

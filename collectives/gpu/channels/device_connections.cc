@@ -27,11 +27,13 @@ int position_of(const ChannelOrders& orders, int channel, int rank) {
 
 }  // namespace
 
-DeviceConnections::DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory)
+DeviceConnections::DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory,
+                                     std::unique_ptr<LazyBlocks> lazy)
     : api_(*gpu_api()),
       layout_(std::move(layout)),
       device_(device),
       memory_(std::move(memory)),
+      lazy_(std::move(lazy)),
       bounce_(memory_.of_rank.size()),
       message_counters_(memory_.of_rank.size()) {}
 
@@ -62,8 +64,11 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(int device, c
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLayout layout,
                                                                    int device,
                                                                    ConnectionMemory memory) {
+  std::vector<bool> here;
+  for (const std::byte* const words : memory.host_on_device) here.push_back(words != nullptr);
+  RONDO_TRY(auto lazy, LazyBlocks::reserve(layout, device, std::move(here)));
   std::unique_ptr<DeviceConnections> made(
-      new DeviceConnections(std::move(layout), device, std::move(memory)));
+      new DeviceConnections(std::move(layout), device, std::move(memory), std::move(lazy)));
   for (int r = 0; r < made->layout_.ranks(); ++r)
     if (made->is_here(r) && !made->has_bounce_buffers(r)) RONDO_CHECK_OK(made->fill(r));
   return made;
@@ -104,7 +109,10 @@ std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
 std::byte* DeviceConnections::address(const ConnectionLayout::Location& place, int rank) const {
   if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
   assert(place.home >= 0 && place.home < layout_.ranks());
-  return memory_.of_rank[place.home] + place.offset;
+  std::byte* const base = place.block == ConnectionLayout::kMain
+                              ? memory_.of_rank[place.home]
+                              : lazy_->at(place.block, place.home);
+  return base + place.offset;
 }
 
 std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
@@ -191,6 +199,7 @@ Status DeviceConnections::fill(int rank) {
 }
 
 void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> process_of) {
+  lazy_->list_in(all, process_of);
   for (int r = 0; r < layout_.ranks(); ++r) {
     const std::byte* const at = memory_.of_rank[r];
     if (at == nullptr) continue;
@@ -265,7 +274,7 @@ std::uint64_t* DeviceConnections::arrivals(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.arrivals_at());
 }
 DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
-  std::byte* const input = memory_.of_rank[rank] + layout_.shared_at(rank);
+  std::byte* const input = address(layout_.shared_at(rank), rank);
   return {input, input + layout_.shared_bytes()};
 }
 Control* DeviceConnections::control(int rank) const {

@@ -18,6 +18,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/channels/lazy_blocks.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/message_args.h"
@@ -90,6 +91,8 @@ class DeviceConnections {
   // Lists device memory that may be dropped while the communicator is suspended. process_of: by
   // rank; may be empty if all are in this process.
   void list_in(DroppableMemory& all, std::span<const int> process_of);
+  // For slots and staging that a launch uses: see LazyBlocks::need().
+  LazyBlocks& lazy() const { return *lazy_; }
   // Pinned memory for edges to other hosts.
   std::uint64_t pinned_bytes(int rank) const;
   // Ends every wait in kernels of this process, now and later.
@@ -99,7 +102,8 @@ class DeviceConnections {
   }
 
  private:
-  DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory);
+  DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory,
+                    std::unique_ptr<LazyBlocks> lazy);
   Status fill(int rank);  // sets its memory to the state before its next launch
   bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
@@ -124,6 +128,7 @@ class DeviceConnections {
   const ConnectionLayout layout_;
   const int device_;
   ConnectionMemory memory_;
+  const std::unique_ptr<LazyBlocks> lazy_;
   std::vector<BounceMemory> bounce_;  // by rank
   // By rank: counters beside slots in host memory that the rank raises. Only this rank uses them.
   std::vector<std::vector<std::byte*>> message_counters_;

@@ -35,6 +35,8 @@ Status launch_connected(const DeviceLaunch& launch) {
   if (!cuda::ConnectedArgs::has_room(launch.here.size(), launch.calls.size()))
     return fail(StatusCode::kInternalError, "{} calls of {} ranks of one device in one launch",
                 launch.calls.size(), launch.here.size());
+  for (const PlannedCall& call : launch.calls)
+    RONDO_CHECK_OK(connections.lazy().need(ConnectionLayout::slots_block(call.plan.protocol)));
   cuda::ConnectedArgs args{};
   args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
   args.stations = static_cast<std::uint8_t>(launch.here.size());

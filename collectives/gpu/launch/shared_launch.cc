@@ -80,6 +80,7 @@ class StagedCopies {
 Status launch_shared(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
   const ConnectionLayout& layout = connections.layout();
+  RONDO_CHECK_OK(connections.lazy().need(ConnectionLayout::kStaging));
   const Slices slices{layout.shared_ctas(), layout.shared_slice(),
                       ConnectionLayout::kSharedStaging};
   std::array<Buffers, cuda::kMaxBarrierDevices> buffers;

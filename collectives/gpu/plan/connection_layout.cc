@@ -170,11 +170,15 @@ std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
   return message_waits_bytes_at(place_of(rank));
 }
 
-ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes) {
+ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes, Block block) {
   assert(home == kHost || (home >= 0 && home < near_.ranks()));
-  std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
+  if (home == kHost || !shape_.lazy) block = kMain;
+  const auto rank = static_cast<std::size_t>(home);
+  std::uint64_t& used = home == kHost    ? host_bytes_
+                        : block == kMain ? bytes_[rank]
+                                         : lazy_[block][rank];
   assert(used % kAlignment == 0 && "counters would share a line");
-  const Location place{home, used};
+  const Location place{home, used, block};
   used += rounded(bytes);
   return place;
 }
@@ -191,7 +195,8 @@ void ConnectionLayout::place_words(Edge& edge) {
   const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
   for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
     const bool is_simple = protocol == static_cast<int>(cuda::Protocol::kSimple);
-    edge.slots.push_back(take(receiver, is_simple ? 0 : slots_of(edge, protocol)));
+    edge.slots.push_back(take(receiver, is_simple ? 0 : slots_of(edge, protocol),
+                              slots_block(static_cast<cuda::Protocol>(protocol))));
     edge.tail.push_back(take(receiver, kCounterBytes));
     edge.head.push_back(take(sender, kCounterBytes));
   }
@@ -201,12 +206,13 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   const auto is_placed = [&](const Edge& edge) {
     return !edge.crosses() && hosts.is_own(edge.from);
   };
+  for (auto& block : lazy_) block.assign(bytes_.size(), 0);
   for (Edge& edge : edges_) {
     if (is_placed(edge)) {
       place_words(edge);
       continue;
     }
-    edge.slots.assign(cuda::kProtocols, {kNowhere, 0});
+    edge.slots.assign(cuda::kProtocols, {kNowhere, 0, kMain});
     edge.tail = edge.head = edge.slots;
     if (edge.crosses()) place_bounce_buffers(edge, hosts);
   }
@@ -214,10 +220,15 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   constexpr int kSimple = static_cast<int>(cuda::Protocol::kSimple);
   for (Edge& edge : edges_)
     if (is_placed(edge))
-      edge.slots[kSimple] = take(edge.slots[kSimple].home, slots_of(edge, kSimple));
-  shared_at_ = bytes_;
-  if (meets_)
-    for (std::uint64_t& bytes : bytes_) bytes += rounded(2 * shared_bytes());
+      edge.slots[kSimple] = take(edge.slots[kSimple].home, slots_of(edge, kSimple), kSimpleSlots);
+  for (int r = 0; r < near_.ranks(); ++r)
+    shared_at_.push_back(take(r, meets_ ? 2 * shared_bytes() : 0, kStaging));
+  round_lazy_blocks();
+}
+
+void ConnectionLayout::round_lazy_blocks() {
+  for (std::vector<std::uint64_t>& block : lazy_)
+    for (std::uint64_t& bytes : block) bytes = (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit;
 }
 
 void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts) {

@@ -13,7 +13,9 @@
 // several processes share direct kernels (shared_launch.cc).
 //
 // What must be zeroed before kernels use it comes first in a rank's memory: words, counters, and
-// lines, whose old flags would pass for new ones.
+// lines, whose old flags would pass for new ones. Where devices can reserve addresses without
+// memory, slots by protocol and staging of shared kernels are blocks of their own: each is
+// allocated with the first call that uses it (lazy_blocks.h).
 //
 // Ranks of several hosts: a layout is for one host and has only the edges of its ranks. A
 // connection to another host has slots and words on both sides (bounce buffers), which a net proxy
@@ -23,6 +25,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -44,6 +47,7 @@ struct ConnectionShape {
   bool ll_push = false;                 // staging for LL push, if all are near
   bool meets = false;  // words and staging for shared direct kernels, if all are near
   int direct_ctas = kDirectCtasOfGpu;  // maximum for a shared direct kernel
+  bool lazy = false;                   // slots and staging are blocks of their own
   bool messages = false;               // ends and words for the kernel of messages
 };
 
@@ -59,6 +63,14 @@ class ConnectionLayout {
  public:
   static constexpr int kHost = -1;
   static constexpr int kNowhere = -2;  // not on this host, or in bounce buffers
+  // Blocks of a rank's device memory: slots by protocol, and staging of shared kernels, if
+  // ConnectionShape::lazy; else these are in kMain.
+  enum Block : std::uint8_t { kSimpleSlots, kLLSlots, kLL128Slots, kStaging, kLazyBlocks };
+  static constexpr Block kMain = kLazyBlocks;
+  static_assert(kLLSlots == static_cast<int>(cuda::Protocol::kLL) &&
+                kLL128Slots == static_cast<int>(cuda::Protocol::kLL128));
+  static Block slots_block(cuda::Protocol protocol) { return static_cast<Block>(protocol); }
+  static constexpr std::uint64_t kBlockUnit = 2 << 20;  // blocks of virtual memory are multiples
   // Offsets of slots among the rank's of that direction, of words among all of its words. `used`:
   // bytes in each slot.
   struct BounceBuffer {
@@ -68,6 +80,7 @@ class ConnectionLayout {
   struct Location {
     int home = kHost;
     std::uint64_t offset = 0;
+    Block block = kMain;
   };
   struct Edge {
     int from, to, lane, channel;
@@ -89,6 +102,12 @@ class ConnectionLayout {
   const std::vector<Edge>& edges() const { return edges_; }
   // A rank's memory begins with its ends; the host's with the Control of each of its ranks.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
+  // Of a lazy block, a multiple of kBlockUnit; 0: there is none.
+  std::uint64_t lazy_bytes(Block block, int rank) const {
+    return lazy_[block][static_cast<std::size_t>(rank)];
+  }
+  // Whether new memory of the block must be zeroed before kernels use it.
+  static bool is_zeroed(Block block) { return block == kLLSlots || block == kLL128Slots; }
   std::uint64_t zeroed_bytes(int rank) const { return zeroed_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
   std::uint64_t control_at(int rank) const;  // in the host's memory, for a rank of this host
@@ -122,7 +141,7 @@ class ConnectionLayout {
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t arrivals_at() const;
-  std::uint64_t shared_at(int rank) const { return shared_at_[static_cast<std::size_t>(rank)]; }
+  Location shared_at(int rank) const { return shared_at_[static_cast<std::size_t>(rank)]; }
   // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
   // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots
   // are made with the first message of a pair (message_slots.h).
@@ -151,7 +170,8 @@ class ConnectionLayout {
   void place_words(Edge& edge);
   std::uint64_t slots_of(const Edge& edge, int protocol) const;  // bytes
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
-  Location take(int home, std::uint64_t bytes);
+  Location take(int home, std::uint64_t bytes, Block block = kMain);
+  void round_lazy_blocks();
 
   ConnectionShape shape_;
   const P2pReach near_;
@@ -161,7 +181,9 @@ class ConnectionLayout {
   std::uint64_t own_ranks_ = 0;
   std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_, zeroed_, shared_at_;  // by rank
+  std::vector<std::uint64_t> bytes_, zeroed_;                 // by rank
+  std::array<std::vector<std::uint64_t>, kLazyBlocks> lazy_;  // bytes, by block and rank
+  std::vector<Location> shared_at_;                           // by rank
   struct BounceBytes {
     std::uint64_t words = 0, slots[cuda::kDirections] = {};
   };

@@ -253,6 +253,8 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
                   (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   shape.meets = own_gpus && plan.ranks <= cuda::kMaxBarrierDevices;
   shape.messages = plan.messages = apart;
+  shape.lazy = std::all_of(records.facts.begin(), records.facts.end(),
+                           [](const GpuFacts& one) { return one.reserves != 0; });
   plan.may_ll_push = shape.ll_push;
   plan.shared_bytes = shape.meets ? ConnectionLayout::kSharedStaging : 0;
   add_connections(records, found);

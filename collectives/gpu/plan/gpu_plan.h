@@ -35,6 +35,7 @@ struct GpuFacts {
   // Protocols, as bits: those that NCCL_PROTO allows, else the defaults for this kind of device; if
   // all ranks are on one device, and if they are on several.
   std::uint8_t protocols_within = 0, protocols_between = 0;
+  std::uint8_t reserves = 0;        // 1: addresses can be reserved before memory is allocated
   std::uint8_t blocking = 0;        // 1: launches return only when their kernel has finished
   std::uint64_t buffer_bytes = 0;   // NCCL_BUFFSIZE; 0: not set
   std::uint64_t orders = 0;         // ChannelOrders::digest()

@@ -30,11 +30,21 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
       std::make_unique<LeaderMemory>(*segment, *exchange, droppable, facts.device, facts.process);
   slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.device,
                                          facts.process, segment->staging_bytes());
-  if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
+  if (shared.connections) {
+    shared.connections->list_in(droppable, facts.around.process_of);
+    shared.connections->lazy().ask_by(
+        [this](int rank, std::uint32_t what) { return lazy_block_of(rank, what); });
+  }
   if (shared.multicast) shared.multicast->list_in(droppable);
   if (messages_are_kernels())
     RONDO_CHECK_OK(check(gpu_api()->load_kernel(cuda::kMessagesKernel), "loading kernels"));
   return ok_status();
+}
+
+Result<MemoryHandle> ProcessContext::lazy_block_of(int rank, std::uint32_t what) {
+  RONDO_TRY(auto reply, exchange->ask(facts.around.process_of[rank], {MemoryNote::kLazyBlock, what},
+                                      {}, standing.deadline()));
+  return std::move(reply.handle);
 }
 
 void ProcessContext::forget() {
@@ -59,6 +69,8 @@ std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked
     RONDO_CHECK_OK(suspension->restore(asked.what));
     return MemoryHandle{};
   }
+  if (asked.kind == MemoryNote::kLazyBlock && shared.connections)
+    return shared.connections->lazy().give(asked.what);
   if (asked.kind != MemoryNote::kConnections) return blocks->answer(asked, with);
   if (!shared.connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
       !is_local(static_cast<int>(asked.what)))

@@ -55,6 +55,7 @@ struct ProcessContext {
   // Answers another process's memory request. On the watch thread.
   void answer(int process);
   std::optional<Result<MemoryHandle>> memory_for(MemoryNote& asked, const MemoryHandle& with);
+  Result<MemoryHandle> lazy_block_of(int rank, std::uint32_t what);  // asks the rank's process
   // The calls that run now, for SharedBlocks.
   SharedBlocks::Calls running_calls();
   ProcessFacts facts;

@@ -17,6 +17,7 @@
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
+#include "transport/memory/virtual_memory.h"
 
 namespace rondo::gpu {
 namespace {
@@ -38,6 +39,13 @@ Result<int> resident_connected_ctas(const GpuApi& api, int device) {
                                          cuda::kConnectedThreads, cuda::kConnectedShared),
                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
   return multiprocessors * maximum;
+}
+
+// Some drivers report virtual memory and do not allocate it.
+bool reserves_addresses(int device) {
+  if (!VirtualMemory::can_make(device)) return false;
+  const auto made = VirtualMemory::make(ConnectionLayout::kBlockUnit, device);
+  return made.ok() && (*made)->bytes() == ConnectionLayout::kBlockUnit;
 }
 
 Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
@@ -68,6 +76,7 @@ Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   facts.buffer_bytes = bytes_from_env("NCCL_BUFFSIZE");
   facts.from_bytes = bytes_from_env("RONDO_GPU_RELAY");
   facts.message_bytes = bytes_from_env("RONDO_GPU_STAGING", kLeastMessageBytes);
+  facts.reserves = reserves_addresses(device) ? 1 : 0;
   const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   facts.blocking = blocking != nullptr && std::atoi(blocking) != 0 ? 1 : 0;
   return facts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/drawing_program.h"
+#include "bench/plot.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -13,7 +13,6 @@
 #include <tuple>
 
 #include "base/printable.h"
-#include "bench/drawing_program.h"
 
 namespace rondo::bench {
 namespace {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // draw(): pictures of lines over sizes, by gnuplot, which must be installed (Debian: gnuplot-nox).
 //
-// Guarantees: those of bench/drawing_program.h; no text of a results file reaches gnuplot as code.
-// Cost: a process and some tenths of a second.
+// run_drawing_program(): runs a program that draws: text goes in, a picture comes out.
+//
+// Guarantees: the program reads its text from memory and writes to pipes; no shell, no file. It is
+// killed at the deadline, and if this process ends. A picture has at most 256 MiB. No text of a
+// results file reaches gnuplot as code. Cost: a process and some tenths of a second.
 //
 //   const Panel panel{"latency", "bytes", "microseconds", true, {{"float sum", points}}};
 //   RONDO_TRY(const std::string svg, draw({panel}, PictureFormat::kSvg, "all_reduce, 4 ranks"));
@@ -16,7 +19,24 @@
 #include "base/json.h"
 #include "base/result.h"
 
-namespace rondo::bench {
+namespace rondo {
+
+struct DrawingProgram {
+  std::vector<const char*> argv;  // argv[0] is found by PATH
+  double seconds = 60;            // until it is killed
+};
+
+struct Drawing {
+  enum class End { kDrawn, kMissing, kLate, kFailed };
+  End end = End::kFailed;
+  std::string picture;
+  std::string errors;  // what it has printed to stderr, printable
+};
+
+// An error only if no process or pipe can be made.
+Result<Drawing> run_drawing_program(const DrawingProgram& program, const std::string& text);
+
+namespace bench {
 
 struct Curve {
   std::string label;
@@ -48,4 +68,5 @@ std::vector<Panel> panels_of(const Json& bench, const std::string& label, bool d
 // Adds the curves of `more`, panel by panel.
 void add_curves(std::vector<Panel>& panels, const std::vector<Panel>& more);
 
-}  // namespace rondo::bench
+}  // namespace bench
+}  // namespace rondo

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/result.h"
 
 namespace rondo::cli {
@@ -39,6 +40,15 @@ int tune_command(int argc, char** argv);
 // The absolute path of this installation's libnccl.so.2, for `rondo preload` and `rondo run
 // --preload`; an error that says what to install if there is none.
 Result<std::string> preload_library();
+
+// For `rondo report`, in report_sections.cc: the section of one results file (rondo bench, rondo
+// doctor --self-test, bench/compare.sh, rondo trace --chrome), and the page around sections. The
+// page refers to nothing outside itself; texts of files are escaped. Without gnuplot, tables appear
+// without pictures, and the section says what to install. kInvalidArgument: the document is no such
+// result.
+Result<std::string> section_of(const Json& document, const std::string& file);
+std::string html_page(const std::string& title, const std::string& sections);
+std::string escaped(const std::string& text);  // for HTML
 
 // Exit status for a wrong command line.
 inline constexpr int kUsageError = 2;

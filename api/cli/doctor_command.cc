@@ -4,8 +4,7 @@
 
 #include "api/cli/commands.h"
 #include "api/cli/doctor_checks.h"
-#include "api/cli/self_test_command.h"
-#include "api/cli/self_test_page.h"
+#include "api/cli/self_test.h"
 #include "base/json.h"
 #include "bench/command_line.h"
 
@@ -29,6 +28,8 @@ int doctor_command(int argc, char** argv) {
       line.flag("--self-test", test, "run collectives and measure links: a new cluster's test");
   line.option("--minutes", self_test.minutes, "repeat the self-test for so long; else once")
       .within(0.0, 100'000.0)
+      .needs(tested);
+  line.flag("--quick", self_test.quick, "test float32 only: every algorithm and every link")
       .needs(tested);
   line.option("--hosts", self_test.hosts,
               "A,B,...: start --ranks ranks on each of these hosts by ssh")

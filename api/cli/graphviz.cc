@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/cli/graphviz.h"
 
-#include "bench/drawing_program.h"
+#include "bench/plot.h"
 
 namespace rondo::cli {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "api/cli/commands.h"
-#include "api/cli/report_sections.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 

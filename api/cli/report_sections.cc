@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/cli/report_sections.h"
+#include "api/cli/commands.h"
 
 #include <fmt/format.h>
 

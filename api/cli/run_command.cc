@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "api/cli/commands.h"
-#include "api/cli/rank_binding.h"
 #include "api/cli/thread_ranks.h"
 #include "api/runner/job.h"
 #include "base/env.h"
@@ -41,8 +40,9 @@ Status preload() {
 Status prepare(const std::string& bind, runner::JobOptions* job) {
   if (!bind.empty()) {
     RONDO_TRY(const topology::HostTopology host, topology::discover());
-    job->cpus = deal_cpus(host, topology::affinity_cpus(),
-                          bind == "numa" ? Binding::kNumaNodes : Binding::kCores, job->ranks);
+    job->cpus = deal_cpus(
+        host, topology::affinity_cpus(),
+        bind == "numa" ? topology::Binding::kNumaNodes : topology::Binding::kCores, job->ranks);
   }
   if (job->log_folder.empty()) return ok_status();
   std::error_code error;

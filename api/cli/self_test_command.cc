@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/cli/self_test_command.h"
+#include "api/cli/self_test.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,8 +10,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "api/cli/self_test_findings.h"
-#include "api/cli/self_test_page.h"
 #include "api/launch_env.h"
 #include "api/runner/job.h"
 #include "bench/rondo_backend.h"
@@ -40,8 +38,8 @@ bool is_word(std::string_view text) {
 }
 
 std::string options_of(const SelfTestCommand& command) {
-  return fmt::format("--minutes {}{}{}", command.minutes, command.strict ? " --strict" : "",
-                     command.json ? " --json" : "");
+  return fmt::format("--minutes {}{}{}{}", command.minutes, command.quick ? " --quick" : "",
+                     command.strict ? " --strict" : "", command.json ? " --json" : "");
 }
 
 Result<int> start(const SelfTestCommand& command, int ranks) {
@@ -53,6 +51,7 @@ Result<int> start(const SelfTestCommand& command, int ranks) {
   if (command.hosts.empty()) {
     job.ranks = ranks;
     job.argv = {program, "doctor", "--self-test", "--minutes", fmt::format("{}", command.minutes)};
+    if (command.quick) job.argv.emplace_back("--quick");
     if (command.strict) job.argv.emplace_back("--strict");
     if (command.json) job.argv.emplace_back("--json");
     return runner::run_job(job);
@@ -95,6 +94,7 @@ std::string own_findings(const rondo_launch_t& launch) {
 int take_part(const SelfTestCommand& command, const rondo_launch_t& launch) {
   bench::SelfTestOptions options;
   options.seconds = 60 * command.minutes;
+  if (command.quick) options.types = {ncclFloat32};
   const bool terminal = launch.rank == 0 && isatty(2) == 1;
   const auto tested = bench::run_self_test({.options = options,
                                             .launch = launch,

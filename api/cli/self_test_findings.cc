@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/cli/self_test_findings.h"
+#include "api/cli/self_test.h"
 
 #include <fmt/format.h>
 

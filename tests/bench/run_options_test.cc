@@ -10,7 +10,6 @@
 #include <set>
 #include <sstream>
 
-#include "api/cli/rank_binding.h"
 #include "tests/bench/shell.h"
 #include "tests/support/temporary_folder.h"
 
@@ -18,6 +17,7 @@ namespace rondo::cli {
 namespace {
 
 using testing::HasSubstr;
+using topology::Binding;
 using topology::CpuList;
 using topology::HostTopology;
 

@@ -7,10 +7,12 @@
 A block whose text has run on an earlier page does not run again. A comment on the line before a
 block, which is invisible on the page, says where it runs:
   <!-- needs PROGRAM -->      only where there is this program
+  <!-- needs namespaces -->   only where network namespaces can be made: by root, in few containers
   <!-- run by COMMAND -->     not here: COMMAND, a line of .ci/run, runs it
 Shells have no other name on a page, so that none is left out: fails on ```sh, ```shell, ```console.
 """
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +24,16 @@ BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(bash|sh|shell|console)\n(.*?)^
                    re.MULTILINE | re.DOTALL)
 
 
+def has_namespaces():
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    name = f"rondo-try-{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        return False
+    subprocess.run(["ip", "netns", "del", name], check=False)
+    return True
+
+
 def why_not(comment, known, commands):
     """The reason why a block does not run here; None if it does. Fails on a comment that it cannot
     parse."""
@@ -30,11 +42,14 @@ def why_not(comment, known, commands):
     if not comment:
         return None
     what, _, which = comment.partition(" ")
+    if comment == "needs namespaces":
+        return None if has_namespaces() else "no network namespaces here"
     if what == "needs":
         return None if shutil.which(which) else f"there is no {which}"
     if comment.startswith("run by ") and comment[len("run by "):] in commands:
         return f"{comment[len('run by '):]} of .ci/run runs it"
-    raise SystemExit(f"'{comment}' before a block: needs PROGRAM, or run by a line of .ci/run")
+    raise SystemExit(f"'{comment}' before a block: needs PROGRAM, needs namespaces, or run by a "
+                     "line of .ci/run")
 
 
 def run_page(page, seen, commands):

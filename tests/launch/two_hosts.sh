@@ -24,41 +24,29 @@ if [ $# = 0 ]; then
 fi
 hello=$(realpath "$1")
 python=${2:-}
-a="rondo-$$-a" b="rondo-$$-b"
+source "$here/net/hosts.sh"
 work=$(mktemp -d)
 failures=0
 
-skip() { echo "skipped: $1"; exit 77; }
 cleanup() {
   local file
   for file in "$work"/pid.*; do
     [ ! -s "$file" ] || kill "$(cat "$file")" 2>/dev/null || true
   done
-  ip netns del "$a" 2>/dev/null || true
-  ip netns del "$b" 2>/dev/null || true
+  remove_hosts
   sleep 1  # slurmctld writes its state
   rm -rf "$work"
 }
 trap cleanup EXIT
 
-[ "$(id -u)" = 0 ] || skip "network namespaces need root"
-ip netns add "$a" 2>"$work/why" || skip "no network namespaces here: $(cat "$work/why")"
-ip netns add "$b"
-ip link add va netns "$a" type veth peer name vb netns "$b" 2>"$work/why" ||
-  skip "no veth pairs here: $(cat "$work/why")"
-for side in "$a va 1" "$b vb 2"; do
-  read -r space device number <<<"$side"
-  ip -n "$space" link set lo up
-  ip -n "$space" address add "10.213.9.$number/24" dev "$device"
-  ip -n "$space" link set "$device" up
-done
+make_hosts 2 10.213.9
 printf '127.0.0.1 localhost\n10.213.9.1 node1\n10.213.9.2 node2\n' >"$work/hosts"
 cat >"$work/on" <<EOF
 #!/bin/sh
 # on HOST COMMAND...: in the namespace of node1 or node2. Also as ssh's place: options come first.
 while case \$1 in -*) true ;; *) false ;; esac; do shift; done
-space=$a
-[ "\$1" = node1 ] || space=$b
+space=$net-1
+[ "\$1" = node1 ] || space=$net-2
 host=\$1
 shift
 # ip netns exec would hide the control groups, which slurmd needs.

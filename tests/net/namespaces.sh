@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks on two "hosts": two network namespaces joined by a veth pair.
+# Ranks on two "hosts": two network namespaces.
 #
 #   namespaces.sh PATH_TO_NET_SLOT_STREAM [PATH_TO_RONDO]
 #
@@ -11,42 +11,18 @@
 set -euo pipefail
 program=$(realpath "$1")
 rondo=$(realpath "${2:-/bin/false}")
-a="rondo-$$-a"
-b="rondo-$$-b"
+source "$(dirname "$0")/hosts.sh"
 work=$(mktemp -d)
 
-skip() { echo "skipped: $1"; exit 77; }
 fail() { echo "FAILED: $1"; cat "$work"/*.log 2>/dev/null || true; exit 1; }
 cleanup() {
   for job in $(jobs -p); do kill -9 "$job" 2>/dev/null || true; done
-  ip netns del "$a" 2>/dev/null || true
-  ip netns del "$b" 2>/dev/null || true
+  remove_hosts
   rm -rf "$work"
 }
 trap cleanup EXIT
-
-[ "$(id -u)" = 0 ] || skip "network namespaces need root"
-command -v ip > /dev/null || skip "the command ip (package iproute2) is missing"
-ip netns add "$a" 2> "$work/why" || skip "no network namespaces here: $(cat "$work/why")"
-ip netns add "$b"
-ip link add va netns "$a" type veth peer name vb netns "$b" 2> "$work/why" ||
-  skip "no veth pairs here: $(cat "$work/why")"
-for side in "$a va 1" "$b vb 2"; do
-  read -r space device number <<< "$side"
-  ip -n "$space" link set lo up
-  ip -n "$space" address add "10.213.7.$number/24" dev "$device"
-  ip -n "$space" address add "fd13:7::$number/64" dev "$device" nodad
-  ip -n "$space" link set "$device" up
-done
-carrier() {  # waits until both ends have a link
-  for _ in $(seq 100); do
-    ip -n "$a" link show va | grep -q LOWER_UP && ip -n "$b" link show vb | grep -q LOWER_UP &&
-      return
-    sleep 0.05
-  done
-  fail "the veth pair does not come up"
-}
-carrier
+make_hosts 2 10.213.7 fd13:7::
+a=$net-1 b=$net-2
 
 # start RANK SIZE SPACE MEGABYTES DEADLINE: starts in the background; $pid is its pid.
 start() {
@@ -77,10 +53,10 @@ in_transfer() { sleep 1; }
 
 NCCL_SOCKET_FAMILY=AF_INET expect_ok "a ring of three ranks over IPv4" 64
 NCCL_SOCKET_FAMILY=AF_INET6 expect_ok "a ring of three ranks over IPv6" 64
-NCCL_SOCKET_IFNAME="va,vb" NCCL_NSOCKS_PERTHREAD=4 expect_ok "four sockets a link" 64
-if ip netns exec "$a" tc qdisc add dev va root netem delay 2ms loss 1% 2> /dev/null; then
+NCCL_SOCKET_IFNAME=port NCCL_NSOCKS_PERTHREAD=4 expect_ok "four sockets a link" 64
+if ip netns exec "$a" tc qdisc add dev port root netem delay 2ms loss 1% 2> /dev/null; then
   expect_ok "a link that delays and loses packets" 8
-  ip netns exec "$a" tc qdisc del dev va root
+  ip netns exec "$a" tc qdisc del dev port root
 fi
 
 endless=1000000
@@ -89,24 +65,24 @@ fresh
 start 0 2 "$a" "$endless" 20; first=$pid
 start 1 2 "$b" "$endless" 20; second=$pid
 in_transfer
-ip -n "$a" link set va down
+ip -n "$a" link set port down
 expect_fault "a link goes down" 0 "$first" "rank 1 .* ended"
 expect_fault "a link goes down" 1 "$second" "rank 0 .* ended"
-ip -n "$a" link set va up
-ip -n "$a" address replace "fd13:7::1/64" dev va nodad
-carrier
+ip -n "$a" link set port up
+ip -n "$a" address replace "fd13:7::1/64" dev port nodad
+await_links
 
 export RONDO_NET_TIMEOUT=60
 fresh
 start 0 2 "$a" "$endless" 2; first=$pid
 start 1 2 "$b" "$endless" 2; second=$pid
 in_transfer
-ip -n "$a" link set va down
+ip -n "$a" link set port down
 expect_fault "the deadline is shorter than the network's" 0 "$first" "rank 1"
 expect_fault "the deadline is shorter than the network's" 1 "$second" "rank 0"
-ip -n "$a" link set va up
-ip -n "$a" address replace "fd13:7::1/64" dev va nodad
-carrier
+ip -n "$a" link set port up
+ip -n "$a" address replace "fd13:7::1/64" dev port nodad
+await_links
 
 fresh
 start 0 2 "$a" "$endless" 20; first=$pid
@@ -154,6 +130,6 @@ job() {
 job "all-reduce of two hosts of two ranks over IPv4" all_reduce 10.213.7.1 \
   NCCL_SOCKET_FAMILY=AF_INET
 job "all-to-all of two hosts of two ranks over IPv6" alltoall fd13:7::1 \
-  NCCL_SOCKET_FAMILY=AF_INET6 NCCL_SOCKET_IFNAME=va,vb
+  NCCL_SOCKET_FAMILY=AF_INET6 NCCL_SOCKET_IFNAME=port
 [ -z "$ucx" ] || job "all-reduce of two hosts of two ranks by UCX" all_reduce 10.213.7.1 \
   NCCL_NET=UCX UCX_TLS=tcp NCCL_SOCKET_FAMILY=AF_INET

@@ -8,40 +8,20 @@
 # Prints the page. Exit status 77: not permitted here.
 set -euo pipefail
 rondo=$(realpath "$1")
-name="rondo-$$"
+source "$(dirname "$0")/hosts.sh"
 work=$(mktemp -d)
 
-skip() { echo "skipped: $1"; exit 77; }
 fail() { echo "FAILED: $1"; cat "$work"/page "$work"/errors 2>/dev/null || true; exit 1; }
-cleanup() {
-  for host in 1 2 3 4 switch; do ip netns del "$name-$host" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-[ "$(id -u)" = 0 ] || skip "network namespaces need root"
-command -v ip > /dev/null || skip "the command ip (package iproute2) is missing"
-ip netns add "$name-switch" 2> "$work/why" || skip "no network namespaces: $(cat "$work/why")"
-ip -n "$name-switch" link add name bridge type bridge 2> "$work/why" ||
-  skip "no bridges here: $(cat "$work/why")"
-ip -n "$name-switch" link set bridge up
-for host in 1 2 3 4; do
-  ip netns add "$name-$host"
-  ip link add port netns "$name-$host" type veth peer name "to$host" netns "$name-switch" \
-    2> "$work/why" || skip "no veth pairs here: $(cat "$work/why")"
-  ip -n "$name-switch" link set "to$host" master bridge up
-  ip -n "$name-$host" link set lo up
-  ip -n "$name-$host" address add "10.213.8.$host/24" dev port
-  ip -n "$name-$host" link set port up
-done
-tc -n "$name-4" qdisc add dev port root tbf rate 500mbit burst 256k latency 100ms 2> "$work/why" ||
+trap 'remove_hosts; rm -rf "$work"' EXIT
+make_hosts 4 10.213.8
+tc -n "$net-4" qdisc add dev port root tbf rate 500mbit burst 256k latency 100ms 2> "$work/why" ||
   skip "no shaper here: $(cat "$work/why")"
 
 cat > "$work/agent" << END
 #!/bin/sh
 host=\${1##*.}
 shift
-exec ip netns exec "$name-\$host" env NCCL_HOSTID="host\$host" sh -c "\$*"
+exec ip netns exec "$net-\$host" env NCCL_HOSTID="host\$host" sh -c "\$*"
 END
 chmod +x "$work/agent"
 status=0

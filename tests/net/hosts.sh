@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by tests between hosts: hosts that are network namespaces on one switch.
+#
+#   make_hosts COUNT IPV4 [IPV6]   host N is the namespace $net-N. Its device is `port`, with the
+#                                  addresses IPV4.N/24 and IPV6N/64. Exit status 77: not permitted
+#   await_links                    until the devices of all hosts have a link
+#   remove_hosts                   the caller's trap on EXIT calls it
+
+net="rondo-$$"
+host_count=0
+
+skip() { echo "skipped: $1"; exit 77; }
+
+make_hosts() {
+  local host why
+  [ "$(id -u)" = 0 ] || skip "network namespaces need root"
+  command -v ip > /dev/null || skip "the command ip (package iproute2) is missing"
+  why=$(ip netns add "$net-switch" 2>&1) || skip "no network namespaces here: $why"
+  why=$(ip -n "$net-switch" link add name bridge type bridge 2>&1) || skip "no bridges here: $why"
+  ip -n "$net-switch" link set bridge up
+  for ((host = 1; host <= $1; host++)); do
+    ip netns add "$net-$host"
+    host_count=$host
+    why=$(ip link add port netns "$net-$host" type veth peer name "to$host" \
+      netns "$net-switch" 2>&1) || skip "no veth pairs here: $why"
+    ip -n "$net-switch" link set "to$host" master bridge up
+    ip -n "$net-$host" link set lo up
+    ip -n "$net-$host" address add "$2.$host/24" dev port
+    [ -z "${3:-}" ] || ip -n "$net-$host" address add "$3$host/64" dev port nodad
+    ip -n "$net-$host" link set port up
+  done
+  await_links
+}
+
+await_links() {
+  local host turn
+  for ((host = 1; host <= host_count; host++)); do
+    for turn in $(seq 100); do
+      ! ip -n "$net-$host" link show port | grep -q LOWER_UP || break
+      [ "$turn" != 100 ] || { echo "FAILED: the device of host $host does not come up"; exit 1; }
+      sleep 0.05
+    done
+  done
+}
+
+remove_hosts() {
+  local host
+  for host in $(seq "$host_count") switch; do ip netns del "$net-$host" 2> /dev/null || true; done
+}

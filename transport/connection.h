@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 17;
+inline constexpr std::uint32_t kLayoutVersion = 18;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -97,6 +97,16 @@ struct alignas(kLineBytes) IdentityLine {
   char name[48];                // name of the communicator; may be empty
 };
 static_assert(sizeof(IdentityLine) == kLineBytes);
+
+// Traffic of a rank with ranks of other hosts over its host's links, for metrics. Written by the
+// thread that moves the links.
+struct alignas(kLineBytes) NetworkCounters {
+  std::uint64_t sent_bytes, received_bytes;  // bodies of messages
+  std::uint64_t lost_peers;                  // whose links have ended
+  std::uint64_t lost_rails;                  // ports of which a link lost its queue pairs
+  std::uint64_t resent_parts;                // parts of messages, over other rails
+};
+static_assert(sizeof(NetworkCounters) == kLineBytes);
 
 // Progress that peers poll. `step` counts publications of this rank on this communicator.
 struct alignas(kLineBytes) StepLine {

@@ -34,9 +34,18 @@ const ProcessView* process_of(const JobView& view, int pid) {
   return nullptr;
 }
 
-// Without a process id (the job was read from /proc) all ranks are of this host.
+// Without a process id (the job was read from /proc) all ranks are of this host. The place of a
+// rank that has not joined is unknown.
 bool is_here(const RankView& rank, const ProcessView* asked) {
-  return asked == nullptr || asked->process == 0 || rank.host == asked->host;
+  return asked == nullptr || asked->process == 0 || rank.host == asked->host || rank.pid == 0;
+}
+
+std::string heading(const CommunicatorView& communicator, std::ptrdiff_t here) {
+  const std::string name = communicator.name.empty() ? "" : " " + communicator.name;
+  if (communicator.joined >= 0)
+    return fmt::format("communicator{}: {} ranks, {} have joined", name, communicator.size,
+                       communicator.joined);
+  return fmt::format("communicator{}: {} ranks, {} on this host", name, communicator.size, here);
 }
 
 void print(const PsOptions& options, const JobView& view) {
@@ -48,12 +57,12 @@ void print(const PsOptions& options, const JobView& view) {
   for (const CommunicatorView& communicator : view.communicators) {
     const auto here = std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
                                     [&](const RankView& rank) { return is_here(rank, asked); });
-    fmt::print("\ncommunicator{}{}: {} ranks, {} on this host\n",
-               communicator.name.empty() ? "" : " ", communicator.name, communicator.size, here);
+    fmt::print("\n{}\n", heading(communicator, here));
     for (const RankView& rank : communicator.ranks) {
       if (!options.hosts && !is_here(rank, asked)) continue;
       fmt::print("{} rank {:<4} pid {:<8} {}{}\n", rank.pid == options.pid ? '*' : ' ', rank.rank,
-                 rank.pid, options.hosts ? fmt::format("{:<16} ", rank.host) : std::string(),
+                 rank.pid == 0 ? "?" : std::to_string(rank.pid),
+                 options.hosts ? fmt::format("{:<16} ", rank.host) : std::string(),
                  rank.state == "silent" ? "no answer" : rank.doing);
     }
   }
@@ -84,6 +93,7 @@ Json job_json(const PsOptions& options, const JobView& view) {
     Json one{{"name", communicator.name},
              {"hash", hash_text(communicator.hash)},
              {"size", communicator.size},
+             {"joined", communicator.joined},
              {"ranks_here", std::move(here)}};
     if (options.hosts) one["ranks"] = std::move(ranks);
     all.push_back(std::move(one));
@@ -129,7 +139,9 @@ JobLine job_line_of(const ListedJob& job) {
   for (const CommunicatorView& communicator : job.view.communicators) {
     if (communicator.size < line.size) continue;
     line.size = communicator.size;
-    line.ranks = static_cast<int>(communicator.ranks.size());
+    line.ranks =
+        static_cast<int>(std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
+                                       [](const RankView& rank) { return rank.pid != 0; }));
   }
   line.pid = *line.pids.begin();
   const std::vector<Blame> blamed = diagnose(job.view);

@@ -24,7 +24,6 @@
 #include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/trace/host_clocks.h"
-#include "collectives/trace/metrics.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "topology/cpu_budget.h"
 #include "topology/cpu_features.h"
@@ -70,6 +69,7 @@ class Creation {
     state_->on_device = request_.options.device >= 0;
     state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
     if (request_.options.device >= 0) gpu::free_deferred();
+    state_->status = StatusSeat::take({request_.rank, request_.size, request_.options.name});
     RONDO_CHECK_OK(join());
     // A rank that fails now reports it to all others, so that no rank waits until its deadline.
     const Status created =
@@ -130,7 +130,6 @@ class Creation {
 
   // Lets status queries see the rank. Processes of several hosts learn each other's ports for them.
   Status show_status() {
-    state_->status = StatusSeat::take();
     OwnRank own{.context = state_.get(),
                 .name = request_.options.name,
                 .secret = state_->secret.derive("status").bytes()};
@@ -163,6 +162,9 @@ class Creation {
     join.size = request_.size;
     join.id = request_.id;
     join.more_ids = request_.more_ids;
+    join.on_news = [this](const bootstrap::JoinNews& news) {
+      if (state_->status != nullptr) state_->status->note(news);
+    };
     join.timeout = deadline_ - Clock::now();
     join.aborted = request_.aborted;
     if (request_.serve) {
@@ -263,7 +265,7 @@ class Creation {
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
     state_->black_box.open(public_id(), offset);
-    trace::serve_metrics_if_asked(view.rank == 0);
+    if (state_->status != nullptr) state_->status->serve_metrics(view.rank == 0);
     prepare_helpers();
     prepare_verification();
   }
@@ -359,6 +361,7 @@ class Creation {
     options.data = std::move(agreed.data);
     options.slots = {tuning::link_slot_bytes(asked_buffer_bytes(records_)),
                      2 * tuning::kConnectionSlots};
+    options.counters = &state_->members.group->segment->activity(state_->host.rank)->network;
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       const auto body = message.subspan(message.empty() ? 0 : 1);
       if (!message.empty() && message[0] == std::byte{kReportMessage})

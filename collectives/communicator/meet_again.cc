@@ -32,7 +32,7 @@ class MeetingAgain {
     if (gathered.code() == StatusCode::kRemoteError)
       poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));
     RONDO_CHECK_OK(state_.faults.standing());
-    Fault found = state_.faults.make_beside_calls(gathered.code(), -1, gathered.error().text);
+    Fault found = Fault::found_by(state_.members.rank, gathered.code(), -1, gathered.error().text);
     if (gone_ >= 0) {
       found.status = StatusCode::kRemoteError;
       found.culprit = gone_;

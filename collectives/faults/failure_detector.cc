@@ -13,6 +13,7 @@ using fault_texts::Parting;
 constexpr std::int64_t kLongestGapNs = 250'000'000;
 constexpr std::int64_t kLostNs = 1'500'000'000;  // wait before a lost connection is blamed
 constexpr std::int64_t kAnybody = 10;  // times quiet_ns: then the end of any rank is blamed
+constexpr std::int64_t kLongNs = 100'000'000;
 constexpr std::int64_t kWarnNs = 60'000'000'000;
 
 }  // namespace
@@ -36,8 +37,9 @@ void FailureDetector::report_calls(int rank, std::uint64_t first,
 void FailureDetector::compare_calls(int rank, std::uint64_t number, const CallRecord& own) {
   CallWindow::Entry other;
   if (calls_.compare({number, rank, own}, &other) != CallWindow::kOther || mismatch_) return;
-  mismatch_ = fault(StatusCode::kInvalidUsage, rank,
-                    fault_texts::different_calls(number, rank, own, other.rank, other.call));
+  mismatch_ =
+      Fault::found_by(options_.rank, StatusCode::kInvalidUsage, rank,
+                      fault_texts::different_calls(number, rank, own, other.rank, other.call));
   mismatch_->sequence = number;
   mismatch_->own = other.call;
   mismatch_->other = own;
@@ -61,10 +63,10 @@ void FailureDetector::compare_launches(int rank, const Progress& own) {
   const CallWindow::Entry entry{own.launches, rank, own.launch, own.digest};
   if (launches_.compare(entry, &other) != CallWindow::kOther || mismatch_) return;
   const bool same_call = other.call == own.launch;
-  mismatch_ =
-      fault(StatusCode::kInvalidUsage, rank,
-            same_call ? fault_texts::different_replays_before(own.launch, rank, other.rank)
-                      : fault_texts::different_replays(rank, own.launch, other.rank, other.call));
+  mismatch_ = Fault::found_by(
+      options_.rank, StatusCode::kInvalidUsage, rank,
+      same_call ? fault_texts::different_replays_before(own.launch, rank, other.rank)
+                : fault_texts::different_replays(rank, own.launch, other.rank, other.call));
   mismatch_->own = other.call;
   mismatch_->other = own.launch;
 }
@@ -134,6 +136,16 @@ std::string FailureDetector::call_of(int waiting) const {
   return at.wait ? at.wait->call : to_string(at.progress->launch);
 }
 
+std::optional<LongWait> FailureDetector::wait_of(int rank) const {
+  const auto found = of_.find(rank);
+  if (found == of_.end() || quiet_ns() < kLongNs) return std::nullopt;
+  const RankState& at = found->second;
+  const auto first = [](const std::vector<int>& ranks) { return ranks.empty() ? -1 : ranks[0]; };
+  if (at.wait) return LongWait{first(at.wait->awaited), {}, quiet_ns()};
+  if (!at.is_inside()) return std::nullopt;
+  return LongWait{first(behind(rank)), at.progress->launch, quiet_ns()};
+}
+
 std::optional<std::string> FailureDetector::warning() {
   if (warned_ || quiet_ns() < kWarnNs) return std::nullopt;
   const int rank = waiting();
@@ -152,15 +164,6 @@ std::optional<Fault> FailureDetector::verdict() {
   if (!found) found = find_expired_wait();
   reported_ = found.has_value();
   return found;
-}
-
-Fault FailureDetector::fault(StatusCode status, int culprit, std::string text) const {
-  Fault made;
-  made.status = status;
-  made.rank = options_.rank;
-  made.culprit = culprit;
-  made.text = std::move(text);
-  return made;
 }
 
 std::optional<Fault> FailureDetector::find_parted() const {
@@ -188,8 +191,8 @@ std::optional<Fault> FailureDetector::find_parted() const {
   for (const int r : parted) {
     if (of(r).presence != kLost) continue;
     if (in_message ? !is_awaited(r, options_.rank) : !own->second.is_inside()) continue;
-    Fault found = fault(
-        StatusCode::kRemoteError, r,
+    Fault found = Fault::found_by(
+        options_.rank, StatusCode::kRemoteError, r,
         fault_texts::lost(options_.name_of(r), call_of(options_.rank), options_.rank, of(r).why));
     if (!in_message) found.own = own->second.progress->launch;
     return found;
@@ -201,7 +204,8 @@ Fault FailureDetector::gone(int rank, int waiting) const {
   const RankState& at = of(waiting);
   const std::string name = options_.name_of(rank), call = call_of(waiting);
   const Parting parting = of(rank).presence == kLeft ? Parting::kLeft : Parting::kEnded;
-  Fault found = fault(StatusCode::kRemoteError, rank,
+  Fault found =
+      Fault::found_by(options_.rank, StatusCode::kRemoteError, rank,
                       call.empty() ? fault_texts::left_before_meeting(name, waiting)
                                    : fault_texts::gone_before(name, parting, call, waiting));
   if (!at.wait) found.own = at.progress->launch;
@@ -216,10 +220,11 @@ std::optional<Fault> FailureDetector::find_expired_kernel() const {
     const Progress& at = *of.progress;
     const double seconds = static_cast<double>(at.limit_ns) * 1e-9;
     const std::vector<int> missing = behind(r);
-    Fault found = fault(StatusCode::kTimeout, missing.empty() ? at.peer : missing.front(),
-                        fault_texts::timed_out_in_kernel(
-                            {r, at.peer, at.channel, at.step, at.wants_room != 0, seconds},
-                            at.gave_up_in, missing));
+    Fault found = Fault::found_by(
+        options_.rank, StatusCode::kTimeout, missing.empty() ? at.peer : missing.front(),
+        fault_texts::timed_out_in_kernel(
+            {r, at.peer, at.channel, at.step, at.wants_room != 0, seconds}, at.gave_up_in,
+            missing));
     found.own = at.gave_up_in;
     return found;
   }
@@ -233,11 +238,11 @@ std::optional<Fault> FailureDetector::find_expired_wait() const {
     const Wait& at = *of.wait;
     if (at.limit_seconds <= 0 || static_cast<double>(quiet_ns()) * 1e-9 < at.limit_seconds)
       continue;
-    return fault(StatusCode::kTimeout, at.awaited.empty() ? -1 : at.awaited.front(),
-                 at.call.empty()
-                     ? fault_texts::timed_out_meeting(r, at.limit_seconds, at.awaited)
-                     : fault_texts::timed_out(r, at.limit_seconds, fault_texts::list_of(at.awaited),
-                                              at.call));
+    return Fault::found_by(
+        options_.rank, StatusCode::kTimeout, at.awaited.empty() ? -1 : at.awaited.front(),
+        at.call.empty() ? fault_texts::timed_out_meeting(r, at.limit_seconds, at.awaited)
+                        : fault_texts::timed_out(r, at.limit_seconds,
+                                                 fault_texts::list_of(at.awaited), at.call));
   }
   return std::nullopt;
 }

@@ -56,6 +56,8 @@ class FailureDetector {
   std::optional<Fault> verdict();
   // True if a rank waits and the tick before brought no news: ranks that are gone may matter now.
   bool is_stalled() const { return moved_at_ns_ < before_ns_ && waiting() >= 0; }
+  // What the rank waits for, once nothing has moved for 100 ms. The call is known only of kernels.
+  std::optional<LongWait> wait_of(int rank) const;
   // Returned once per stall, after a minute: a warning text.
   std::optional<std::string> warning();
 
@@ -82,7 +84,6 @@ class FailureDetector {
   bool is_awaited(int rank, int waiting) const;
   std::vector<int> behind(int rank) const;
   std::string call_of(int waiting) const;
-  Fault fault(StatusCode status, int culprit, std::string text) const;
   std::optional<Fault> find_parted() const;
   std::optional<Fault> find_expired_kernel() const;
   std::optional<Fault> find_expired_wait() const;

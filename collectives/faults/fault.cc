@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/faults/fault.h"
 
+#include <utility>
+
 #include "base/bytes.h"
 #include "base/printable.h"
 
@@ -15,6 +17,15 @@ bool is_error(StatusCode status) {
 }
 
 }  // namespace
+
+Fault Fault::found_by(int rank, StatusCode status, int culprit, std::string text) {
+  Fault made;
+  made.status = status;
+  made.rank = rank;
+  made.culprit = culprit;
+  made.text = std::move(text);
+  return made;
+}
 
 std::vector<std::byte> encode_fault(const Fault& fault) {
   ByteWriter writer;

@@ -22,6 +22,8 @@ struct Fault {
   CallRecord other;  // the culprit's call, if it is a different one
   std::string text;
 
+  // Found by `rank` outside of its calls.
+  static Fault found_by(int rank, StatusCode status, int culprit, std::string text);
   Error error() const { return Error{status, text}; }
 };
 

@@ -27,18 +27,9 @@ Error FaultState::error() const {
 }
 
 Fault FaultState::make(StatusCode status, int culprit, std::string text) const {
-  Fault made = make_beside_calls(status, culprit, std::move(text));
+  Fault made = Fault::found_by(members_.rank, status, culprit, std::move(text));
   made.sequence = host_.sequence;
   made.own = call_.record;
-  return made;
-}
-
-Fault FaultState::make_beside_calls(StatusCode status, int culprit, std::string text) const {
-  Fault made;
-  made.status = status;
-  made.rank = members_.rank;
-  made.culprit = culprit;
-  made.text = std::move(text);
   return made;
 }
 

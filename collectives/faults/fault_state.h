@@ -59,8 +59,6 @@ class FaultState {
 
   // In the call in progress, found by this rank.
   Fault make(StatusCode status, int culprit, std::string text) const;
-  // Found outside the calls on the host, by any thread.
-  Fault make_beside_calls(StatusCode status, int culprit, std::string text) const;
   // reports_to_other_hosts: false if the caller uses report_to_other_hosts() later, when no rank is
   // inside a call.
   void raise(Fault fault, bool reports_to_other_hosts = true);

@@ -15,6 +15,7 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::int64_t kNotesNs = 5'000'000;
+constexpr std::int64_t kShowNs = 20'000'000;
 constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // delay of news of a launch
 // Longest time for rank 0's verdict if a rank between it and this one is bypassed.
 constexpr std::int64_t kVerdictNs = 2 * StatusTree::kSilentNs;
@@ -144,6 +145,7 @@ bool InternodeStatus::progress() {
   if (!has_ended()) report(own);
   tree_.tick(now_ns, own.is_inside() || options_.wait().has_value());
   if (has_ended()) return moved;
+  show_wait(own);
   report_messages();
   int peer = -1;
   // Connections of other ranks may end here for reasons that rank 0 knows better.
@@ -159,6 +161,13 @@ void InternodeStatus::report_messages() {
   while (const auto next = notes_.take(RemoteLinks::kMaxControlBytes))
     send(next->peer, next->message);
   if (const auto mismatch = notes_.take_mismatch()) raise(*mismatch);
+}
+
+// A rank whose calls the host does shows its waits itself.
+void InternodeStatus::show_wait(const Progress& own) {
+  if (own.begun == 0 || now_ns_ - shown_at_ < kShowNs) return;
+  shown_at_ = now_ns_;
+  options_.show(own.begun, detector_.wait_of(options_.rank));
 }
 
 void InternodeStatus::finish() {

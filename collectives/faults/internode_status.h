@@ -44,6 +44,8 @@ class InternodeStatus final : public ProxyTask {
     std::function<Progress()> progress;         // of this rank's kernels
     std::function<std::optional<Wait>()> wait;  // of this rank's messages
     std::function<const Error*(int*)> lost;     // of the kernels' connections: the first that ended
+    // For status queries: RankContext::show_device_wait(), every 20 ms.
+    std::function<void(std::uint64_t begun, const std::optional<LongWait>&)> show;
   };
   explicit InternodeStatus(Options options);
 
@@ -80,6 +82,7 @@ class InternodeStatus final : public ProxyTask {
   std::vector<CallRecord> take_calls(std::size_t maximum, std::uint64_t* first);
   void send(int peer, std::span<const std::byte> message);
   void report_messages();
+  void show_wait(const Progress& own);
   std::optional<Wait> own_wait() const;
   void raise(const Fault& fault);
 
@@ -99,7 +102,7 @@ class InternodeStatus final : public ProxyTask {
   std::atomic<int> gone_{-1};
   std::atomic<bool> joined_{false};
 
-  std::int64_t now_ns_ = 0, notes_at_ = 0;
+  std::int64_t now_ns_ = 0, notes_at_ = 0, shown_at_ = 0;
 };
 
 }  // namespace rondo::gpu

@@ -42,6 +42,13 @@ struct Wait {
   friend bool operator==(const Wait&, const Wait&) = default;
 };
 
+// A rank's wait that lasts, for status queries.
+struct LongWait {
+  int awaited = -1;  // a rank; -1: not known here
+  CallRecord call;
+  std::int64_t quiet_ns = 0;  // time without any progress
+};
+
 inline constexpr const char* kMessageInWords = "a message";  // Wait::call for kernels' messages
 
 }  // namespace rondo::gpu

@@ -5,9 +5,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
+#include "base/seconds.h"
 #include "collectives/context/membership.h"
 #include "collectives/faults/fault_state.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/faults/progress.h"
 #include "collectives/planner/planner.h"
 #include "collectives/rank/connections.h"
 #include "collectives/rank/remote_ranks.h"
@@ -47,6 +51,18 @@ struct RankContext {
     if (activity == nullptr || kind < 0 || kind >= shm::ActivityLine::kCounted) return;
     std::uint64_t& counter = activity->calls[kind];
     HostAtomics::store_relaxed(counter, HostAtomics::load_relaxed(counter) + calls);
+  }
+
+  // For status queries: what the rank's kernels and streams wait for. One thread at a time.
+  void show_device_wait(std::uint64_t begun, const std::optional<gpu::LongWait>& wait) const {
+    if (activity == nullptr) return;
+    shm::ActivityLine::Device& line = activity->device;
+    HostAtomics::store_relaxed(line.begun, begun);
+    if (wait) store_record(line.call, wait->call);
+    if (wait) HostAtomics::store_relaxed(line.waiting_for, wait->awaited);
+    const std::int64_t now = wait ? now_ns() : 0;
+    HostAtomics::store_relaxed(line.wait_began_ns, wait ? now - wait->quiet_ns : 0);
+    HostAtomics::store_release(line.wait_seen_ns, now);
   }
 
   // Maximum time that a call on the host waits without progress.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/status/ask.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,12 +18,6 @@ using status::SocketName;
 using status::UserFolder;
 
 constexpr std::chrono::seconds kListLimit{1}, kHostLimit{3}, kJobLimit{8};
-
-// Root finds the sockets of other users' processes too.
-uid_t owner_of_process(int pid) {
-  struct stat info {};
-  return stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 ? info.st_uid : geteuid();
-}
 
 Result<JobView> ask_socket(const std::string& path, const char* line, std::chrono::seconds limit) {
   std::vector<Question> questions;
@@ -66,6 +59,7 @@ void add_to_jobs(JobView view, std::vector<ListedJob>* jobs) {
 }  // namespace
 
 Result<JobView> ask_process(int pid, bool all_hosts) {
+  // Root finds the sockets of other users' processes too.
   if (const auto folder = UserFolder::find(owner_of_process(pid)); pid > 0 && folder.ok()) {
     for (const SocketName& name : folder->sockets()) {
       if (name.pid != pid) continue;
@@ -78,6 +72,7 @@ Result<JobView> ask_process(int pid, bool all_hosts) {
   JobView view;
   view.communicators = std::move(communicators);
   view.processes.push_back({.pid = pid, .host = "", .command = command_of(pid), .job = ""});
+  view.find_awaited();
   return view;
 }
 

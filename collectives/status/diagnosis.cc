@@ -31,6 +31,7 @@ class ChainsOfWaits {
         follow_waits(place, rank->waits_seconds);
       }
     }
+    for (std::size_t c = 0; c < view_.communicators.size(); ++c) find_absent(c);
     std::vector<Blame> blames;
     for (auto& [place, blame] : blames_) blames.push_back(std::move(blame));
     std::stable_sort(blames.begin(), blames.end(), [](const Blame& a, const Blame& b) {
@@ -41,6 +42,24 @@ class ChainsOfWaits {
   }
 
  private:
+  // Ranks that have not joined a communicator that is being made.
+  void find_absent(std::size_t communicator) {
+    const CommunicatorView& view = view_.communicators[communicator];
+    double longest = 0;
+    int joining = 0;
+    for (const RankView& rank : view.ranks) {
+      if (rank.state != "joining") continue;
+      longest = std::max(longest, rank.waits_seconds);
+      ++joining;
+    }
+    if (longest < std::max(long_wait_, kLongJoinSeconds)) return;
+    for (const RankView& rank : view.ranks) {
+      if (rank.state != "not_joined" || rank.rank < 0) continue;
+      Blame& blame = add({communicator, rank.rank}, Blame::kNotJoined, longest);
+      blame.waiters = std::max(joining, view.joined);
+    }
+  }
+
   bool waits_long(const RankView& rank) const {
     return rank.state == "running" && rank.waits_for >= 0 && rank.waits_seconds >= long_wait_;
   }
@@ -50,16 +69,39 @@ class ChainsOfWaits {
     return found == ranks_.end() ? nullptr : found->second;
   }
 
+  // The rank that finds a mismatch may itself be the one that differs from most. Each other rank
+  // votes by its call, or, where that is unknown, by the numbers of calls that it has made.
+  int voted_culprit(std::size_t communicator, const RankView& faulted) const {
+    const RankView* const finder = find({communicator, faulted.fault_by});
+    const RankView* const accused = find({communicator, faulted.culprit});
+    if (finder == nullptr || accused == nullptr || finder->fault_call.empty() ||
+        accused->fault_call.empty() || finder->fault_call == accused->fault_call)
+      return faulted.culprit;
+    int votes = 0;  // against the finder
+    for (const RankView& rank : view_.communicators[communicator].ranks) {
+      const bool known = !rank.fault_call.empty();
+      const bool as_finder =
+          known ? rank.fault_call == finder->fault_call : rank.counts == finder->counts;
+      const bool as_accused =
+          known ? rank.fault_call == accused->fault_call : rank.counts == accused->counts;
+      votes += as_accused - as_finder;
+    }
+    return votes > 0 ? finder->rank : accused->rank;
+  }
+
   // A rank that aborted its communicator, or withdrew it from its peers, is no culprit.
   void follow_fault(const Place& place, const RankView& rank) {
     if (rank.culprit < 0) return;
-    const RankView* const culprit = find({place.communicator, rank.culprit});
+    const Place blamed{place.communicator, voted_culprit(place.communicator, rank)};
+    const RankView* const culprit = find(blamed);
     const Blame::Kind kind =
         culprit != nullptr ? kind_of_end(*culprit).value_or(Blame::kFault) : Blame::kFault;
-    if (kind == Blame::kFault && rank.culprit == place.rank) return;
-    Blame& blame = add({place.communicator, rank.culprit}, kind, 0);
-    blame.text = rank.fault.substr(0, rank.fault.find('\n'));
+    if (kind == Blame::kFault && blamed.rank == place.rank) return;
+    Blame& blame = add(blamed, kind, 0);
+    blame.text = first_line(rank.fault);
   }
+
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
   void follow_waits(Place at, double seconds) {
     std::set<Place> seen;
@@ -140,7 +182,7 @@ class ChainsOfWaits {
   }
 
   static std::string call_text(const RankView& waiter) {
-    if (waiter.in_message) return waiter.waits_in;
+    if (waiter.in_message || waiter.in_kernel) return waiter.waits_in;
     return fmt::format("call {}, {}", waiter.call, waiter.waits_in);
   }
 
@@ -175,6 +217,8 @@ class ChainsOfWaits {
         return "does not answer, nor does another process of its host";
       case Blame::kLeft:
         return "has destroyed its communicator";
+      case Blame::kNotJoined:
+        return "has not joined (it has not called ncclCommInitRank, or does not reach the others)";
       case Blame::kFault:
         return "is blamed by a fault";
       case Blame::kNotEntered:
@@ -198,8 +242,8 @@ class ChainsOfWaits {
 }  // namespace
 
 std::string_view name_of(Blame::Kind kind) {
-  constexpr std::string_view kNames[] = {"ended",       "stopped", "silent", "left",     "fault",
-                                         "not_entered", "cycle",   "late",   "elsewhere"};
+  constexpr std::string_view kNames[] = {"ended", "stopped",     "silent", "left", "not_joined",
+                                         "fault", "not_entered", "cycle",  "late", "elsewhere"};
   return kNames[kind];
 }
 

@@ -4,10 +4,11 @@
 // It follows the chain of waits from each rank that waits long, to the rank that ends it: one that
 // has ended, is stopped, left, does not answer, or has not entered the call. From a rank that is
 // outside of the call the chain continues in another communicator, if its process waits there.
-// A fault that ranks have raised counts as a wait for the rank that it blames. Guarantees: no rank
-// is blamed for a wait shorter than `long_wait`, so no rank of a job that makes progress; a rank
-// that ended or left is blamed only if another one waits for it or a fault blames it. Cost: one
-// pass over all ranks, and one step for each link of each chain.
+// A rank that has not joined is blamed once another has waited for it for kLongJoinSeconds: ranks
+// start apart. A fault that ranks have raised counts as a wait for the rank that it blames.
+// Guarantees: no rank is blamed for a wait shorter than `long_wait`, so no rank of a job that makes
+// progress; a rank that ended or left is blamed only if another one waits for it or a fault blames
+// it. Cost: one pass over all ranks, and one step for each link of each chain.
 //
 //   for (const Blame& blame : diagnose(view)) fmt::print("{}\n", blame.text);   // worst first
 #pragma once
@@ -22,10 +23,22 @@
 namespace rondo {
 
 inline constexpr double kLongWaitSeconds = 1;
+inline constexpr double kLongJoinSeconds = 2;
 
 struct Blame {
   // Ordered: of two ranks for which equally many wait, the first kind is named first.
-  enum Kind { kEnded, kStopped, kSilent, kLeft, kFault, kNotEntered, kCycle, kLate, kElsewhere };
+  enum Kind {
+    kEnded,
+    kStopped,
+    kSilent,
+    kLeft,
+    kNotJoined,
+    kFault,
+    kNotEntered,
+    kCycle,
+    kLate,
+    kElsewhere
+  };
 
   std::size_t communicator = 0;  // index in the view
   int rank = -1;

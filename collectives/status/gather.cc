@@ -124,6 +124,7 @@ bool Gather::step(std::string* out) {
   for (Source& source : sources_)
     if (!source.is_over) give_up(source);
   if (completes_) ranks_.add_silent(&view_);
+  view_.find_awaited();
   view_.collection_seconds = std::chrono::duration<double>(net::Clock::now() - began_).count();
   *out += write_(view_);
   return true;

@@ -2,6 +2,8 @@
 #include "collectives/status/inspect.h"
 
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,10 +13,12 @@
 #include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
+#include "collectives/faults/progress.h"
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
 #include "topology/small_file.h"
 #include "transport/shm/segments_of.h"
+#include "transport/status/user_folder.h"
 
 namespace rondo {
 namespace {
@@ -33,12 +37,54 @@ void show_wait(const shm::ActivityLine& activity, const RankReport& report, Rank
   view->in_message = is_message(report.waits_in);
 }
 
-void show_fault(const FaultSlot& slot, RankView* view) {
+// A rank on a GPU: its kernels and streams wait, not its host.
+void show_device(const shm::ActivityLine::Device& line, RankReport::Condition condition,
+                 RankView* view) {
+  const std::uint64_t begun = HostAtomics::load_relaxed(line.begun);
+  if (begun == 0) return;
+  view->call += begun;
+  const std::int64_t seen = HostAtomics::load_acquire(line.wait_seen_ns);
+  const std::int64_t began = HostAtomics::load_relaxed(line.wait_began_ns);
+  const bool waits = condition == RankReport::kRunning && now_ns() - seen < kWaitsStill;
+  if (view->waits_for >= 0) return;
+  view->doing = "its calls run on its GPU";
+  if (condition != RankReport::kRunning)
+    view->doing += condition == RankReport::kStopped ? ", stopped" : ", ended";
+  if (!waits) return;
+  const CallRecord record = load_record(line.call);
+  view->in_kernel = true;
+  view->waits_for = HostAtomics::load_relaxed(line.waiting_for);
+  view->waits_seconds = static_cast<double>(std::max<std::int64_t>(seen - began, 0)) / 1e9;
+  view->waits_in =
+      record.collective == Collective::kNone ? gpu::kMessageInWords : to_string(record);
+  view->doing = kernel_wait_text(*view);
+}
+
+void show_fault(const PeerPort& port, RankView* view) {
+  const FaultSlot& slot = *port.fault;
   view->faulted = true;
   view->fault_status = slot.status;
   view->culprit = slot.culprit;
   view->fault = printable_lines({slot.text, strnlen(slot.text, sizeof(slot.text))});
   view->doing += ", fault: " + view->fault;
+  view->fault_by = slot.rank;
+  if (slot.sequence == 0 || slot.other.collective == Collective::kNone) return;  // no mismatch
+  const RankReport then = report_of(port, view->rank, slot.sequence);
+  if (view->rank == slot.rank) {
+    view->fault_call = to_string(slot.own);
+  } else if (view->rank == slot.culprit) {
+    view->fault_call = to_string(slot.other);
+  } else if (then.shown == slot.sequence) {
+    view->fault_call = to_string(then.announced);
+  }
+}
+
+bool has_status_socket(int pid) {
+  const auto folder = status::UserFolder::find(owner_of_process(pid));
+  if (!folder.ok()) return false;
+  const auto names = folder->sockets();
+  return std::any_of(names.begin(), names.end(),
+                     [pid](const status::SocketName& name) { return name.pid == pid; });
 }
 
 RankReport::Condition condition_of(int pid) {
@@ -76,6 +122,11 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
 
 }  // namespace
 
+uid_t owner_of_process(int pid) {
+  struct stat info {};
+  return stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 ? info.st_uid : geteuid();
+}
+
 RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
                    std::uint64_t newest) {
   const PeerPort& port = words.port;
@@ -97,9 +148,10 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
   view.call = report.entered();
   view.doing = describe(report, newest);
   if (view.waits_for >= 0) view.doing += fmt::format(", for {:.1f} s", view.waits_seconds);
+  show_device(words.activity->device, condition, &view);
   if (HostAtomics::load_acquire(*port.faulted) != 0 &&
       HostAtomics::load_acquire(port.fault->state) != 0)
-    show_fault(*port.fault, &view);
+    show_fault(port, &view);
   if (report.state == kLeft) {
     view.state = "left";
   } else if (condition == RankReport::kEnded) {
@@ -129,6 +181,8 @@ int process_with_ranks(int pid) {
             .value_or(""));
     for (int child = 0; children >> child;) family.push_back(child);
   }
+  for (const int one : family)
+    if (has_status_socket(one)) return one;  // its ranks are joining
   return pid;
 }
 

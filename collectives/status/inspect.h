@@ -6,6 +6,8 @@
 // together are not a consistent snapshot.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -28,9 +30,13 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
 // not exist, belongs to another user, or has no communicator.
 Result<std::vector<CommunicatorView>> inspect_process(int pid);
 
-// The process itself if it has a communicator, else its first descendant that has one, so that the
-// pid of `rondo run` finds its ranks. The process itself if none has.
+// The process itself if it has a communicator, else its first descendant that has one, else the
+// first of them whose ranks are joining, so that the pid of `rondo run` finds its ranks. The
+// process itself if none has.
 int process_with_ranks(int pid);
+
+// The user of the process; this user if it has ended.
+uid_t owner_of_process(int pid);
 
 // The process's command line, cut to 80 characters; "" if unknown.
 std::string command_of(int pid);

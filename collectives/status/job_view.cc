@@ -51,10 +51,13 @@ RankView rank_of(const Json& from) {
   rank.waits_seconds = number_of<double>(from, "waits_seconds");
   rank.waits_in = text_of(from, "waits_in");
   rank.in_message = number_of<int>(from, "in_message") != 0;
+  rank.in_kernel = number_of<int>(from, "in_kernel") != 0;
   rank.faulted = number_of<int>(from, "fault_status") != 0;
   rank.fault_status = number_of<int>(from, "fault_status");
   rank.culprit = number_of<int>(from, "culprit");
   rank.fault = text_of(from, "fault");
+  rank.fault_by = number_of<int>(from, "fault_by");
+  rank.fault_call = text_of(from, "fault_call");
   rank.state = text_of(from, "state");
   rank.doing = text_of(from, "doing");
   const Json::Array& counts = from.at("counts").elements();
@@ -65,6 +68,17 @@ RankView rank_of(const Json& from) {
   return rank;
 }
 
+ProcessView process_of(const Json& from) {
+  ProcessView process{number_of<int>(from, "pid"), hash_of(from, "process"), text_of(from, "host"),
+                      text_of(from, "command"), text_of(from, "job")};
+  for (const Json& setting : from.at("settings").elements()) {
+    const std::string text = printable(setting.string());
+    const std::size_t equals = std::min(text.find('='), text.size());
+    process.settings[text.substr(0, equals)] = text.substr(std::min(equals + 1, text.size()));
+  }
+  return process;
+}
+
 CommunicatorView communicator_of(const Json& from) {
   CommunicatorView view;
   view.name = text_of(from, "name");
@@ -72,6 +86,7 @@ CommunicatorView communicator_of(const Json& from) {
   view.host_hash = hash_of(from, "host_hash");
   view.process_hash = hash_of(from, "process_hash");
   view.size = number_of<int>(from, "size");
+  view.joined = number_of<int>(from, "joined");
   if (view.size < 0 || view.size > kMaxSize) throw JsonError("'size' is out of range");
   for (const Json& rank : from.at("ranks").elements()) view.ranks.push_back(rank_of(rank));
   return view;
@@ -93,6 +108,8 @@ Json json_of(const RankView& rank) {
           {"fault_status", rank.fault_status},
           {"culprit", rank.culprit},
           {"fault", rank.fault},
+          {"fault_by", rank.fault_by},
+          {"fault_call", rank.fault_call},
           {"call", rank.call},
           {"finished_call", rank.finished},
           {"step", rank.step},
@@ -100,8 +117,29 @@ Json json_of(const RankView& rank) {
           {"waits_seconds", std::round(rank.waits_seconds * 1000) / 1000},
           {"waits_in", rank.waits_in},
           {"in_message", rank.in_message ? 1 : 0},
+          {"in_kernel", rank.in_kernel ? 1 : 0},
           {"doing", rank.doing},
           {"counts", std::vector<std::uint64_t>(rank.counts.begin(), rank.counts.end())}};
+}
+
+std::string kernel_wait_text(const RankView& rank) {
+  const std::string awaited =
+      rank.waits_for < 0 ? "waits" : fmt::format("waits for rank {}", rank.waits_for);
+  return fmt::format("in {} on its GPU, {}, for {:.1f} s", rank.waits_in, awaited,
+                     rank.waits_seconds);
+}
+
+void JobView::find_awaited() {
+  for (CommunicatorView& communicator : communicators) {
+    const auto least =
+        std::min_element(communicator.ranks.begin(), communicator.ranks.end(),
+                         [](const RankView& a, const RankView& b) { return a.call < b.call; });
+    for (RankView& rank : communicator.ranks) {
+      if (!rank.in_kernel || rank.waits_for >= 0 || least->call >= rank.call) continue;
+      rank.waits_for = least->rank;
+      rank.doing = kernel_wait_text(rank);
+    }
+  }
 }
 
 Json JobView::to_json() const {
@@ -114,14 +152,19 @@ Json JobView::to_json() const {
                    {"host_hash", hash_text(communicator.host_hash)},
                    {"process_hash", hash_text(communicator.process_hash)},
                    {"size", communicator.size},
+                   {"joined", communicator.joined},
                    {"ranks", std::move(ranks)}});
   }
-  for (const ProcessView& process : processes)
+  for (const ProcessView& process : processes) {
+    Json settings = Json::array();
+    for (const auto& [name, value] : process.settings) settings.push_back(name + '=' + value);
     answered.push_back({{"pid", process.pid},
                         {"process", hash_text(process.process)},
                         {"host", process.host},
                         {"command", process.command},
-                        {"job", process.job}});
+                        {"job", process.job},
+                        {"settings", std::move(settings)}});
+  }
   return {{"processes", std::move(answered)},
           {"communicators", std::move(all)},
           {"silent", silent},
@@ -133,9 +176,7 @@ Result<JobView> JobView::from_json(std::string_view text) {
     const Json document = Json::parse(text);
     JobView view;
     for (const Json& process : document.at("processes").elements())
-      view.processes.push_back({number_of<int>(process, "pid"), hash_of(process, "process"),
-                                text_of(process, "host"), text_of(process, "command"),
-                                text_of(process, "job")});
+      view.processes.push_back(process_of(process));
     for (const Json& communicator : document.at("communicators").elements())
       view.communicators.push_back(communicator_of(communicator));
     for (const Json& name : document.at("silent").elements())
@@ -162,6 +203,7 @@ void JobView::merge(JobView other) {
       communicators.push_back(std::move(theirs));
       continue;
     }
+    known->joined = std::max(known->joined, theirs.joined);
     std::vector<RankView>& ranks = known->ranks;
     for (RankView& rank : theirs.ranks) {
       const auto at =
@@ -169,7 +211,7 @@ void JobView::merge(JobView other) {
                            [](const RankView& one, int number) { return one.rank < number; });
       if (at == ranks.end() || at->rank != rank.rank) {
         ranks.insert(at, std::move(rank));
-      } else if (at->state == "elsewhere" || at->state == "silent") {
+      } else if (at->state == "elsewhere" || at->state == "silent" || at->state == "not_joined") {
         *at = std::move(rank);
       }
     }

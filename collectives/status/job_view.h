@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +32,14 @@ struct RankView {
   double waits_seconds = 0;  // how long
   std::string waits_in{};    // the call in which it waits
   bool in_message = false;   // that call is a send, receive or put
+  bool in_kernel = false;    // its kernels and streams wait; calls are then parts of launches
   bool faulted = false;
   int fault_status = 0, culprit = -1;  // StatusCode; the rank that the fault blames
   std::string fault{};
-  // running, not_joined, left, ended, stopped, elsewhere (in a PID namespace that is not visible),
-  // silent (its process did not answer, and no other process of its host did)
+  int fault_by = -1;         // the rank that found it
+  std::string fault_call{};  // what this rank made as the call of the fault; "": unknown
+  // running, joining, not_joined, left, ended, stopped, elsewhere (in a PID namespace that is not
+  // visible), silent (its process did not answer, and no other process of its host did)
   std::string state = "running";
   std::string doing{};  // "in call 3, AllReduce(...), step 7, waits for rank 1"
   std::array<std::uint64_t, shm::ActivityLine::kCounted> counts{};
@@ -46,13 +50,15 @@ struct CommunicatorView {
   std::uint64_t hash = 0;                         // equal on all its ranks; 0: unknown
   std::uint64_t host_hash = 0, process_hash = 0;  // of rank 0
   int size = 0;
+  int joined = -1;              // while it is being made: ranks that have joined; -1: it is ready
   std::vector<RankView> ranks;  // that are known, by number
 };
 
 struct ProcessView {
   int pid = 0;
   std::uint64_t process = 0;
-  std::string host{}, command{}, job{};  // job: RONDO_JOB
+  std::string host{}, command{}, job{};           // job: RONDO_JOB
+  std::map<std::string, std::string> settings{};  // variables that are set, without secrets
 };
 
 struct JobView {
@@ -63,11 +69,16 @@ struct JobView {
 
   // Adds what another process answered; what is known already stays.
   void merge(JobView other);
+  // Kernels that wait for a rank that their own host does not know wait for the one that has begun
+  // least. Call it once all that answered is here.
+  void find_awaited();
   Json to_json() const;
   static Result<JobView> from_json(std::string_view text);
 };
 
 Json json_of(const RankView& rank);
+// "in AllReduce(...) on its GPU, waits for rank 1, for 3.0 s"
+std::string kernel_wait_text(const RankView& rank);
 std::string hash_text(std::uint64_t hash);  // "0x1f3a"
 
 }  // namespace rondo

@@ -8,13 +8,36 @@
 #include <set>
 
 #include "base/env.h"
+#include "base/seconds.h"
 #include "collectives/faults/standstill.h"
 #include "collectives/status/inspect.h"
+#include "transport/bootstrap/rendezvous.h"
 #include "transport/bootstrap/unique_id.h"
 #include "transport/status/line_server.h"
 
 namespace rondo {
 namespace {
+
+std::uint64_t hash_of(const auth::Tag& tag) {
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, tag.data(), sizeof(hash));
+  return hash;
+}
+
+std::map<std::string, std::string> settings() {
+  std::map<std::string, std::string> found;
+  for (const auto& [name, value] : env::set_anywhere()) {
+    const env::Variable* const known = env::find(name);
+    if (known != nullptr && known->type != env::Type::kSecret) found[name] = value;
+  }
+  return found;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
 
 std::vector<net::SocketAddress> addresses_of(const RankFacts& facts) {
   const auto contents = bootstrap::decode_id(facts.address);
@@ -66,15 +89,54 @@ CommunicatorView communicator_view(const OwnRank& own) {
   return view;
 }
 
-}  // namespace
-
-std::uint64_t status_hash(const auth::Digest& secret) {
-  const auth::Tag tag = auth::tag_of(secret);
-  std::uint64_t hash = 0;
-  std::memcpy(&hash, tag.data(), sizeof(hash));
-  return hash;
+std::string doing_of(const JoiningRank& joining, double seconds) {
+  const bootstrap::JoinNews& news = joining.news;
+  const std::string ranks = bootstrap::name_ranks(news.absent);
+  if (news.joined == joining.size) return "sets up the communicator: all ranks have joined";
+  if (news.joined == 0)
+    return news.absent.empty()
+               ? "joins the other ranks"
+               : fmt::format("waits for the rendezvous of {}, for {:.1f} s", ranks, seconds);
+  return fmt::format("has joined; waits for {}, for {:.1f} s", ranks, seconds);
 }
 
+CommunicatorView communicator_view(const JoiningRank& joining, const std::string& host) {
+  CommunicatorView view;
+  view.name = joining.name;
+  view.hash = hash_of(joining.news.tag);
+  view.size = joining.size;
+  view.joined = joining.news.joined;
+  for (const int absent : joining.news.absent)
+    view.ranks.push_back({.rank = absent, .state = "not_joined", .doing = "not joined yet"});
+  RankView own{.rank = joining.rank, .pid = getpid(), .state = "joining"};
+  own.process = this_process()[0];
+  own.host = host;
+  own.waits_seconds = static_cast<double>(now_ns() - joining.began_ns) * 1e-9;
+  own.doing = doing_of(joining, own.waits_seconds);
+  const auto at = std::find_if(view.ranks.begin(), view.ranks.end(),
+                               [&](const RankView& rank) { return rank.rank > own.rank; });
+  view.ranks.insert(at, std::move(own));
+  return view;
+}
+
+}  // namespace
+
+std::uint64_t status_hash(const auth::Digest& secret) { return hash_of(auth::tag_of(secret)); }
+
+void OwnRanks::add(const JoiningRank* rank) {
+  std::lock_guard lock(mutex_);
+  joining_.push_back(rank);
+}
+
+void OwnRanks::remove(const JoiningRank* rank) {
+  std::lock_guard lock(mutex_);
+  std::erase(joining_, rank);
+}
+
+void OwnRanks::note(JoiningRank* rank, const bootstrap::JoinNews& news) {
+  std::lock_guard lock(mutex_);
+  rank->news = news;
+}
 void OwnRanks::add(const OwnRank* rank) {
   std::lock_guard lock(mutex_);
   ranks_.push_back(rank);
@@ -94,10 +156,15 @@ JobView OwnRanks::view() const {
                                     [&](const CommunicatorView& one) { return one.hash == hash; });
     if (known == view.communicators.end()) view.communicators.push_back(communicator_view(*rank));
   }
-  const ProcessId& own = this_process();
-  const std::string host = ranks_.empty() ? "" : ranks_[0]->context->members.own().hostname;
-  view.processes.push_back(
-      {getpid(), own[0], host, command_of(getpid()), env::get_string("RONDO_JOB")});
+  const std::string host =
+      ranks_.empty() ? host_name() : ranks_[0]->context->members.own().hostname;
+  for (const JoiningRank* rank : joining_) {
+    JobView joining;
+    joining.communicators.push_back(communicator_view(*rank, host));
+    view.merge(std::move(joining));
+  }
+  view.processes.push_back({getpid(), this_process()[0], host, command_of(getpid()),
+                            env::get_string("RONDO_JOB"), settings()});
   return view;
 }
 

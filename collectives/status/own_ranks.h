@@ -15,6 +15,7 @@
 #include "collectives/rank/rank_context.h"
 #include "collectives/status/job_view.h"
 #include "transport/auth/handshake.h"
+#include "transport/bootstrap/session.h"
 #include "transport/status/question.h"
 #include "transport/status/user_folder.h"
 
@@ -38,8 +39,19 @@ struct PeerProcessAddress {
   status::Question::Rank rank;  // on another host: how to ask it
 };
 
+// A rank of this process that joins the others in ncclCommInitRank.
+struct JoiningRank {
+  int rank = 0, size = 1;
+  std::string name{};
+  std::int64_t began_ns = 0;  // set by StatusSeat
+  bootstrap::JoinNews news{};
+};
+
 class OwnRanks {
  public:
+  void add(const JoiningRank* rank);
+  void remove(const JoiningRank* rank);
+  void note(JoiningRank* rank, const bootstrap::JoinNews& news);
   void add(const OwnRank* rank);
   void remove(const OwnRank* rank);
 
@@ -55,6 +67,7 @@ class OwnRanks {
  private:
   mutable std::mutex mutex_;
   std::vector<const OwnRank*> ranks_;
+  std::vector<const JoiningRank*> joining_;
 };
 
 // Equal on all ranks of a communicator, and of no use to join it.

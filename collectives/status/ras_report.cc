@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -16,9 +17,12 @@ namespace {
 
 constexpr const char* kCountedNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
                                          "AllReduce"};
+constexpr int kInitInProgress = 7;           // ncclInProgress
 constexpr int kCountOf[] = {1, 2, 3, 4, 0};  // index in RankView::counts, in the order above
 
-bool is_missing(const RankView& rank) { return rank.state == "silent" || rank.rank < 0; }
+bool is_missing(const RankView& rank) {
+  return rank.state == "silent" || rank.state == "not_joined" || rank.rank < 0;
+}
 bool is_dead(const RankView& rank) { return rank.state == "ended"; }
 
 // NCCL counts a rank as missing if its process did not answer; Rondo's view of a rank that is
@@ -40,7 +44,7 @@ Json rank_json(const RankView& rank) {
           {"pid", rank.pid},
           {"cuda_dev", rank.device},
           {"nvml_dev", rank.device},
-          {"status", Json{{"init_state", 0},
+          {"status", Json{{"init_state", rank.state == "joining" ? kInitInProgress : 0},
                           {"async_error", rank.fault_status},
                           {"finalize_called", rank.state == "left"},
                           {"destroy_flag", rank.state == "left"},
@@ -54,7 +58,8 @@ Json missing_json(const RankView& rank) {
           {"pid", rank.pid == 0 ? -1 : rank.pid},
           {"cuda_dev", rank.device},
           {"nvml_dev", rank.device},
-          {"status", Json{{"unresponsive", true}, {"considered_dead", is_dead(rank)}}}};
+          {"status",
+           Json{{"unresponsive", rank.state != "not_joined"}, {"considered_dead", is_dead(rank)}}}};
 }
 
 std::vector<const CommunicatorView*> by_hash(const JobView& view) {
@@ -134,6 +139,8 @@ std::string summary(const JobView& view) {
 const char* status_of(const CommunicatorView& communicator) {
   for (const RankView& rank : communicator.ranks)
     if (was_aborted(rank)) return "ABORT";
+  for (const RankView& rank : communicator.ranks)
+    if (rank.state == "joining") return "INIT";
   for (const RankView& rank : communicator.ranks)
     if (rank.state == "left") return "FINALIZE";
   return "RUNNING";
@@ -218,6 +225,35 @@ std::string ras_text(const JobView& view, const RasFacts& facts, bool verbose) {
   for (const Blame& blame : diagnose(view)) text += blame.text + '\n';
   text += "\n" + underlined("Warnings");
   for (const std::string& silent : view.silent) text += silent + " did not answer in time\n";
+  return text;
+}
+
+std::string ras_diagnostics(const JobView& view) {
+  std::map<std::string, std::map<std::string, std::vector<const ProcessView*>>> values;
+  for (const ProcessView& process : view.processes)
+    for (const auto& [name, value] : process.settings) values[name];
+  for (auto& [name, by_value] : values)
+    for (const ProcessView& process : view.processes) {
+      const auto set = process.settings.find(name);
+      by_value[set == process.settings.end() ? "unset" : set->second].push_back(&process);
+    }
+  const auto place = [](const ProcessView& process) {
+    return fmt::format("{}:{}", process.host, process.pid);
+  };
+  std::string text;
+  for (const auto& [name, by_value] : values) {
+    if (by_value.size() == 1) continue;
+    for (const auto& [value, processes] : by_value)
+      text += fmt::format(
+          "{} NCCL DIAG [INFO] {} is {} here{}\n", place(*processes.front()), name, value,
+          processes.size() == 1 ? ""
+                                : fmt::format(" and in {} other processes", processes.size() - 1));
+  }
+  for (const std::string& silent : view.silent)
+    text += fmt::format("{} NCCL DIAG [INFO] did not answer in time\n", silent);
+  if (text.empty() && !view.processes.empty())
+    text = fmt::format("{} NCCL DIAG [OK] {} processes have equal settings of {} variables\n",
+                       place(view.processes.front()), view.processes.size(), values.size());
   return text;
 }
 

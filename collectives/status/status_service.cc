@@ -8,39 +8,24 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/printable.h"
 #include "base/process.h"
+#include "base/seconds.h"
 #include "base/thread.h"
-#include "collectives/status/gather.h"
-#include "collectives/status/monitor.h"
 #include "collectives/status/ras_report.h"
+#include "collectives/trace/metrics.h"
 #include "transport/socket/tcp.h"
 #include "transport/status/line_server.h"
 
 namespace rondo {
 namespace {
 
-using status::Conversation;
-using status::Reply;
-using status::Word;
-
 constexpr std::size_t kMaxSwept = 8;  // sockets of ended processes, at each start
 constexpr std::chrono::milliseconds kAfterAnError{100};
-
-std::string version_text(std::int64_t code) {
-  return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
-}
-
-bool equals_ignoring_case(std::string_view text, std::string_view word) {
-  return std::equal(text.begin(), text.end(), word.begin(), word.end(),
-                    [](char a, char b) { return (a | 0x20) == (b | 0x20); });
-}
 
 class StatusService {
  public:
@@ -49,6 +34,7 @@ class StatusService {
   void enter();
   void leave();
   std::uint16_t port_for_ranks(std::span<const net::SocketAddress> addresses);
+  void serve_metrics(bool first_of_host);
   OwnRanks& ranks() { return ranks_; }
   void stop();
 
@@ -59,16 +45,9 @@ class StatusService {
   void end();
   void open_sockets();
   void open_ras_sockets();
-  std::vector<Word> words();
-  std::unique_ptr<Gather> gather(Gather::Scope scope, double timeout_seconds,
-                                 Gather::Write write) const;
-  Reply set_timeout(Conversation& conversation, std::string_view value) const;
-  Reply set_format(Conversation& conversation, std::string_view value) const;
-  Reply report(const Conversation& conversation, bool verbose) const;
-  Reply monitor(const Conversation& conversation, std::string_view groups) const;
-  Reply view(const Conversation& conversation, std::string_view scope) const;
   void run();
   void turn();
+  void take_metrics();
   void ring();
 
   const std::uint32_t generation_;
@@ -84,14 +63,16 @@ class StatusService {
   std::optional<status::StatusSocket> socket_;
   std::vector<net::Socket> ras_sockets_;
   std::uint16_t port_ = 0;
+  bool knows_metrics_ = false;  // whether it serves them
   std::atomic<bool> stop_{false};
   std::mutex handover_mutex_;
   std::unique_ptr<auth::Acceptor> handover_;  // for the thread
+  std::unique_ptr<trace::Metrics> metrics_handover_;
 
   // Of the thread.
   std::unique_ptr<status::LineServer> server_;
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets_;
-  RasFacts facts_;
+  std::unique_ptr<trace::Metrics> metrics_;
 };
 
 std::atomic<StatusService*> current_service{nullptr};
@@ -122,7 +103,6 @@ void StatusService::enter() {
   if (seats_++ > 0) return;
   bell_ = net::Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell_) return;
-  facts_.version = version_text(env::get_int("RONDO_VERSION_CODE"));
   open_sockets();
   stop_ = false;
   auto started = Thread::start(
@@ -154,7 +134,10 @@ void StatusService::end() {
   ras_sockets_.clear();
   folder_.reset();
   handover_.reset();
+  metrics_handover_.reset();
+  metrics_.reset();
   port_ = 0;
+  knows_metrics_ = false;
   bell_.reset();
 }
 
@@ -165,7 +148,8 @@ void StatusService::ring() {
 }
 
 void StatusService::open_sockets() {
-  server_ = std::make_unique<status::LineServer>(words());
+  server_ = std::make_unique<status::LineServer>(status_words({ranks_, folder_}));
+  if (!env::get_bool("NCCL_RAS_ENABLE")) return;
   auto folder = status::UserFolder::open_own();
   if (folder.ok()) {
     folder_ = std::move(*folder);
@@ -201,7 +185,7 @@ void StatusService::open_ras_sockets() {
 
 std::uint16_t StatusService::port_for_ranks(std::span<const net::SocketAddress> addresses) {
   std::lock_guard lock(life_);
-  if (port_ != 0 || !thread_.joinable()) return port_;
+  if (port_ != 0 || !thread_.joinable() || !env::get_bool("NCCL_RAS_ENABLE")) return port_;
   auto listening = net::listen_at(addresses);
   if (!listening.ok()) RONDO_INFO(kInit, "no status for other hosts: {}", listening.error().text);
   if (!listening.ok()) return 0;
@@ -215,6 +199,17 @@ std::uint16_t StatusService::port_for_ranks(std::span<const net::SocketAddress> 
   handover_ = std::move(*acceptor);
   ring();
   return port_ = port;
+}
+
+// Metrics are opened here, not by the thread, so that their WARN line precedes the first call.
+void StatusService::serve_metrics(bool first_of_host) {
+  std::lock_guard lock(life_);
+  if (!thread_.joinable() || std::exchange(knows_metrics_, true)) return;
+  if (!first_of_host || !trace::Metrics::are_asked_for()) return;
+  auto opened = trace::Metrics::open();
+  std::lock_guard handover_lock(handover_mutex_);
+  metrics_handover_ = std::move(opened);
+  ring();
 }
 
 // ---- the thread ----
@@ -239,11 +234,13 @@ void StatusService::turn() {
           if (known == tag) return auth::KnownSecret{&secret, false};
         return auth::KnownSecret{};
       });
+    if (metrics_handover_) take_metrics();
   }
   std::vector<pollfd> entries{{bell_.get(), POLLIN, 0}};
   server_->add_entries(&entries);
   const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
-  const auto waited = net::wait_until(entries, server_->next(), no_deadline, "waiting for queries");
+  const auto next = metrics_ ? std::min(server_->next(), metrics_->next()) : server_->next();
+  const auto waited = net::wait_until(entries, next, no_deadline, "waiting for queries");
   if (!waited.ok()) RONDO_INFO(kNet, "{}", waited.error().text);
   if (entries[0].revents != 0) {
     std::uint64_t count = 0;
@@ -251,93 +248,32 @@ void StatusService::turn() {
   }
   if (server_->accepts_ranks()) secrets_ = ranks_.secrets();
   server_->step();
+  if (metrics_) metrics_->step();
 }
 
-// ---- the words ----
-
-// A longer word stands before one that it begins with.
-std::vector<Word> StatusService::words() {
-  return {
-      {"CLIENT PROTOCOL",
-       [](Conversation&, std::string_view) { return Reply{"SERVER PROTOCOL 2\n"}; }},
-      {"TIMEOUT",
-       [this](Conversation& client, std::string_view value) { return set_timeout(client, value); }},
-      {"SET FORMAT",
-       [this](Conversation& client, std::string_view value) { return set_format(client, value); }},
-      {"VERBOSE STATUS",
-       [this](Conversation& client, std::string_view) { return report(client, true); }},
-      {"STATUS", [this](Conversation& client, std::string_view) { return report(client, false); }},
-      {"MONITOR",
-       [this](Conversation& client, std::string_view groups) { return monitor(client, groups); }},
-      {"VIEW",
-       [this](Conversation& client, std::string_view scope) { return view(client, scope); }},
-  };
-}
-
-std::unique_ptr<Gather> StatusService::gather(Gather::Scope scope, double timeout_seconds,
-                                              Gather::Write write) const {
-  return std::make_unique<Gather>(ranks_, folder_ ? &*folder_ : nullptr, scope, timeout_seconds,
-                                  std::move(write));
-}
-
-Reply StatusService::set_timeout(Conversation& conversation, std::string_view value) const {
-  double seconds = -1;
-  const char* const end = value.data() + value.size();
-  const auto read = std::from_chars(value.data(), end, seconds);
-  if (read.ec != std::errc() || read.ptr != end || !(seconds >= 0) || std::isinf(seconds))
-    return {fmt::format("ERROR: Invalid timeout value {}\n", printable(value))};
-  conversation.timeout_seconds = seconds;
-  return {"OK\n"};
-}
-
-Reply StatusService::set_format(Conversation& conversation, std::string_view value) const {
-  const bool json = equals_ignoring_case(value, "json");
-  if (!json && !equals_ignoring_case(value, "text"))
-    return {fmt::format("ERROR: Invalid format {}\n", printable(value))};
-  conversation.json = json;
-  return {"OK\n"};
-}
-
-Reply StatusService::report(const Conversation& conversation, bool verbose) const {
-  const bool json = conversation.json;
-  const auto write = [facts = facts_, json, verbose](const JobView& view) {
-    return json ? ras_json(view, facts) : ras_text(view, facts, verbose);
-  };
-  return {"", false, gather(Gather::kJob, conversation.timeout_seconds, write)};
-}
-
-Reply StatusService::monitor(const Conversation& conversation, std::string_view groups) const {
-  std::string unknown;
-  const MonitorGroups wanted = MonitorGroups::parse(groups, &unknown);
-  if (!unknown.empty()) return {fmt::format("ERROR: Invalid event group '{}'\n", unknown)};
-  const auto start = [this, seconds = conversation.timeout_seconds](Gather::Write write) {
-    return gather(Gather::kJob, seconds, std::move(write));
-  };
-  return {"OK\n", false, std::make_unique<Monitor>(wanted, conversation.json, start)};
-}
-
-Reply StatusService::view(const Conversation& conversation, std::string_view scope) const {
-  constexpr std::string_view kScopes[] = {"OWN", "HOST", "JOB"};
-  const auto write = [](const JobView& view) { return view.to_json().text(-1) + '\n'; };
-  for (int i = 0; i < 3; ++i)
-    if (equals_ignoring_case(scope, kScopes[i]))
-      return {"", false,
-              gather(static_cast<Gather::Scope>(i), conversation.timeout_seconds, write)};
-  return {fmt::format("ERROR: VIEW OWN, HOST or JOB, not {}\n", printable(scope))};
+void StatusService::take_metrics() {
+  metrics_ = std::move(metrics_handover_);
+  if (const net::Socket* const listener = metrics_->listener())
+    server_->serve_http_at(*listener, [metrics = metrics_.get()](std::string_view request) {
+      return metrics->answer_to(request);
+    });
 }
 
 }  // namespace
 
 // ---- StatusSeat ----
 
-std::unique_ptr<StatusSeat> StatusSeat::take() {
-  if (!env::get_bool("NCCL_RAS_ENABLE")) return nullptr;
+std::unique_ptr<StatusSeat> StatusSeat::take(JoiningRank rank) {
+  if (!env::get_bool("NCCL_RAS_ENABLE") && !trace::Metrics::are_asked_for()) return nullptr;
   StatusService::instance().enter();
-  return std::unique_ptr<StatusSeat>(new StatusSeat(fork_generation()));
+  std::unique_ptr<StatusSeat> seat(new StatusSeat(fork_generation()));
+  if (rank.size > 1) seat->show_joining(std::move(rank));
+  return seat;
 }
 
 StatusSeat::~StatusSeat() {
   if (generation_ != fork_generation()) return;  // in a forked child
+  if (joining_) StatusService::instance().ranks().remove(joining_.get());
   if (rank_) StatusService::instance().ranks().remove(rank_.get());
   StatusService::instance().leave();
 }
@@ -346,9 +282,26 @@ std::uint16_t StatusSeat::port_for_ranks(std::span<const net::SocketAddress> add
   return StatusService::instance().port_for_ranks(addresses);
 }
 
+void StatusSeat::serve_metrics(bool first_of_host) {
+  StatusService::instance().serve_metrics(first_of_host);
+}
+
+void StatusSeat::show_joining(JoiningRank rank) {
+  rank.began_ns = now_ns();
+  joining_ = std::make_unique<JoiningRank>(std::move(rank));
+  StatusService::instance().ranks().add(joining_.get());
+}
+
+void StatusSeat::note(const bootstrap::JoinNews& news) {
+  if (joining_) StatusService::instance().ranks().note(joining_.get(), news);
+}
+
 void StatusSeat::show(OwnRank rank) {
+  OwnRanks& ranks = StatusService::instance().ranks();
   rank_ = std::make_unique<const OwnRank>(std::move(rank));
-  StatusService::instance().ranks().add(rank_.get());
+  ranks.add(rank_.get());
+  if (joining_) ranks.remove(joining_.get());
+  joining_.reset();
 }
 
 }  // namespace rondo

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves the metrics of all ranks of a job on this host, as RONDO_METRICS asks: by HTTP at PORT (of
-// the loopback interface) or HOST:PORT, or as a file for node_exporter's textfile collector.
+// Metrics: the metrics of all ranks of a job on this host, where RONDO_METRICS asks for them: by
+// HTTP at PORT (of the loopback interface) or HOST:PORT, or as a file for node_exporter's textfile
+// collector. The status service (collectives/status) drives it, on its thread.
 //
-// One process of a host does it: that of the first rank of the first communicator there. It reads
-// the black boxes of all of them. Guarantees: it runs on a thread of its own; a slow reader has two
-// seconds and delays no rank; a port in use or a file that cannot be written costs one WARN line.
-// The file is replaced whole, and removed at the end of the process. Cost: a copy of each rank's
-// box per scrape, or every kFileSeconds.
+// One process of a host has it: that of the first rank of the first communicator there. It reads
+// the black boxes of all of them. Guarantees: a port in use or a file that cannot be written costs
+// one WARN line; never waits for a reader. The file is replaced whole, and removed at the end.
+// Cost: a copy of each rank's box per scrape, or every kFileSeconds.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "collectives/trace/metrics_text.h"
 #include "transport/socket/address.h"
+#include "transport/socket/tcp.h"
 
 namespace rondo::trace {
 
@@ -27,11 +30,33 @@ struct MetricsPlace {
 };
 Result<MetricsPlace> parse_metrics_place(std::string_view text);
 
-// Call when a communicator has been made. first_of_host: the rank is the first one of its host.
-// Only the first call in a process counts.
-void serve_metrics_if_asked(bool first_of_host);
+class Metrics {
+ public:
+  static bool are_asked_for();
+  // At the place of RONDO_METRICS; null, and a WARN line, if that cannot be used.
+  static std::unique_ptr<Metrics> open();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
 
-// The answer to an HTTP request; `text`: makes the metrics.
+  const net::Socket* listener() const { return listener_ ? &listener_ : nullptr; }
+  std::string answer_to(std::string_view request);  // of HTTP
+  // When step() is due: it writes the file.
+  net::Clock::time_point next() const { return next_write_; }
+  void step();
+
+ private:
+  Metrics() = default;
+  Status open_at(const MetricsPlace& place);
+  std::string text();
+
+  net::Socket listener_;
+  std::string file_;
+  net::Clock::time_point next_write_ = net::Clock::time_point::max();
+  LateSums late_;
+};
+
+// The answer to an HTTP request; `text`: the metrics.
 std::string answer_to(std::string_view request, const std::string& text);
 
 }  // namespace rondo::trace

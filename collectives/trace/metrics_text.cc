@@ -204,6 +204,20 @@ std::string metrics_text(std::span<const Job> jobs, const LateSums& late) {
             [](const Job&, const RankTrace& rank) {
               return std::uint64_t{rank.fault.empty() ? 0u : 1u};
             });
+  const auto counter = [&](const char* name, const char* help, std::uint64_t RankTrace::*value) {
+    put_ranks(metric(name, "counter", help), all,
+              [value](const Job&, const RankTrace& rank) { return rank.*value; });
+  };
+  counter("rondo_network_sent_bytes_total", "Bytes sent to other hosts by the rank's host.",
+          &RankTrace::sent_bytes);
+  counter("rondo_network_received_bytes_total", "Bytes received from other hosts.",
+          &RankTrace::received_bytes);
+  counter("rondo_network_lost_peers_total", "Ranks of other hosts whose links have ended.",
+          &RankTrace::lost_peers);
+  counter("rondo_network_lost_rails_total", "Ports that a link has lost while others go on.",
+          &RankTrace::lost_rails);
+  counter("rondo_network_resent_parts_total",
+          "Parts of messages that were sent again over another port.", &RankTrace::resent_parts);
   {
     Metric memory = metric("rondo_shared_memory_bytes", "gauge",
                            "Memory of the communicator that its ranks on this host share.");

@@ -66,6 +66,14 @@ void put_totals(const TraceRing& ring, const TickClock& clock, RankTrace* trace)
   trace->waited_ns = clock.long_for(A::load_relaxed(ring.waited_ticks));
 }
 
+void put_network(const NetworkCounters& counters, RankTrace* trace) {
+  trace->sent_bytes = A::load_relaxed(counters.sent_bytes);
+  trace->received_bytes = A::load_relaxed(counters.received_bytes);
+  trace->lost_peers = A::load_relaxed(counters.lost_peers);
+  trace->lost_rails = A::load_relaxed(counters.lost_rails);
+  trace->resent_parts = A::load_relaxed(counters.resent_parts);
+}
+
 // 0: none of its ranks has made a call.
 std::uint64_t communicator_of(const shm::SegmentView& segment) {
   for (int r = 0; r < segment.ranks(); ++r)
@@ -167,6 +175,7 @@ Result<std::vector<RankTrace>> traces_of_process(int pid) {
         if (std::find(processes.begin(), processes.end(), trace->pid) == processes.end())
           processes.push_back(trace->pid);
         trace->shared_bytes = memory_of_file(path);
+        put_network(segment->activity(r).network, &*trace);
         traces.push_back(std::move(*trace));
       }
     }

@@ -61,10 +61,12 @@ struct RankTrace {
   std::uint64_t entered = 0;      // newest call of the communicator that it has entered
   std::vector<TracedCall> calls;  // oldest first
   // Not in files:
-  std::vector<CallTotal> totals;   // only kinds that it has called
-  std::uint64_t all_waits = 0;     // of about 100 us or more
-  std::int64_t waited_ns = 0;      // in these
-  std::int64_t read_ns = 0;        // when this was read
+  std::vector<CallTotal> totals;                                   // only kinds that it has called
+  std::uint64_t all_waits = 0;                                     // of about 100 us or more
+  std::int64_t waited_ns = 0;                                      // in these
+  std::int64_t read_ns = 0;                                        // when this was read
+  std::uint64_t sent_bytes = 0, received_bytes = 0;                // to and from other hosts
+  std::uint64_t lost_peers = 0, lost_rails = 0, resent_parts = 0;  // see NetworkCounters
   std::uint64_t shared_bytes = 0;  // memory that the communicator's ranks on this host share
 };
 

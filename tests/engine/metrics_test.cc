@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -96,13 +97,48 @@ TEST(MetricsAtAPort, AreThoseOfAllRanksOfTheHost) {
   const int port = reserved_port();
   RankProcesses ranks(3, with_metrics(std::to_string(port)), work);
   ASSERT_TRUE(ranks.wait_stage(1, 30));
-  const Fd silent = connected_to(port);  // delays the next one by two seconds at most
+  const Fd silent = connected_to(port);  // delays nobody
   const std::string text = scraped(port);
   EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
   EXPECT_THAT(text, HasSubstr(kTenCalls));
   ranks.board().flag.store(1);
   ASSERT_TRUE(ranks.wait_exits(30));
   ranks.check_expectations();
+}
+
+TEST(MetricsAtAPort, CountTheBytesBetweenHosts) {
+  const int port = reserved_port();
+  Job job = with_metrics(std::to_string(port));
+  job.hosts = {"a", "b"};
+  job.processes = as_processes(2).processes;
+  RankProcesses ranks(job, [](EngineRank& seat) {
+    work(seat);
+    SampleCall sample(Collective::kAllReduce, 100, seat.size);
+    seat.expect(!seat.comm->run({&sample.call, 1}).ok(), "a call without its peer");
+    seat.wait_flag(2, 60);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  const std::string text = scraped(port);
+  const auto value = [&](const std::string& name) {
+    const std::size_t at = text.find("\n" + name + "{");
+    const std::size_t end = std::min(text.find("} ", at), text.size() - 2);
+    return at == std::string::npos ? -1 : std::stod(text.substr(end + 2));
+  };
+  EXPECT_GE(value("rondo_network_sent_bytes_total"), 4000) << text;
+  EXPECT_GE(value("rondo_network_received_bytes_total"), 4000) << text;
+  EXPECT_EQ(value("rondo_network_lost_rails_total"), 0) << text;
+  EXPECT_EQ(value("rondo_network_resent_parts_total"), 0) << text;
+  EXPECT_EQ(value("rondo_network_lost_peers_total"), 0) << text;
+  ranks.send(1, SIGKILL);
+  ranks.board().flag.store(1);
+  EXPECT_TRUE(poll_until(
+      [&] {
+        return scraped(port).find(
+                   "rondo_network_lost_peers_total{"
+                   "communicator=\"world\",rank=\"0\"} 1") != std::string::npos;
+      },
+      seconds_from_now(30)));
+  ranks.board().flag.store(2);
 }
 
 TEST(MetricsInAFile, AreReplacedAndRemovedAtTheEnd) {

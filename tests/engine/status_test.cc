@@ -1,140 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status of a job: the rank that a hung job waits for is named, a job that makes progress is
-// accused of nothing, and queries delay no call.
-//
-//   RONDO_TEST_STATUS_FAULTS=1000 engine_tests --gtest_filter='StatusOfFaults*'
+// The status of a job as its readers get it: a job that makes progress is accused of nothing,
+// NCCL's protocol, the monitor, lists of jobs. Hung jobs: status_faults_test.cc.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <optional>
-#include <random>
-
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/inspect.h"
 #include "tests/support/engine_rank.h"
-#include "tests/support/ports.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
-#include "tests/support/seed.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/status_job.h"
 #include "transport/socket/tcp.h"
 #include "transport/status/question.h"
 #include "transport/status/user_folder.h"
 
 namespace rondo::test {
 namespace {
-
-using Hosts = std::vector<std::string>;
-
-// A job with status sockets of its own.
-struct StatusJob {
-  TemporaryFolder folder;
-  std::string sockets = folder.path() + "/status";
-  std::uint16_t port = reserved_port();
-  WithEnvironment dir{"RONDO_STATUS_DIR", sockets};
-
-  Job job(const Hosts& hosts = {}) const {
-    Job made(short_timeouts(60));
-    made.hosts = hosts;
-    made.environment = {{"RONDO_STATUS_DIR", sockets},
-                        {"NCCL_RAS_ADDR", fmt::format("127.0.0.1:{}", port)}};
-    return made;
-  }
-};
-
-// Asks until a rank is blamed, for at most 20 s.
-std::vector<Blame> wait_for_blame(int pid, bool all_hosts) {
-  std::vector<Blame> blamed;
-  for (int turn = 0; turn < 400 && blamed.empty(); ++turn) {
-    const auto view = ask_process(pid, all_hosts);
-    EXPECT_TRUE(view.ok()) << view.error().text;
-    if (!view.ok()) break;
-    blamed = diagnose(*view);
-    nap(0.05);
-  }
-  const auto view = ask_process(pid, all_hosts);
-  EXPECT_FALSE(blamed.empty()) << (view.ok() ? view->to_json().text(1) : view.error().text);
-  return blamed;
-}
-
-struct InjectedFault {
-  Blame::Kind kind = Blame::kNotEntered;
-  int ranks = 4, culprit = 0;
-  int calls = 3;  // before the fault
-  std::size_t count = 100;
-  Collective collective = Collective::kAllReduce;
-  Hosts hosts{};
-
-  std::string text() const {
-    return fmt::format("{} of rank {} of {} on {} hosts after {} calls of {} x {}", name_of(kind),
-                       culprit, ranks, hosts.empty() ? 1 : 2, calls, name(collective), count);
-  }
-};
-
-// Ranks make calls until one fails. The culprit of kNotEntered stops making them.
-void make_calls(EngineRank& seat, const InjectedFault& fault) {
-  for (int call = 0;; ++call) {
-    if (call == fault.calls) seat.mark(1);
-    if (call >= fault.calls && fault.kind == Blame::kNotEntered && seat.rank == fault.culprit) {
-      seat.wait_flag(1, 60);
-      return;
-    }
-    SampleCall sample(fault.collective, fault.count, fault.ranks);
-    if (!seat.comm->run({&sample.call, 1}).ok()) break;
-  }
-  seat.mark(2);
-  seat.wait_flag(1, 60);
-}
-
-void expect_named(const InjectedFault& fault) {
-  SCOPED_TRACE(fault.text());
-  const StatusJob status;
-  RankProcesses ranks(fault.ranks, status.job(fault.hosts),
-                      [&](EngineRank& seat) { make_calls(seat, fault); });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
-  if (fault.kind == Blame::kStopped) ranks.send(fault.culprit, SIGSTOP);
-  if (fault.kind == Blame::kEnded) ranks.send(fault.culprit, SIGKILL);
-  const int other = (fault.culprit + 1) % fault.ranks;
-  const auto blamed = wait_for_blame(ranks.pid(other), !fault.hosts.empty());
-  ASSERT_FALSE(blamed.empty());
-  EXPECT_EQ(blamed[0].rank, fault.culprit) << blamed[0].text;
-  EXPECT_EQ(name_of(blamed[0].kind), name_of(fault.kind)) << blamed[0].text;
-  EXPECT_EQ(blamed.size(), 1u);
-}
-
-TEST(StatusOfFaults, NamesARankThatDoesNotEnterACall) { expect_named({.culprit = 2}); }
-TEST(StatusOfFaults, NamesAStoppedRank) {
-  expect_named({.kind = Blame::kStopped, .culprit = 1, .count = 5000});
-}
-TEST(StatusOfFaults, NamesADeadRank) { expect_named({.kind = Blame::kEnded, .culprit = 3}); }
-TEST(StatusOfFaults, NamesARankOfAnotherHost) {
-  expect_named({.culprit = 2, .hosts = {"a", "a", "b", "b"}});
-  expect_named({.kind = Blame::kStopped, .culprit = 0, .hosts = {"a", "a", "b", "b"}});
-}
-
-TEST(StatusOfFaults, NamesTheCulpritOfRandomFaults) {
-  const char* asked = std::getenv("RONDO_TEST_STATUS_FAULTS");
-  const int faults = asked == nullptr ? 4 : std::atoi(asked);
-  const TestSeed seed;
-  std::mt19937 random(seed.value);
-  constexpr Blame::Kind kKinds[] = {Blame::kNotEntered, Blame::kStopped, Blame::kEnded};
-  constexpr Collective kCalls[] = {Collective::kAllReduce, Collective::kAllGather,
-                                   Collective::kReduceScatter, Collective::kAllToAll};
-  for (int i = 0; i < faults && !testing::Test::HasFailure(); ++i) {
-    InjectedFault fault;
-    fault.kind = kKinds[random() % std::size(kKinds)];
-    fault.ranks = 2 + static_cast<int>(random() % 5);
-    fault.culprit = static_cast<int>(random() % static_cast<unsigned>(fault.ranks));
-    fault.calls = static_cast<int>(random() % 100);
-    fault.count = std::size_t{1} << random() % 18;
-    fault.collective = kCalls[random() % std::size(kCalls)];
-    expect_named(fault);
-  }
-}
 
 // One question after another, while the ranks compute between calls of every size.
 TEST(StatusOfAJob, ThatMakesProgressAccusesNobody) {
@@ -206,6 +91,11 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
     }
   }
   EXPECT_NE(converse("STATUS\n").find("RUNNING"), std::string::npos);
+  const std::string settings = converse("diagnostics\n");
+  EXPECT_NE(settings.find("NCCL DIAG [INFO] NCCL_HOSTID is b here\n"), std::string::npos)
+      << settings;
+  EXPECT_TRUE(converse("SET FORMAT json\nDIAGNOSTICS\nSET FORMAT text\nDIAGNOSTICS\n")
+                  .starts_with("OK\nERROR: diagnostics only supports text output\nOK\n"));
   const std::string errors = converse("TIMEOUT x\nSET FORMAT xml\nSTATUS\n");
   EXPECT_TRUE(errors.starts_with(
       "ERROR: Invalid timeout value x\nERROR: Invalid format xml\nRondo, NCCL version"))

@@ -35,7 +35,7 @@ namespace rondo::auth {
 // protocol, so that different versions can report the difference.
 struct Build {
   // Incremented with every change of a message or of the shared memory layout.
-  static constexpr std::uint16_t kProtocol = 4;
+  static constexpr std::uint16_t kProtocol = 5;
 
   std::uint16_t protocol = kProtocol;
   std::uint8_t endianness = std::endian::native == std::endian::little ? 1 : 2;

@@ -79,6 +79,29 @@ std::optional<Table> Table::decode(ByteSpan payload) {
   return if_finished(in, table);
 }
 
+Bytes Roll::encode() const {
+  const std::size_t count = std::min(absent.size(), kMaxAbsent);
+  ByteWriter out;
+  out.put<std::int32_t>(joined);
+  out.put<std::uint8_t>(static_cast<std::uint8_t>(count));
+  for (std::size_t i = 0; i < count; ++i) out.put<std::int32_t>(absent[i]);
+  return out.take();
+}
+
+std::optional<Roll> Roll::decode(ByteSpan payload, int size) {
+  ByteReader in(payload);
+  Roll roll;
+  roll.joined = in.get<std::int32_t>();
+  const auto count = in.get<std::uint8_t>();
+  if (count > kMaxAbsent || roll.joined < 0 || roll.joined > size) in.refuse();
+  for (int i = 0; i < count && in.ok(); ++i) {
+    const auto rank = in.get<std::int32_t>();
+    if (rank < 0 || rank >= size) in.refuse();
+    roll.absent.push_back(rank);
+  }
+  return if_finished(in, std::move(roll));
+}
+
 Bytes encode_error(const Error& error) {
   ByteWriter out;
   out.put<std::int32_t>(static_cast<int>(error.code));

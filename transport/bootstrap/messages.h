@@ -3,8 +3,8 @@
 // bound and returns nullopt for bytes that the encoder would not write.
 //
 //   in the handshake's Answer: Join (rank, size, listening address)
-//   then, as frames: Table, Connected, Error (at the rendezvous); Gather, Result, Error (in the
-//   tree)
+//   then, as frames: Roll, Table, Connected, Error (at the rendezvous); Gather, Result, Error (in
+//   the tree)
 #pragma once
 
 #include <array>
@@ -25,6 +25,7 @@ enum Message : std::uint16_t {
   kError = 6,
   kGather = 7,
   kResult = 8,
+  kRoll = 9,
 };
 
 inline constexpr std::size_t kMaxErrorText = 4096;
@@ -49,6 +50,16 @@ struct Table {
   Endpoint parent;  // port 0 at rank 0
   Bytes encode() const;
   static std::optional<Table> decode(ByteSpan payload);
+};
+
+// Which ranks have joined so far, once no other has joined for a while.
+struct Roll {
+  static constexpr std::size_t kMaxAbsent = 16;  // the first ones; others are only counted
+  std::int32_t joined = 0;
+  std::vector<int> absent;
+  Bytes encode() const;
+  // All ranks in the result are in 0..size-1.
+  static std::optional<Roll> decode(ByteSpan payload, int size);
 };
 
 Bytes encode_error(const Error& error);

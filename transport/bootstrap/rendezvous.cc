@@ -9,6 +9,7 @@ namespace rondo::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxNamed = 16;
+constexpr std::chrono::milliseconds kRollAfter{200};  // ranks that start together join in less
 constexpr auto kLongestTimeout = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -78,6 +79,7 @@ void Rendezvous::admit(Arrival arrival) {
   if (members_.empty()) members_.resize(static_cast<std::size_t>(guest.arrival.join.size));
   members_[static_cast<std::size_t>(rank)] = &guest;
   guest.member = true;
+  roll_at_ = net::Clock::now() + kRollAfter;
   if (++joined_ == static_cast<int>(members_.size())) seat_all();
 }
 
@@ -107,6 +109,14 @@ void Rendezvous::seat_all() {
   }
 }
 
+void Rendezvous::send_roll() {
+  roll_at_ = net::Clock::time_point::max();
+  if (full_ || error_) return;
+  const Bytes roll = Roll{joined_, absent()}.encode();
+  for (Guest* const guest : members_)
+    if (guest != nullptr && !guest->gone) (void)guest->arrival.link.send(kRoll, 0, roll);
+}
+
 void Rendezvous::collect(std::vector<pollfd>& entries) const {
   for (const auto& guest : guests_) entries.push_back(guest->arrival.link.entry());
 }
@@ -116,6 +126,7 @@ void Rendezvous::serve(std::span<const pollfd> ready) {
   for (std::size_t i = 0; i < ready.size(); ++i)
     if (ready[i].revents != 0) receive_from(*guests_[i]);
   std::erase_if(guests_, [](const auto& guest) { return guest->gone && !guest->member; });
+  if (net::Clock::now() >= roll_at_) send_roll();
   if (net::Clock::now() < deadline_ || finished_) return;
   if (!error_) {
     const double seconds = std::chrono::duration<double>(shortest_timeout_).count();

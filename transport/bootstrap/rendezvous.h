@@ -2,13 +2,15 @@
 // Rendezvous: the server's view of the ranks that meet under one id: which have joined, which are
 // connected, and the error, if any.
 //
-// Once all ranks have joined, each receives the address of its parent in the tree. Once all have
-// reported that they are connected, the rendezvous has finished. An error (a rank that joins twice,
-// is out of range, has another size or build, or leaves; or the deadline) is sent to all ranks,
-// also to those that join later, until the deadline. For a process that ends earlier see
-// owes_verdict().
+// While ranks are missing, those that have joined receive their numbers (Roll), a moment after the
+// last one has joined. Once all ranks have joined, each receives the address of its parent in the
+// tree. Once all have reported that they are connected, the rendezvous has finished. An error (a
+// rank that joins twice, is out of range, has another size or build, or leaves; or the deadline) is
+// sent to all ranks, also to those that join later, until the deadline. For a process that ends
+// earlier see owes_verdict().
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,7 +54,7 @@ class Rendezvous {
   void collect(std::vector<pollfd>& entries) const;
   std::size_t entries() const { return guests_.size(); }
   void serve(std::span<const pollfd> ready);
-  net::Clock::time_point next_deadline() const { return deadline_; }
+  net::Clock::time_point next_deadline() const { return std::min(deadline_, roll_at_); }
 
  private:
   struct Guest {
@@ -66,6 +68,7 @@ class Rendezvous {
   void note_coming(const Join& join);
   void receive_from(Guest& guest);
   void seat_all();
+  void send_roll();
   void fail_all(const Error& error);
   std::vector<int> absent() const;
 
@@ -81,6 +84,7 @@ class Rendezvous {
   std::optional<Error> error_;
   std::chrono::nanoseconds shortest_timeout_{};
   net::Clock::time_point deadline_ = net::Clock::time_point::max();
+  net::Clock::time_point roll_at_ = net::Clock::time_point::max();
 };
 
 }  // namespace rondo::bootstrap

@@ -43,10 +43,14 @@ class Joining {
   }
 
  private:
+  // Where rank 0 serves, all others wait for it first.
   Status steps() {
+    const bool needs_rank_zero = contents_.served_by_rank_zero && request_.rank != 0;
+    report(0, needs_rank_zero ? std::vector<int>{0} : std::vector<int>());
     RONDO_CHECK_OK(listen_for_children());
     RONDO_CHECK_OK(enter_rendezvous());
     RONDO_TRY(const Table table, await_table());
+    report(request_.size, {});
     for (int i = 0; i < state_.tree.children(); ++i) {
       state_.neighbours.push_back(std::make_unique<Neighbour>());
       state_.neighbours.back()->rank = static_cast<int>(state_.tree.first_child()) + i;
@@ -67,6 +71,10 @@ class Joining {
     RONDO_TRY(acceptor_, auth::Acceptor::open(std::move(listening.sockets),
                                               {.endpoint = endpoint_of(request_.rank)}));
     return ok_status();
+  }
+
+  void report(int joined, std::vector<int> absent) const {
+    if (request_.on_news) request_.on_news({key_.tag, joined, std::move(absent)});
   }
 
   Join introduction() const {
@@ -98,6 +106,12 @@ class Joining {
     const std::string what = fmt::format("rank {} of {} was waiting for the others to join",
                                          request_.rank, request_.size);
     auto frame = server_.await(deadline_.later(kVerdictTime), what);
+    while (frame.ok() && frame->type == kRoll) {
+      auto roll = Roll::decode(frame->payload, request_.size);
+      if (!roll) return fail(StatusCode::kRemoteError, "the rendezvous broke the protocol");
+      report(roll->joined, std::move(roll->absent));
+      frame = server_.await(deadline_.later(kVerdictTime), what);
+    }
     if (!frame.ok()) {
       if (!server_.closed()) return frame.error();
       return fail(StatusCode::kRemoteError,

@@ -22,11 +22,19 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transport/auth/handshake.h"
 #include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
 
 namespace rondo::bootstrap {
+
+// How far a join is.
+struct JoinNews {
+  auth::Tag tag{};            // of the key that all ranks prove
+  int joined = 0;             // ranks at the rendezvous; 0: this rank has not reached it yet
+  std::vector<int> absent{};  // the first ranks that have not joined, as far as known
+};
 
 struct JoinRequest {
   int rank = 0;
@@ -35,6 +43,7 @@ struct JoinRequest {
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  // for join() and each all_gather
   std::function<bool()> aborted{};                              // polled every 50 ms; may be empty
   std::vector<UniqueId> more_ids{};                             // more roots: accepted, unused
+  std::function<void(const JoinNews&)> on_news{};               // in join(); may be empty
 };
 
 class SessionState;  // transport/bootstrap/session_state.h

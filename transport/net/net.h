@@ -117,6 +117,12 @@ struct Put {
   std::uint64_t word = 0;
 };
 
+// What a link has survived.
+struct LinkLosses {
+  std::uint64_t rails = 0;  // that are gone
+  std::uint64_t parts = 0;  // of messages that were sent again over other rails
+};
+
 class Link {
  public:
   virtual ~Link() = default;  // closes
@@ -143,6 +149,7 @@ class Link {
   // Moves what can move now; true if something moved.
   virtual bool progress() = 0;
   virtual LinkState state() const = 0;
+  virtual LinkLosses losses() const { return {}; }
   // Valid once is_over(). kSystemError: the peer is alive, but the network cannot connect the two.
   virtual const Error& error() const = 0;
   virtual void close() = 0;  // sent messages still arrive; unsent ones are dropped

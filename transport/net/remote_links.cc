@@ -2,6 +2,7 @@
 #include "transport/net/remote_links.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/atomics.h"
 #include "base/log.h"
@@ -14,6 +15,11 @@ namespace {
 using net::Line;
 using net::RemotePeer;
 using Clock = std::chrono::steady_clock;
+
+// One writer.
+void add(std::uint64_t& counter, std::uint64_t more) {
+  if (more > 0) HostAtomics::store_relaxed(counter, HostAtomics::load_relaxed(counter) + more);
+}
 
 constexpr net::SlotShape kControlSlots{RemoteLinks::kMaxControlBytes, 16};
 
@@ -47,6 +53,7 @@ struct RemoteLinks::State {
   Status give_control_slots(RemotePeer& peer, Line& line);
   bool advance();
   bool advance(RemotePeer& peer);
+  void count(Line& line) const;
   void deliver_control(RemotePeer& peer, Line& line);
   bool offer_control(Line& line, std::span<const std::byte> message);
   void note(RemotePeer& peer, const Error& error, bool closed = false);
@@ -143,6 +150,7 @@ void RemoteLinks::State::adopt(std::unique_ptr<net::Link> link, const net::Netwo
 
 void RemoteLinks::State::note(RemotePeer& peer, const Error& error, bool closed) {
   if (peer.failure) return;
+  if (options.counters != nullptr) add(options.counters->lost_peers, 1);
   peer.failure = error;
   peer.failed_at = Clock::now();
   peer.closed = closed;
@@ -170,11 +178,26 @@ void RemoteLinks::State::deliver_control(RemotePeer& peer, Line& line) {
   }
 }
 
+void RemoteLinks::State::count(Line& line) const {
+  if (options.counters == nullptr) return;
+  const std::uint64_t out = line.out ? line.out->bytes() : 0, in = line.in ? line.in->bytes() : 0;
+  add(options.counters->sent_bytes, out - std::exchange(line.counted_out, out));
+  add(options.counters->received_bytes, in - std::exchange(line.counted_in, in));
+  const net::LinkLosses losses = line.link->losses();
+  if (losses.rails == line.counted.rails && losses.parts == line.counted.parts) return;
+  add(options.counters->lost_rails, losses.rails - line.counted.rails);
+  add(options.counters->resent_parts, losses.parts - line.counted.parts);
+  line.counted = losses;
+}
+
 bool RemoteLinks::State::advance(RemotePeer& peer) {
   bool moved = false;
   for (std::size_t i = 0; i < peer.lines.size(); ++i) {  // handlers may add lines
     Line& line = *peer.lines[i];
-    moved |= line.progress();
+    if (line.progress()) {
+      moved = true;
+      count(line);
+    }
     if (line.lane == net::kControlLane) deliver_control(peer, line);
     if (line.ended() && !peer.failure)
       note(peer, line.link->error(), line.link->state() == net::LinkState::kClosed);

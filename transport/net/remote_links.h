@@ -44,6 +44,7 @@ struct RemoteLinksOptions {
   std::unique_ptr<net::Network> network = {};  // transport/networks/network_agreement.h
   std::unique_ptr<net::Network> data = {};     // for data lanes; null: use `network`
   net::SlotShape slots;                        // for data lanes; the same on all ranks
+  NetworkCounters* counters = nullptr;         // may be shared; must outlive the links; null: none
   // Receives the messages of the control lane. progress() calls it. It may call send_control(), and
   // no other function here. The bytes are valid during the call.
   std::function<void(int peer, std::span<const std::byte>)> on_control = {};

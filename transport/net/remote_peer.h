@@ -20,7 +20,9 @@ struct Line {
   std::optional<SlotReceiver> in;
   MemoryKey out_key = 0;
   MemoryKey in_key = 0;
-  std::unique_ptr<Link> link;  // last, so that it is destroyed before its slots
+  std::uint64_t counted_out = 0, counted_in = 0;  // bytes in NetworkCounters
+  LinkLosses counted;                             // the same
+  std::unique_ptr<Link> link;                     // last, so that it is destroyed before its slots
 
   bool live() const { return link && !is_over(link->state()); }
   bool ended() const { return link && is_over(link->state()); }

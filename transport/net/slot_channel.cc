@@ -108,6 +108,7 @@ bool SlotReceiver::progress(Link& link, MemoryKey key) {
     const Completion arrived = link.test(requests_[slot]);
     if (!arrived.done) break;
     assert(arrived.bytes <= c.slot_bytes);
+    bytes_ += arrived.bytes;
     c.used[slot] = arrived.bytes | static_cast<std::uint64_t>(arrived.tag) << 32;
   }
   if (tail != before) A::store_release(*c.tail, tail);

@@ -97,6 +97,7 @@ class SlotReceiver {
   std::span<std::byte> memory() const { return memory_->buffer(); }
   // Posts free slots to the link and publishes arrived ones. True if any arrived.
   bool progress(Link& link, MemoryKey key = 0);
+  std::uint64_t bytes() const { return bytes_; }  // total that arrived
 
  private:
   explicit SlotReceiver(std::unique_ptr<SlotMemory> memory) : memory_(std::move(memory)) {
@@ -104,7 +105,7 @@ class SlotReceiver {
   }
   std::unique_ptr<SlotMemory> memory_;
   std::vector<Request> requests_;  // by slot
-  std::uint64_t posted_ = 0;
+  std::uint64_t posted_ = 0, bytes_ = 0;
 };
 
 }  // namespace rondo::net

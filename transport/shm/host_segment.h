@@ -28,8 +28,17 @@ struct alignas(kLineBytes) ActivityLine {
   std::int64_t wait_began_ns;         // the newest wait that was longer than its spin budget
   std::int64_t wait_seen_ns;          // when the rank last found that it still waits
   std::uint64_t calls[kCounted];      // entered; by Collective - 1
+  // Of a rank on a GPU: written by the watch of its kernels and streams.
+  struct alignas(kLineBytes) Device {
+    std::uint64_t begun;         // calls and parts of launches: equal on ranks at the same point
+    std::int64_t wait_began_ns;  // when something moved last, while it waits
+    std::int64_t wait_seen_ns;   // when the watch last found that it still waits
+    CallRecord call;             // in which it waits
+    std::int32_t waiting_for;    // a rank; -1: one that has begun less
+  } device;
+  NetworkCounters network;
 };
-static_assert(sizeof(ActivityLine) == kLineBytes);
+static_assert(sizeof(ActivityLine) == 3 * kLineBytes);
 
 // Must be equal on every rank of the host; part of the record exchanged at init.
 struct SegmentShape {

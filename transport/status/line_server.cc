@@ -97,6 +97,7 @@ void LineServer::accept_ranks(std::unique_ptr<auth::Acceptor> acceptor,
 void LineServer::add_entries(std::vector<pollfd>* entries) const {
   if (visitors_.size() < kMaxVisitors && Clock::now() >= accept_again_) {
     for (const net::Socket* listener : listeners_) entries->push_back({listener->get(), POLLIN, 0});
+    if (http_listener_ != nullptr) entries->push_back({http_listener_->get(), POLLIN, 0});
     if (acceptor_) entries->push_back({acceptor_->poll_fd(), POLLIN, 0});
   }
   for (const auto& visitor : visitors_) visitor->add_entries(entries);
@@ -116,24 +117,29 @@ void LineServer::step() {
 }
 
 void LineServer::accept() {
-  for (const net::Socket* listener : listeners_) {
-    while (visitors_.size() < kMaxVisitors) {
-      auto accepted = net::accept_tcp(*listener);
-      if (!accepted.ok()) accept_again_ = Clock::now() + kPauseWithoutRoom;
-      if (!accepted.ok() || !*accepted) break;
-      net::Socket socket = std::move((*accepted)->socket);
-      if (const Status may = may_ask(socket.get()); !may.ok()) {
-        RONDO_INFO(kNet, "a process that asked for the status was refused: {}", may.error().text);
-        continue;
-      }
-      visitors_.push_back(std::make_unique<Visitor>(std::move(socket)));
-    }
-  }
+  for (const net::Socket* listener : listeners_) accept_from(*listener);
+  if (http_listener_ != nullptr) accept_from(*http_listener_);
   if (!acceptor_) return;
   for (auth::Arrival& arrival : acceptor_->serve(secret_of_)) {
     auto link = bootstrap::FramedLink::make(std::move(arrival.socket), arrival.session_key,
                                             auth::Records::Side::kAcceptor);
     if (link.ok()) visitors_.push_back(std::make_unique<Visitor>(std::move(*link)));
+  }
+}
+
+void LineServer::accept_from(const net::Socket& listener) {
+  while (visitors_.size() < kMaxVisitors) {
+    auto accepted = net::accept_tcp(listener);
+    if (!accepted.ok()) accept_again_ = Clock::now() + kPauseWithoutRoom;
+    if (!accepted.ok() || !*accepted) return;
+    net::Socket socket = std::move((*accepted)->socket);
+    if (&listener == http_listener_) {
+      visitors_.push_back(std::make_unique<Visitor>(std::move(socket), http_));
+    } else if (const Status may = may_ask(socket.get()); may.ok()) {
+      visitors_.push_back(std::make_unique<Visitor>(std::move(socket)));
+    } else {
+      RONDO_INFO(kNet, "a process that asked for the status was refused: {}", may.error().text);
+    }
   }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineServer: answers lines of text at sockets that listen, and questions of ranks of other hosts.
+// LineServer: answers lines of text at sockets that listen, questions of ranks of other hosts, and
+// HTTP requests.
 //
 // The owner polls and calls step(); no call waits. At most kMaxVisitors are served at a time,
 // others wait in the kernel's backlog. Guarantees: only processes of this user, of root, and of
 // users that RONDO_UNIX_UIDS names get an answer: on Unix sockets by the kernel's credentials, over
 // TCP on a loopback address by the owner of the other end's socket. A peer over TCP on any other
-// address is served: its owner cannot be known here (NCCL_RAS_ADDR chose that address).
+// address is served: its owner cannot be known here (NCCL_RAS_ADDR chose that address). HTTP is
+// served to all that reach the socket.
 #pragma once
 
 #include <memory>
@@ -29,6 +31,10 @@ class LineServer {
 
   // `listener` must live as long as this object.
   void listen_at(const net::Socket& listener) { listeners_.push_back(&listener); }
+  void serve_http_at(const net::Socket& listener, Visitor::Http answer) {
+    http_listener_ = &listener;
+    http_ = std::move(answer);
+  }
   // Proven connections of ranks; secret_of: of this process's communicators.
   void accept_ranks(std::unique_ptr<auth::Acceptor> acceptor, auth::Acceptor::SecretOf secret_of);
   bool accepts_ranks() const { return acceptor_ != nullptr; }
@@ -39,9 +45,12 @@ class LineServer {
 
  private:
   void accept();
+  void accept_from(const net::Socket& listener);
 
   const std::vector<Word> words_;
   std::vector<const net::Socket*> listeners_;
+  const net::Socket* http_listener_ = nullptr;
+  Visitor::Http http_;
   std::unique_ptr<auth::Acceptor> acceptor_;
   auth::Acceptor::SecretOf secret_of_;
   std::vector<std::unique_ptr<Visitor>> visitors_;

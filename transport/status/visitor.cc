@@ -45,7 +45,7 @@ void Visitor::add_entries(std::vector<pollfd>* entries) const {
   if (link_) {
     entries->push_back(link_->entry());
   } else {
-    const bool receives = !peer_closed_ && !closing_ && received_.size() <= 2 * kMaxLine;
+    const bool receives = !peer_closed_ && !closing_ && received_.size() <= max_received();
     const int events = (is_sent() ? 0 : POLLOUT) | (receives ? POLLIN : 0);
     entries->push_back({events != 0 ? socket_.get() : -1, static_cast<short>(events), 0});
   }
@@ -59,8 +59,9 @@ Clock::time_point Visitor::next() const {
 
 void Visitor::step(const std::vector<Word>& words) {
   receive();
+  if (http_) answer_request();
   std::string line;
-  while (!ended_ && !closing_ && (!task_ || task_->is_endless()) && receive_line(&line))
+  while (!http_ && !ended_ && !closing_ && (!task_ || task_->is_endless()) && receive_line(&line))
     if (!line.empty()) answer(answer_line(words, conversation_, line));
   if (task_ && !closing_) {
     std::string more;
@@ -87,9 +88,18 @@ void Visitor::receive() {
     if (count <= 0) return;
     received_.append(buffer, static_cast<std::size_t>(count));
     last_ = Clock::now();
-    if (received_.find('\n') == std::string::npos && received_.size() > kMaxLine) ended_ = true;
-    if (ended_ || received_.size() > 2 * kMaxLine) return;
+    if (!http_ && received_.find('\n') == std::string::npos && received_.size() > kMaxLine)
+      ended_ = true;
+    if (ended_ || received_.size() > max_received()) return;
   }
+}
+
+// A request ends with an empty line: closing the socket before all of it has been read would reset
+// the connection, and the answer would be lost.
+void Visitor::answer_request() {
+  const bool is_whole = received_.find("\r\n\r\n") != std::string::npos;
+  if (ended_ || closing_ || (!is_whole && received_.size() <= kMaxRequest)) return;
+  answer({http_(received_), true});
 }
 
 bool Visitor::receive_line(std::string* line) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Visitor: a connection that asks this process for its status: lines of text of a client, or frames
-// of a rank of another host that has proved the secret (FramedLink).
+// Visitor: a connection that asks this process for its status: lines of text of a client, frames of
+// a rank of another host that has proved the secret (FramedLink), or one HTTP request.
 //
-// Guarantees: never waits. A line has at most kMaxLine bytes. A visitor that takes no byte of its
-// answer for kPatience, or asks nothing for that long, has ended. Cost: the unsent answer in
-// memory.
+// Guarantees: never waits. A line has at most kMaxLine bytes, an HTTP request kMaxRequest. A
+// visitor that takes no byte of its answer for kPatience, or asks nothing for that long, has ended.
+// Cost: the unsent answer in memory.
 #pragma once
 
 #include <poll.h>
@@ -66,10 +66,14 @@ inline constexpr std::uint16_t kAnswerFrame = 33;
 class Visitor {
  public:
   static constexpr std::size_t kMaxLine = 1023;
+  static constexpr std::size_t kMaxRequest = 8192;
   static constexpr std::size_t kMaxUnsent = std::size_t{64} << 20;
   static constexpr std::chrono::seconds kPatience{10};
 
   explicit Visitor(net::Socket socket) : socket_(std::move(socket)) {}
+  // The answer to a whole HTTP request.
+  using Http = std::function<std::string(std::string_view request)>;
+  Visitor(net::Socket socket, Http http) : socket_(std::move(socket)), http_(std::move(http)) {}
   explicit Visitor(bootstrap::FramedLink link) : link_(std::move(link)) {}
 
   bool has_ended() const { return ended_; }
@@ -79,12 +83,15 @@ class Visitor {
 
  private:
   bool receive_line(std::string* line);
+  void answer_request();
+  std::size_t max_received() const { return http_ ? kMaxRequest : 2 * kMaxLine; }
   void receive();
   void flush();
   void answer(Reply reply);
   bool is_sent() const;
 
   net::Socket socket_;
+  const Http http_{};  // empty: the client sends lines
   std::optional<bootstrap::FramedLink> link_;
   Conversation conversation_;
   std::string received_, unsent_;

@@ -117,6 +117,7 @@ void ProcessWatch::look() {
   detector_.tick(now_ns());
   if (detector_.is_stalled()) report_who_is_gone();
   report_progress();
+  show_wait();
   if (auto found = detector_.verdict()) return context_.standing.blame(std::move(*found));
   if (const auto warning = detector_.warning()) RONDO_WARN("{}", *warning);
 }
@@ -140,6 +141,16 @@ void ProcessWatch::report_progress() {
     detector_.report(rank, now);
   }
   detector_.report_wait(context_.local[0], wait_on_streams());
+}
+
+void ProcessWatch::show_wait() {
+  const int own = context_.local[0];
+  const cuda::CallDescriptor& at = descriptor_of(own);
+  std::uint64_t begun = HostAtomics::load_acquire(at.sequence);
+  if (const auto& of = context_.shared.connections) begun += progress_of(*of, own).begun;
+  std::optional<LongWait> wait = detector_.wait_of(own);
+  if (wait && is_in_call()) wait->call = load_record(at.record);
+  context_.standing.show(begun, wait);
 }
 
 // Changes whenever a flag changes that this process could wait for.

@@ -42,6 +42,7 @@ class ProcessWatch {
   void blame(StatusCode status, int culprit, const std::string& text);
   void report_who_is_gone();
   void report_progress();
+  void show_wait();  // for status queries
   std::uint64_t traffic() const;
   template <class Each>
   void for_each_wait(const Each& each) const;

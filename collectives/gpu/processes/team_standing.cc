@@ -56,6 +56,11 @@ bool TeamStanding::has_ended(int rank) {
   return local >= 0 && rondo::has_ended(members.process_of(local));
 }
 
+void TeamStanding::show(std::uint64_t begun, const std::optional<LongWait>& wait) {
+  std::lock_guard lock(mutex_);
+  for (const RankState* const rank : ranks_) rank->show_device_wait(begun, wait);
+}
+
 std::string TeamStanding::name_of(int rank) {
   std::lock_guard lock(mutex_);
   return ranks_.empty() ? fmt::format("rank {}", rank) : ranks_[0]->members.name_of(rank);

@@ -7,12 +7,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "collectives/faults/fault.h"
+#include "collectives/faults/progress.h"
 #include "transport/socket/socket.h"
 
 namespace rondo {
@@ -36,6 +39,8 @@ class TeamStanding {
   void blame(Fault fault);
   bool has_ended(int rank);  // whether its process has ended
   std::string name_of(int rank);
+  // For status queries, of all its ranks here: RankContext::show_device_wait().
+  void show(std::uint64_t begun, const std::optional<LongWait>& wait);
 
  private:
   std::mutex mutex_;

@@ -107,6 +107,7 @@ Status DeviceRank::post(std::span<const Call> calls) {
   record(calls);
   if (state_.events != nullptr)
     for (const Call& call : calls) state_.events->start(call, way_of(call));
+  ++posted_;
   Mismatch mismatch;
   const Status posted = engine_->post(calls, &mismatch);
   return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
@@ -152,7 +153,8 @@ Status DeviceRank::post_one_sided(std::span<const Call> calls) {
 
 Status DeviceRank::fault_of_post(const Status& posted, const Mismatch& mismatch) {
   RONDO_CHECK_OK(state_.faults.standing());
-  Fault found = state_.faults.make_beside_calls(posted.code(), mismatch.peer, posted.error().text);
+  Fault found =
+      Fault::found_by(state_.members.rank, posted.code(), mismatch.peer, posted.error().text);
   found.own = mismatch.own;
   found.other = mismatch.other;
   state_.faults.raise(std::move(found));
@@ -167,6 +169,7 @@ std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
       detector.report_leave(state_.members.local_ranks[r]);
   detector.report_wait(state_.members.rank,
                        Wait{"", engine_->missing(), state_.timeout_seconds.load()});
+  if (!joined_) state_.show_device_wait(posted_, detector.wait_of(state_.members.rank));
   if (const auto warning = detector.warning()) RONDO_WARN("{}", *warning);
   return detector.verdict();
 }

@@ -106,6 +106,7 @@ class DeviceRank : public GpuRank {
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   std::uint64_t recorded_ = 0;              // number of the newest collective in the black box
+  std::uint64_t posted_ = 0;                // calls of post()
   mutable std::mutex mutex_;
   // Executes puts and signals, once there is a window; may be hosted_. Guarded by mutex_.
   std::shared_ptr<HostProxy> window_rank_;

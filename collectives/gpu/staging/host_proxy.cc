@@ -74,7 +74,10 @@ Status HostProxy::start(const KernelsBeside& kernels) {
     status_ = std::make_unique<InternodeStatus>(
         InternodeStatus::Options{rank_, size_, state_.members.shape, *links,
                                  [this](int rank) { return state_.members.name_of(rank); }, raise,
-                                 kernels.progress, kernels.wait, kernels.lost});
+                                 kernels.progress, kernels.wait, kernels.lost,
+                                 [this](std::uint64_t begun, const std::optional<LongWait>& wait) {
+                                   state_.show_device_wait(begun, wait);
+                                 }});
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
     state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels.task);

@@ -65,6 +65,7 @@ bool SendSide::send_again(std::span<const Way> ways) {
       if (!way.rail->has_room(way.pair, 2)) return moved;
       send_part(number, part, way);
       --homeless_;
+      ++resent_;
       moved = true;
     }
   }

@@ -46,6 +46,7 @@ class SendSide {
   std::optional<std::string> receive_credits(const Rail& rail, std::uint32_t low);
   std::optional<std::string> take_note(const LossNote& note);
   std::uint64_t granted() const { return granted_; }
+  std::uint64_t resent() const { return resent_; }  // parts sent again
 
  private:
   static constexpr std::uint8_t kNowhere = 0xff;
@@ -70,6 +71,7 @@ class SendSide {
   std::array<Credit, kDepth> credits_;
   // Numbers of messages: sent_ <= written_ <= granted_, pushed_.
   std::uint64_t pushed_ = 0, granted_ = 0, written_ = 0, sent_ = 0;
+  std::uint64_t resent_ = 0;  // parts
   std::size_t homeless_ = 0;  // number of parts to be sent again, because their rails are lost
 };
 

@@ -37,6 +37,8 @@
 // irecv of an open link are stores and a doorbell; rings take 6 KiB per rail and queue pair.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -72,6 +74,9 @@ class VerbsLink final : public net::Link, private RailOwner {
   bool progress() override;
   net::LinkState state() const override { return state_; }
   const Error& error() const override { return *error_; }
+  net::LinkLosses losses() const override {
+    return {static_cast<std::uint64_t>(std::popcount(gone_)), sending_.resent()};
+  }
   void close() override { fail_with("closed by this rank"); }
 
  private:

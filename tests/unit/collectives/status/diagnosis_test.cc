@@ -110,11 +110,80 @@ TEST(Diagnosis, NamesTheCulpritOfAFaultAndOneMemberOfACycle) {
   EXPECT_EQ(cycle[0].rank, 1);
 }
 
+TEST(Diagnosis, NamesTheRankWhoseCallDiffers) {
+  std::vector<RankView> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.push_back(rank_in_call(rank, 5));
+    ranks.back().faulted = true;
+    ranks.back().culprit = 0;  // rank 2 found it, and named the first one that differs from it
+    ranks.back().fault = "rank 2 made AllGather, rank 0 AllReduce";
+    ranks.back().fault_by = 2;
+    ranks.back().counts = {4, rank == 2, 0, 0, 0};
+    ranks.back().fault_call = rank == 2 ? "AllGather" : "AllReduce";
+  }
+  ranks[1].fault_call = ranks[3].fault_call = "";  // not announced: their counts tell
+  const auto blamed = diagnose(job_of(ranks));
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 2);
+  EXPECT_EQ(blamed[0].kind, Blame::kFault);
+}
+
+JobView joining_job(double seconds) {
+  RankView waits{.rank = 0, .pid = 100, .state = "joining"};
+  waits.waits_seconds = seconds;
+  JobView job =
+      job_of({waits, {.rank = 2, .state = "not_joined"}, {.rank = 5, .state = "not_joined"}});
+  job.communicators[0].size = 6;
+  job.communicators[0].joined = 4;
+  return job;
+}
+
+TEST(Diagnosis, NamesTheRanksThatHaveNotJoinedOnceAnotherHasWaitedLong) {
+  EXPECT_TRUE(diagnose(joining_job(1.5)).empty());
+  const auto blamed = diagnose(joining_job(3));
+  ASSERT_EQ(blamed.size(), 2u);
+  EXPECT_EQ(blamed[0].rank, 2);
+  EXPECT_EQ(blamed[1].rank, 5);
+  EXPECT_EQ(blamed[0].text,
+            "rank 2 has not joined (it has not called ncclCommInitRank, or does not reach the "
+            "others): 4 ranks wait for it, 3.0 s");
+}
+
+// Each of the processes that wait knows only its own rank and what the rendezvous told it.
+TEST(JobViews, MergeRanksThatJoin) {
+  JobView job = joining_job(3);
+  RankView second{.rank = 2, .pid = 102, .state = "joining"};
+  JobView other = job_of({second, {.rank = 5, .state = "not_joined"}});
+  other.communicators[0].joined = 5;
+  job.merge(std::move(other));
+  const CommunicatorView& merged = job.communicators[0];
+  EXPECT_EQ(merged.joined, 5);
+  ASSERT_EQ(merged.ranks.size(), 3u);
+  EXPECT_EQ(merged.ranks[1].state, "joining");
+  EXPECT_EQ(merged.ranks[2].state, "not_joined");
+}
+
+// A host knows how far its own ranks' kernels are; all together show who is behind.
+TEST(JobViews, FindTheRankForWhichKernelsOfOtherHostsWait) {
+  RankView kernel = rank_in_call(0, 12, -1, 3), behind = rank_in_call(1, 10);
+  kernel.in_kernel = true;
+  JobView job = job_of({kernel, behind});
+  job.find_awaited();
+  EXPECT_EQ(job.communicators[0].ranks[0].waits_for, 1);
+  EXPECT_EQ(job.communicators[0].ranks[0].doing,
+            "in AllReduce(count 4, float32, sum) on its GPU, waits for rank 1, for 3.0 s");
+  const auto blamed = diagnose(job);
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 1);
+  EXPECT_EQ(blamed[0].kind, Blame::kNotEntered);
+}
+
 TEST(JobViews, PassThroughJsonAndRefuseWhatNoProcessSends) {
   JobView job = job_of({rank_in_call(0, 5, 1, 3), rank_in_call(1, 4)});
   job.communicators[0].hash = 0xfedcba9876543210;
   job.communicators[0].ranks[0].counts = {5, 4, 3, 2, 1};
-  job.processes.push_back({101, 1001, "a", "python train.py", "job"});
+  job.processes.push_back(
+      {101, 1001, "a", "python train.py", "job", {{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", ""}}});
   const std::string text = job.to_json().text(-1);
   const auto back = JobView::from_json(text);
   ASSERT_TRUE(back.ok()) << back.error().text;

@@ -185,5 +185,30 @@ TEST(RasReport, NamesWhomTheJobWaitsForBesideNcclsKeys) {
   EXPECT_NE(text.find("RUNNING"), std::string::npos) << text;
 }
 
+TEST(RasReport, ShowsRanksThatJoinAndThoseThatAreMissing) {
+  RankView joining = rank_with(0, 0);
+  joining.state = "joining";
+  const JobView job = reported_job({joining, {.rank = 1, .state = "not_joined"}});
+  const Json report = report_of(job);
+  expect_schema(report);
+  const Json& one = report.at("communicators").elements()[0];
+  EXPECT_EQ(one.at("ranks").elements()[0].at("status").at("init_state").number(), 7);
+  EXPECT_EQ(one.at("missing_ranks").elements()[0].at("status").text(-1),
+            R"({"unresponsive":false,"considered_dead":false})");
+  EXPECT_NE(ras_text(job, {}, false).find(" INIT "), std::string::npos);
+}
+
+TEST(RasDiagnostics, NameTheSettingsThatDiffer) {
+  JobView job;
+  job.processes.push_back({71, 1, "a", "", "", {{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", "LL"}}});
+  job.processes.push_back({72, 2, "a", "", "", {{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", "LL"}}});
+  EXPECT_EQ(ras_diagnostics(job),
+            "a:71 NCCL DIAG [OK] 2 processes have equal settings of 2 variables\n");
+  job.processes.push_back({73, 3, "b", "", "", {{"NCCL_ALGO", "ring"}}});
+  EXPECT_EQ(ras_diagnostics(job),
+            "a:71 NCCL DIAG [INFO] NCCL_PROTO is LL here and in 1 other processes\n"
+            "b:73 NCCL DIAG [INFO] NCCL_PROTO is unset here\n");
+}
+
 }  // namespace
 }  // namespace rondo::test

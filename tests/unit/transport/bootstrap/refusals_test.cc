@@ -57,7 +57,10 @@ Status join_with(const UniqueId& id, int rank, int size, const auth::Build& buil
                                 .what = "testing",
                                 .build = build},
                                deadline));
-  RONDO_TRY(const auto frame, link.await(deadline, "testing"));
+  RONDO_TRY(auto frame, link.await(deadline, "testing"));
+  while (frame.type == kRoll) {
+    RONDO_TRY(frame, link.await(deadline, "testing"));
+  }
   const auto error = decode_error(frame.payload);
   if (frame.type != kError || !error) return fail(StatusCode::kInternalError, "no error came");
   return *error;

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Jobs of two ranks on each of two "hosts" that hang: one command, asked of a rank of the other
+# host, names the culprit. The block of docs/operate/status.md.
+#
+#   hung_job.sh PATH_TO_RONDO
+#
+# A rank is stopped in a call; then, in other jobs, a rank never comes to ncclCommInitRank. Exit
+# status 77: not permitted here.
+set -euo pipefail
+rondo=$(realpath "$1")
+library=$(realpath "$(dirname "$rondo")/../lib/librondo.so")
+program=("$rondo" bench all_reduce -b 4 -e 4 -n 100000000 --no-progress)
+source "$(dirname "$0")/hosts.sh"
+work=$(mktemp -d)
+pids=()
+export RONDO_SECRET=0123456789abcdef0123456789abcdef
+
+fail() { echo "FAILED: $1"; cat "$work"/page "$work"/*.log 2> /dev/null || true; exit 1; }
+end_job() {
+  [ ${#pids[@]} = 0 ] || kill -9 "${pids[@]}" 2> /dev/null || true
+  wait 2> /dev/null || true
+  pids=()
+}
+trap 'end_job; remove_hosts; rm -rf "$work"' EXIT
+make_hosts 2 10.213.6
+
+# start PORT RANK...: these ranks of a job of four, 0 and 1 on node1, 2 and 3 on node2.
+start() {
+  local port=$1 rank host
+  shift
+  for rank in "$@"; do
+    host=$((rank / 2 + 1))
+    ip netns exec "$net-$host" unshare --uts sh -c 'hostname "$0" && exec "$@"' "node$host" \
+      env RANK="$rank" WORLD_SIZE=4 MASTER_ADDR=10.213.6.1 MASTER_PORT="$port" \
+      "${program[@]}" > "$work/$rank.log" 2>&1 &
+    pids[rank]=$!
+  done
+}
+
+# shows TEXT RANK: waits until `rondo ps` says this of the job of that rank.
+shows() {
+  local turn
+  for turn in $(seq 150); do
+    "$rondo" ps "${pids[$2]}" --hosts > "$work/page" 2>&1 && grep -q "$1" "$work/page" && return
+    sleep 0.2
+  done
+  fail "rondo ps does not say: $1"
+}
+
+start 29521 0 1 2 3
+shows "call [0-9][0-9][0-9]" 0
+kill -STOP "${pids[3]}"
+shows "^rank 3 (pid ${pids[3]} on node2) is stopped" 0
+echo "\$ rondo ps ${pids[0]} --hosts"
+cat "$work/page"
+end_job
+
+# The ranks of a program that meets by NCCL_COMM_ID, so that ncclCommInitRank itself waits.
+cat > "$work/meet.py" << 'EOF'
+import ctypes, os, sys
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+nccl, unique_id, comm = ctypes.CDLL(sys.argv[1]), UniqueId(), ctypes.c_void_p()
+nccl.ncclGetUniqueId(ctypes.byref(unique_id))
+nccl.ncclCommInitRank(ctypes.byref(comm), 4, unique_id, int(os.environ["RANK"]))
+EOF
+program=(python3 "$work/meet.py" "$library")
+export NCCL_COMM_ID=10.213.6.1:29522
+start 29522 0 1 3
+shows "^rank 2 has not joined" 3
+echo "\$ rondo ps ${pids[3]} --hosts"
+cat "$work/page"
+end_job
+
+export NCCL_COMM_ID=10.213.6.1:29523
+start 29523 1 2 3
+shows "^rank 0 has not joined" 2

@@ -74,12 +74,12 @@ class ChainsOfWaits {
   int voted_culprit(std::size_t communicator, const RankView& faulted) const {
     const RankView* const finder = find({communicator, faulted.fault_by});
     const RankView* const accused = find({communicator, faulted.culprit});
-    if (finder == nullptr || accused == nullptr || finder->fault_call.empty() ||
-        accused->fault_call.empty() || finder->fault_call == accused->fault_call)
+    if (finder == nullptr || accused == nullptr || finder->fault_call.empty())
       return faulted.culprit;
-    int votes = 0;  // against the finder
+    const bool by_calls = !accused->fault_call.empty();  // it may not have the fault yet
+    int votes = 0;                                       // against the finder
     for (const RankView& rank : view_.communicators[communicator].ranks) {
-      const bool known = !rank.fault_call.empty();
+      const bool known = by_calls && !rank.fault_call.empty();
       const bool as_finder =
           known ? rank.fault_call == finder->fault_call : rank.counts == finder->counts;
       const bool as_accused =

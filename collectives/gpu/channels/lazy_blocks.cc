@@ -51,6 +51,7 @@ void LazyBlocks::list_in(DroppableMemory& all, std::span<const int> process_of) 
 Status LazyBlocks::need(Block block) {
   if (has_all_[block].load(std::memory_order_acquire)) return ok_status();
   const RelaxedCapture relaxed;
+  if (droppable_ != nullptr) droppable_->make_room();
   std::lock_guard lock(mapping_);
   for (int r = 0; r < ranks(); ++r)
     if (here_[r]) RONDO_CHECK_OK(allocate(block, r));
@@ -65,7 +66,9 @@ Status LazyBlocks::allocate(Block block, int rank) {
   Place& place = places_[block][rank];
   std::lock_guard lock(allocating_);
   if (place.bytes == 0 || place.is_there) return ok_status();
-  Status made = memory_registry().virtual_at(place.memory.get())->bring_back();
+  const auto memory = memory_registry().virtual_at(place.memory.get());
+  const auto bring = [&] { return memory->bring_back(); };
+  Status made = droppable_ != nullptr ? droppable_->with_room(bring) : bring();
   if (made.ok() && ConnectionLayout::is_zeroed(block)) made = zero(block, rank);
   if (!made.ok())
     return fail(made.code(),

@@ -15,6 +15,7 @@ struct Newest {
   GpuEvent event;
 };
 struct Turns {
+  std::mutex groups;  // locked before the other one
   std::mutex mutex;
   std::map<int, Newest> of_device;
 };
@@ -40,6 +41,12 @@ StreamOrder::Turn::Turn(StreamOrder& order, const GpuCaptureInfo& capture) : ord
   if (capturing(capture) || !order.takes_turns_) return;
   lock_ = std::unique_lock(turns_of_process().mutex);
   order.has_turn_ = true;
+}
+
+std::unique_lock<std::mutex> StreamOrder::turns_of_group() {
+  static const bool takes_turns = env::get_bool("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (!takes_turns) return {};
+  return std::unique_lock(turns_of_process().groups);
 }
 
 bool StreamOrder::Points::are_over() const {

@@ -129,6 +129,10 @@ class StreamOrder {
     std::unique_lock<std::mutex> lock_;
   };
 
+  // For a thread that launches for several GPUs: the turns of its group are all before or all after
+  // those of another thread's group. Hold it from the first launch to the last one.
+  static std::unique_lock<std::mutex> turns_of_group();
+
   bool is_over() const { return points_->are_over(); }  // all launches
 
  private:

@@ -2,10 +2,12 @@
 #include "collectives/gpu/rank/enqueue_together.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "collectives/gpu/agree/control_segment.h"
 #include "collectives/gpu/calls/pointers.h"
+#include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/rank/device_rank.h"
 #include "collectives/host/rank_state.h"
 #include "transport/cuda/device.h"
@@ -187,12 +189,15 @@ Status post_by_threads(std::span<const Part> parts, std::size_t round, std::size
 
 // Posts a round of all ranks; then each waits until its calls are on its streams.
 Status run_round(std::span<const Part> parts, std::size_t round, std::size_t rounds, bool threads) {
+  std::unique_lock<std::mutex> turns;
+  if (parts.size() > 1) turns = StreamOrder::turns_of_group();
   Status result = threads ? post_by_threads(parts, round, rounds) : ok_status();
   std::size_t posted = threads && result.ok() ? parts.size() : 0;
   while (result.ok() && posted < parts.size()) {
     result = post(parts[posted], parts[posted].round(round, rounds));
     if (result.ok()) ++posted;
   }
+  if (turns.owns_lock()) turns.unlock();
   for (const Part& part : parts.first(posted)) {
     const RankScope scope(part.state, part.calls, false);
     Status waited = scope.entered();

@@ -12,6 +12,7 @@
 
 #include "tests/bench/shell.h"
 #include "tests/support/temporary_folder.h"
+#include "topology/host_topology.h"
 
 namespace rondo::cli {
 namespace {

@@ -74,11 +74,14 @@ class ChainsOfWaits {
   int voted_culprit(std::size_t communicator, const RankView& faulted) const {
     const RankView* const finder = find({communicator, faulted.fault_by});
     const RankView* const accused = find({communicator, faulted.culprit});
-    if (finder == nullptr || accused == nullptr || finder->fault_call.empty())
-      return faulted.culprit;
-    const bool by_calls = !accused->fault_call.empty();  // it may not have the fault yet
-    int votes = 0;                                       // against the finder
-    for (const RankView& rank : view_.communicators[communicator].ranks) {
+    const std::vector<RankView>& ranks = view_.communicators[communicator].ranks;
+    const bool is_mismatch = std::any_of(
+        ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.fault_call.empty(); });
+    if (finder == nullptr || accused == nullptr || !is_mismatch) return faulted.culprit;
+    // Either may not have the fault yet, or had not when it was asked.
+    const bool by_calls = !finder->fault_call.empty() && !accused->fault_call.empty();
+    int votes = 0;  // against the finder
+    for (const RankView& rank : ranks) {
       const bool known = by_calls && !rank.fault_call.empty();
       const bool as_finder =
           known ? rank.fault_call == finder->fault_call : rank.counts == finder->counts;

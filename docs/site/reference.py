@@ -75,6 +75,7 @@ def header_page():
     with open("api/rondo.h", encoding="utf-8") as file:
         text = file.read()
     first, rest = text.split("#ifndef RONDO_H_", 1)
+    first = first[first.index("/* rondo.h:"):]  # the licence stands before it
     out = ["# rondo.h", MADE + prose(first.strip().removeprefix("/* rondo.h:").removesuffix("*/")),
            "## Results", results()]
     parts = SECTION.split(rest)

@@ -123,7 +123,7 @@ def what_is_asked_for_is_there(build: str) -> None:
     with tempfile.TemporaryDirectory() as out:
         code, output = check(build, out, LIST="1")
         assert code == 0 and not os.listdir(out), output
-        for name in ("probe", "ways.ring-ll128", "gpu_tests.PlantedHang", "ring.LL-32", "micro"):
+        for name in ("probe", "ways.ring-ll128", "gpu_tests.PlantedHang", "ring.LL-8", "micro"):
             assert f"  {name} " in output, name
         code, output = check(build, out, ONLY="nobody")
         assert code == 2 and "no stage is called nobody" in output, output

@@ -238,7 +238,7 @@ def show(size, rows, steps):
     for what, value, limit, at_least in targets(size, rows, steps):
         reached = value >= limit if at_least else value <= limit
         sign = "at least" if at_least else "at most"
-        print(f"{'reached' if reached else 'MISSED':7}{what}: {value:.2f}, {sign} {limit:g}")
+        print(f"{'reached' if reached else 'MISSED'} {what}: {value:.2f}, {sign} {limit:g}")
 
 
 def ratio_of(times):

@@ -172,7 +172,8 @@ TEST(SpreadSharing, EqualsTheReference) {
           });
 }
 
-// Rank 0's GPU holds no staging for the others, whatever memory they use.
+// Rank 0's GPU holds no staging for the others, whatever memory they use: a first call takes no
+// more on it than on rank 1's.
 TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
   run_job(as_processes(3, Gpus::kOneEach, environment()), [](NcclRank& seat) {
     std::uint64_t before = 0, after = 0;
@@ -180,7 +181,9 @@ TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
     run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kMax, 3, 0, 100'000, 3},
              {false, 0, false});
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
-    EXPECT_EQ(before, after);
+    seat.mine().value.store(after - before);
+    ASSERT_TRUE(seat.board.meet());
+    EXPECT_LE(seat.board.seats[0].value.load(), seat.board.seats[1].value.load());
   });
 }
 

@@ -149,13 +149,13 @@ struct FirstUse {
 };
 void PrintTo(const FirstUse& use, std::ostream* out) { *out << use.name; }
 
-// Words and lines of LL push; and structures on the host, which are counted too.
-constexpr std::uint64_t kFewBytes = (4 << 20) + (64 << 10);
+// Words, lines of LL push, slots of LL and LL128; structures on the host are counted too.
+constexpr std::uint64_t kFewBytes = 11 << 20;
 
 const FirstUse kFirstUses[] = {
     {"threads", {{{0, 1, 2}}, {}, {}}, kFewBytes, 1'000'000},
     {"processes", as_processes(3, Gpus::kOneEach), kFewBytes, 1'000'000},
-    {"rings", as_processes(3, Gpus::kOneEach).under({{"NCCL_ALGO", "ring"}}), 16 << 20, 2'000'000},
+    {"rings", as_processes(3, Gpus::kOneEach).under({{"NCCL_ALGO", "ring"}}), kFewBytes, 2'000'000},
     {"mixed", {{{0, 1}, {2}}, {}, {}}, kFewBytes, 1'000'000},
 };
 

@@ -48,10 +48,16 @@ void LazyBlocks::list_in(DroppableMemory& all, std::span<const int> process_of) 
   process_of_.assign(process_of.begin(), process_of.end());
 }
 
+Status LazyBlocks::make_zeroed() {
+  for (int b = 0; b < ConnectionLayout::kLazyBlocks; ++b)
+    for (int r = 0; r < ranks() && ConnectionLayout::is_zeroed(static_cast<Block>(b)); ++r)
+      if (here_[r]) RONDO_CHECK_OK(allocate(static_cast<Block>(b), r));
+  return ok_status();
+}
+
 Status LazyBlocks::need(Block block) {
   if (has_all_[block].load(std::memory_order_acquire)) return ok_status();
   const RelaxedCapture relaxed;
-  if (droppable_ != nullptr) droppable_->make_room();
   std::lock_guard lock(mapping_);
   for (int r = 0; r < ranks(); ++r)
     if (here_[r]) RONDO_CHECK_OK(allocate(block, r));
@@ -66,9 +72,7 @@ Status LazyBlocks::allocate(Block block, int rank) {
   Place& place = places_[block][rank];
   std::lock_guard lock(allocating_);
   if (place.bytes == 0 || place.is_there) return ok_status();
-  const auto memory = memory_registry().virtual_at(place.memory.get());
-  const auto bring = [&] { return memory->bring_back(); };
-  Status made = droppable_ != nullptr ? droppable_->with_room(bring) : bring();
+  Status made = memory_registry().virtual_at(place.memory.get())->bring_back();
   if (made.ok() && ConnectionLayout::is_zeroed(block)) made = zero(block, rank);
   if (!made.ok())
     return fail(made.code(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LazyBlocks: memory of a communicator's connections that is allocated with the first call that
-// uses it: slots of each protocol, and staging of shared direct kernels (connection_layout.h).
-// Before, only its addresses are reserved, so the ends in device memory and captured graphs never
-// change.
+// LazyBlocks: slots of each protocol, and staging of shared direct kernels (connection_layout.h).
+// Slots of Simple and staging are allocated with the first call that uses them. Before, only their
+// addresses are reserved, so the ends in device memory and captured graphs never change. Slots of
+// lines (LL, LL128) are allocated at init; other processes map them with their first use.
 //
 // Each process allocates the blocks of its own ranks and asks the other processes for theirs. Their
 // watch threads allocate these if they are not there yet (memory_exchange.h), so a rank's first
@@ -44,6 +44,9 @@ class LazyBlocks {
   // Before the first need(). process_of: by rank; empty if all are in this process, without `ask`.
   void list_in(DroppableMemory& all, std::span<const int> process_of);
   void ask_by(Ask ask) { ask_ = std::move(ask); }
+  // Makes this process's blocks of lines, at init: they have to be zeroed on a stream, and a kernel
+  // that waits for other ranks would hold that up later.
+  Status make_zeroed();
 
   // Makes the block of every rank that this process uses. Call before each launch that uses it.
   Status need(Block block);

@@ -31,27 +31,10 @@ Status DroppableMemory::drop() {
   return ok_status();
 }
 
-void DroppableMemory::ask_for_room(std::function<bool(bool urgent)> room) {
-  std::lock_guard lock(mutex_);
-  room_ = std::move(room);
-}
-
-bool DroppableMemory::asked_for_room(bool urgent) const {
-  std::unique_lock lock(mutex_);
-  const auto room = room_;
-  lock.unlock();
-  return room && room(urgent);
-}
-
 Status DroppableMemory::bring_back() {
-  const auto allocate = [this]() -> Status {
-    std::lock_guard lock(mutex_);
-    for (const Own& block : own_)
-      if (block.memory) RONDO_CHECK_OK(block.memory->bring_back());
-    return ok_status();
-  };
-  RONDO_CHECK_OK(with_room(allocate));
   std::lock_guard lock(mutex_);
+  for (const Own& block : own_)
+    if (block.memory) RONDO_CHECK_OK(block.memory->bring_back());
   for (const Own& block : own_)
     if (block.refill) RONDO_CHECK_OK(block.refill());
   return ok_status();
@@ -64,8 +47,10 @@ Status DroppableMemory::bring_back_mapped(const Ask& handle_of) {
   lock.unlock();
   for (const Mapped& block : all) {
     RONDO_TRY(const MemoryHandle handle, handle_of(block.process, block.question));
-    RONDO_CHECK_OK(handle.file ? block.memory->bring_back(handle.file.get())
-                               : block.memory->bring_back());
+    if (!handle.file)
+      return fail(StatusCode::kInternalError, "memory of process {} came back without a file",
+                  block.process);
+    RONDO_CHECK_OK(block.memory->bring_back(handle.file.get()));
   }
   return ok_status();
 }

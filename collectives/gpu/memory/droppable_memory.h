@@ -27,20 +27,9 @@ class DroppableMemory {
   // Another process's memory, which that process sends as its answer to `question`.
   void add_mapped(int process, const MemoryExchange::Question& question, const std::byte* at);
 
-  // Before memory is allocated that will be listed here: idle communicators may free theirs.
-  // with_room(): if it fails, once more after they have. room(urgent): whether they freed some.
-  void ask_for_room(std::function<bool(bool urgent)> room);
-  void make_room() const { (void)asked_for_room(false); }
-  template <class Allocate>
-  auto with_room(const Allocate& allocate) const -> decltype(allocate()) {
-    auto made = allocate();
-    return made.ok() || !asked_for_room(true) ? std::move(made) : allocate();
-  }
-
   Status drop();
   Status bring_back();
-  // Restores mapped memory; handle_of() requests it from its process. A handle without a file: the
-  // process has left, and memory that nobody reads takes the place of its own.
+  // Restores mapped memory; handle_of() requests it from its process.
   using Ask = std::function<Result<MemoryHandle>(int process, const MemoryExchange::Question&)>;
   Status bring_back_mapped(const Ask& handle_of);
 
@@ -63,10 +52,7 @@ class DroppableMemory {
     std::shared_ptr<VirtualMemory> memory;
   };
 
-  bool asked_for_room(bool urgent) const;
-
   mutable std::mutex mutex_;
-  std::function<bool(bool urgent)> room_;
   std::vector<Own> own_;
   std::vector<Mapped> mapped_;
 };

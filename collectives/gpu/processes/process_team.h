@@ -39,7 +39,6 @@ class ProcessTeam {
   std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
   StreamOrder& order() { return context_.order; }
   Suspension& suspension() { return *context_.suspension; }
-  Recall& recall() { return *context_.recall; }
 
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }

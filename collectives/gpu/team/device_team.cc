@@ -15,9 +15,6 @@ Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<ProcessTeam> processes) {
   std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
   RONDO_CHECK_OK(team->context_.open());
-  if (team->processes() != nullptr)
-    team->processes()->recall().begin(
-        [&made = *team](const std::function<bool()>& then) { return made.if_idle(then); });
   return team;
 }
 
@@ -32,7 +29,6 @@ DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> 
 DeviceTeam::~DeviceTeam() {
   constexpr double kPatientSeconds = 10, kReportSeconds = 2;
   const RelaxedCapture relaxed;
-  if (processes() != nullptr) processes()->recall().end();
   if (context_.connections == nullptr) return;
   if (!stopped_ && (launches_are_over(kPatientSeconds) || processes() == nullptr)) return;
   stop_kernels();
@@ -48,36 +44,18 @@ void DeviceTeam::stop_kernels() {
   if (context_.connections != nullptr) context_.connections->stop_kernels();
 }
 
-// For Recall (recall.h). A rank that has posted a call that is not launched yet is not idle.
-bool DeviceTeam::if_idle(const std::function<bool()>& then) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !failure_.ok() || stopped_ || has_graphs_ || launching_ > 0 || suspended_ > 0)
-    return false;
-  for (const int rank : context_.here)
-    if (!posted_.is_launched(rank)) return false;
-  return context_.order.is_over() && then();
-}
-
 void TeamEngine::set_tuned(const std::shared_ptr<const TunedWays>& ways) {
   std::lock_guard lock(team_->mutex_);
   team_->context_.set_tuned(ways);
 }
 
 Status TeamEngine::suspend(const net::Deadline& deadline) {
-  {
-    const Lock lock(team_->mutex_);
-    ++team_->suspended_;
-  }
-  if (team_->processes() != nullptr) team_->processes()->recall().withdraw();
   const auto are_over = [this] { return team_->context_.order.is_over(); };
   return team_->context_.suspension.suspend(rank_, are_over, deadline);
 }
 
 Status TeamEngine::resume(const net::Deadline& deadline) {
-  RONDO_CHECK_OK(team_->context_.suspension.resume(rank_, deadline));
-  const Lock lock(team_->mutex_);
-  --team_->suspended_;
-  return ok_status();
+  return team_->context_.suspension.resume(rank_, deadline);
 }
 
 GpuMemoryUse TeamEngine::memory() const {
@@ -96,23 +74,14 @@ GpuMemoryUse TeamEngine::memory() const {
 Status TeamEngine::post(std::span<const Call> calls, Mismatch* mismatch) {
   Lock lock(team_->mutex_);
   RONDO_CHECK_OK(team_->failure_);
-  RONDO_CHECK_OK(begin_calls(calls));
+  StreamOrder& order = team_->context_.order;
+  order.begin_group(rank_, team_->posted_.completes(rank_, calls));
+  for (const Call& call : calls) RONDO_CHECK_OK(order.add(rank_, call.stream));
   Status result = post_calls(calls, lock, mismatch);
   if (team_->failure_.ok()) team_->failure_ = result;
   lock.unlock();
   team_->launched_.notify_all();
   return result;
-}
-
-Status TeamEngine::begin_calls(std::span<const Call> calls) {
-  ProcessTeam* const processes = team_->processes();
-  if (processes != nullptr && !processes->recall().is_whole() && !calls.empty())
-    RONDO_CHECK_OK(processes->recall().take_again(processes->standing().deadline()));
-  StreamOrder& order = team_->context_.order;
-  order.begin_group(rank_, team_->posted_.completes(rank_, calls));
-  for (const Call& call : calls) RONDO_CHECK_OK(order.add(rank_, call.stream));
-  for (const StreamUse& use : order.streams(rank_)) team_->has_graphs_ |= capturing(use.capture);
-  return ok_status();
 }
 
 // Collectives first; then all messages, in one launch or in one per kind.
@@ -171,11 +140,9 @@ Status TeamEngine::launch_outside(std::span<const ProcessMessage> messages,
   if (!blocks) turn.emplace(context.order, site.capture);
   RONDO_CHECK_OK(context.begin_launch(site, posts, set_of(rank_), kMessages));
   RONDO_TRY(const auto prepared, all.prepare(messages, mismatch));
-  team_->launching_ += blocks ? 1 : 0;
   if (blocks) lock.unlock();
   const Status launched = all.enqueue(prepared, site.stream);
   if (blocks) lock.lock();
-  team_->launching_ -= blocks ? 1 : 0;
   RONDO_CHECK_OK(launched);
   return context.order.end(site, set_of(rank_), kMessages);
 }

@@ -21,7 +21,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,15 +54,11 @@ class DeviceTeam {
   DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
   bool launches_are_over(double seconds) const;
   void stop_kernels();
-  bool if_idle(const std::function<bool()>& then);
 
   TeamContext context_;
   std::mutex mutex_;
   std::condition_variable launched_;
-  Status failure_;           // ended the team: nothing is launched after it
-  bool has_graphs_ = false;  // some call was captured
-  int launching_ = 0;        // launches under way without the mutex
-  int suspended_ = 0;        // ranks that have begun ncclCommSuspend and have not resumed
+  Status failure_;  // ended the team: nothing is launched after it
   PostedCalls posted_;
   TeamLaunches launches_;
   std::atomic<bool> stopped_{false};  // stop_kernels() was called
@@ -97,7 +92,6 @@ class TeamEngine final : public GpuEngine {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  Status begin_calls(std::span<const Call> calls);
   Status post_calls(std::span<const Call> calls, Lock& lock, Mismatch* mismatch);
   Status launch_outside(std::span<const ProcessMessage> messages, std::span<const PostedCall> posts,
                         Lock& lock, Mismatch* mismatch);

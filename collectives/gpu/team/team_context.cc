@@ -48,6 +48,7 @@ Status TeamContext::open() {
               DeviceConnections::make(options.device, plan.near, plan.shape, plan.orders));
     connections = own_connections.get();
     connections->list_in(suspension.memory(), {});
+    RONDO_CHECK_OK(connections->lazy().make_zeroed());
   }
   for (const int rank : here)
     if (connections != nullptr)

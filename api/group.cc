@@ -11,7 +11,7 @@
 #include "api/simulate.h"
 #include "base/gpu.h"
 #include "base/thread.h"
-#include "collectives/profiler/api_events.h"
+#include "collectives/profiler/call_events.h"
 #include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 

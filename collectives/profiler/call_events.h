@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallEvents: gives a profiler plugin the events of a rank's calls: Group, Coll and P2p.
+// The events that a profiler plugin gets. Of the C API: GroupEvent (GroupApi) and CallEvent
+// (CollApi, P2pApi). Of a rank's calls: CallEvents (Group, Coll, P2p).
 //
-// On host memory it observes the rank's CallRecorder: a Coll or P2p begins when the rank has
-// announced the call, and ends with the call. For ranks on GPUs it begins when the call is posted
-// and ends when its kernels are on their stream. A Group holds the calls that the engine runs
-// together: fused collectives, the messages of a group, or one call. Calls that the program did not
-// make (Call::api is null) have no events. One thread at a time. Cost without a plugin: none; the
-// recorder's branch decides.
+// Order, as in NCCL: the group starts, its calls start and stop as the program makes them; then the
+// rank's Coll and P2p events follow, with the call as parent. Guarantees: a group stops after all
+// its calls have run, also where another thread runs them, because each call holds its group; so a
+// parent is alive in the plugin when its children start.
+//
+// On host memory CallEvents observes the rank's CallRecorder: a Coll or P2p begins when the rank
+// has announced the call, and ends with the call. For ranks on GPUs it begins when the call is
+// posted and ends when its kernels are on their stream. A Group holds the calls that the engine
+// runs together: fused collectives, the messages of a group, or one call. Calls that the program
+// did not make (Call::api is null) have no events. One thread at a time. Cost without a plugin:
+// the calls test flags.
 #pragma once
 
 #include <array>
@@ -17,12 +23,40 @@
 #include <vector>
 
 #include "collectives/context/call.h"
-#include "collectives/profiler/api_events.h"
+#include "collectives/profiler/abi.h"
 #include "collectives/profiler/describe.h"
 #include "collectives/profiler/profiler_plugin.h"
 #include "kernels/host/call_recorder.h"
 
 namespace rondo::profiler {
+
+class GroupEvent {
+ public:
+  // depth: of ncclGroupStart, plus 1. captured: in a CUDA graph.
+  GroupEvent(std::shared_ptr<Profiler> profiler, int depth, bool captured);
+  ~GroupEvent() { profiler_->stop(handle_); }
+  GroupEvent(const GroupEvent&) = delete;
+  GroupEvent& operator=(const GroupEvent&) = delete;
+
+  void* handle() const { return handle_; }
+  void end_begins() const { profiler_->record(handle_, abi::kGroupEndApiStart); }
+
+ private:
+  const std::shared_ptr<Profiler> profiler_;
+  void* handle_ = nullptr;
+};
+
+class CallEvent {
+ public:
+  // Starts and stops the event of a call in this group; `call` is complete.
+  CallEvent(const Profiler& profiler, std::shared_ptr<const GroupEvent> group, const Call& call,
+            bool captured);
+  void* handle() const { return handle_; }  // parent of Coll and P2p
+
+ private:
+  const std::shared_ptr<const GroupEvent> group_;
+  void* handle_ = nullptr;
+};
 
 class CallEvents final : public host::CallObserver {
  public:

@@ -31,9 +31,9 @@ Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Reque
   request->call.limits = limits_of(options);
   if (options.algorithms.empty()) return ok_status();
   CallRecord& record = request->call.record;
-  RONDO_TRY(record.flags, excluded_by(options.algorithms, record.collective));
+  RONDO_TRY(record.excluded, excluded_by(options.algorithms, record.collective));
   if (comm.engine()->predicted_ns(record) > 0) return ok_status();
-  record.flags = 0;
+  record.excluded = 0;
   if (!options.force) return ok_status();
   return fail(StatusCode::kInvalidUsage,
               "algSelection '{}' leaves no algorithm that can run {} on this communicator; with "

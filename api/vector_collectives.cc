@@ -101,7 +101,7 @@ void agree_on(const Sizes& counts, CallRecord* record) {
     digest = (digest ^ count) * 0x100000001b3;
     digest ^= digest >> 29;
   }
-  constexpr std::uint64_t kMax = (std::uint64_t{1} << 31) - 2;
+  constexpr std::uint64_t kMax = (std::uint64_t{1} << 27) - 2;  // CallRecord::root has 28 bits
   record->root = -2 - static_cast<std::int32_t>(digest % kMax);
 }
 

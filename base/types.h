@@ -97,8 +97,12 @@ struct CallRecord {
   Collective collective = Collective::kNone;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
-  std::uint8_t flags = 0;  // bit a: Algorithm a is excluded; messages: the message's kind
-  std::int32_t root = -1;  // -1: none
+  std::uint64_t excluded : 12 = 0;  // bit a: Algorithm a must not run the call (algSelection)
+  std::int32_t root : 28 = -1;      // -1: none; v-collectives: below it, a digest of all counts
+
+  static constexpr int kMaxAlgorithms = 12;
+  // Where kernels find `root` by its address: in the high bits of this word.
+  static constexpr unsigned kRootWordAt = 12, kRootShift = 4;
 
   constexpr bool fused() const { return (count >> 63) != 0; }  // several calls, run as one
   friend bool operator==(const CallRecord&, const CallRecord&) = default;

@@ -33,14 +33,23 @@ class MessageQueues : RankPart {
     int tag = 0;
     DataType type = DataType::kUint8;
   };
-  // Every slot of a message carries its kind.
   enum Kind : std::uint8_t {
-    kEager = 1,   // root: tag; the bytes follow
-    kOffer = 2,   // root: tag; count: bytes; the slot holds its id
-    kGrant = 3,   // root: id of an offer; the receiver is ready
-    kRefuse = 4,  // root: id of an offer; the slot holds the expected bytes
-    kData = 5,    // root: id of an offer; the bytes follow
+    kEager = 1,   // `of` is the tag; the bytes follow
+    kOffer = 2,   // the tag; the slot holds the offer's id
+    kGrant = 3,   // id of an offer; the receiver is ready
+    kRefuse = 4,  // id of an offer; the slot holds the expected bytes
+    kData = 5,    // id of an offer; the bytes follow
   };
+  // Every slot of a message has one, in place of a call's record.
+  struct Header {
+    std::uint64_t bytes = 0;  // of the message
+    Collective collective = Collective::kSend;
+    DataType type = DataType::kUint8;
+    Kind kind = kEager;
+    std::uint8_t unused = 0;
+    std::int32_t of = 0;
+  };
+  static_assert(sizeof(Header) == sizeof(CallRecord));
   struct Receive {
     Envelope from;
     std::byte* out = nullptr;

@@ -2,6 +2,7 @@
 #include "collectives/messages/message_traffic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/host/slots.h"
@@ -12,6 +13,7 @@ namespace {
 using Arrival = MessageQueues::Arrival;
 using Envelope = MessageQueues::Envelope;
 using Incoming = MessageQueues::Incoming;
+using Kind = MessageQueues::Kind;
 using Receive = MessageQueues::Receive;
 using Sending = MessageQueues::Sending;
 using enum MessageQueues::Kind;
@@ -87,10 +89,11 @@ bool MessageTraffic::push(int to) {
   while (!peer.out.empty() && end.ready()) {
     Sending& sending = peer.out.front();
     const bool has_tag = sending.kind == kEager || sending.kind == kOffer;
-    const CallRecord record{
-        sending.bytes,   Collective::kSend,
-        sending.to.type, RedOp::kSum,
-        sending.kind,    has_tag ? sending.to.tag : static_cast<std::int32_t>(sending.id)};
+    const auto record = std::bit_cast<CallRecord>(
+        Header{.bytes = sending.bytes,
+               .type = sending.to.type,
+               .kind = sending.kind,
+               .of = has_tag ? sending.to.tag : static_cast<std::int32_t>(sending.id)});
     moved = true;
     if (sending.kind == kEager || sending.kind == kData) {
       const std::size_t count = std::min<std::size_t>(sending.left, peer.to->slot_bytes);
@@ -134,7 +137,7 @@ bool MessageTraffic::pull(int from) {
   host::ReceiveEnd<> end(*queues_.peers[from].from);
   bool moved = false;
   while (end.ready()) {
-    if (!queues_.peers[from].incoming) begin(from, end.record(), end.slot());
+    if (!queues_.peers[from].incoming) begin(from, std::bit_cast<Header>(end.record()), end.slot());
     if (queues_.peers[from].refused) return true;
     if (queues_.peers[from].incoming) take(from, end.slot(), end.bytes());
     end.pop();
@@ -143,50 +146,51 @@ bool MessageTraffic::pull(int from) {
   return moved;
 }
 
-void MessageTraffic::begin(int from, const CallRecord& record, const std::byte* slot) {
-  const auto id = static_cast<std::uint32_t>(record.root);
+void MessageTraffic::begin(int from, const Header& header, const std::byte* slot) {
+  const Kind kind = header.kind;
+  const auto id = static_cast<std::uint32_t>(header.of);
   std::uint64_t note = 0;
-  if (record.flags != kEager && record.flags != kData) std::memcpy(&note, slot, sizeof(note));
-  if (record.flags == kGrant) return answer(from, id, nullptr);
-  if (record.flags == kRefuse) return answer(from, id, &note);
-  if (record.flags == kData) return begin_data(from, record);
+  if (kind != kEager && kind != kData) std::memcpy(&note, slot, sizeof(note));
+  if (kind == kGrant) return answer(from, id, nullptr);
+  if (kind == kRefuse) return answer(from, id, &note);
+  if (kind == kData) return begin_data(from, header);
   Peer& peer = queues_.peers[from];
-  if (record.flags == kEager && record.count > peer.eager_bytes)
+  if (kind == kEager && header.bytes > peer.eager_bytes)
     return refuse(from,
                   fmt::format("an eager message of {} bytes, although its RONDO_EAGER_BYTES is {}",
-                              record.count, peer.eager_bytes));
-  const Envelope envelope{from, record.root, record.type};
+                              header.bytes, peer.eager_bytes));
+  const Envelope envelope{from, header.of, header.type};
   std::optional<Receive> receive = queues_.match(envelope);
-  if (receive && record.flags == kEager) {
-    const bool fitting = queues_.fits(*receive, envelope, record.count);
-    peer.incoming = Incoming{fitting ? receive->out : nullptr, record.count,
+  if (receive && kind == kEager) {
+    const bool fitting = queues_.fits(*receive, envelope, header.bytes);
+    peer.incoming = Incoming{fitting ? receive->out : nullptr, header.bytes,
                              fitting ? receive->request : nullptr, nullptr};
     return;
   }
   Arrival arrival;
   arrival.from = envelope;
-  arrival.bytes = record.count;
-  if (record.flags == kOffer) {
+  arrival.bytes = header.bytes;
+  if (kind == kOffer) {
     arrival.id = static_cast<std::uint32_t>(note);
     if (receive) return accept_offer(*receive, arrival);
     queues_.unexpected.push_back(std::move(arrival));
     return;
   }
-  arrival.data.resize(record.count);
+  arrival.data.resize(header.bytes);
   queues_.unexpected.push_back(std::move(arrival));
   Arrival& kept = queues_.unexpected.back();
-  peer.incoming = Incoming{kept.data.data(), record.count, nullptr, &kept};
+  peer.incoming = Incoming{kept.data.data(), header.bytes, nullptr, &kept};
 }
 
-void MessageTraffic::begin_data(int from, const CallRecord& record) {
+void MessageTraffic::begin_data(int from, const Header& header) {
   Peer& peer = queues_.peers[from];
-  auto granted = peer.granted.extract(static_cast<std::uint32_t>(record.root));
-  Incoming incoming{nullptr, record.count, nullptr, nullptr};
+  auto granted = peer.granted.extract(static_cast<std::uint32_t>(header.of));
+  Incoming incoming{nullptr, header.bytes, nullptr, nullptr};
   if (!granted.empty()) {
-    if (granted.mapped().bytes != record.count) {
+    if (granted.mapped().bytes != header.bytes) {
       const std::uint64_t wanted = granted.mapped().bytes;
       peer.granted.insert(std::move(granted));
-      return refuse(from, fmt::format("{} bytes, but {} were requested", record.count, wanted));
+      return refuse(from, fmt::format("{} bytes, but {} were requested", header.bytes, wanted));
     }
     incoming.out = granted.mapped().out;
     incoming.request = granted.mapped().request;

@@ -31,13 +31,14 @@ class MessageTraffic : RankPart {
   std::uint32_t last_offer = 0;  // id of the newest offer
 
  private:
+  using Header = MessageQueues::Header;
   using Peer = MessageQueues::Peer;
   Status open_to(int rank);
   void enqueue(int to, MessageQueues::Sending sending);
   bool push(int to);
   bool pull(int from);
-  void begin(int from, const CallRecord& record, const std::byte* slot);
-  void begin_data(int from, const CallRecord& record);
+  void begin(int from, const Header& header, const std::byte* slot);
+  void begin_data(int from, const Header& header);
   void take(int from, const std::byte* bytes, std::size_t count);
   void answer(int from, std::uint32_t id, const std::uint64_t* refused);
   void refuse(int from, const std::string& what);  // for an invalid message of a peer

@@ -34,15 +34,15 @@ DevicePlanFacts facts_of(const GpuCluster& cluster) {
 
 namespace {
 
-DevicePlanFacts limited_to(DevicePlanFacts facts, Collective collective, std::uint8_t algorithms,
+DevicePlanFacts limited_to(DevicePlanFacts facts, Collective collective, std::uint16_t algorithms,
                            Protocol protocol) {
   facts.algorithms.allowed[static_cast<std::size_t>(collective) - 1] = algorithms;
   facts.protocols = gpu::bit_of(protocol);
   return facts;
 }
 
-constexpr std::uint8_t bit(Algorithm algorithm) {
-  return static_cast<std::uint8_t>(1 << static_cast<int>(algorithm));
+constexpr std::uint16_t bit(Algorithm algorithm) {
+  return static_cast<std::uint16_t>(1 << static_cast<int>(algorithm));
 }
 
 bool has_ways(Collective collective) {
@@ -93,7 +93,7 @@ std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
   wished.algorithms = wishes.algorithms;
   wished.protocols &= wishes.protocols;
   const auto usual = gpu::make_device_plan(wished, record);
-  const auto add = [&](std::uint8_t algorithms, Protocol protocol, std::string_view name) {
+  const auto add = [&](std::uint16_t algorithms, Protocol protocol, std::string_view name) {
     if ((facts.protocols & gpu::bit_of(protocol)) == 0) return;
     const auto plan =
         gpu::make_device_plan(limited_to(facts, record.collective, algorithms, protocol), record);

@@ -15,13 +15,13 @@
 namespace rondo {
 
 struct AlgorithmFilter {
-  static constexpr std::uint8_t kAll = (1 << kAlgorithmCount) - 1;
+  static constexpr std::uint16_t kAll = (1 << kAlgorithmCount) - 1;
   // NVLS is unmeasured: it runs only on request.
-  static constexpr std::uint8_t kUsual = kAll & ~(1 << static_cast<int>(Algorithm::kNvls));
+  static constexpr std::uint16_t kUsual = kAll & ~(1 << static_cast<int>(Algorithm::kNvls));
   // Bit a of element c - 1: Algorithm a may run Collective c.
   FunctionSets allowed = {kUsual, kUsual, kUsual, kUsual, kUsual};
 
-  std::uint8_t of(Collective collective) const { return set_of(allowed, collective, kAll); }
+  std::uint16_t of(Collective collective) const { return set_of(allowed, collective, kAll); }
   bool allows(Collective collective, Algorithm algorithm) const {
     return (of(collective) >> static_cast<int>(algorithm)) & 1;
   }
@@ -36,11 +36,11 @@ struct AlgorithmFilter {
 // with kInvalidUsage on any other name; the error text begins with `source` ("NCCL_ALGO", for
 // example).
 Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source,
-                                         std::uint8_t usual = AlgorithmFilter::kUsual);
+                                         std::uint16_t usual = AlgorithmFilter::kUsual);
 // NCCL_ALGO, and NCCL_NVLS_ENABLE: 1 makes NVLS a usual algorithm, 0 excludes it.
 Result<AlgorithmFilter> algorithms_of_environment();
 // Algorithms that a call's algSelection excludes, as bits. It cannot allow what its communicator
 // excludes.
-Result<std::uint8_t> excluded_by(std::string_view selection, Collective collective);
+Result<std::uint16_t> excluded_by(std::string_view selection, Collective collective);
 
 }  // namespace rondo

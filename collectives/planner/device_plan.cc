@@ -70,12 +70,12 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
 Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {
   RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
   const FunctionSets& sets = filter.allowed;
-  if (std::any_of(sets.begin(), sets.end(), [&](std::uint8_t set) { return set != sets[0]; }))
+  if (std::any_of(sets.begin(), sets.end(), [&](auto set) { return set != sets[0]; }))
     return fail(StatusCode::kInvalidUsage,
                 "NCCL_PROTO='{}': between GPUs one list counts for all functions, such as "
                 "'simple,ll'",
                 text);
-  return sets[0];
+  return static_cast<std::uint8_t>(sets[0]);
 }
 
 }  // namespace rondo::gpu

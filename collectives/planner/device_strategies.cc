@@ -49,7 +49,7 @@ bool is_ordered(const DevicePlanFacts& facts, const CallRecord& record) {
 
 bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
   return facts.algorithms.allows(record.collective, algorithm) &&
-         !((record.flags >> static_cast<int>(algorithm)) & 1);
+         !((record.excluded >> static_cast<int>(algorithm)) & 1);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void add_predictions(const PlanFacts& facts, const CallRecord& record,
   PlanFacts open = facts;
   open.algorithms = {};
   CallRecord unasked = record;
-  unasked.flags = 0;
+  unasked.excluded = 0;
   if (const auto best = choose(host_strategies(), open, unasked); best.cost < all[0].cost)
     rows->push_back({"forbidden",
                      name_of(best),

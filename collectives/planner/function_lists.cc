@@ -39,23 +39,23 @@ int index_in(const Names& names, std::string_view name) {
 }
 
 // The set that "[^]name,name" allows.
-Result<std::uint8_t> parse_list(std::string_view list, std::string_view whole,
-                                std::string_view source, const Vocabulary& words) {
+Result<std::uint16_t> parse_list(std::string_view list, std::string_view whole,
+                                 std::string_view source, const Vocabulary& words) {
   const bool excludes = !list.empty() && list.front() == '^';
   if (excludes) list.remove_prefix(1);
-  std::uint8_t named = 0;
+  std::uint16_t named = 0;
   for (const std::string_view word : pieces(list, ',')) {
     const int index = index_in(words.names, word);
     if (index >= 0) {
-      named = static_cast<std::uint8_t>(named | 1u << index);
+      named = static_cast<std::uint16_t>(named | 1u << index);
     } else if (index_in(words.foreign, word) < 0) {
       const bool vowel = std::string_view("aeiou").find(words.noun.front()) != std::string::npos;
       return fail(StatusCode::kInvalidUsage, "{}='{}': '{}' is not a{} {}; Rondo has {}", source,
                   whole, word, vowel ? "n" : "", words.noun, fmt::join(words.names, ", "));
     }
   }
-  if (excludes) return static_cast<std::uint8_t>(words.usual & ~named);
-  return static_cast<std::uint8_t>((named & ~words.wishes) == 0 ? named | words.usual : named);
+  if (excludes) return static_cast<std::uint16_t>(words.usual & ~named);
+  return static_cast<std::uint16_t>((named & ~words.wishes) == 0 ? named | words.usual : named);
 }
 
 }  // namespace
@@ -65,13 +65,13 @@ Result<FunctionSets> parse_function_lists(std::string_view text, std::string_vie
   FunctionSets sets;
   sets.fill(words.usual);
   std::array<bool, kListedFunctions> own_list{};
-  std::optional<std::uint8_t> common;
+  std::optional<std::uint16_t> common;
   const std::string all = plain(text);
   for (const std::string_view part : pieces(all, ';')) {
     const std::size_t colon = part.find(':');
     const bool names_function = colon != std::string_view::npos;
     const std::string_view list = names_function ? part.substr(colon + 1) : part;
-    RONDO_TRY(const std::uint8_t allowed, parse_list(list, text, source, words));
+    RONDO_TRY(const std::uint16_t allowed, parse_list(list, text, source, words));
     if (!names_function) {
       common = allowed;
       continue;

@@ -20,16 +20,16 @@ namespace rondo {
 inline constexpr int kListedFunctions = 5;  // kAllReduce to kReduceScatter have a choice
 
 // Allowed choices of each of these functions: bit i is name i of the vocabulary.
-using FunctionSets = std::array<std::uint8_t, kListedFunctions>;
+using FunctionSets = std::array<std::uint16_t, kListedFunctions>;
 
 struct Vocabulary {
   std::string_view noun;                    // "algorithm"
   std::span<const std::string_view> names;  // Rondo's names, in lower case
   // NCCL's names that Rondo does not have: they select and exclude nothing.
   std::span<const std::string_view> foreign;
-  std::uint8_t usual;       // allowed unless excluded; the others must be named
-  std::uint8_t wishes = 0;  // names that serve only some calls: a list of only these, or of only
-                            // foreign names, also allows the usual ones
+  std::uint16_t usual;       // allowed unless excluded; the others must be named
+  std::uint16_t wishes = 0;  // names that serve only some calls: a list of only these, or of only
+                             // foreign names, also allows the usual ones
 };
 
 // Fails with kInvalidUsage on any other name; the error text begins with `source`.
@@ -37,8 +37,8 @@ Result<FunctionSets> parse_function_lists(std::string_view text, std::string_vie
                                           const Vocabulary& words);
 
 // The set of a collective; `otherwise` if it has no choice.
-constexpr std::uint8_t set_of(const FunctionSets& sets, Collective collective,
-                              std::uint8_t otherwise) {
+constexpr std::uint16_t set_of(const FunctionSets& sets, Collective collective,
+                               std::uint16_t otherwise) {
   const int index = static_cast<int>(collective) - 1;
   return index >= 0 && index < kListedFunctions ? sets[static_cast<std::size_t>(index)] : otherwise;
 }

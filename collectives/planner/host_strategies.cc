@@ -15,7 +15,7 @@ namespace {
 
 bool allowed(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
   return facts.algorithms.allows(record.collective, algorithm) &&
-         !((record.flags >> static_cast<int>(algorithm)) & 1);
+         !((record.excluded >> static_cast<int>(algorithm)) & 1);
 }
 
 // Elements per cache line: parts of a round begin on lines.

@@ -20,7 +20,7 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
       name(record.collective), name(record.type),
       (facts.algorithms.of(record.collective) & AlgorithmFilter::kUsual) ==
                   AlgorithmFilter::kUsual &&
-              record.flags == 0
+              record.excluded == 0
           ? ""
           : " NCCL_ALGO or algSelection leaves none that can run it here.",
       facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");

@@ -21,7 +21,7 @@ Result<ProtocolFilter> parse_protocols(std::string_view text, std::string_view s
   return ProtocolFilter{sets};
 }
 
-std::string protocol_names(std::uint8_t bits) {
+std::string protocol_names(std::uint16_t bits) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     if ((bits >> i) & 1) text.append(text.empty() ? "" : ", ").append(kNames[i]);

@@ -22,7 +22,7 @@ struct ProtocolFilter {
   // Element c - 1: the protocols that may carry Collective c.
   FunctionSets allowed = {kAll, kAll, kAll, kAll, kAll};
 
-  std::uint8_t of(Collective collective) const { return set_of(allowed, collective, kAll); }
+  std::uint16_t of(Collective collective) const { return set_of(allowed, collective, kAll); }
   bool allows_lines(Collective collective) const { return (of(collective) & (kLL | kLL128)) != 0; }
   void intersect(const ProtocolFilter& other) {
     for (std::size_t i = 0; i < allowed.size(); ++i) allowed[i] &= other.allowed[i];
@@ -35,6 +35,6 @@ Result<ProtocolFilter> parse_protocols(std::string_view text, std::string_view s
                                        std::uint8_t usual = ProtocolFilter::kAll);
 
 // "simple, ll128"
-std::string protocol_names(std::uint8_t bits);
+std::string protocol_names(std::uint16_t bits);
 
 }  // namespace rondo

@@ -99,6 +99,7 @@ constexpr int slots_of(Fill fill, int ranks) {
 }
 
 inline constexpr int kAlgorithmCount = 8;
+static_assert(kAlgorithmCount <= CallRecord::kMaxAlgorithms);
 inline constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {
     "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical", "nvls"};
 constexpr std::string_view name(Algorithm algorithm) {

@@ -152,7 +152,10 @@ struct CtaCall {
   }
   static RONDO_FN RedOp op() { return of_call<RedOp>(offsetof(Call, record.op)); }
   static RONDO_FN DataType type() { return of_call<DataType>(offsetof(Call, record.type)); }
-  static RONDO_FN int root() { return of_call<std::int32_t>(offsetof(Call, record.root)); }
+  static RONDO_FN int root() {
+    return of_call<std::int32_t>(offsetof(Call, record) + CallRecord::kRootWordAt) >>
+           CallRecord::kRootShift;
+  }
 
   static RONDO_FN std::uint64_t input() { return read_word(kBuffersAt); }
   static RONDO_FN std::uint64_t output() { return read_word(kBuffersAt + 1); }

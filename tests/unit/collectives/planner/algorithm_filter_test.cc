@@ -3,15 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "collectives/planner/planner.h"
 
 namespace rondo {
 namespace {
 
-std::uint8_t bits(std::initializer_list<Algorithm> algorithms) {
+std::uint16_t bits(std::initializer_list<Algorithm> algorithms) {
   unsigned all = 0;
   for (const Algorithm algorithm : algorithms) all |= 1u << static_cast<int>(algorithm);
-  return static_cast<std::uint8_t>(all);
+  return static_cast<std::uint16_t>(all);
 }
 
 AlgorithmFilter parsed(std::string_view text) {
@@ -31,7 +33,7 @@ PlanFacts four_ranks() {
 TEST(AlgorithmFilter, AListWithoutAFunctionStandsForAllThatHaveNoneOfTheirOwn) {
   const AlgorithmFilter filter = parsed("Ring, tree; allreduce: ^ring");
   const auto all_but_ring =
-      static_cast<std::uint8_t>(AlgorithmFilter::kUsual & ~bits({Algorithm::kRing}));
+      static_cast<std::uint16_t>(AlgorithmFilter::kUsual & ~bits({Algorithm::kRing}));
   EXPECT_EQ(filter.of(Collective::kAllReduce), all_but_ring);
   EXPECT_EQ(filter.of(Collective::kBroadcast), bits({Algorithm::kRing, Algorithm::kTree}));
   EXPECT_EQ(filter.of(Collective::kReduceScatter), bits({Algorithm::kRing, Algorithm::kTree}));
@@ -61,7 +63,7 @@ TEST(AlgorithmFilter, NamesThatOnlyNcclHasSelectAndExcludeNothing) {
 }
 
 TEST(AlgorithmFilter, NvlsRunsWhereItIsNamedAndServesFewCalls) {
-  const std::uint8_t nvls = bits({Algorithm::kNvls});
+  const std::uint16_t nvls = bits({Algorithm::kNvls});
   EXPECT_EQ(parsed("nvls").of(Collective::kAllReduce), AlgorithmFilter::kAll);
   EXPECT_EQ(parsed("nvls,ring").of(Collective::kAllReduce), nvls | bits({Algorithm::kRing}));
   EXPECT_EQ(parsed("allgather:nvls").of(Collective::kAllReduce), AlgorithmFilter::kUsual);
@@ -101,7 +103,7 @@ TEST(AlgorithmFilter, ACallExcludesAlgorithmsForItselfAlone) {
   record.type = DataType::kFloat32;
   record.count = 1 << 20;
   const auto plan_without = [&](std::initializer_list<Algorithm> excluded) {
-    record.flags = bits(excluded);
+    record.excluded = bits(excluded);
     return make_plan(facts, record);
   };
   EXPECT_EQ(plan_without({})->algorithm, Algorithm::kTwoShot);
@@ -110,6 +112,22 @@ TEST(AlgorithmFilter, ACallExcludesAlgorithmsForItselfAlone) {
   EXPECT_FALSE(plan_without({Algorithm::kTwoShot, Algorithm::kOneShot, Algorithm::kRing,
                              Algorithm::kTree, Algorithm::kRecursive})
                    .ok());
+}
+
+// The mask shares a word with the root.
+TEST(AlgorithmFilter, ARecordKeepsItsFieldsWhateverItExcludes) {
+  for (const int root : {-1, 0, (1 << 20) - 1, -(1 << 27)}) {
+    CallRecord record{7, Collective::kReduce, DataType::kUint16, RedOp::kPreMulSum, 0, root};
+    const CallRecord open = record;
+    record.excluded = (1 << CallRecord::kMaxAlgorithms) - 1;
+    EXPECT_NE(record, open);
+    EXPECT_EQ(record.op, RedOp::kPreMulSum);
+    EXPECT_EQ(record.root, root);
+    std::int32_t word = 0;  // as kernels read it
+    std::memcpy(&word, reinterpret_cast<const std::byte*>(&record) + CallRecord::kRootWordAt,
+                sizeof(word));
+    EXPECT_EQ(word >> CallRecord::kRootShift, root);
+  }
 }
 
 TEST(AlgorithmFilter, AReduceFallsBackToTheAlgorithmThatIsLeft) {

@@ -138,7 +138,7 @@ TEST(AskTuner, SoDoCalls) {
   const TunedWays ways = asked("algorithm=0 protocol=2", kEight).ways;
   CallRecord record = sum_of(1 << 20);
   EXPECT_EQ(plan_of(kEight, ways, record).algorithm, Algorithm::kTree);
-  record.flags = 1 << static_cast<int>(Algorithm::kTree);
+  record.excluded = 1 << static_cast<int>(Algorithm::kTree);
   EXPECT_NE(plan_of(kEight, ways, record).algorithm, Algorithm::kTree);
 }
 

@@ -359,7 +359,7 @@ TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowAllowsIt) {
     const auto strategy = static_cast<Strategy>(i);
     const bool launched = launch_row(strategy).launch != nullptr || strategy == Strategy::kDirect;
     EXPECT_EQ(planned(strategy).kernel() != kNoKernel, launched) << i;
-    CallRun run({0}, 1);
+    CallRun run(1, 1);
     run.add(call, planned(strategy));
     EXPECT_FALSE(run.takes(call, planned(strategy))) << i << ": both write the same memory";
   }

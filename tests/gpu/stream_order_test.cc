@@ -61,8 +61,8 @@ class Orders : public testing::Test {
     EXPECT_EQ(gpu_api()->capture_info(stream, &info), kGpuSuccess);
     return info;
   }
-  static void open(StreamOrder& order, std::vector<int> ranks = {0, 1}) {
-    RONDO_OK(order.open({.device = 0, .ranks = std::move(ranks)}));
+  static void open(StreamOrder& order, int ranks = 2) {
+    RONDO_OK(order.open({.device = 0, .ranks = ranks}));
   }
   // A group of calls of the rank.
   static void post(StreamOrder& order, int rank, GpuStream stream) {
@@ -136,7 +136,7 @@ TEST_F(Orders, ACallComesAfterEarlierCallsOfItsGroup) {
 
 TEST_F(Orders, MessagesOfAGroupDoNotWaitForEachOther) {
   StreamOrder order;
-  open(order, {0, 1, 2});
+  open(order, 3);
   for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
   gate.stand_in(streams[1]);
   launch(order, 1, streams[1], kBoth, kMessages);
@@ -166,7 +166,7 @@ TEST_F(Orders, AGraphWaitsForNothingThatAnotherRankHasLaunchedSince) {
 
 TEST_F(Orders, AGraphWaitsForMessagesThatServedItsRankBeforeAnyCapture) {
   StreamOrder order;
-  open(order, {0, 1, 2});
+  open(order, 3);
   for (int rank = 0; rank < 2; ++rank) post(order, rank, streams[rank]);
   gate.stand_in(streams[1]);
   launch(order, 1, streams[1], kBoth, kMessages);
@@ -219,7 +219,7 @@ TEST_F(Orders, ARankWaitsForNoLaunchOfAnotherGraph) {
 
 TEST_F(Orders, ARankThatComesLateWaitsForItsLaunchAndNoGraphSince) {
   StreamOrder order;
-  open(order, {0, 1, 2});
+  open(order, 3);
   void* const graph = capture(streams[1], [&] {
     post(order, 1, streams[1]);
     RONDO_OK(order.begin(site(1, streams[1]), kSecond, kMessages));
@@ -236,7 +236,7 @@ TEST_F(Orders, ARankThatComesLateWaitsForItsLaunchAndNoGraphSince) {
 
 TEST_F(Orders, ARankThatComesLateWaitsForItsMessagesAlone) {
   StreamOrder order;
-  open(order, {0, 1, 2});
+  open(order, 3);
   for (int rank = 0; rank < 3; ++rank) post(order, rank, streams[rank]);
   launch(order, 0, streams[0], kBoth, kMessages);
   gate.stand_in(streams[0]);
@@ -252,7 +252,7 @@ TEST_F(Orders, ARankThatComesLateWaitsForItsMessagesAlone) {
 // Graphs that do not mix with other calls wait for none of them.
 TEST_F(Orders, WithoutMixingAGraphWaitsForNothing) {
   StreamOrder order;
-  RONDO_OK(order.open({.device = 0, .ranks = {0}, .mixes_graphs = false}));
+  RONDO_OK(order.open({.device = 0, .mixes_graphs = false}));
   post(order, 0, streams[0]);
   gate.stand_in(streams[0]);
   launch(order, 0, streams[0], kFirst);
@@ -269,7 +269,7 @@ class SharedMessages : public Orders {
  protected:
   void SetUp() override {
     Orders::SetUp();
-    if (!IsSkipped()) open(order, {0, 1, 2});
+    if (!IsSkipped()) open(order, 3);
   }
   // For two ranks, on the first one's stream.
   void send() {

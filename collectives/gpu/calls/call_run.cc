@@ -39,27 +39,28 @@ std::vector<Buffers> CallRun::spare_buffers() {
 
 // Within a rank's group, equal stream handles name the same stream.
 bool CallRun::on_the_same_streams(const JointCall& call) const {
-  return std::all_of(here_.begin(), here_.end(), [&](int rank) {
-    return call.posted[rank].call.stream == first().posted[rank].call.stream;
-  });
+  const auto same = [](const PostedCall& a, const PostedCall& b) {
+    return a.call.stream == b.call.stream;
+  };
+  return std::equal(call.posted.begin(), call.posted.end(), first().posted.begin(), same);
 }
 
 bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
   const LaunchRow& row = launch_row(planned.plan.strategy);
   if (row.fuses == nullptr) return false;
-  const Fusion fusion = row.fuses(calls_, planned, static_cast<int>(here_.size()));
+  const Fusion fusion = row.fuses(calls_, planned, places_);
   return fusion != Fusion::kNone && !overlaps(call, fusion == Fusion::kApartFromAll);
 }
 
 // of_all: a launch touches the memory of all ranks, not only of its own device's ranks.
 bool CallRun::overlaps(const JointCall& call, bool of_all) const {
   return std::any_of(joint_.begin(), joint_.end(), [&](const JointCall* other) {
-    return std::any_of(here_.begin(), here_.end(), [&](int rank) {
-      const Sides own = sides_of(call, rank);
-      if (!of_all) return overlap(own, sides_of(*other, rank));
-      return std::any_of(here_.begin(), here_.end(),
-                         [&](int peer) { return overlap(own, sides_of(*other, peer)); });
-    });
+    for (int place = 0; place < places_; ++place) {
+      const Sides own = sides_of(call, place);
+      for (int peer = 0; peer < places_; ++peer)
+        if ((of_all || peer == place) && overlap(own, sides_of(*other, peer))) return true;
+    }
+    return false;
   });
 }
 
@@ -72,8 +73,8 @@ bool CallRun::overlap(const Sides& some, const Sides& others) {
 }
 
 // A buffer that a rank does not use has a null address here.
-CallRun::Sides CallRun::sides_of(const JointCall& joint, int rank) const {
-  const Call& call = joint.posted[rank].call;
+CallRun::Sides CallRun::sides_of(const JointCall& joint, int place) const {
+  const Call& call = joint.posted[place].call;
   const std::uint64_t width = size_of(call.record.type), block = call.record.count * width;
   const Segments segments = segments_of(call.record.collective, ranks_);
   const auto side = [](const void* at, std::uint64_t bytes, bool written) {

@@ -30,8 +30,8 @@ namespace rondo::gpu {
 
 class CallRun {
  public:
-  // here: the ranks of the device, as a JointCall numbers them. ranks: the communicator's number.
-  CallRun(std::vector<int> here, int ranks) : here_(std::move(here)), ranks_(ranks) {}
+  // places: number of ranks of the device. ranks: of the communicator.
+  CallRun(int places, int ranks) : places_(places), ranks_(ranks) {}
 
   // Whether the call can join the launch; if not, it begins another run.
   bool takes(const JointCall& call, const PlannedCall& planned) const;
@@ -60,10 +60,9 @@ class CallRun {
   bool fits(const JointCall& call, const PlannedCall& planned) const;
   bool overlaps(const JointCall& call, bool of_all) const;
   static bool overlap(const Sides& some, const Sides& others);
-  Sides sides_of(const JointCall& joint, int rank) const;
+  Sides sides_of(const JointCall& joint, int place) const;
 
-  const std::vector<int> here_;
-  const int ranks_;
+  const int places_, ranks_;
   std::vector<const JointCall*> joint_;
   std::vector<PlannedCall> calls_;
   std::vector<std::vector<Buffers>> spares_;

@@ -3,8 +3,10 @@
 // Collectives wait, by number, until all these ranks have posted them; messages between these ranks
 // wait, by sender and receiver and in order, for their other side.
 //
-// Stores and compares only; the caller synchronizes threads. Guarantees: if a rank's call differs
-// from that of the ranks before it, its post fails. Cost: a record and some words a rank and call.
+// Ranks have the number of their place on the device here, and all sizes are its number of ranks,
+// however large the communicator is. Stores and compares only; the caller synchronizes threads.
+// Guarantees: if a rank's call differs from that of the ranks before it, its post fails. Cost: a
+// record and some words a rank and call.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,7 @@ struct PostedCall {
 
 // A collective as the ranks of the device posted it.
 struct JointCall {
-  std::vector<PostedCall> posted;  // by rank
+  std::vector<PostedCall> posted;  // by place on the device
   std::vector<bool> here;
   int arrived = 0;
 
@@ -44,38 +46,38 @@ bool by_engines(std::span<const PostedCall> posted);
 
 struct MatchedMessage {
   PostedCall send, receive;
-  int from = 0, to = 0;
+  int from = 0, to = 0;  // places
 };
 
 class PostedCalls {
  public:
-  // here: the ranks of the device.
-  PostedCalls(int ranks, std::span<const int> here);
+  // here: the ranks of the device, ascending.
+  explicit PostedCalls(std::span<const int> here);
 
   // The call if this rank is the last to post it, valid until launched(); else null. An error if
   // another rank posted a different call.
-  Result<const JointCall*> post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
+  Result<const JointCall*> post_collective(int place, const PostedCall& call, Mismatch* mismatch);
   void launched();  // all collectives that are complete
   // Whether the rank is the last to post each of these calls, all of them collectives.
-  bool completes(int rank, std::span<const Call> calls) const;
+  bool completes(int place, std::span<const Call> calls) const;
   // Adds the message to `matched` together with the peer's, if that was posted before.
-  Status post_message(int rank, const PostedCall& call, Mismatch* mismatch,
+  Status post_message(int place, const PostedCall& call, Mismatch* mismatch,
                       std::vector<MatchedMessage>* matched);
   void launched(std::span<const MatchedMessage> messages);
 
-  // is_launched(): whether all calls that the rank has posted are launched. missing(): ranks of
-  // the device that have not made the call that the rank waits for.
-  bool is_launched(int rank) const;
-  std::vector<int> missing(int rank) const;
+  // is_launched(): whether all calls that the rank has posted are launched. missing(): ranks, by
+  // their number in the communicator, that have not made the call that this one waits for.
+  bool is_launched(int place) const;
+  std::vector<int> missing(int place) const;
 
  private:
   struct RankState {
     std::uint64_t collectives = 0, messages = 0, messages_launched = 0;
   };
-  int size() const { return static_cast<int>(ranks_.size()); }
+  int size() const { return static_cast<int>(here_.size()); }
 
   const std::vector<int> here_;
-  std::vector<RankState> ranks_;
+  std::vector<RankState> ranks_;                          // by place
   std::deque<JointCall> collectives_;                     // the first has number launched_
   std::uint64_t launched_ = 0;                            // collectives
   std::vector<std::deque<PostedCall>> sends_, receives_;  // [sender * ranks + receiver]

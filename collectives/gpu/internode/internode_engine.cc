@@ -15,7 +15,7 @@ InternodeEngine::InternodeEngine(RankState& state, std::shared_ptr<HostProxy> ho
       host_(std::move(host)),
       kernels_(std::move(kernels)),
       newest_(rank_ == 0),
-      run_({0}, state.members.size) {}
+      run_(1, state.members.size) {}
 
 InternodeEngine::~InternodeEngine() {
   if (state_.forked())

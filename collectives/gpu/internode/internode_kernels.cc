@@ -158,8 +158,7 @@ void InternodeKernels::set_tuned(std::shared_ptr<const TunedWays> ways) {
 PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
                                       std::vector<Buffers> memory) const {
   PlannedCall planned{plan, call.record, std::move(memory), false};
-  planned.buffers.resize(options_.plan.process_of.size());
-  planned.buffers[static_cast<std::size_t>(options_.rank)] = buffers_of(call);
+  planned.buffers.assign(1, buffers_of(call));
   return planned;
 }
 

@@ -38,7 +38,7 @@ Status launch_connected(const DeviceLaunch& launch) {
   for (const PlannedCall& call : launch.calls)
     RONDO_CHECK_OK(connections.lazy().need(ConnectionLayout::slots_block(call.plan.protocol)));
   cuda::ConnectedArgs args{};
-  args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
+  args.ranks = launch.ranks();
   args.stations = static_cast<std::uint8_t>(launch.here.size());
   args.calls = static_cast<std::uint8_t>(launch.calls.size());
   args.groups = static_cast<std::uint8_t>(launch.first().plan.groups);
@@ -54,8 +54,7 @@ Status launch_connected(const DeviceLaunch& launch) {
     args.channels = std::max(args.channels, args.call(k).channels);
     // A buffer that a rank does not have (output of reduce, input of broadcast) is never used.
     for (int s = 0; s < args.stations; ++s) {
-      const int rank = launch.here[static_cast<std::size_t>(s)];
-      const Buffers& own = call.buffers[static_cast<std::size_t>(rank)];
+      const Buffers& own = call.buffers[static_cast<std::size_t>(s)];
       args.put_buffers(k, s, {own.send, own.receive, own.scalar}, own.late_scalar);
     }
   }

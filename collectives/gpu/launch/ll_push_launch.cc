@@ -29,7 +29,7 @@ Status launch_ll_push(const DeviceLaunch& launch) {
   args.per_round = first.plan.per_round * first.units();
   args.grain = first.plan.grain * static_cast<std::uint32_t>(first.units());
   args.rank = rank;
-  args.ranks = static_cast<std::int32_t>(connections.layout().ranks());
+  args.ranks = launch.ranks();
   args.rounds = connections.rounds(rank);
   args.launches = connections.launches(rank);
   for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);

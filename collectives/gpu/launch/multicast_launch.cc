@@ -22,7 +22,7 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
   made.input = own.send;
   made.output = own.receive;
   if (!call.in_multicast_windows) return made;
-  const int ranks = static_cast<int>(call.buffers.size());
+  const int ranks = launch.ranks();
   const auto of = [&](const std::vector<std::byte*>& windows, const void* buffer, int rank) {
     return in_window(windows, buffer, launch.rank(), rank);
   };
@@ -45,7 +45,7 @@ Status launch_multicast(const DeviceLaunch& launch) {
   }
   if (args.calls == 0) return ok_status();
   args.rank = launch.rank();
-  args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
+  args.ranks = launch.ranks();
   args.own = launch.multicast->own();
   args.all = launch.multicast->all();
   args.barrier = launch.barrier();

@@ -117,7 +117,7 @@ Status DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t 
   // kernel at a time, and kernels of two communicators in different orders on two devices would
   // deadlock.
   made.cooperative = here.size() > 1;
-  made.remote_domain = here.size() < first().buffers.size();
+  made.remote_domain = static_cast<int>(here.size()) < ranks();
   return check(gpu_api()->launch(made, stream), "a kernel launch");
 }
 

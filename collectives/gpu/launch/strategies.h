@@ -28,7 +28,7 @@ namespace rondo::gpu {
 struct PlannedCall {
   DevicePlan plan;
   CallRecord record;
-  std::vector<Buffers> buffers;       // by rank of the communicator
+  std::vector<Buffers> buffers;       // by place on the device
   bool in_multicast_windows = false;  // all ranks' buffers are in them
 
   // A collective that only copies moves bytes: an element is then that number of units.
@@ -48,9 +48,8 @@ struct DeviceLaunch {
 
   const PlannedCall& first() const { return calls.front(); }
   int rank() const { return here.front(); }
-  const Buffers& own(const PlannedCall& call) const {
-    return call.buffers[static_cast<std::size_t>(rank())];
-  }
+  int ranks() const { return connections.layout().ranks(); }  // of the communicator
+  const Buffers& own(const PlannedCall& call) const { return call.buffers.front(); }
   cuda::DeviceBarrier barrier() const;  // of all devices, with one rank each
   int barrier_ctas() const;             // that meet there: <= channels; equal on every device
 

@@ -2,6 +2,7 @@
 #include "collectives/gpu/order/stream_order.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <map>
 #include <utility>
@@ -59,18 +60,17 @@ bool StreamOrder::Points::are_over() const {
 // A graph may wait for an event before the first launch, so each is recorded once.
 Status StreamOrder::open(const Options& options) {
   options_ = options;
-  ranks_.resize(
-      static_cast<std::size_t>(*std::max_element(options.ranks.begin(), options.ranks.end())) + 1);
-  alone_ = options.ranks.size() == 1;
+  ranks_.resize(static_cast<std::size_t>(options.ranks));
+  alone_ = options.ranks == 1;
   work_.watch([this] { return is_over(); });
   if (!options.ordered) return ok_status();
   const DeviceScope scope(options.device);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(check(gpu_api()->create_stream(&own_stream_, 0), "cudaStreamCreate"));
-  for (const int rank : options.ranks) {
-    if (!alone_) RONDO_CHECK_OK(at(rank).ready.emplace_back().open());
-    RONDO_TRY(at(rank).own, make_point());
-    RONDO_CHECK_OK(at(rank).own->event.record(own_stream_));
+  for (Rank& rank : ranks_) {
+    if (!alone_) RONDO_CHECK_OK(rank.ready.emplace_back().open());
+    RONDO_TRY(rank.own, make_point());
+    RONDO_CHECK_OK(rank.own->event.record(own_stream_));
   }
   if (alone_) return ok_status();
   RONDO_TRY(shared_, make_point());
@@ -233,10 +233,8 @@ Status StreamOrder::begin_capture(Rank& rank, const StreamUse& use) {
 
 // The event that graphs know of launches for these ranks; null: none.
 StreamOrder::Point* StreamOrder::event_of(RankSet ranks) {
-  if (shared_ != nullptr && ranks == set_of(options_.ranks)) return shared_;
-  for (const int rank : options_.ranks)
-    if (ranks == set_of(rank)) return at(rank).own;
-  return nullptr;
+  if (shared_ != nullptr && ranks == set_of_all(options_.ranks)) return shared_;
+  return std::has_single_bit(ranks) ? at(std::countr_zero(ranks)).own : nullptr;
 }
 
 Status StreamOrder::wait_for_shared(const LaunchPosition& site, RankSet ranks) {
@@ -244,7 +242,7 @@ Status StreamOrder::wait_for_shared(const LaunchPosition& site, RankSet ranks) {
   const std::uint64_t capture = capture_id(site.capture);
   if (capture == 0) return has_graphs_ ? shared_->event.hold(site.stream) : ok_status();
   bool waits = false;
-  for (const int rank : options_.ranks)
+  for (int rank = 0; rank < options_.ranks; ++rank)
     if ((ranks & set_of(rank)) != 0) waits |= std::exchange(at(rank).waited, capture) != capture;
   return waits ? shared_->event.hold(site.stream, GpuEventUse::kExternal) : ok_status();
 }

@@ -40,14 +40,11 @@
 
 namespace rondo::gpu {
 
-// Ranks of a process: bits. A process has at most 64 ranks on GPUs (kMaxDirectRanks).
+// Ranks of one device, as bits. They are numbered from 0 by their place on the device, of which it
+// has at most 64 (kMaxDirectRanks).
 using RankSet = std::uint64_t;
 constexpr RankSet set_of(int rank) { return RankSet{1} << rank; }
-inline RankSet set_of(std::span<const int> ranks) {
-  RankSet set = 0;
-  for (const int rank : ranks) set |= set_of(rank);
-  return set;
-}
+constexpr RankSet set_of_all(int ranks) { return ~RankSet{0} >> (64 - ranks); }
 
 // A stream that a rank's calls of one group use.
 struct StreamUse {
@@ -68,7 +65,7 @@ class StreamOrder {
  public:
   struct Options {
     int device = -1;
-    std::vector<int> ranks = {0};
+    int ranks = 1;             // of the device
     bool ordered = true;       // false: launches of different groups share nothing
     bool mixes_graphs = true;  // false: graphs never run beside other calls (graphUsageMode)
   };
@@ -179,7 +176,7 @@ class StreamOrder {
   Options options_;
   bool alone_ = false;       // there is one rank
   bool has_graphs_ = false;  // that may run beside other calls
-  std::vector<Rank> ranks_;  // by rank of the communicator
+  std::vector<Rank> ranks_;
   GpuStream own_stream_ = nullptr;
   Point* shared_ = nullptr;         // after the newest launch for all ranks; null: there is one
   std::vector<StreamUse> unnoted_;  // of the rank that posts now, without a record of `ready`

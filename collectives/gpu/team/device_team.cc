@@ -19,9 +19,7 @@ Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
 }
 
 DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes)
-    : context_(options, std::move(processes)),
-      posted_(context_.ranks(), context_.here),
-      launches_(context_) {}
+    : context_(options, std::move(processes)), posted_(context_.here), launches_(context_) {}
 
 // Kernels that wait for other processes end by themselves or are stopped; kernels of one process
 // wait only for its streams. If kernels still run after that, their memory is not freed
@@ -75,8 +73,8 @@ Status TeamEngine::post(std::span<const Call> calls, Mismatch* mismatch) {
   Lock lock(team_->mutex_);
   RONDO_CHECK_OK(team_->failure_);
   StreamOrder& order = team_->context_.order;
-  order.begin_group(rank_, team_->posted_.completes(rank_, calls));
-  for (const Call& call : calls) RONDO_CHECK_OK(order.add(rank_, call.stream));
+  order.begin_group(place_, team_->posted_.completes(place_, calls));
+  for (const Call& call : calls) RONDO_CHECK_OK(order.add(place_, call.stream));
   Status result = post_calls(calls, lock, mismatch);
   if (team_->failure_.ok()) team_->failure_ = result;
   lock.unlock();
@@ -89,19 +87,19 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
   const TeamContext& context = team_->context_;
   PostedCalls& all = team_->posted_;
   const auto posted = [&](const Call& call) -> PostedCall {
-    const StreamUse& use = context.order.stream(rank_, call.stream);
+    const StreamUse& use = context.order.stream(place_, call.stream);
     return {call, use.ready, use.capture};
   };
   const auto post_collective = [&](const Call& call) -> Status {
-    RONDO_TRY(const JointCall* const complete, all.post_collective(rank_, posted(call), mismatch));
+    RONDO_TRY(const JointCall* const complete, all.post_collective(place_, posted(call), mismatch));
     return complete == nullptr ? ok_status()
-                               : team_->launches_.collective(rank_, *complete, mismatch);
+                               : team_->launches_.collective(place_, *complete, mismatch);
   };
   Status collectives;
   for (const Call& call : calls)
     if (collectives.ok() && !is_point_to_point(call)) collectives = post_collective(call);
   // Also after an error of a later call: other ranks may have begun these.
-  const Status flushed = team_->launches_.flush(rank_);
+  const Status flushed = team_->launches_.flush(place_);
   RONDO_CHECK_OK(collectives);
   RONDO_CHECK_OK(flushed);
   all.launched();
@@ -111,7 +109,7 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
     if (context.is_here(call.peer)) {
-      RONDO_CHECK_OK(all.post_message(rank_, posted(call), mismatch, &matched));
+      RONDO_CHECK_OK(all.post_message(place_, posted(call), mismatch, &matched));
       continue;
     }
     const bool sends = call.record.collective == Collective::kSend;
@@ -120,7 +118,7 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
     posts.push_back(posted(call));
   }
   if (!matched.empty()) {
-    RONDO_CHECK_OK(team_->launches_.messages(rank_, matched));
+    RONDO_CHECK_OK(team_->launches_.messages(place_, matched));
     all.launched(matched);
   }
   return outside.empty() ? ok_status() : launch_outside(outside, posts, lock, mismatch);
@@ -134,22 +132,22 @@ Status TeamEngine::launch_outside(std::span<const ProcessMessage> messages,
   constexpr auto kMessages = StreamOrder::Kind::kMessages;
   TeamContext& context = team_->context_;
   ProcessMessages& all = context.processes->messages();
-  const LaunchPosition site = TeamContext::site_of(rank_, context.order.streams(rank_).front());
+  const LaunchPosition site = TeamContext::site_of(place_, context.order.streams(place_).front());
   const bool blocks = blocking_launches() && !capturing(site.capture) && !context.is_alone();
   std::optional<StreamOrder::Turn> turn;
   if (!blocks) turn.emplace(context.order, site.capture);
-  RONDO_CHECK_OK(context.begin_launch(site, posts, set_of(rank_), kMessages));
+  RONDO_CHECK_OK(context.begin_launch(site, posts, set_of(place_), kMessages));
   RONDO_TRY(const auto prepared, all.prepare(messages, mismatch));
   if (blocks) lock.unlock();
   const Status launched = all.enqueue(prepared, site.stream);
   if (blocks) lock.lock();
   RONDO_CHECK_OK(launched);
-  return context.order.end(site, set_of(rank_), kMessages);
+  return context.order.end(site, set_of(place_), kMessages);
 }
 
 bool TeamEngine::is_enqueued(std::chrono::microseconds at_most) {
   Lock lock(team_->mutex_);
-  const auto ready = [&] { return !team_->failure_.ok() || team_->posted_.is_launched(rank_); };
+  const auto ready = [&] { return !team_->failure_.ok() || team_->posted_.is_launched(place_); };
   team_->launched_.wait_for(lock, at_most, ready);
   return ready();
 }
@@ -169,12 +167,12 @@ void TeamEngine::fail_all(const Status& why) {
 
 std::vector<int> TeamEngine::missing() {
   std::lock_guard lock(team_->mutex_);
-  return team_->posted_.missing(rank_);
+  return team_->posted_.missing(place_);
 }
 
 Status TeamEngine::join() {
   std::lock_guard lock(team_->mutex_);
-  return team_->context_.order.join(rank_);
+  return team_->context_.order.join(place_);
 }
 
 bool TeamEngine::kernel_gave_up(std::optional<Fault>* why) const {

@@ -67,7 +67,8 @@ class DeviceTeam {
 // The engine of one rank of a team.
 class TeamEngine final : public GpuEngine {
  public:
-  TeamEngine(std::shared_ptr<DeviceTeam> team, int rank) : team_(std::move(team)), rank_(rank) {}
+  TeamEngine(std::shared_ptr<DeviceTeam> team, int rank)
+      : team_(std::move(team)), rank_(rank), place_(team_->context_.place_of(rank)) {}
 
   double predicted_ns(const CallRecord& record) const override {
     return gpu::predicted_ns(team_->context_.facts, record);
@@ -97,7 +98,7 @@ class TeamEngine final : public GpuEngine {
                         Lock& lock, Mismatch* mismatch);
 
   const std::shared_ptr<DeviceTeam> team_;
-  const int rank_;
+  const int rank_, place_;  // place_: on the device
 };
 
 }  // namespace rondo::gpu

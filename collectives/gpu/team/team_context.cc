@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/team/team_context.h"
 
-#include <algorithm>
-
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/processes/process_team.h"
 #include "kernels/cuda/kernels.h"
@@ -36,7 +34,7 @@ Status TeamContext::open() {
   RONDO_CHECK_OK(load_all_kernels());
   RONDO_TRY(max_ctas, max_direct_ctas(options.device));
   RONDO_CHECK_OK(order.open({.device = options.device,
-                             .ranks = here,
+                             .ranks = places(),
                              .ordered = ranks() > 1,
                              .mixes_graphs = options.mixes_graphs}));
   if (processes != nullptr) {
@@ -64,18 +62,12 @@ void TeamContext::set_tuned(std::shared_ptr<const TunedWays> ways) {
 }
 
 LaunchPosition TeamContext::site_of_first(const JointCall& call) const {
-  const PostedCall& first = call.posted[here.front()];
-  LaunchPosition site = site_of(here.front(), {first.call.stream, first.ready, first.capture});
+  const PostedCall& first = call.posted.front();
+  LaunchPosition site = site_of(0, {first.call.stream, first.ready, first.capture});
   if (site.stream != kPerThreadStream || is_alone()) return site;
   site.stream = order.own_stream();
   site.ready = nullptr;
   return site;
-}
-
-std::vector<PostedCall> TeamContext::calls_here(const JointCall& call) const {
-  std::vector<PostedCall> found;
-  for (const int rank : here) found.push_back(call.posted[rank]);
-  return found;
 }
 
 Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls,

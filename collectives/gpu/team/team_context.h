@@ -8,6 +8,7 @@
 // Cost: loading every kernel, some milliseconds; that of DeviceConnections.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,17 +59,21 @@ struct TeamContext {
   bool is_current = true;
 
   int ranks() const { return static_cast<int>(options.plan.process_of.size()); }
-  bool is_here(int rank) const { return (set_of(here) & set_of(rank)) != 0; }
+  // The place of a rank on the device: its index in `here`.
+  int places() const { return static_cast<int>(here.size()); }
+  int place_of(int rank) const {
+    return static_cast<int>(std::lower_bound(here.begin(), here.end(), rank) - here.begin());
+  }
+  bool is_here(int rank) const { return std::binary_search(here.begin(), here.end(), rank); }
   bool is_alone() const { return here.size() == 1; }
 
-  // site_of(): a launch of this rank, on its stream. site_of_first(): a launch for all ranks, on a
-  // stream of the first one; on the device's own stream, if the handle would name another stream
-  // on the thread that launches.
-  static LaunchPosition site_of(int rank, const StreamUse& use) {
-    return {rank, use.stream, use.capture, use.ready};
+  // site_of(): a launch of the rank at this place, on its stream. site_of_first(): a launch for all
+  // ranks, on a stream of the first one; on the device's own stream, if the handle would name
+  // another stream on the thread that launches.
+  static LaunchPosition site_of(int place, const StreamUse& use) {
+    return {place, use.stream, use.capture, use.ready};
   }
   LaunchPosition site_of_first(const JointCall& call) const;
-  std::vector<PostedCall> calls_here(const JointCall& call) const;
 
   // Before a launch: its stream waits for the streams of these calls and for earlier launches of
   // these ranks.
@@ -76,10 +81,10 @@ struct TeamContext {
                       StreamOrder::Kind kind = StreamOrder::Kind::kCollective);
   // The same for all ranks; and after the launch.
   Status begin_launch(const LaunchPosition& site, const JointCall& call) {
-    return begin_launch(site, calls_here(call), set_of(here));
+    return begin_launch(site, call.posted, set_of_all(places()));
   }
   Status end_launch(const LaunchPosition& site) {
-    return order.end(site, set_of(here), StreamOrder::Kind::kCollective);
+    return order.end(site, set_of_all(places()), StreamOrder::Kind::kCollective);
   }
 };
 

@@ -11,15 +11,15 @@
 
 namespace rondo::gpu {
 
-Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
-  const PostedCall& last = call.posted[rank];
+Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mismatch) {
+  const PostedCall& last = call.posted[place];
   const CallRecord& record = last.call.record;
   RONDO_TRY(const DevicePlan plan, newest_.of(facts_of(call), record));
   PlannedCall planned{plan, record, call.buffers(run_.spare_buffers())};
   const DeviceStrategyRow& row = row_of(plan);
   planned.in_multicast_windows =
       row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
-  if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(rank));
+  if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(place));
   // Led calls are announced by LeaderCalls. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
@@ -27,12 +27,12 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
     const bool in_windows = row.traits.windows == Windows::kAll || planned.in_multicast_windows;
     const Status announced = team_.processes->announcements().announce(
         record, in_windows, capturing(last.capture), mismatch);
-    if (!announced.ok()) (void)flush(rank).ok();  // earlier calls are valid
+    if (!announced.ok()) (void)flush(place).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
   switch (row.traits.runner) {
     case Runner::kCopyEngines:
-      return copies(rank, call);
+      return copies(place, call);
     case Runner::kLeader:
       return by_leader(call, mismatch);
     case Runner::kMessages:
@@ -44,25 +44,24 @@ Status TeamLaunches::collective(int rank, const JointCall& call, Mismatch* misma
   return ok_status();
 }
 
-Status TeamLaunches::flush(int rank) {
+Status TeamLaunches::flush(int place) {
   if (run_.empty()) return ok_status();
   const bool is_direct = row_of(run_.calls().front().plan).traits.runner == Runner::kOneDevice;
-  Status launched = is_direct ? direct(rank, run_) : beside_others(run_);
+  Status launched = is_direct ? direct(place, run_) : beside_others(run_);
   run_.clear();
   return launched;
 }
 
 // The contract of symmetric windows makes the answer equal on all ranks.
 bool TeamLaunches::is_in_windows(const JointCall& call) const {
-  return std::all_of(team_.here.begin(), team_.here.end(), [&](int rank) {
-    const Call& own = call.posted[rank].call;
-    return own.send_windows != nullptr && own.receive_windows != nullptr;
+  return std::all_of(call.posted.begin(), call.posted.end(), [](const PostedCall& posted) {
+    return posted.call.send_windows != nullptr && posted.call.receive_windows != nullptr;
   });
 }
 
 bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
-  return std::all_of(team_.here.begin(), team_.here.end(), [&](int rank) {
-    return gpu::is_in_multicast_windows(call.posted[rank].call);
+  return std::all_of(call.posted.begin(), call.posted.end(), [](const PostedCall& posted) {
+    return gpu::is_in_multicast_windows(posted.call);
   });
 }
 
@@ -94,14 +93,14 @@ void TeamLaunches::presume_current(const LaunchPosition& site, DirectLaunches& l
   launches.presume_current(team_.options.device, presumed);
 }
 
-LaunchPosition TeamLaunches::site_of(int rank, const JointCall& call) const {
-  const PostedCall& last = call.posted[rank];
-  return TeamContext::site_of(rank, {last.call.stream, last.ready, last.capture});
+LaunchPosition TeamLaunches::site_of(int place, const JointCall& call) const {
+  const PostedCall& last = call.posted[place];
+  return TeamContext::site_of(place, {last.call.stream, last.ready, last.capture});
 }
 
 // All copies share launches.
-Status TeamLaunches::direct(int rank, const CallRun& run) {
-  const LaunchPosition site = site_of(rank, run.first());
+Status TeamLaunches::direct(int place, const CallRun& run) {
+  const LaunchPosition site = site_of(place, run.first());
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
   const std::size_t ranks = team_.here.size();
   DirectLaunches launches(direct_ctas(run.max_ctas(), ranks), site.stream);
@@ -113,8 +112,8 @@ Status TeamLaunches::direct(int rank, const CallRun& run) {
   return team_.end_launch(site);
 }
 
-Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched) {
-  const LaunchPosition site = TeamContext::site_of(rank, team_.order.streams(rank).front());
+Status TeamLaunches::messages(int place, std::span<const MatchedMessage> matched) {
+  const LaunchPosition site = TeamContext::site_of(place, team_.order.streams(place).front());
   std::vector<PostedCall> all;
   RankSet ranks = 0;
   for (const MatchedMessage& match : matched) {
@@ -138,12 +137,12 @@ Status TeamLaunches::messages(int rank, std::span<const MatchedMessage> matched)
   return team_.order.end(site, ranks, kMessages);
 }
 
-Status TeamLaunches::copies(int rank, const JointCall& call) {
-  const LaunchPosition site = site_of(rank, call);
+Status TeamLaunches::copies(int place, const JointCall& call) {
+  const LaunchPosition site = site_of(place, call);
   RONDO_CHECK_OK(team_.begin_launch(site, call));
   DirectLaunches launches(1, site.stream);
   launches.copy_by_driver();
-  RONDO_CHECK_OK(launches.collective(call.posted[rank].call.record, call.buffers()));
+  RONDO_CHECK_OK(launches.collective(call.posted[place].call.record, call.buffers()));
   return team_.end_launch(site);
 }
 
@@ -165,12 +164,9 @@ Status TeamLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = team_.site_of_first(call);
-  std::vector<Buffers> buffers;
-  for (const PostedCall& posted : team_.calls_here(call))
-    buffers.push_back(buffers_of(posted.call));
-  const CallRecord& record = call.posted[site.rank].call.record;
+  const CallRecord& record = call.posted.front().call.record;
   RONDO_CHECK_OK(team_.begin_launch(site, call));
-  RONDO_CHECK_OK(team_.processes->leader_calls().enqueue(record, buffers, site.stream,
+  RONDO_CHECK_OK(team_.processes->leader_calls().enqueue(record, call.buffers(), site.stream,
                                                          capturing(site.capture), mismatch));
   return team_.end_launch(site);
 }
@@ -181,10 +177,10 @@ Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
   RONDO_CHECK_OK(scope.entered());
   ProcessMessages& all = team_.processes->messages();
   const auto call_of = [&](int rank) {
-    return team_.is_here(rank) ? &call.posted[rank].call : nullptr;
+    return team_.is_here(rank) ? &call.posted[team_.place_of(rank)].call : nullptr;
   };
-  const std::vector<ProcessMessage> messages = messages_of_collective(
-      call.posted[team_.here.front()].call.record, team_.ranks(), team_.here, call_of);
+  const std::vector<ProcessMessage> messages =
+      messages_of_collective(call.posted.front().call.record, team_.ranks(), team_.here, call_of);
   if (messages.empty()) return ok_status();
   RONDO_TRY(const ProcessMessages::Prepared prepared, all.prepare(messages, mismatch));
   const LaunchPosition site = team_.site_of_first(call);

@@ -22,24 +22,24 @@ namespace rondo::gpu {
 class TeamLaunches {
  public:
   explicit TeamLaunches(TeamContext& team)
-      : team_(team), newest_(team.here.front() == 0), run_(team.here, team.ranks()) {}
+      : team_(team), newest_(team.here.front() == 0), run_(team.places(), team.ranks()) {}
 
-  // rank: the last to post the call. The call must live until flush(), which may launch it. All
-  // calls before flush() belong to one group of the rank.
-  Status collective(int rank, const JointCall& call, Mismatch* mismatch);
-  Status flush(int rank);
+  // place: of the rank that posted the call last. The call must live until flush(), which may
+  // launch it. All calls before flush() belong to one group of the rank.
+  Status collective(int place, const JointCall& call, Mismatch* mismatch);
+  Status flush(int place);
   // All messages that a post of this rank has completed, in one launch, on its first stream.
-  Status messages(int rank, std::span<const MatchedMessage> matched);
+  Status messages(int place, std::span<const MatchedMessage> matched);
 
  private:
-  Status direct(int rank, const CallRun& run);
+  Status direct(int place, const CallRun& run);
   void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
-  Status copies(int rank, const JointCall& call);
+  Status copies(int place, const JointCall& call);
   Status beside_others(const CallRun& run);
   Status by_leader(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
-  LaunchPosition site_of(int rank, const JointCall& call) const;
+  LaunchPosition site_of(int place, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;

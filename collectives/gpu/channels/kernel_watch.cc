@@ -11,11 +11,11 @@ namespace {
 
 std::uint64_t word(const std::uint64_t& from) { return HostAtomics::load_acquire(from); }
 
-bool gave_up(const cuda::Control& control) {
-  return HostAtomics::load_acquire(control.gave_up) != 0;
-}
-
 }  // namespace
+
+bool gave_up(const DeviceConnections& connections, int rank) {
+  return HostAtomics::load_acquire(connections.host_control(rank).gave_up) != 0;
+}
 
 Progress progress_of(const DeviceConnections& connections, int rank) {
   const cuda::Control& control = connections.host_control(rank);
@@ -30,7 +30,7 @@ Progress progress_of(const DeviceConnections& connections, int rank) {
     found.launch = newest->call;
     found.launches = newest->number;
   }
-  if (!gave_up(control)) return found;
+  if (!gave_up(connections, rank)) return found;
   found.gave_up = 1;
   found.gave_up_in = control.call;
   found.limit_ns = control.limit_ns;
@@ -49,7 +49,7 @@ bool is_in_launch(const DeviceConnections& connections, int rank) {
 }
 
 std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank) {
-  if (!gave_up(connections.host_control(rank))) return std::nullopt;
+  if (!gave_up(connections, rank)) return std::nullopt;
   FailureDetector detector({rank, connections.layout().ranks()});
   for (int r = 0; r < connections.layout().ranks(); ++r)
     detector.report(r, progress_of(connections, r));

@@ -27,7 +27,8 @@ void for_each_message_wait(const DeviceConnections& connections, int rank, const
         each(peer,
              HostAtomics::load_acquire(connections.message_wait(rank, peer, direction, channel)));
 }
-// Why a kernel of this rank gave up, if one did.
+bool gave_up(const DeviceConnections& connections, int rank);  // a kernel of this rank
+// Why a kernel of this rank of one host gave up, if one did.
 std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank);
 
 }  // namespace rondo::gpu

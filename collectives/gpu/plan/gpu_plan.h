@@ -4,7 +4,7 @@
 // agree or refuse alike; tests/unit/collectives/gpu_plan_test.cc is its table of layouts.
 //
 // One host: kernels of the ranks' teams (device_team.h), joined by a ProcessTeam if there are
-// several processes. Several hosts: kernels over connections between hosts (internode_kernels.h) if
+// several processes. Several hosts: kernels over connections between hosts (internode_edges.h) if
 // every rank has a GPU of its own, for the calls of newest_device_plan.h; the hosts do the others.
 // The hosts do all calls (host_proxy.h) if processes share some of several GPUs of a host, or if
 // ranks of several hosts share a GPU: no kernel may wait there.

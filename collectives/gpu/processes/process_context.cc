@@ -18,6 +18,9 @@ ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegme
 }
 
 Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
+  RONDO_CHECK_OK(order.open({.device = facts.device,
+                             .ranks = static_cast<int>(local.size()),
+                             .mixes_graphs = facts.mixes_graphs}));
   exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
                                               std::move(sockets));
   suspension = std::make_unique<Suspension>(

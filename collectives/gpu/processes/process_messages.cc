@@ -94,7 +94,8 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   RONDO_CHECK_OK(context_.standing.check());
   Prepared prepared;
   for (const ProcessMessage& message : messages)
-    if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
+    if (!message.in_collective && message.from != message.to)
+      RONDO_CHECK_OK(announce_message(message, mismatch));
   if (by_kernel_) {
     RONDO_TRY(prepared.launches, by_kernel_->prepare(messages));
   } else {

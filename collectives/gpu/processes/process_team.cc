@@ -20,7 +20,7 @@ Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(ProcessFacts facts,
                                                        TeamMemory shared,
                                                        std::vector<ProcessSockets> sockets) {
   std::shared_ptr<ProcessTeam> team(
-      new ProcessTeam(std::move(facts), std::move(segment), std::move(shared)), end);
+      new ProcessTeam(std::move(facts), std::move(segment), std::move(shared)), finish);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
 }
@@ -39,7 +39,15 @@ Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   return watch_.start();
 }
 
-void ProcessTeam::end(ProcessTeam* team) {
+Result<TeamEdges::Enqueue> ProcessTeam::prepare(std::span<const ProcessMessage> messages,
+                                                bool /*captured*/, Mismatch* mismatch) {
+  RONDO_TRY(auto prepared, messages_.prepare(messages, mismatch));
+  return Enqueue([this, prepared = std::move(prepared)](GpuStream stream) {
+    return messages_.enqueue(prepared, stream);
+  });
+}
+
+void ProcessTeam::finish(ProcessTeam* team) {
   const bool is_here = team->made_in_ == fork_generation();
   // Streams that still wait need the watch, which releases them.
   if (is_here && !team->let_streams_end())

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/gpu/calls/team_edges.h"
 #include "collectives/gpu/processes/call_announcements.h"
 #include "collectives/gpu/processes/leader_calls.h"
 #include "collectives/gpu/processes/process_context.h"
@@ -22,7 +23,7 @@
 
 namespace rondo::gpu {
 
-class ProcessTeam {
+class ProcessTeam final : public TeamEdges {
  public:
   static Result<std::shared_ptr<ProcessTeam>> make(ProcessFacts facts,
                                                    std::unique_ptr<ControlSegment> segment,
@@ -31,24 +32,33 @@ class ProcessTeam {
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
-  // facts(): for the planner. connections(), multicast(): null if nothing runs over them.
-  const DevicePlanFacts& facts() const { return context_.facts.around.plan; }
-  DeviceConnections* connections() const { return context_.shared.connections.get(); }
-  const MulticastMemory* multicast() const { return context_.shared.multicast.get(); }
-  // Host memory for messages to a rank of this process.
-  std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
-  StreamOrder& order() { return context_.order; }
-  Suspension& suspension() { return *context_.suspension; }
+  const DevicePlanFacts& facts() const override { return context_.facts.around.plan; }
+  DeviceConnections* connections() const override { return context_.shared.connections.get(); }
+  const MulticastMemory* multicast() const override { return context_.shared.multicast.get(); }
+  StreamOrder& order() override { return context_.order; }
+  Suspension* suspension() override { return context_.suspension.get(); }
+  void add_memory(int rank, GpuMemoryUse* use) override {
+    use->pinned += context_.slots->pinned_bytes(rank);
+  }
+  void join(RankState& rank) override { context_.standing.join(rank); }
+  void leave(RankState& rank) override { context_.standing.leave(rank); }
 
-  TeamStanding& standing() { return context_.standing; }
-  CallAnnouncements& announcements() { return announcements_; }
-  LeaderCalls& leader_calls() { return leader_calls_; }
-  ProcessMessages& messages() { return messages_; }
+  Status announce(const CallRecord& record, bool in_windows, bool captured,
+                  Mismatch* mismatch) override {
+    return announcements_.announce(record, in_windows, captured, mismatch);
+  }
+  Status run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
+                       bool captured, Mismatch* mismatch) override {
+    return leader_calls_.enqueue(record, buffers, stream, captured, mismatch);
+  }
+  Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,
+                          Mismatch* mismatch) override;
+  bool messages_are_kernels() const override { return context_.messages_are_kernels(); }
 
  private:
   // The shared_ptr's deleter.
-  static void end(ProcessTeam* team);
-  ~ProcessTeam();
+  static void finish(ProcessTeam* team);
+  ~ProcessTeam() override;
   bool let_streams_end();
   ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment, TeamMemory shared);
   Status open(std::vector<ProcessSockets> sockets);

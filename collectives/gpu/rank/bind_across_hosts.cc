@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
-#include "base/seconds.h"
-#include "collectives/gpu/internode/internode_engine.h"
-#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/internode/internode_edges.h"
 #include "collectives/gpu/rank/binding.h"
 #include "collectives/gpu/rank/device_rank.h"
+#include "collectives/gpu/team/device_team.h"
 
 namespace rondo::gpu {
 namespace {
@@ -25,10 +24,13 @@ class AcrossHosts {
     RONDO_TRY(auto hosted, HostProxy::make(state_, plan_.staging_bytes));
     DeviceRank::of(state_).set_hosted(std::move(hosted));
     if (plan_.why_proxy.empty()) RONDO_CHECK_OK(make_kernels());
-    if (!plan_.why_proxy.empty())
+    if (!plan_.why_proxy.empty()) {
+      team_.reset();
+      edges_.reset();
       RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_,
                  plan_.why_proxy);
-    return engine_ ? engine_->start() : DeviceRank::of(state_).hosted()->start();
+    }
+    return edges_ ? edges_->start() : DeviceRank::of(state_).hosted()->start();
   }
 
  private:
@@ -38,18 +40,15 @@ class AcrossHosts {
     Status mine = share.ok() ? ok_status() : Status(share.error());
     RONDO_TRY(const bool shared, all_did(mine, "share connections"));
     if (!shared) return ok_status();
-    std::unique_ptr<InternodeKernels> kernels;
-    mine = open(std::move(*share), &kernels);
+    mine = open(std::move(*share));
     RONDO_TRY(const std::vector<Blob> addresses,
-              request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
+              request_.session.all_gather(mine.ok() ? edges_->address() : Blob{}));
     RONDO_TRY(const bool opened, all_did(mine, "open connections"));
     if (!opened) return ok_status();
-    mine = kernels->connect(addresses, request_.deadline);
+    mine = edges_->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return ok_status();
-    DeviceRank& own = DeviceRank::of(state_);
-    engine_ = std::make_shared<InternodeEngine>(state_, own.hosted(), std::move(kernels));
-    own.set_engine(engine_);
+    DeviceRank::of(state_).set_team(std::move(team_));
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                plan_.from_bytes, plan_.shape.channels);
     return ok_status();
@@ -75,26 +74,10 @@ class AcrossHosts {
     return true;
   }
 
-  Status open(HostShare share, std::unique_ptr<InternodeKernels>* made) const {
-    const auto raise = [state = &state_](Fault found) { state->faults.raise(std::move(found)); };
-    const auto deadline = [state = &state_] {
-      return net::Deadline::of(to_nanoseconds(state->timeout_seconds.load()),
-                               [state] { return !state->faults.standing().ok(); });
-    };
-    InternodeKernels::Options terms{
-        rank_,
-        state_.options.device,
-        plan_,
-        state_.options.kernel_seconds,
-        deadline,
-        state_.network,
-        state_.secret.derive("kernels between hosts").bytes(),
-        near_by_orders(plan_.orders, state_.members.shape, rank_, state_.members.near_nics()),
-        state_.addresses,
-        raise,
-        DeviceRank::of(state_).hosted()->proxy()};
-    RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(share.meeting),
-                                            std::move(share.connections)));
+  Status open(HostShare share) {
+    RONDO_TRY(edges_, InternodeEdges::open(state_, DeviceRank::of(state_).hosted(), plan_,
+                                           std::move(share.meeting), std::move(share.connections)));
+    RONDO_TRY(team_, DeviceTeam::make(team_options(request_, plan_), edges_));
     return ok_status();
   }
 
@@ -102,7 +85,8 @@ class AcrossHosts {
   RankState& state_;
   GpuPlan plan_;
   const int rank_;
-  std::shared_ptr<InternodeEngine> engine_;  // null: the rank has no kernels
+  std::shared_ptr<InternodeEdges> edges_;  // null: the rank has no kernels
+  std::shared_ptr<DeviceTeam> team_;       // until the rank has it
 };
 
 }  // namespace

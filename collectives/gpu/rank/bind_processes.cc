@@ -72,6 +72,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   const Membership& members = request.state.members;
   ProcessFacts facts;
   facts.device = request.state.options.device;
+  facts.mixes_graphs = request.state.options.mixes_graphs;
   const DeviceScope scope(facts.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;

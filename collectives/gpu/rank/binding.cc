@@ -89,20 +89,10 @@ class Binding {
     static auto& teams = *new SharedByKey<std::pair<const void*, int>, DeviceTeam>;
     const void* group = state_.members.group.get();  // the same for all ranks of the process
     RONDO_TRY(auto team, teams.get({group, state_.options.device}, [&] {
-      return DeviceTeam::make(team_options(plan), std::move(processes));
+      return DeviceTeam::make(team_options(request_, plan), std::move(processes));
     }));
     rank().set_team(std::move(team));
     return ok_status();
-  }
-
-  TeamOptions team_options(const GpuPlan& plan) const {
-    TeamOptions options;
-    options.device = state_.options.device;
-    options.here = plan.ranks_of_process(state_.members.rank);
-    options.plan = plan;
-    options.kernel_seconds = state_.options.kernel_seconds;
-    options.mixes_graphs = state_.options.mixes_graphs;
-    return options;
   }
 
   // One rank per team joins it to the others.
@@ -130,6 +120,17 @@ class Binding {
 };
 
 }  // namespace
+
+TeamOptions team_options(const BindingRequest& request, const GpuPlan& plan) {
+  const RankState& state = request.state;
+  TeamOptions options;
+  options.device = state.options.device;
+  options.here = plan.ranks_of_process(state.members.rank);
+  options.plan = plan;
+  options.kernel_seconds = state.options.kernel_seconds;
+  options.mixes_graphs = state.options.mixes_graphs;
+  return options;
+}
 
 Status bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
 

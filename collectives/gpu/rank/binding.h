@@ -4,11 +4,11 @@
 //
 // All ranks exchange their facts and make the same plan (gpu_plan.h). One host: the ranks of a
 // process on one GPU have a DeviceTeam, and a ProcessTeam joins the teams of several GPUs or
-// processes. Several hosts: a HostProxy, and InternodeKernels if the plan says so and every rank
-// can make them; if one cannot, no rank has them and the log says why, which is no error.
-// Collective. Guarantees: all ranks see the same records, so all or none of them refuse; every wait
-// ends with the deadline; ranks on the host need nothing. Cost: two rounds of the session, some
-// more with kernels between hosts, and what is made.
+// processes. Several hosts: a HostProxy, and a team with InternodeEdges if the plan says so and
+// every rank can make them; if one cannot, no rank has them and the log says why, which is no
+// error. Collective. Guarantees: all ranks see the same records, so all or none of them refuse;
+// every wait ends with the deadline; ranks on the host need nothing. Cost: two rounds of the
+// session, some more with kernels between hosts, and what is made.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@
 #include "collectives/gpu/agree/process_meeting.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/processes/process_team.h"
+#include "collectives/gpu/team/team_context.h"
 #include "collectives/host/rank_state.h"
 #include "transport/bootstrap/session.h"
 #include "transport/shm/unix_socket.h"
@@ -37,6 +38,7 @@ Status bind_to_device(const BindingRequest& request);
 
 // The parts of bind_to_device().
 Result<GpuPlan> agree_on_plan(const BindingRequest& request);
+TeamOptions team_options(const BindingRequest& request, const GpuPlan& plan);
 // What the processes of a host share: the segment by which they have met, and connections.
 struct HostShare {
   ProcessMeeting meeting;

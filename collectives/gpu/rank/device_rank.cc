@@ -8,7 +8,6 @@
 #include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/launch/call_steps.h"
-#include "collectives/gpu/processes/process_team.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team/device_team.h"
@@ -34,7 +33,7 @@ DeviceRank::DeviceRank(RankState& state) : state_(state) {
 }
 
 DeviceRank::~DeviceRank() {
-  if (joined_) team_->processes()->standing().leave(state_);
+  if (joined_) team_->edges()->leave(state_);
 }
 
 void DeviceRank::report(int peer, std::span<const std::byte> message) {
@@ -65,7 +64,7 @@ void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
 }
 
 void DeviceRank::join_team() {
-  team_->processes()->standing().join(state_);
+  team_->edges()->join(state_);
   joined_ = true;
 }
 

@@ -47,7 +47,6 @@ class DeviceRank : public GpuRank {
   // Only while the communicator is created.
   void set_team(std::shared_ptr<DeviceTeam> team);
   void set_hosted(std::shared_ptr<HostProxy> hosted);
-  void set_engine(std::shared_ptr<GpuEngine> engine) { engine_ = std::move(engine); }
   // The tuner lives as long as the rank. ways: its preferences; null: none.
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
@@ -102,7 +101,7 @@ class DeviceRank : public GpuRank {
   std::shared_ptr<DeviceTeam> team_;
   bool joined_ = false;  // to the standing of its team and the others
   std::shared_ptr<HostProxy> hosted_;
-  std::shared_ptr<GpuEngine> engine_;       // the team's, hosted_, or an InternodeEngine
+  std::shared_ptr<GpuEngine> engine_;       // the team's, or hosted_
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   std::uint64_t recorded_ = 0;              // number of the newest collective in the black box

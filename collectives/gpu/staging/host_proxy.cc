@@ -133,14 +133,18 @@ void HostProxy::end() {
   proxy_.ring();
 }
 
-Status HostProxy::enqueue(std::span<const GpuStream> streams, HostedCall call,
-                          const CopyStep& copy) {
-  const GpuStream stream = streams.front();
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
+Status HostProxy::serve(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy) {
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(streams.front()));
+  return order_.serve(streams, capture, [&] {
+    return enqueue(streams.front(), capturing(capture), std::move(call), copy);
+  });
+}
+
+Status HostProxy::enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy) {
   const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
-  if (capturing(capture)) proxy_.expect_replays();
-  RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
+  if (captured) proxy_.expect_replays();
+  RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), captured));
   struct Enqueuer {
     const PinnedStaging& staging;
     const GpuStream stream;
@@ -152,9 +156,8 @@ Status HostProxy::enqueue(std::span<const GpuStream> streams, HostedCall call,
       return staging.await(stream, word, at_least);
     }
   };
-  RONDO_CHECK_OK(order_.serve(streams, capture, [&] {
-    return enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy});
-  }));
+  RONDO_CHECK_OK(
+      enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
   proxy_.ring();
   return ok_status();
 }
@@ -173,26 +176,33 @@ Status HostProxy::post(std::span<const Call> calls, Mismatch* /*mismatch*/) {
 }
 
 Status HostProxy::post_collective(const Call& call) {
-  const CallRecord& record = call.record;
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
+  return order_.serve({&call.stream, 1}, capture, [&] {
+    return enqueue_collective(call.record, buffers_of(call), call.stream, capturing(capture));
+  });
+}
+
+Status HostProxy::enqueue_collective(const CallRecord& record, const Buffers& buffers,
+                                     GpuStream stream, bool captured) {
   const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
   hosted.record = record;
-  const Buffers buffers = buffers_of(call);
   hosted.scalar = buffers.late_scalar ? 0 : buffers.scalar;
   hosted.late_scalar = buffers.late_scalar;
   const auto copy = [&](std::uint64_t number, bool in) -> Status {
     if (number == 0 && in && buffers.late_scalar)
-      RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar, call.late_scalar,
-                                           size_of(record.type), GpuCopy::kAny, call.stream),
-                           "cudaMemcpyAsync"));
+      RONDO_CHECK_OK(check(
+          gpu_api()->copy(&staging_.words().scalar, reinterpret_cast<const void*>(buffers.scalar),
+                          size_of(record.type), GpuCopy::kAny, stream),
+          "cudaMemcpyAsync"));
     if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return ok_status();
-    DirectLaunches copies(1, call.stream);
+    DirectLaunches copies(1, stream);
     copies.copy_by_driver();
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
     RONDO_CHECK_OK(steps.copy(number, in, buffers, staged, &copies));
     return copies.flush();
   };
-  return enqueue({&call.stream, 1}, std::move(hosted), copy);
+  return enqueue(stream, captured, std::move(hosted), copy);
 }
 
 Status HostProxy::post_messages(std::span<const Call> calls) {
@@ -225,7 +235,7 @@ Status HostProxy::post_messages(std::span<const Call> calls) {
     }
     return copies.flush();
   };
-  return enqueue(streams, std::move(hosted), copy);
+  return serve(streams, std::move(hosted), copy);
 }
 
 Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwork& name) {
@@ -252,7 +262,7 @@ Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwor
       RONDO_CHECK_OK(launches.copy(one.from, one.to, one.bytes));
     return launches.flush();
   };
-  return enqueue(streams, std::move(hosted), copy);
+  return serve(streams, std::move(hosted), copy);
 }
 
 }  // namespace rondo::gpu

@@ -12,8 +12,8 @@
 // go in rounds of one piece per peer: peers that take large messages in several groups must not
 // wait for each other crosswise. Cost: two copies and three memory operations per step, and a
 // thread per rank. It also does puts and signals, even for ranks whose other calls run on GPUs
-// (post_one_sided()). If ranks of several hosts have kernels (internode/internode_engine.h), it
-// does only what kernels cannot do, and its thread drives the kernels' connections.
+// (post_one_sided()). If ranks of several hosts have kernels (internode/internode_edges.h), it does
+// only what kernels cannot do, and its thread drives the kernels' connections.
 #pragma once
 
 #include <functional>
@@ -61,11 +61,12 @@ class HostProxy final : public GpuEngine {
   };
   Status start(const KernelsBeside& kernels);
   Status start() { return start({}); }
-  // For the engine of these kernels: the order of all calls, and the reports to rank 0.
-  StreamOrder& order() { return order_; }  // knows the rank as 0
+  // For these: the order of all calls, the reports to rank 0, and a collective without a kernel,
+  // between begin() and end() of that order.
+  StreamOrder& order() { return order_; }
   InternodeStatus* status() { return status_.get(); }
-  // A launch that is captured: the proxy then looks more often for replays.
-  void expect_replays() { proxy_.expect_replays(); }
+  Status enqueue_collective(const CallRecord& record, const Buffers& buffers, GpuStream stream,
+                            bool captured);
 
   // report(): a control message. gone(): a rank that is gone, or -1. If there are several hosts.
   void report(int peer, std::span<const std::byte> message);
@@ -73,7 +74,6 @@ class HostProxy final : public GpuEngine {
 
   double predicted_ns(const CallRecord& record) const override;
   Status post(std::span<const Call> calls, Mismatch* mismatch) override;
-  Status post_collective(const Call& call);
   // Puts, signals and waits for signals of one group. name: the network's address of the bytes of a
   // put; null: it has none, so the put passes through pinned memory.
   using NameToNetwork = std::function<const void*(const Call&)>;
@@ -87,10 +87,12 @@ class HostProxy final : public GpuEngine {
  private:
   HostProxy(RankState& state, std::uint64_t bytes);
   Status open();
+  Status post_collective(const Call& call);
   Status post_messages(std::span<const Call> calls);
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
-  // On the first of these streams.
-  Status enqueue(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
+  // serve(): on the first of these streams, in the order of all calls.
+  Status serve(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
+  Status enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy);
 
   RankState& state_;
   const int rank_, size_, device_;

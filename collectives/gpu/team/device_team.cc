@@ -5,30 +5,33 @@
 #include <utility>
 
 #include "base/poll_until.h"
+#include "base/process.h"
 #include "collectives/gpu/channels/kernel_watch.h"
-#include "collectives/gpu/processes/process_team.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 
 Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
-                                                     std::shared_ptr<ProcessTeam> processes) {
-  std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
+                                                     std::shared_ptr<TeamEdges> edges) {
+  std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(edges)));
   RONDO_CHECK_OK(team->context_.open());
   return team;
 }
 
-DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes)
-    : context_(options, std::move(processes)), posted_(context_.here), launches_(context_) {}
+DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<TeamEdges> edges)
+    : made_in_(fork_generation()),
+      context_(options, std::move(edges)),
+      posted_(context_.here),
+      launches_(context_) {}
 
 // Kernels that wait for other processes end by themselves or are stopped; kernels of one process
 // wait only for its streams. If kernels still run after that, their memory is not freed
-// (own_memory.h).
+// (own_memory.h). In a forked child all of it is the parent's.
 DeviceTeam::~DeviceTeam() {
   constexpr double kPatientSeconds = 10, kReportSeconds = 2;
   const RelaxedCapture relaxed;
-  if (context_.connections == nullptr) return;
-  if (!stopped_ && (launches_are_over(kPatientSeconds) || processes() == nullptr)) return;
+  if (context_.connections == nullptr || made_in_ != fork_generation()) return;
+  if (!stopped_ && (launches_are_over(kPatientSeconds) || edges() == nullptr)) return;
   stop_kernels();
   launches_are_over(kReportSeconds);
 }
@@ -40,6 +43,14 @@ bool DeviceTeam::launches_are_over(double seconds) const {
 void DeviceTeam::stop_kernels() {
   stopped_ = true;
   if (context_.connections != nullptr) context_.connections->stop_kernels();
+  if (edges() != nullptr) edges()->end();
+}
+
+double TeamEngine::predicted_ns(const CallRecord& record) const {
+  const TeamContext& context = team_->context_;
+  if (context.facts.hosts == 1) return gpu::predicted_ns(context.facts, record);
+  const auto plan = plan_across_hosts(context.facts, context.options.plan.from_bytes, record);
+  return plan ? device_ns(context.facts, record, *plan) : context.edges->predicted_ns(record);
 }
 
 void TeamEngine::set_tuned(const std::shared_ptr<const TunedWays>& ways) {
@@ -65,7 +76,7 @@ GpuMemoryUse TeamEngine::memory() const {
   use.dropped = suspension.is_dropped();
   if (const DeviceConnections* const of = team_->context_.connections)
     use.pinned = of->pinned_bytes(rank_);
-  if (ProcessTeam* const others = team_->processes()) use.pinned += others->pinned_bytes(rank_);
+  if (TeamEdges* const edges = team_->edges()) edges->add_memory(rank_, &use);
   return use;
 }
 
@@ -106,8 +117,16 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
   std::vector<MatchedMessage> matched;
   std::vector<ProcessMessage> outside;
   std::vector<PostedCall> posts;  // of these
+  // One kernel also does what a rank that is alone sends to itself.
+  const TeamEdges* const edges = context.edges.get();
+  const bool with_own = context.is_alone() && edges != nullptr && edges->messages_are_kernels();
+  if (with_own) RONDO_TRY(outside, messages_of_group(rank_, calls, mismatch));
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
+    if (with_own) {
+      posts.push_back(posted(call));
+      continue;
+    }
     if (context.is_here(call.peer)) {
       RONDO_CHECK_OK(all.post_message(place_, posted(call), mismatch, &matched));
       continue;
@@ -131,15 +150,15 @@ Status TeamEngine::launch_outside(std::span<const ProcessMessage> messages,
                                   Mismatch* mismatch) {
   constexpr auto kMessages = StreamOrder::Kind::kMessages;
   TeamContext& context = team_->context_;
-  ProcessMessages& all = context.processes->messages();
   const LaunchPosition site = TeamContext::site_of(place_, context.order.streams(place_).front());
   const bool blocks = blocking_launches() && !capturing(site.capture) && !context.is_alone();
   std::optional<StreamOrder::Turn> turn;
   if (!blocks) turn.emplace(context.order, site.capture);
   RONDO_CHECK_OK(context.begin_launch(site, posts, set_of(place_), kMessages));
-  RONDO_TRY(const auto prepared, all.prepare(messages, mismatch));
+  RONDO_TRY(const TeamEdges::Enqueue enqueue,
+            context.edges->prepare(messages, capturing(site.capture), mismatch));
   if (blocks) lock.unlock();
-  const Status launched = all.enqueue(prepared, site.stream);
+  const Status launched = enqueue(site.stream);
   if (blocks) lock.lock();
   RONDO_CHECK_OK(launched);
   return context.order.end(site, set_of(place_), kMessages);
@@ -176,8 +195,10 @@ Status TeamEngine::join() {
 }
 
 bool TeamEngine::kernel_gave_up(std::optional<Fault>* why) const {
-  if (const DeviceConnections* const of = team_->context_.connections)
-    *why = kernel_fault(*of, rank_);
+  const DeviceConnections* const of = team_->context_.connections;
+  if (of == nullptr || !gave_up(*of, rank_)) return false;
+  if (team_->context_.facts.hosts > 1) return true;  // rank 0 reports why
+  *why = kernel_fault(*of, rank_);
   return why->has_value();
 }
 

@@ -2,8 +2,8 @@
 // DeviceTeam: the ranks of a communicator on one CUDA device of a process.
 //
 // Ranks that share the device meet on the host: each posts its call, and the last to arrive
-// launches for all: one kernel without waits, or, with ranks of other devices and processes
-// (process_team.h), this device's part of the call (team_launches.h). Its stream first waits for
+// launches for all: one kernel without waits, or, with ranks of other devices, processes and hosts
+// (team_edges.h), this device's part of the call (team_launches.h). Its stream first waits for
 // the other ranks' streams; then these wait for the kernel. So no stream ever waits for work that
 // is not yet enqueued, even if streams share hardware queues. A rank with a device of its own meets
 // nobody. Collectives and messages run in the order of their ranks' calls, on all streams and in
@@ -39,22 +39,23 @@ namespace rondo::gpu {
 
 class DeviceTeam {
  public:
-  // processes: joins this team to the others, if there are any.
+  // edges: to the other ranks, if there are any.
   static Result<std::shared_ptr<DeviceTeam>> make(const TeamOptions& options,
-                                                  std::shared_ptr<ProcessTeam> processes = nullptr);
+                                                  std::shared_ptr<TeamEdges> edges = nullptr);
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
 
-  ProcessTeam* processes() const { return context_.processes.get(); }  // null: all are here
+  TeamEdges* edges() const { return context_.edges.get(); }  // null: all ranks are here
   bool has_multicast() const { return context_.facts.multicast; }
 
  private:
   friend class TeamEngine;
-  DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
+  DeviceTeam(const TeamOptions& options, std::shared_ptr<TeamEdges> edges);
   bool launches_are_over(double seconds) const;
   void stop_kernels();
 
+  const std::uint32_t made_in_;  // fork_generation()
   TeamContext context_;
   std::mutex mutex_;
   std::condition_variable launched_;
@@ -70,13 +71,11 @@ class TeamEngine final : public GpuEngine {
   TeamEngine(std::shared_ptr<DeviceTeam> team, int rank)
       : team_(std::move(team)), rank_(rank), place_(team_->context_.place_of(rank)) {}
 
-  double predicted_ns(const CallRecord& record) const override {
-    return gpu::predicted_ns(team_->context_.facts, record);
-  }
+  double predicted_ns(const CallRecord& record) const override;
   const DevicePlanFacts* plan_facts() const override { return &team_->context_.facts; }
   // Each rank calls it before its first call. The first one's value counts; all are equal.
   void set_tuned(const std::shared_ptr<const TunedWays>& ways) override;
-  bool needs_device() const override { return team_->processes() != nullptr; }
+  bool needs_device() const override { return team_->edges() != nullptr; }
   Status post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds at_most) override;
   std::vector<int> missing() override;

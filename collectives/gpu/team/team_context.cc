@@ -2,7 +2,6 @@
 #include "collectives/gpu/team/team_context.h"
 
 #include "collectives/gpu/launch/strategies.h"
-#include "collectives/gpu/processes/process_team.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"
@@ -11,7 +10,9 @@
 namespace rondo::gpu {
 namespace {
 
-Status load_all_kernels() {
+// Between hosts only rings and trees run, and messages.
+Status load_kernels_of(const DevicePlanFacts& facts) {
+  if (facts.hosts > 1) return load_kernels({cuda::kConnectedCopyKernel}, {cuda::connected_kernel});
   std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
                              cuda::kStagedCopyKernel};
   for (int row = 0; row < cuda::kMulticastKernels; ++row)
@@ -21,25 +22,27 @@ Status load_all_kernels() {
 
 }  // namespace
 
-TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<ProcessTeam> others)
+TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<TeamEdges> others)
     : options(std::move(agreed)),
-      processes(std::move(others)),
-      order(processes ? processes->order() : own_order),
-      suspension(processes ? processes->suspension() : own_suspension.emplace(options.here)),
-      facts(processes ? processes->facts() : options.plan.plan) {}
+      edges(std::move(others)),
+      order(edges ? edges->order() : own_order),
+      suspension(edges && edges->suspension() != nullptr ? *edges->suspension()
+                                                         : own_suspension.emplace(options.here)),
+      facts(edges ? edges->facts() : options.plan.plan) {}
 
 Status TeamContext::open() {
   const DeviceScope scope(options.device);
   RONDO_CHECK_OK(scope.entered());
-  RONDO_CHECK_OK(load_all_kernels());
+  RONDO_CHECK_OK(load_kernels_of(facts));
   RONDO_TRY(max_ctas, max_direct_ctas(options.device));
-  RONDO_CHECK_OK(order.open({.device = options.device,
-                             .ranks = places(),
-                             .ordered = ranks() > 1,
-                             .mixes_graphs = options.mixes_graphs}));
-  if (processes != nullptr) {
-    connections = processes->connections();
-    multicast = processes->multicast();
+  if (edges == nullptr)
+    RONDO_CHECK_OK(order.open({.device = options.device,
+                               .ranks = places(),
+                               .ordered = ranks() > 1,
+                               .mixes_graphs = options.mixes_graphs}));
+  if (edges != nullptr) {
+    connections = edges->connections();
+    multicast = edges->multicast();
   } else if (facts.max_channels > 0) {  // else calls that need connections will fail
     const GpuPlan& plan = options.plan;
     RONDO_TRY(own_connections,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// TeamContext: the state that the parts of a DeviceTeam share: its device, with all kernels loaded;
+// TeamContext: the state that the parts of a DeviceTeam share: its device, with its kernels loaded;
 // what kernels use besides the callers' buffers, and the facts that say which calls may use it; the
 // order of launches.
 //
-// If all ranks are on the device, connections are made here; else the teams have made them together
-// (process_team.h). Unchanged once open, except for a tuner plugin's preferences and `is_current`.
-// Cost: loading every kernel, some milliseconds; that of DeviceConnections.
+// If all ranks are on the device, connections are made here; else they belong to the edges
+// (team_edges.h). Unchanged once open, except for a tuner plugin's preferences and `is_current`.
+// Cost: loading every kernel that may run, some milliseconds; that of DeviceConnections.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,12 @@
 #include <vector>
 
 #include "collectives/gpu/calls/posted_calls.h"
+#include "collectives/gpu/calls/team_edges.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 
 namespace rondo::gpu {
-
-class DeviceConnections;
-class MulticastMemory;
-class ProcessTeam;
 
 // Options that the ranks of a team agreed on.
 struct TeamOptions {
@@ -35,7 +32,7 @@ struct TeamOptions {
 };
 
 struct TeamContext {
-  TeamContext(TeamOptions agreed, std::shared_ptr<ProcessTeam> others);
+  TeamContext(TeamOptions agreed, std::shared_ptr<TeamEdges> others);
   TeamContext(const TeamContext&) = delete;
   TeamContext& operator=(const TeamContext&) = delete;
   Status open();
@@ -44,10 +41,10 @@ struct TeamContext {
 
   const TeamOptions options;
   const std::vector<int>& here = options.here;
-  const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are in this team
-  StreamOrder own_order;                         // only if all ranks are in this team
+  const std::shared_ptr<TeamEdges> edges;  // null: all ranks are in this team
+  StreamOrder own_order;                   // only if all ranks are in this team
   StreamOrder& order;
-  std::optional<Suspension> own_suspension;  // the same
+  std::optional<Suspension> own_suspension;  // if the edges have none
   Suspension& suspension;
   DevicePlanFacts facts;
   std::shared_ptr<const TunedWays> tuned;  // facts refers to it

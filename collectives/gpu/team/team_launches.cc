@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "collectives/gpu/launch/strategies.h"
-#include "collectives/gpu/processes/process_team.h"
 #include "collectives/planner/device_strategies.h"
 #include "transport/cuda/device.h"
 
@@ -14,19 +13,23 @@ namespace rondo::gpu {
 Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mismatch) {
   const PostedCall& last = call.posted[place];
   const CallRecord& record = last.call.record;
-  RONDO_TRY(const DevicePlan plan, newest_.of(facts_of(call), record));
-  PlannedCall planned{plan, record, call.buffers(run_.spare_buffers())};
-  const DeviceStrategyRow& row = row_of(plan);
+  RONDO_TRY(const std::optional<DevicePlan> plan, plan_of(call));
+  if (!plan) {
+    RONDO_CHECK_OK(flush(place));
+    return elsewhere(call, mismatch);
+  }
+  PlannedCall planned{*plan, record, call.buffers(run_.spare_buffers())};
+  const DeviceStrategyRow& row = row_of(*plan);
   planned.in_multicast_windows =
       row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
   if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(place));
-  // Led calls are announced by LeaderCalls. A call of the list is announced before its launch: the
+  // Who runs a call elsewhere announces it. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
-  if (team_.processes != nullptr && row.traits.runner != Runner::kLeader) {
+  if (team_.edges != nullptr && row.traits.runner != Runner::kLeader) {
     const bool in_windows = row.traits.windows == Windows::kAll || planned.in_multicast_windows;
-    const Status announced = team_.processes->announcements().announce(
-        record, in_windows, capturing(last.capture), mismatch);
+    const Status announced =
+        team_.edges->announce(record, in_windows, capturing(last.capture), mismatch);
     if (!announced.ok()) (void)flush(place).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
@@ -34,7 +37,7 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
     case Runner::kCopyEngines:
       return copies(place, call);
     case Runner::kLeader:
-      return by_leader(call, mismatch);
+      return elsewhere(call, mismatch);
     case Runner::kMessages:
       return as_messages(call, mismatch);
     case Runner::kOneDevice:
@@ -42,6 +45,14 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
       run_.add(call, std::move(planned));
   }
   return ok_status();
+}
+
+Result<std::optional<DevicePlan>> TeamLaunches::plan_of(const JointCall& call) {
+  const CallRecord& record = call.posted.front().call.record;
+  if (team_.facts.hosts > 1)
+    return plan_across_hosts(team_.facts, team_.options.plan.from_bytes, record, &newest_);
+  RONDO_TRY(const DevicePlan plan, newest_.of(facts_of(call), record));
+  return std::optional<DevicePlan>(plan);
 }
 
 Status TeamLaunches::flush(int place) {
@@ -68,7 +79,7 @@ bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
 // With the CTA limits of all ranks of the call.
 DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.facts;
-  if (team_.processes != nullptr) {  // only facts that are equal in all teams
+  if (team_.edges != nullptr) {  // only facts that are equal in all teams
     facts.in_windows = is_in_windows(call);
     return facts;
   }
@@ -153,6 +164,7 @@ Status TeamLaunches::beside_others(const CallRun& run) {
   const LaunchPosition site = team_.site_of_first(run.first());
   const StreamOrder::Turn turn(team_.order, site.capture);
   RONDO_CHECK_OK(team_.begin_launch(site, run.first()));
+  if (team_.edges != nullptr) team_.edges->launching(run.calls().size(), capturing(site.capture));
   DeviceLaunch part{*team_.connections, run.calls(), team_.here};
   part.stream = site.stream;
   part.multicast = team_.multicast;
@@ -160,14 +172,14 @@ Status TeamLaunches::beside_others(const CallRun& run) {
   return team_.end_launch(site);
 }
 
-Status TeamLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
+Status TeamLaunches::elsewhere(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = team_.site_of_first(call);
   const CallRecord& record = call.posted.front().call.record;
   RONDO_CHECK_OK(team_.begin_launch(site, call));
-  RONDO_CHECK_OK(team_.processes->leader_calls().enqueue(record, call.buffers(), site.stream,
-                                                         capturing(site.capture), mismatch));
+  RONDO_CHECK_OK(team_.edges->run_elsewhere(record, call.buffers(), site.stream,
+                                            capturing(site.capture), mismatch));
   return team_.end_launch(site);
 }
 
@@ -175,18 +187,18 @@ Status TeamLaunches::by_leader(const JointCall& call, Mismatch* mismatch) {
 Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
-  ProcessMessages& all = team_.processes->messages();
   const auto call_of = [&](int rank) {
     return team_.is_here(rank) ? &call.posted[team_.place_of(rank)].call : nullptr;
   };
   const std::vector<ProcessMessage> messages =
       messages_of_collective(call.posted.front().call.record, team_.ranks(), team_.here, call_of);
   if (messages.empty()) return ok_status();
-  RONDO_TRY(const ProcessMessages::Prepared prepared, all.prepare(messages, mismatch));
   const LaunchPosition site = team_.site_of_first(call);
+  RONDO_TRY(const TeamEdges::Enqueue enqueue,
+            team_.edges->prepare(messages, capturing(site.capture), mismatch));
   const StreamOrder::Turn turn(team_.order, site.capture);
   RONDO_CHECK_OK(team_.begin_launch(site, call));
-  RONDO_CHECK_OK(all.enqueue(prepared, site.stream));
+  RONDO_CHECK_OK(enqueue(site.stream));
   return team_.end_launch(site);
 }
 

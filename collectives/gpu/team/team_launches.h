@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // TeamLaunches: enqueues the calls that the ranks of a device have posted, as the device planner
 // chose: one launch for all ranks, copies by copy engines, or this device's part of a call with
-// other devices: over connections, led by rank 0's process (leader_calls.h), or as messages
-// (process_messages.h).
+// other devices: over connections, as messages, or run elsewhere (team_edges.h).
 //
 // Calls that can share a launch wait for flush() (call_run.h). Call with the team's mutex, on the
 // thread of the rank that posted last. Guarantees: the order of StreamOrder. Cost: the waits of its
 // streams, in addition to the launch.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,11 +32,13 @@ class TeamLaunches {
   Status messages(int place, std::span<const MatchedMessage> matched);
 
  private:
+  // How the collective runs; nullopt: the hosts do it.
+  Result<std::optional<DevicePlan>> plan_of(const JointCall& call);
   Status direct(int place, const CallRun& run);
   void presume_current(const LaunchPosition& site, DirectLaunches& launches) const;
   Status copies(int place, const JointCall& call);
   Status beside_others(const CallRun& run);
-  Status by_leader(const JointCall& call, Mismatch* mismatch);
+  Status elsewhere(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
   LaunchPosition site_of(int place, const JointCall& call) const;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// TeamEdges: what the ranks of one GPU of a process (team/device_team.h) use of all other ranks:
+// memory that kernels of both reach, agreement on calls, and the calls that others run for them.
+//
+// One implementation for each kind of neighbour: ProcessTeam, of the same host
+// (processes/process_team.h), and InternodeEdges, of several hosts (internode/internode_edges.h).
+// All of it is called by one thread at a time, except end(). Guarantees and cost: theirs.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/context/gpu_rank.h"
+#include "collectives/faults/fault.h"
+#include "collectives/gpu/calls/process_message.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/multicast_memory.h"
+#include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/memory/suspension.h"
+#include "collectives/gpu/order/stream_order.h"
+#include "collectives/planner/device_plan.h"
+
+namespace rondo {
+class RankState;
+}
+
+namespace rondo::gpu {
+
+class TeamEdges {
+ public:
+  virtual ~TeamEdges() = default;
+
+  virtual const DevicePlanFacts& facts() const = 0;    // for the planner
+  virtual DeviceConnections* connections() const = 0;  // null: nothing runs over them
+  virtual const MulticastMemory* multicast() const { return nullptr; }  // null: none
+  virtual StreamOrder& order() = 0;                          // open; of all that the team enqueues
+  virtual Suspension* suspension() { return nullptr; }       // null: nothing is dropped
+  virtual void add_memory(int rank, GpuMemoryUse* use) = 0;  // beside that of the connections
+  // Ranks of the team, while their communicators live.
+  virtual void join(RankState&) {}
+  virtual void leave(RankState&) {}
+  // The communicator has ended: ends all waits. Any thread.
+  virtual void end() {}
+
+  // A collective of this team's kernels, before its launch; captured: it runs in replays.
+  // in_windows: its buffers are in symmetric windows, which must hold for all ranks or for none.
+  virtual Status announce(const CallRecord& record, bool in_windows, bool captured,
+                          Mismatch* mismatch) = 0;
+  // Such a launch, of this number of calls, follows at once.
+  virtual void launching(std::size_t /*calls*/, bool /*captured*/) {}
+  // A collective that the leader's process or the hosts run. Enqueues this team's part; buffers: by
+  // place on the device.
+  virtual Status run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers,
+                               GpuStream stream, bool captured, Mismatch* mismatch) = 0;
+  // Predicted time of a collective that the hosts run, in nanoseconds; 0: none do.
+  virtual double predicted_ns(const CallRecord&) const { return 0; }
+  // A group's messages. The result enqueues them; without the lock of the team, if that blocks.
+  using Enqueue = std::function<Status(GpuStream)>;
+  virtual Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,
+                                  Mismatch* mismatch) = 0;
+  // Then one kernel also does messages within the team.
+  virtual bool messages_are_kernels() const = 0;
+};
+
+}  // namespace rondo::gpu

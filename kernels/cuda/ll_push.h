@@ -38,7 +38,6 @@ class LLPushMemory {
         round_(round) {
     if (!is_reporter()) return;
     write_word(kArrivalsAt, 0);
-    if (args.launches == nullptr) return;
     const LaunchCount count = load_launches(args.launches, channel());
     write_word(kNumberAt, count.number);
     write_word(kDigestAt, count.digest);
@@ -57,7 +56,7 @@ class LLPushMemory {
   }
   // Peers need no signal; the hosts get their report while the data is in flight.
   RONDO_FN void publish() const {
-    if (!is_reporter() || args_.launches == nullptr || read_word(kArrivalsAt) != 0) return;
+    if (!is_reporter() || read_word(kArrivalsAt) != 0) return;
     write_word(kArrivalsAt, 1);
     report_begun(args_.control, channel(), call().record,
                  {read_word(kNumberAt), read_word(kDigestAt)}, args_.launches);
@@ -121,7 +120,6 @@ class LLPushMemory {
     device::barrier();
     if (!is_reporter()) return;
     device::store(args_.rounds + device::cta_index(), round_);
-    if (args_.launches == nullptr) return;
     const std::uint64_t number = read_word(kNumberAt);
     device::store(args_.launches + device::cta_index(), number);
     if (!cta_failed()) report_over(args_.control, channel(), number);

@@ -41,7 +41,7 @@ struct LLPushArgs {
   std::uint32_t grain;
   std::uint64_t per_round;         // elements per CTA
   std::uint64_t* rounds;           // by CTA: total number of rounds done
-  std::uint64_t* launches;         // by CTA, calls of any kind; null: no report to a host
+  std::uint64_t* launches;         // by CTA, calls of any kind
   std::byte* staging[kMaxLLPush];  // staging of every rank, in this device's addresses
   Control* control;
   Call call[kMaxLLPushCalls];

@@ -11,6 +11,7 @@
 namespace rondo::gpu {
 namespace {
 
+constexpr int kLeader = 0;
 constexpr auto kBriefly = std::chrono::seconds(5);    // for an answer that is available at once
 constexpr auto kCloseSoon = std::chrono::seconds(1);  // until the answer that memory stays mapped
 
@@ -30,73 +31,62 @@ bool is_no_answer(StatusCode status) {
 
 SharedBlocks::SharedBlocks(MemoryExchange& exchange, int device, int process,
                            std::function<Calls()> running)
-    : exchange_(exchange), device_(device), process_(process), running_(std::move(running)) {
+    : exchange_(exchange),
+      device_(device),
+      leads_(process == kLeader),
+      running_(std::move(running)) {
   begin_listening();
 }
 
 SharedBlocks::~SharedBlocks() { end_listening(); }
 
-std::optional<std::uint64_t> SharedBlocks::known_in(int process, const void* pointer,
-                                                    std::size_t bytes) const {
-  if (process == process_) return reinterpret_cast<std::uint64_t>(pointer);
+Result<std::uint64_t> SharedBlocks::at_leader(const void* pointer, std::size_t bytes,
+                                              const std::function<net::Deadline()>& deadline) {
+  if (leads_) return reinterpret_cast<std::uint64_t>(pointer);
   const auto block = memory_registry().find(pointer, bytes);
-  if (!block) return 0;
-  std::lock_guard lock(mutex_);
-  const auto known = seen_.find({block->number, block->base, process});
-  if (known == seen_.end()) return std::nullopt;
+  if (!block) return std::uint64_t{0};
   assert(pointer >= block->base);
+  std::lock_guard lock(mutex_);
+  const Key key{block->number, block->base};
+  auto known = seen_.find(key);
+  if (known == seen_.end()) {
+    RONDO_TRY(const Seen seen, ask(*block, deadline()));
+    known = seen_.emplace(key, seen).first;
+  }
   return place(known->second.at, block->base, pointer);
 }
 
-Result<std::uint64_t> SharedBlocks::address_in(int process, const void* pointer, std::size_t bytes,
-                                               const net::Deadline& deadline) {
-  if (const auto known = known_in(process, pointer, bytes)) return *known;
-  const auto block = memory_registry().find(pointer, bytes);
-  if (!block) return std::uint64_t{0};
-  RONDO_TRY(const Seen seen, ask(process, *block, deadline));
-  return place(seen.at, block->base, pointer);
-}
-
-Result<SharedBlocks::Seen> SharedBlocks::ask(int process, const MemoryBlock& block,
+Result<SharedBlocks::Seen> SharedBlocks::ask(const MemoryBlock& block,
                                              const net::Deadline& deadline) {
-  std::lock_guard lock(mutex_);
-  const Key key{block.number, block.base, process};
-  if (const auto known = seen_.find(key); known != seen_.end()) return known->second;
   const RelaxedCapture relaxed;
-  Seen seen;
-  if (const auto handle = memory_registry().export_block(block); handle.ok()) {
-    const auto answered = exchange_.ask(process, {MemoryNote::kMap}, *handle, deadline);
-    if (answered.ok()) {
-      seen = {answered->address, handle->plain.kind == PlainHandle::kIpc};
-    } else if (is_no_answer(answered.code())) {
-      return answered.error();
-    } else {
-      RONDO_INFO(kInit, "memory at {} is staged: {}", fmt::ptr(block.base), answered.error().text);
-    }
-  }
-  seen_[key] = seen;
-  return seen;
+  const auto handle = memory_registry().export_block(block);
+  if (!handle.ok()) return Seen{};
+  const auto answered = exchange_.ask(kLeader, {MemoryNote::kMap}, *handle, deadline);
+  if (answered.ok()) return Seen{answered->address, handle->plain.kind == PlainHandle::kIpc};
+  if (is_no_answer(answered.code())) return answered.error();
+  RONDO_INFO(kInit, "memory at {} is staged: {}", fmt::ptr(block.base), answered.error().text);
+  return Seen{};
 }
 
 bool SharedBlocks::block_ends(std::uint64_t number) {
-  std::vector<std::pair<int, Seen>> reported;
+  std::vector<Seen> reported;
   {
     std::lock_guard lock(mutex_);
     std::erase_if(seen_, [&](const auto& block) {
-      if (std::get<0>(block.first) != number) return false;
-      if (block.second.at != 0) reported.emplace_back(std::get<2>(block.first), block.second);
+      if (block.first.first != number) return false;
+      if (block.second.at != 0) reported.push_back(block.second);
       return true;
     });
   }
   const RelaxedCapture relaxed;
   bool unmapped = true;
-  for (const auto& [process, seen] : reported) {
+  for (const Seen& seen : reported) {
     const auto answered =
-        exchange_.ask(process, {MemoryNote::kUnmap, 0, seen.at}, {}, net::Deadline::of(kBriefly));
+        exchange_.ask(kLeader, {MemoryNote::kUnmap, 0, seen.at}, {}, net::Deadline::of(kBriefly));
     // A process that has ended has unmapped it. What it maps from a file keeps the memory itself.
     if (answered.ok() || answered.code() == StatusCode::kRemoteError || !seen.by_first_gpu)
       continue;
-    RONDO_INFO(kInit, "process {} still maps memory that has ended: {}", process,
+    RONDO_INFO(kInit, "rank 0's process still maps memory that has ended: {}",
                answered.error().text);
     unmapped = false;
   }

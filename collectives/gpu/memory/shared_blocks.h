@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedBlocks: memory of this process's ranks (ncclMemAlloc'd or registered) that other processes
-// of the host have mapped, and memory of theirs that this process has mapped. Kernels there read
-// and write it in place.
+// SharedBlocks: memory of this process's ranks (ncclMemAlloc'd or registered) that the leader, the
+// process of rank 0, has mapped; in the leader, memory of all others that it has mapped. Its
+// kernels read and write it in place.
 //
-// The owner of a block asks the other process to map it (memory_exchange.h) and keeps the answer:
-// the block's address in that process. So no process looks up another one's addresses.
+// The owner of a block asks the leader to map it (memory_exchange.h) and keeps the answer: the
+// block's address there. So no process looks up another one's addresses.
 //
-// A block ends when its rank deregisters or frees it, after its own calls on it. The other process
-// unmaps it as soon as the calls that run there at that time have finished; other work, also of
-// this communicator, may go on. Memory that CUDA IPC opened is closed once that process has no
-// unfinished work (deferred_free.h); the owner waits for it for at most a second. After a fault a
-// kernel may still access a block that has ended: it is unmapped once the process has no unfinished
-// work. Guarantees: every request ends with its deadline; the number of a block is never used
-// again. Thread-safe; two processes may ask each other at once. Cost: a round trip per block and
-// process, twice; the other process's watch thread maps and unmaps while its kernels run.
+// A block ends when its rank deregisters or frees it, after its own calls on it. The leader unmaps
+// it as soon as the calls that run there at that time have finished; other work, also of this
+// communicator, may go on. Memory that CUDA IPC opened is closed once the leader has no unfinished
+// work (deferred_free.h); the owner waits for it for at most a second. After a fault a kernel may
+// still access a block that has ended: it is unmapped once the leader has no unfinished work.
+// Guarantees: every request ends with its deadline; the number of a block is never used again.
+// Thread-safe. Cost: a round trip per block, twice; the leader's watch thread maps and unmaps while
+// its kernels run.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "collectives/gpu/agree/memory_exchange.h"
@@ -37,17 +37,15 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   enum class State { kRun, kOver, kFaulted };
   using Calls = std::function<State()>;
 
-  // device: of this process, which must reach others' blocks. running: returns the calls that run
-  // now.
+  // device: of this process; the leader's must reach others' blocks. running: returns the calls
+  // that run now.
   SharedBlocks(MemoryExchange& exchange, int device, int process, std::function<Calls()> running);
   ~SharedBlocks() override;
 
-  // Address of this process's memory for the GPU of `process`; 0 if it has no access or no
-  // block holds the memory; nullopt if the process has not been asked yet.
-  std::optional<std::uint64_t> known_in(int process, const void* pointer, std::size_t bytes) const;
-  // The same, but asks.
-  Result<std::uint64_t> address_in(int process, const void* pointer, std::size_t bytes,
-                                   const net::Deadline& deadline);
+  // Address of this process's memory for the leader's GPU; 0 if it has no access or no block holds
+  // the memory. deadline: to ask the leader, the first time.
+  Result<std::uint64_t> at_leader(const void* pointer, std::size_t bytes,
+                                  const std::function<net::Deadline()>& deadline);
   bool block_ends(std::uint64_t number) override;
 
   // The answer to kMap and kUnmap; nullopt: not yet.
@@ -56,7 +54,7 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   bool unmap_ended();
 
  private:
-  using Key = std::tuple<std::uint64_t, std::byte*, int>;  // number, base, process
+  using Key = std::pair<std::uint64_t, std::byte*>;  // number, base
   struct Seen {
     std::uint64_t at = 0;       // start of the block there; 0: no access
     bool by_first_gpu = false;  // and for no other: CUDA IPC opens it for one
@@ -74,16 +72,16 @@ class SharedBlocks final : public MemoryRegistry::Listener {
     std::weak_ptr<const bool> open;
     std::chrono::steady_clock::time_point answer_by;
   };
-  Result<Seen> ask(int process, const MemoryBlock& block, const net::Deadline& deadline);
+  Result<Seen> ask(const MemoryBlock& block, const net::Deadline& deadline);
   Result<MemoryHandle> map(MemoryNote& asked, const MemoryHandle& with);
   std::optional<Result<MemoryHandle>> unmap(std::uint64_t at);
   bool give_up_unused();  // called with imported_mutex_ held
 
   MemoryExchange& exchange_;
   const int device_;
-  const int process_;
+  const bool leads_;
   const std::function<Calls()> running_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<Key, Seen> seen_;
   std::mutex imported_mutex_;                        // never held while another process is asked
   std::multimap<std::uint64_t, Imported> imported_;  // by address

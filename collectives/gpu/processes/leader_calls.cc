@@ -81,9 +81,8 @@ Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int ran
   made.scalar = buffers.scalar;
   const std::size_t bytes = call.record.count * size_of(call.record.type);
   const cuda::CallStep whole{-1, 0, call.record.count};
-  const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
-    if (const auto known = context_.blocks->known_in(0, pointer, size)) return *known;
-    return context_.blocks->address_in(0, pointer, size, context_.standing.deadline());
+  const auto find = [&](const void* pointer, std::size_t size) {
+    return context_.blocks->at_leader(pointer, size, [&] { return context_.standing.deadline(); });
   };
   if (call.steps.sends(rank)) {
     RONDO_TRY(made.send, find(buffers.send, call.steps.segments_sent() * bytes));

@@ -12,7 +12,7 @@
 #include "collectives/communicator/meet_again.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/peer_words.h"
-#include "collectives/gpu/rank/enqueue_together.h"
+#include "collectives/gpu/rank/entry_points.h"
 #include "collectives/host/host_stream.h"
 #include "collectives/planner/wire_rates.h"
 #include "collectives/rank/fiber_group.h"

@@ -61,7 +61,7 @@ struct alignas(32) MessageNote {
 };
 
 // A process's memory request to another one and the answer (memory_exchange.h), or the memory that
-// a rank offers for connections (shared_connections.h).
+// a rank offers for connections (shared_connections.cc).
 struct alignas(64) MemoryNote {
   // Requests for: the leader's staging; slots for messages; a rank's memory for connections; a
   // lazy block of it; that the other process maps a block, or unmaps it, or restores its suspended
@@ -141,7 +141,7 @@ class ControlSegment {
     return at<MemoryNote>(questions_at_)[asker * processes_ + asked];
   }
   // offer(): memory for connections that the process of rank r offers. refused(): whether the
-  // process of `rank` could not map the memory of rank `offered` (shared_connections.h).
+  // process of `rank` could not map the memory of rank `offered` (shared_connections.cc).
   MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[place_of(r)]; }
   std::uint8_t& refused(int rank, int offered) const {
     return at<std::uint8_t>(refused_at_)[place_of(rank) * ranks_ + place_of(offered)];

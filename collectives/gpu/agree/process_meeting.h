@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connects the processes of a host by Unix sockets, all with all, for what their ranks on GPUs
-// share. All map the segment that the leader makes. Each GPU of a program counts as a process
-// (gpu_plan.h).
+// How the processes of a host meet for what their ranks on GPUs share, and agree on it. Each GPU of
+// a program counts as a process (gpu_plan.h). One rank of each process calls these functions.
 //
-// One rank of each process calls it. Cost: a meeting (unix_meeting.h) and a message for each other
-// process.
+// meet_processes() connects all with all by Unix sockets; all map the segment that the leader
+// makes. Cost: a meeting (unix_meeting.h) and a message for each other process.
+// The others combine the results of a step that each process has done by itself, so that all
+// processes continue or none does. A process writes its error into its note on the segment.
+// Guarantees: all processes get the same result; every wait ends with the deadline. Cost: two
+// messages per process and step.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,5 +42,34 @@ struct ProcessMeeting {
 };
 // The device on which the segment is used must be current, with its context.
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request);
+
+// The processes of a host, while they meet.
+struct ProcessPeers {
+  ControlSegment* segment = nullptr;
+  std::span<const ProcessSockets> sockets;  // by process; at least the leader's
+  int process = 0;                          // 0 is the leader
+  std::vector<int> process_of;              // by rank; -1: on another host
+  net::Deadline deadline;
+
+  bool leads() const { return process == 0; }
+  int processes() const { return static_cast<int>(sockets.size()); }
+  int first_rank() const;  // of this process
+  const net::Socket& to_leader() const { return sockets[0].own; }
+  const net::Socket& of_process(int p) const { return sockets[static_cast<std::size_t>(p)].theirs; }
+  MemoryNote& note() const { return segment->offer(first_rank()); }  // of this process
+};
+
+// The maximum over all processes.
+Result<int> highest_of_all(const ProcessPeers& peers, int own);
+
+// Failure of a process: its first rank, and why.
+struct Refusal {
+  int rank = 0;
+  Error why;
+};
+// The lowest rank's refusal; nullopt if all succeeded. Error: a process did not answer.
+Result<std::optional<Refusal>> refusal_of_any(const ProcessPeers& peers, const Status& own);
+// The lowest rank's refusal that is on the segment by now.
+std::optional<Refusal> refusal_noted(const ControlSegment& segment);
 
 }  // namespace rondo::gpu

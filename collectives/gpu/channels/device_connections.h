@@ -3,10 +3,10 @@
 // kernels over connections (kernels/cuda/connected.h).
 //
 // ConnectionLayout defines the offsets. The origin of the memory does not matter
-// (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps that of
-// others. Guarantees: when open() returns, the memory of this process's ranks is zeroed and their
-// ends are written; for a rank with neighbours on other hosts, when place_bounce_buffers() returns.
-// The memory outlives all kernels that use it (own_memory.h). Cost: see
+// (ConnectionMemory): make() takes device memory of this process, share_connections() maps that
+// of others. Guarantees: when open() returns, the memory of this process's ranks is zeroed and
+// their ends are written; for a rank with neighbours on other hosts, when place_bounce_buffers()
+// returns. The memory outlives all kernels that use it (own_memory.h). Cost: see
 // connection_layout.h.
 #pragma once
 
@@ -18,6 +18,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/agree/process_meeting.h"
 #include "collectives/gpu/channels/lazy_blocks.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
@@ -133,5 +134,25 @@ class DeviceConnections {
   // By rank: counters beside slots in host memory that the rank raises. Only this rank uses them.
   std::vector<std::vector<std::byte*>> message_counters_;
 };
+
+// Makes the connections between ranks of several processes. Each process provides the memory of its
+// own ranks and maps that of their neighbours. Words and slots of ranks that do not reach each
+// other are in a memory file that all processes have mapped and registered with CUDA.
+//
+// Collective over a communicator's processes, by the sockets between them and the leader's. If a
+// process cannot map memory after all (containers, a driver's refusal), its ranks use host memory
+// with these neighbours, and the log says so. Guarantees: every process fails or none does; every
+// wait ends with the deadline. The caller must let all processes return before any kernel runs.
+// Cost: four messages per process and attempt.
+struct SharedConnectionsRequest {
+  ProcessPeers peers;
+  int device = 0;  // of this process's ranks
+  ConnectionShape shape;
+  P2pReach* near = nullptr;  // in: as agreed; out: without ranks that could not map each other
+  ChannelOrders orders = {};
+  HostsOfRanks hosts = {};  // ranks of other hosts have process -1
+};
+Result<std::unique_ptr<DeviceConnections>> share_connections(
+    const SharedConnectionsRequest& request);
 
 }  // namespace rondo::gpu

@@ -17,7 +17,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/gpu/agree/process_agreement.h"
+#include "collectives/gpu/agree/process_meeting.h"
 #include "kernels/cuda/multicast_args.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/own_memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/gpu/channels/shared_connections.h"
+#include "collectives/gpu/channels/device_connections.h"
 
 #include "base/log.h"
 #include "transport/cuda/device.h"

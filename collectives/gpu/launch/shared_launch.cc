@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared: devices share the work of the direct kernels on staging that all of them reach, for calls
-// whose buffers fit there. The kernels copy inputs in and outputs out themselves. Reductions of one
-// kind are one launch, and so are up to 64 copies.
+// Devices share the work of the direct kernels.
+//
+// Shared: on staging that all of them reach, for calls whose buffers fit there. The kernels copy
+// inputs in and outputs out themselves. Reductions of one kind are one launch, and so are up to 64
+// copies.
+// Windows: on all ranks' buffers, which are at equal offsets of symmetric windows
+// (ncclCommWindowRegister). In an all-gather in place, where each rank's input has its own place,
+// only device d moves what rank d sends; the same holds for its reduce-scatters: CTAs are assigned
+// accordingly (direct.h).
 #include <algorithm>
 #include <array>
 #include <span>
@@ -104,6 +110,41 @@ Status launch_shared(const DeviceLaunch& launch) {
   }
   RONDO_CHECK_OK(copies.flush());
   return reductions.flush();
+}
+
+std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank) {
+  return windows[static_cast<std::size_t>(rank)] +
+         (static_cast<const std::byte*>(own) - windows[static_cast<std::size_t>(self)]);
+}
+
+// Blocks must be whole vectors; the rest of an all-reduce is not a block. By the contract of
+// symmetric windows, the result is equal on all ranks.
+bool is_in_multicast_windows(const Call& call) {
+  constexpr std::uintptr_t kVector = 16;
+  const auto is_whole = [](std::uintptr_t n) { return n % kVector == 0; };
+  return call.send_windows != nullptr && call.receive_windows != nullptr &&
+         call.send_windows->back() != nullptr && call.receive_windows->back() != nullptr &&
+         is_whole(reinterpret_cast<std::uintptr_t>(call.send)) &&
+         is_whole(reinterpret_cast<std::uintptr_t>(call.receive)) &&
+         (call.record.collective == Collective::kAllReduce ||
+          is_whole(call.record.count * size_of(call.record.type)));
+}
+
+Status launch_windows(const DeviceLaunch& call) {
+  DirectLaunches launches(call.barrier_ctas(), call.stream);
+  launches.meet(call.barrier());
+  const int n = call.connections.layout().ranks(), self = call.rank();
+  std::array<Buffers, cuda::kMaxBarrierDevices> buffers;
+  for (const PlannedCall& planned : call.calls) {
+    const Buffers& own = call.own(planned);
+    for (int r = 0; r < n; ++r)
+      buffers[static_cast<std::size_t>(r)] = {
+          in_window(*own.send_windows, own.send, self, r),
+          in_window(*own.receive_windows, own.receive, self, r)};
+    RONDO_CHECK_OK(
+        launches.collective(planned.record, std::span(buffers).first(static_cast<std::size_t>(n))));
+  }
+  return launches.flush();
 }
 
 }  // namespace rondo::gpu

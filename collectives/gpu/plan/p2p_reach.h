@@ -9,6 +9,7 @@
 //   near(2, 3)  // true
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -17,15 +18,34 @@ namespace rondo::gpu {
 class P2pReach {
  public:
   // Initially all ranks of a host reach each other. host_of: by rank; empty: one host.
-  explicit P2pReach(int ranks = 0, const std::vector<int>& host_of = {});
+  explicit P2pReach(int ranks = 0, const std::vector<int>& host_of = {})
+      : host_(host_of.empty() ? std::vector<int>(static_cast<std::size_t>(ranks)) : host_of) {
+    std::vector<int> sizes;
+    for (const int host : host_) {
+      const auto h = static_cast<std::size_t>(host);
+      if (h >= sizes.size()) sizes.resize(h + 1);
+      place_.push_back(sizes[h]++);
+    }
+    one_host_ = sizes.size() <= 1;
+    std::size_t bits = 0;
+    for (const int host : host_) {
+      row_.push_back(bits);
+      bits += static_cast<std::size_t>(sizes[static_cast<std::size_t>(host)]);
+    }
+    reaches_.assign(bits, true);
+  }
 
   int ranks() const { return static_cast<int>(place_.size()); }
   bool operator()(int a, int b) const {
     return host_[static_cast<std::size_t>(a)] == host_[static_cast<std::size_t>(b)] &&
            reaches_[bit(a, b)];
   }
-  void separate(int a, int b);  // must be on one host
-  bool all() const;             // whether all ranks reach all ranks
+  // Must be on one host.
+  void separate(int a, int b) { reaches_[bit(a, b)] = reaches_[bit(b, a)] = false; }
+  // Whether all ranks reach all ranks.
+  bool all() const {
+    return one_host_ && std::find(reaches_.begin(), reaches_.end(), false) == reaches_.end();
+  }
 
  private:
   std::size_t bit(int a, int b) const {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A build without CUDA has no GPU engine: base/gpu_none.cc puts every rank on the host, so nothing
 // is bound, tuned or enqueued.
-#include "collectives/gpu/rank/binding.h"
-#include "collectives/gpu/rank/enqueue_together.h"
-#include "collectives/gpu/rank/tuning.h"
+#include "collectives/gpu/rank/entry_points.h"
 
 namespace rondo::gpu {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_memory.h"
-#include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/rank/binding.h"
 #include "transport/cuda/device.h"

@@ -1,42 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding: chooses, while a communicator is created, what executes the calls of its ranks on CUDA
-// devices.
-//
-// All ranks exchange their facts and make the same plan (gpu_plan.h). One host: the ranks of a
-// process on one GPU have a DeviceTeam, and a ProcessTeam joins the teams of several GPUs or
-// processes. Several hosts: a HostProxy, and a team with InternodeEdges if the plan says so and
-// every rank can make them; if one cannot, no rank has them and the log says why, which is no
-// error. Collective. Guarantees: all ranks see the same records, so all or none of them refuse;
-// every wait ends with the deadline; ranks on the host need nothing. Cost: two rounds of the
-// session, some more with kernels between hosts, and what is made.
+// The parts of bind_to_device() (entry_points.h). One host: the ranks of a process on one GPU have
+// a DeviceTeam, and a ProcessTeam joins the teams of several GPUs or processes. Several hosts: a
+// HostProxy, and a team with InternodeEdges if the plan says so and every rank can make them; if
+// one cannot, no rank has them and the log says why, which is no error.
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "base/result.h"
-#include "collectives/context/init_record.h"
 #include "collectives/gpu/agree/process_meeting.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/processes/process_team.h"
+#include "collectives/gpu/rank/entry_points.h"
 #include "collectives/gpu/team/team_context.h"
-#include "collectives/host/rank_state.h"
-#include "transport/bootstrap/session.h"
-#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 
-struct BindingRequest {
-  RankState& state;  // has its ranks, facts and options
-  bootstrap::Session& session;
-  const std::vector<InitRecord>& records;  // by rank
-  const shm::UnixListener& listener;       // this rank's
-  net::Deadline deadline;
-  bool is_child;  // its parent has warned of what concerns both
-};
-Status bind_to_device(const BindingRequest& request);
-
-// The parts of bind_to_device().
 Result<GpuPlan> agree_on_plan(const BindingRequest& request);
 TeamOptions team_options(const BindingRequest& request, const GpuPlan& plan);
 // What the processes of a host share: the segment by which they have met, and connections.

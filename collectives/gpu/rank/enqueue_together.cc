@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/gpu/rank/enqueue_together.h"
-
 #include <algorithm>
 #include <mutex>
 #include <optional>
@@ -9,6 +7,7 @@
 #include "collectives/gpu/calls/pointers.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/rank/device_rank.h"
+#include "collectives/gpu/rank/entry_points.h"
 #include "collectives/host/rank_state.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"

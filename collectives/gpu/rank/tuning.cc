@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/gpu/rank/tuning.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
 #include "collectives/gpu/rank/device_rank.h"
+#include "collectives/gpu/rank/entry_points.h"
 #include "collectives/tuner/ask_tuner.h"
 
 namespace rondo::gpu {

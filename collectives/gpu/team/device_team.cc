@@ -120,7 +120,9 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
   // One kernel also does what a rank that is alone sends to itself.
   const TeamEdges* const edges = context.edges.get();
   const bool with_own = context.is_alone() && edges != nullptr && edges->messages_are_kernels();
-  if (with_own) RONDO_TRY(outside, messages_of_group(rank_, calls, mismatch));
+  if (with_own) {
+    RONDO_TRY(outside, messages_of_group(rank_, calls, mismatch));
+  }
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
     if (with_own) {

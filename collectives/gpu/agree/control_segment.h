@@ -76,6 +76,12 @@ struct alignas(64) MemoryNote {
     kUnmap,
     kRestore
   };
+  struct Question {
+    Kind kind;
+    std::uint32_t what = 0;     // kSlots: sender * ranks + receiver; kLazyBlock: block * ranks +
+                                // rank; kRestore: the round
+    std::uint64_t address = 0;  // kUnmap: as the answer to kMap gave it
+  };
   template <class Outcome>
   void put(const Outcome& outcome) {  // truncates an error's text to fit
     status = static_cast<std::uint32_t>(outcome.code());

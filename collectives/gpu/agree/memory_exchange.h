@@ -20,12 +20,7 @@ namespace rondo::gpu {
 
 class MemoryExchange {
  public:
-  struct Question {
-    MemoryNote::Kind kind;
-    std::uint32_t what = 0;     // kSlots: sender * ranks + receiver; kLazyBlock: block * ranks +
-                                // rank; kRestore: the round
-    std::uint64_t address = 0;  // kUnmap: as the answer to kMap gave it
-  };
+  using Question = MemoryNote::Question;
   struct Reply {
     MemoryHandle handle;
     std::uint64_t address = 0;

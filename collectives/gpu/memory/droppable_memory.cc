@@ -12,7 +12,7 @@ void DroppableMemory::add(int rank, const std::byte* at, std::uint64_t bytes,
   own_.push_back({rank, bytes, std::move(memory), std::move(refill), std::move(let_go)});
 }
 
-void DroppableMemory::add_mapped(int process, const MemoryExchange::Question& question,
+void DroppableMemory::add_mapped(int process, const MemoryNote::Question& question,
                                  const std::byte* at) {
   auto memory = memory_registry().virtual_at(at);
   if (!memory) return;

@@ -13,7 +13,8 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/gpu/agree/memory_exchange.h"
+#include "base/result.h"
+#include "collectives/gpu/agree/control_segment.h"
 #include "transport/memory/virtual_memory.h"
 
 namespace rondo::gpu {
@@ -25,12 +26,12 @@ class DroppableMemory {
   void add(int rank, const std::byte* at, std::uint64_t bytes, std::function<Status()> refill = {},
            std::function<Status()> let_go = {});
   // Another process's memory, which that process sends as its answer to `question`.
-  void add_mapped(int process, const MemoryExchange::Question& question, const std::byte* at);
+  void add_mapped(int process, const MemoryNote::Question& question, const std::byte* at);
 
   Status drop();
   Status bring_back();
   // Restores mapped memory; handle_of() requests it from its process.
-  using Ask = std::function<Result<MemoryHandle>(int process, const MemoryExchange::Question&)>;
+  using Ask = std::function<Result<MemoryHandle>(int process, const MemoryNote::Question&)>;
   Status bring_back_mapped(const Ask& handle_of);
 
   // Of the rank's own memory, dropped or not.
@@ -48,7 +49,7 @@ class DroppableMemory {
   };
   struct Mapped {
     int process;
-    MemoryExchange::Question question;
+    MemoryNote::Question question;
     std::shared_ptr<VirtualMemory> memory;
   };
 

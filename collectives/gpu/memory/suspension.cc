@@ -6,7 +6,7 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "base/poll_until.h"
-#include "collectives/gpu/agree/control_segment.h"
+#include "collectives/gpu/agree/memory_exchange.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -72,7 +72,7 @@ Status Suspension::bring_back(const net::Deadline& deadline) {
   // Counters in host memory are zeroed by the side that raises them; old ones would pass for new.
   for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, true, p, deadline));
   return memory_.bring_back_mapped(
-      [&](int process, const MemoryExchange::Question& question) -> Result<MemoryHandle> {
+      [&](int process, const MemoryNote::Question& question) -> Result<MemoryHandle> {
         RONDO_CHECK_OK(wait_for(round_, true, process, deadline));
         RONDO_TRY(auto reply, others_->exchange.ask(process, question, {}, deadline));
         return std::move(reply.handle);

@@ -26,6 +26,7 @@
 namespace rondo::gpu {
 
 class ControlSegment;
+class MemoryExchange;
 
 class Suspension {
  public:

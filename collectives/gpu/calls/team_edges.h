@@ -3,7 +3,8 @@
 // memory that kernels of both reach, agreement on calls, and the calls that others run for them.
 //
 // One implementation for each kind of neighbour: ProcessTeam, of the same host
-// (processes/process_team.h), and InternodeEdges, of several hosts (internode/internode_edges.h).
+// (processes/process_team.h), InternodeEdges, of several hosts (internode/internode_edges.h), and
+// HostProxy, where no kernel may wait for any (staging/host_proxy.h).
 // All of it is called by one thread at a time, except end(). Guarantees and cost: theirs.
 #pragma once
 
@@ -61,8 +62,8 @@ class TeamEdges {
   using Enqueue = std::function<Status(GpuStream)>;
   virtual Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,
                                   Mismatch* mismatch) = 0;
-  // Then one kernel also does messages within the team.
-  virtual bool messages_are_kernels() const = 0;
+  // Whether that may include messages of a rank to itself.
+  virtual bool does_own_messages() const = 0;
 };
 
 }  // namespace rondo::gpu

@@ -138,7 +138,8 @@ void InternodeEdges::add_memory(int rank, GpuMemoryUse* use) {
   use->device += messages.device + connections_->layout().bytes(rank);
   for (const auto& arena : arenas_)
     if (arena) use->device += arena->bytes();
-  use->pinned += messages.pinned + host_->memory().pinned;
+  use->pinned += messages.pinned;
+  host_->add_memory(rank, use);
 }
 
 Status InternodeEdges::connect(std::span<const std::vector<std::byte>> addresses,
@@ -193,7 +194,7 @@ void InternodeEdges::launching(std::size_t calls, bool captured) {
 Status InternodeEdges::run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers,
                                      GpuStream stream, bool captured, Mismatch* mismatch) {
   RONDO_CHECK_OK(announce(record, false, captured, mismatch));
-  return host_->enqueue_collective(record, buffers.front(), stream, captured);
+  return host_->run_elsewhere(record, buffers, stream, captured, mismatch);
 }
 
 Result<TeamEdges::Enqueue> InternodeEdges::prepare(std::span<const ProcessMessage> messages,

@@ -62,7 +62,7 @@ class InternodeEdges final : public TeamEdges, public ProxyTask {
   }
   Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,
                           Mismatch* mismatch) override;
-  bool messages_are_kernels() const override { return true; }
+  bool does_own_messages() const override { return true; }
 
   // On the proxy.
   bool progress() override;

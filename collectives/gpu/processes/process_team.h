@@ -53,7 +53,7 @@ class ProcessTeam final : public TeamEdges {
   }
   Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,
                           Mismatch* mismatch) override;
-  bool messages_are_kernels() const override { return context_.messages_are_kernels(); }
+  bool does_own_messages() const override { return context_.messages_are_kernels(); }
 
  private:
   // The shared_ptr's deleter.

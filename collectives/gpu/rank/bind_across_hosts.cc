@@ -21,16 +21,21 @@ class AcrossHosts {
         rank_(request.state.members.rank) {}
 
   Status run() {
-    RONDO_TRY(auto hosted, HostProxy::make(state_, plan_.staging_bytes));
-    DeviceRank::of(state_).set_hosted(std::move(hosted));
+    DeviceRank& own = DeviceRank::of(state_);
+    RONDO_TRY(host_, HostProxy::make(state_, plan_.staging_bytes));
+    own.set_hosted(host_);
     if (plan_.why_proxy.empty()) RONDO_CHECK_OK(make_kernels());
     if (!plan_.why_proxy.empty()) {
       team_.reset();
       edges_.reset();
       RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_,
                  plan_.why_proxy);
+      TeamOptions options = team_options(request_, plan_);
+      options.here = {rank_};  // also if others of the process are on its GPU
+      RONDO_TRY(team_, DeviceTeam::make(options, host_));
     }
-    return edges_ ? edges_->start() : DeviceRank::of(state_).hosted()->start();
+    own.set_team(std::move(team_));
+    return edges_ ? edges_->start() : host_->start();
   }
 
  private:
@@ -48,7 +53,6 @@ class AcrossHosts {
     mine = edges_->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return ok_status();
-    DeviceRank::of(state_).set_team(std::move(team_));
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                plan_.from_bytes, plan_.shape.channels);
     return ok_status();
@@ -75,8 +79,8 @@ class AcrossHosts {
   }
 
   Status open(HostShare share) {
-    RONDO_TRY(edges_, InternodeEdges::open(state_, DeviceRank::of(state_).hosted(), plan_,
-                                           std::move(share.meeting), std::move(share.connections)));
+    RONDO_TRY(edges_, InternodeEdges::open(state_, host_, plan_, std::move(share.meeting),
+                                           std::move(share.connections)));
     RONDO_TRY(team_, DeviceTeam::make(team_options(request_, plan_), edges_));
     return ok_status();
   }
@@ -85,6 +89,7 @@ class AcrossHosts {
   RankState& state_;
   GpuPlan plan_;
   const int rank_;
+  std::shared_ptr<HostProxy> host_;
   std::shared_ptr<InternodeEdges> edges_;  // null: the rank has no kernels
   std::shared_ptr<DeviceTeam> team_;       // until the rank has it
 };

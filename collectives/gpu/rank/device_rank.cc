@@ -10,7 +10,6 @@
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
-#include "collectives/gpu/team/device_team.h"
 #include "collectives/host/rank_state.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/profiler/call_events.h"
@@ -49,12 +48,7 @@ void DeviceRank::close() {
 
 void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
   team_ = std::move(team);
-  engine_ = std::make_shared<TeamEngine>(team_, state_.members.rank);
-}
-
-void DeviceRank::set_hosted(std::shared_ptr<HostProxy> hosted) {
-  hosted_ = std::move(hosted);
-  engine_ = hosted_;
+  engine_ = std::make_unique<TeamEngine>(team_, state_.members.rank);
 }
 
 void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
@@ -75,13 +69,14 @@ void DeviceRank::stop() {
     windows = window_rank_;
   }
   if (engine_) engine_->end();
+  if (hosted_) hosted_->end();
   if (windows) windows->end();
 }
 
 GpuMemoryUse DeviceRank::memory() const {
   GpuMemoryUse use = engine_->memory();
   std::lock_guard lock(mutex_);
-  if (window_rank_ && window_rank_ != hosted_) use.pinned += window_rank_->memory().pinned;
+  if (window_rank_ && window_rank_ != hosted_) window_rank_->add_memory(state_.members.rank, &use);
   return use;
 }
 
@@ -127,9 +122,8 @@ void DeviceRank::record(std::span<const Call> calls) {
 // As all ranks plan it, except for what other ranks' limits change. The host may do any call of
 // hosted_.
 profiler::Way DeviceRank::way_of(const Call& call) const {
-  const DevicePlanFacts* const known = engine_->plan_facts();
-  if (hosted_ || known == nullptr || is_point_to_point(call)) return {};
-  DevicePlanFacts facts = *known;
+  if (hosted_ || is_point_to_point(call)) return {};
+  DevicePlanFacts facts = engine_->plan_facts();
   facts.in_windows = call.send_windows != nullptr && call.receive_windows != nullptr;
   facts.max_channels = std::min(facts.max_channels, call.limits.max_ctas);
   facts.copy_engines = call.limits.mover == CallLimits::Mover::kCopyEngines;

@@ -4,7 +4,7 @@
 //
 // Calls are posted; then the host waits until they are on their streams. Guarantees: that wait ends
 // with the communicator's timeout, fault or end; a fault stops kernels that wait. Cost: that of the
-// engine (gpu_engine.h).
+// engine (device_team.h).
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/failure_detector.h"
 #include "collectives/faults/fault.h"
-#include "collectives/gpu/calls/gpu_engine.h"
+#include "collectives/gpu/team/device_team.h"
 #include "transport/cuda/deferred_free.h"
 
 namespace rondo {
@@ -30,7 +30,6 @@ class Tuner;
 
 namespace rondo::gpu {
 
-class DeviceTeam;
 class DeviceWindows;
 class HostProxy;
 
@@ -46,14 +45,14 @@ class DeviceRank : public GpuRank {
 
   // Only while the communicator is created.
   void set_team(std::shared_ptr<DeviceTeam> team);
-  void set_hosted(std::shared_ptr<HostProxy> hosted);
+  void set_hosted(std::shared_ptr<HostProxy> hosted) { hosted_ = std::move(hosted); }
   // The tuner lives as long as the rank. ways: its preferences; null: none.
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
-  const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
-  void join_team();                                 // if it has other teams
-  DeviceTeam* team() const { return team_.get(); }  // null: the host does its calls
-  // Null: the host does none of its calls.
+  const DevicePlanFacts& plan_facts() const { return engine_->plan_facts(); }
+  void join_team();  // if it has other teams
+  const DeviceTeam& team() const { return *team_; }
+  // Null: the host does none of its collectives and messages.
   const std::shared_ptr<HostProxy>& hosted() const { return hosted_; }
   double predicted_ns(const CallRecord& record) const override {
     return engine_->predicted_ns(record);
@@ -101,7 +100,7 @@ class DeviceRank : public GpuRank {
   std::shared_ptr<DeviceTeam> team_;
   bool joined_ = false;  // to the standing of its team and the others
   std::shared_ptr<HostProxy> hosted_;
-  std::shared_ptr<GpuEngine> engine_;       // the team's, or hosted_
+  std::unique_ptr<TeamEngine> engine_;
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   std::uint64_t recorded_ = 0;              // number of the newest collective in the black box

@@ -255,8 +255,7 @@ const std::vector<std::byte*>* DeviceWindows::symmetric_at(const void* buffer,
 // Needs memory that can be mapped by address, and that multicast memory was requested.
 std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle& own,
                                                               MemoryHandle* object) const {
-  const DeviceTeam* const team = DeviceRank::of(state_).team();
-  if (state_.members.rank != 0 || team == nullptr || !team->has_multicast()) return nullptr;
+  if (state_.members.rank != 0 || !DeviceRank::of(state_).team().has_multicast()) return nullptr;
   std::unique_ptr<MulticastMemory> made = multicast_of_own();
   const Status created = made->create(own.plain.bytes);
   auto handle = created.ok() ? made->handle() : Result<MemoryHandle>(created.error());

@@ -42,10 +42,10 @@ Result<std::string> refusal(const TunedWays& own, int other, const Membership& m
 
 Result<std::string> agree_on_tuning(RankState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin) {
-  const DevicePlanFacts* const facts = DeviceRank::of(state).plan_facts();
-  if (facts == nullptr || facts->max_channels == 0) return std::string();  // there are no rings
+  const DevicePlanFacts& facts = DeviceRank::of(state).plan_facts();
+  if (facts.max_channels == 0) return std::string();  // there are no rings
   RONDO_TRY(auto tuner, tuner::Tuner::open(plugin, about(state)));
-  const tuner::Asked asked = tuner::ask_tuner(*tuner, *facts);
+  const tuner::Asked asked = tuner::ask_tuner(*tuner, facts);
   const std::uint64_t digest = asked.ways.digest();
   const auto blob = std::as_bytes(std::span(&digest, 1));
   RONDO_TRY(const auto all, session.all_gather(blob));

@@ -55,10 +55,8 @@ Status HostProxy::open() {
   return proxy_.open();
 }
 
-GpuMemoryUse HostProxy::memory() const {
-  GpuMemoryUse use;
-  use.pinned = staging_.shape().rank_bytes;
-  return use;
+void HostProxy::add_memory(int /*rank*/, GpuMemoryUse* use) {
+  use->pinned += staging_.shape().rank_bytes;
 }
 
 // Tasks finish in this order: pending reports are sent before the rank reports that it leaves.
@@ -133,13 +131,6 @@ void HostProxy::end() {
   proxy_.ring();
 }
 
-Status HostProxy::serve(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy) {
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(streams.front()));
-  return order_.serve(streams, capture, [&] {
-    return enqueue(streams.front(), capturing(capture), std::move(call), copy);
-  });
-}
-
 Status HostProxy::enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy) {
   const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
@@ -166,24 +157,9 @@ double HostProxy::predicted_ns(const CallRecord& record) const {
   return rondo::predicted_ns(state_.facts, record);
 }
 
-Status HostProxy::post(std::span<const Call> calls, Mismatch* /*mismatch*/) {
-  bool messages = false;
-  for (const Call& call : calls) {
-    messages |= is_point_to_point(call);
-    if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(call));
-  }
-  return messages ? post_messages(calls) : ok_status();
-}
-
-Status HostProxy::post_collective(const Call& call) {
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
-  return order_.serve({&call.stream, 1}, capture, [&] {
-    return enqueue_collective(call.record, buffers_of(call), call.stream, capturing(capture));
-  });
-}
-
-Status HostProxy::enqueue_collective(const CallRecord& record, const Buffers& buffers,
-                                     GpuStream stream, bool captured) {
+Status HostProxy::run_elsewhere(const CallRecord& record, std::span<const Buffers> all,
+                                GpuStream stream, bool captured, Mismatch* /*mismatch*/) {
+  const Buffers& buffers = all.front();
   const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
   hosted.record = record;
@@ -205,37 +181,39 @@ Status HostProxy::enqueue_collective(const CallRecord& record, const Buffers& bu
   return enqueue(stream, captured, std::move(hosted), copy);
 }
 
-Status HostProxy::post_messages(std::span<const Call> calls) {
+Result<TeamEdges::Enqueue> HostProxy::prepare(std::span<const ProcessMessage> messages,
+                                              bool captured, Mismatch* /*mismatch*/) {
   HostedCall hosted;
-  std::vector<GpuStream> streams;
   const std::uint64_t maximum = staging_.piece_bytes(size_);
-  for (const Call& call : calls) {
-    if (!is_point_to_point(call)) continue;
-    streams.push_back(call.stream);
-    const bool sends = call.record.collective == Collective::kSend;
-    MessagePieces& pieces = hosted.pieces_of(call.peer, sends);
-    auto* const user = static_cast<std::byte*>(sends ? const_cast<void*>(call.send) : call.receive);
-    const std::uint64_t width = size_of(call.record.type), count = call.record.count;
+  const auto add = [&](const CallRecord& record, int peer, bool sends, const void* buffer) {
+    MessagePieces& pieces = hosted.pieces_of(peer, sends);
+    auto* const user = static_cast<std::byte*>(const_cast<void*>(buffer));
+    const std::uint64_t width = size_of(record.type), count = record.count;
     for (std::uint64_t at = 0; at == 0 || at < count; at += maximum / width)
       pieces.pieces.push_back(
-          {std::min(maximum / width, count - at), call.record.type, user + at * width});
-  }
-  const std::vector<MessagePieces> all = hosted.messages;
-  const auto copy = [&](std::uint64_t round, bool in) -> Status {
-    DirectLaunches copies(1, streams.front());
-    copies.copy_by_driver();
-    for (const MessagePieces& one : all) {
-      if (one.sends != in || round >= one.pieces.size()) continue;
-      const MessagePieces::Piece& piece = one.pieces[round];
-      if (piece.count == 0) continue;
-      std::byte* const staged = (in ? staging_.input(round) : staging_.output(round)) +
-                                static_cast<std::uint64_t>(one.peer) * maximum;
-      RONDO_CHECK_OK(in ? copies.copy(piece.at, staged, piece.bytes())
-                        : copies.copy(staged, piece.at, piece.bytes()));
-    }
-    return copies.flush();
+          {std::min(maximum / width, count - at), record.type, user + at * width});
   };
-  return serve(streams, std::move(hosted), copy);
+  for (const ProcessMessage& one : messages) {
+    if (one.from == rank_) add(one.record, one.to, true, one.send);
+    if (one.to == rank_) add(one.record, one.from, false, one.receive);
+  }
+  return Enqueue([this, captured, maximum, hosted = std::move(hosted)](GpuStream stream) {
+    const auto copy = [&](std::uint64_t round, bool in) -> Status {
+      DirectLaunches copies(1, stream);
+      copies.copy_by_driver();
+      for (const MessagePieces& one : hosted.messages) {
+        if (one.sends != in || round >= one.pieces.size()) continue;
+        const MessagePieces::Piece& piece = one.pieces[round];
+        if (piece.count == 0) continue;
+        std::byte* const staged = (in ? staging_.input(round) : staging_.output(round)) +
+                                  static_cast<std::uint64_t>(one.peer) * maximum;
+        RONDO_CHECK_OK(in ? copies.copy(piece.at, staged, piece.bytes())
+                          : copies.copy(staged, piece.at, piece.bytes()));
+      }
+      return copies.flush();
+    };
+    return enqueue(stream, captured, hosted, copy);
+  });
 }
 
 Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwork& name) {
@@ -262,7 +240,10 @@ Status HostProxy::post_one_sided(std::span<const Call> calls, const NameToNetwor
       RONDO_CHECK_OK(launches.copy(one.from, one.to, one.bytes));
     return launches.flush();
   };
-  return serve(streams, std::move(hosted), copy);
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(streams.front()));
+  return order_.serve(streams, capture, [&] {
+    return enqueue(streams.front(), capturing(capture), std::move(hosted), copy);
+  });
 }
 
 }  // namespace rondo::gpu

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostProxy: a rank on a GPU in a communicator that spans several hosts, or whose processes share
-// some of several GPUs. Its calls pass through pinned memory: the stream copies a
-// step's input there, a thread runs the step with the rank's own host engine (shared memory within
+// HostProxy: does the calls of a rank on a GPU on the host, in a communicator that spans several
+// hosts, or whose processes share some of several GPUs. To the rank's team it is the edges to all
+// other ranks (team_edges.h), over which no kernel runs: the stream copies a step's input to pinned
+// memory, a thread runs the step with the rank's own host engine (shared memory within
 // a host, TCP between hosts), and the stream copies the output back (hosted_words.h).
 //
 // Steps are double-buffered: the copy of the next input overlaps the host's work. Words are written
@@ -24,8 +25,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/faults/internode_status.h"
-#include "collectives/gpu/calls/gpu_engine.h"
-#include "collectives/gpu/calls/posted_calls.h"
+#include "collectives/gpu/calls/team_edges.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/hosted_service.h"
@@ -35,7 +35,7 @@
 
 namespace rondo::gpu {
 
-class HostProxy final : public GpuEngine {
+class HostProxy final : public TeamEdges {
  public:
   // Pinned memory that a rank requests; ranks use the minimum of all requests.
   static std::uint64_t wanted_bytes();
@@ -61,25 +61,28 @@ class HostProxy final : public GpuEngine {
   };
   Status start(const KernelsBeside& kernels);
   Status start() { return start({}); }
-  // For these: the order of all calls, the reports to rank 0, and a collective without a kernel,
-  // between begin() and end() of that order.
-  StreamOrder& order() { return order_; }
-  InternodeStatus* status() { return status_.get(); }
-  Status enqueue_collective(const CallRecord& record, const Buffers& buffers, GpuStream stream,
-                            bool captured);
+  InternodeStatus* status() { return status_.get(); }  // null: all ranks are on this host
 
   // report(): a control message. gone(): a rank that is gone, or -1. If there are several hosts.
   void report(int peer, std::span<const std::byte> message);
   int gone() const { return status_ ? status_->gone() : -1; }
 
+  const DevicePlanFacts& facts() const override { return no_kernels_; }
+  DeviceConnections* connections() const override { return nullptr; }
+  StreamOrder& order() override { return order_; }
+  void add_memory(int rank, GpuMemoryUse* use) override;
   double predicted_ns(const CallRecord& record) const override;
-  Status post(std::span<const Call> calls, Mismatch* mismatch) override;
+  Status announce(const CallRecord&, bool, bool, Mismatch*) override { return ok_status(); }
+  Status run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
+                       bool captured, Mismatch* mismatch) override;
+  Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,
+                          Mismatch* mismatch) override;
+  bool does_own_messages() const override { return true; }
   // Puts, signals and waits for signals of one group. name: the network's address of the bytes of a
   // put; null: it has none, so the put passes through pinned memory.
   using NameToNetwork = std::function<const void*(const Call&)>;
   Status post_one_sided(std::span<const Call> calls, const NameToNetwork& name);
   void end() override;
-  GpuMemoryUse memory() const override;
   // Waits some seconds until the streams have finished their calls; a stream that has not continues
   // with a fault. Nothing may be posted afterwards.
   void close();
@@ -87,15 +90,12 @@ class HostProxy final : public GpuEngine {
  private:
   HostProxy(RankState& state, std::uint64_t bytes);
   Status open();
-  Status post_collective(const Call& call);
-  Status post_messages(std::span<const Call> calls);
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
-  // serve(): on the first of these streams, in the order of all calls.
-  Status serve(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
   Status enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy);
 
   RankState& state_;
   const int rank_, size_, device_;
+  const DevicePlanFacts no_kernels_{};
   StreamOrder order_;
   PinnedStaging staging_;
   CallSlots slots_;

@@ -48,6 +48,7 @@ void DeviceTeam::stop_kernels() {
 
 double TeamEngine::predicted_ns(const CallRecord& record) const {
   const TeamContext& context = team_->context_;
+  if (context.is_hosted()) return context.edges->predicted_ns(record);
   if (context.facts.hosts == 1) return gpu::predicted_ns(context.facts, record);
   const auto plan = plan_across_hosts(context.facts, context.options.plan.from_bytes, record);
   return plan ? device_ns(context.facts, record, *plan) : context.edges->predicted_ns(record);
@@ -117,9 +118,9 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
   std::vector<MatchedMessage> matched;
   std::vector<ProcessMessage> outside;
   std::vector<PostedCall> posts;  // of these
-  // One kernel also does what a rank that is alone sends to itself.
+  // What a rank that is alone sends to itself is part of the same launch.
   const TeamEdges* const edges = context.edges.get();
-  const bool with_own = context.is_alone() && edges != nullptr && edges->messages_are_kernels();
+  const bool with_own = context.is_alone() && edges != nullptr && edges->does_own_messages();
   if (with_own) {
     RONDO_TRY(outside, messages_of_group(rank_, calls, mismatch));
   }
@@ -155,7 +156,7 @@ Status TeamEngine::launch_outside(std::span<const ProcessMessage> messages,
   const LaunchPosition site = TeamContext::site_of(place_, context.order.streams(place_).front());
   const bool blocks = blocking_launches() && !capturing(site.capture) && !context.is_alone();
   std::optional<StreamOrder::Turn> turn;
-  if (!blocks) turn.emplace(context.order, site.capture);
+  if (!blocks && !context.is_hosted()) turn.emplace(context.order, site.capture);
   RONDO_CHECK_OK(context.begin_launch(site, posts, set_of(place_), kMessages));
   RONDO_TRY(const TeamEdges::Enqueue enqueue,
             context.edges->prepare(messages, capturing(site.capture), mismatch));

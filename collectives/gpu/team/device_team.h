@@ -9,7 +9,7 @@
 // nobody. Collectives and messages run in the order of their ranks' calls, on all streams and in
 // graph replays (stream_order.h).
 //
-// A rank posts, waits and joins by its TeamEngine (gpu_engine.h). A thread with several ranks posts
+// A rank posts, waits and joins by its TeamEngine. A thread with several ranks posts
 // for all of them before it waits for any. Messages from and to
 // ranks of other teams wait for no other rank of this one: it would hold back what the peer's peers
 // need from here. Their order is only that of the rank's own calls. Thread-safe; the team's mutex
@@ -29,7 +29,6 @@
 
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
-#include "collectives/gpu/calls/gpu_engine.h"
 #include "collectives/gpu/calls/process_message.h"
 #include "collectives/gpu/team/team_context.h"
 #include "collectives/gpu/team/team_launches.h"
@@ -65,30 +64,45 @@ class DeviceTeam {
   std::atomic<bool> stopped_{false};  // stop_kernels() was called
 };
 
-// The engine of one rank of a team.
-class TeamEngine final : public GpuEngine {
+// The engine of one rank of a team. For a group of calls: post(), then is_enqueued() until it
+// returns true, then join(). Guarantees: end() ends every wait.
+class TeamEngine {
  public:
   TeamEngine(std::shared_ptr<DeviceTeam> team, int rank)
       : team_(std::move(team)), rank_(rank), place_(team_->context_.place_of(rank)) {}
 
-  double predicted_ns(const CallRecord& record) const override;
-  const DevicePlanFacts* plan_facts() const override { return &team_->context_.facts; }
-  // Each rank calls it before its first call. The first one's value counts; all are equal.
-  void set_tuned(const std::shared_ptr<const TunedWays>& ways) override;
-  bool needs_device() const override { return team_->edges() != nullptr; }
-  Status post(std::span<const Call> calls, Mismatch* mismatch) override;
-  bool is_enqueued(std::chrono::microseconds at_most) override;
-  std::vector<int> missing() override;
-  Status failure() override;
-  Status join() override;
-  void fail_all(const Status& why) override;
-  void end() override { team_->stop_kernels(); }
-  bool kernel_gave_up(std::optional<Fault>* why) const override;
-  // suspend() frees device memory once all ranks of the team have called it; resume() takes it
-  // again.
-  Status suspend(const net::Deadline& deadline) override;
-  Status resume(const net::Deadline& deadline) override;
-  GpuMemoryUse memory() const override;
+  // Predicted time of the call in nanoseconds, from priors; 0 if nothing runs it. Any thread.
+  double predicted_ns(const CallRecord& record) const;
+  // Facts by which kernels are planned. Constant from the first call on.
+  const DevicePlanFacts& plan_facts() const { return team_->context_.facts; }
+  // A tuner plugin's preferences, equal on all ranks. Each rank calls it before its first call; the
+  // first one's value counts.
+  void set_tuned(const std::shared_ptr<const TunedWays>& ways);
+  // Whether the rank's device must be current even for calls on streams that the program created.
+  // (A default stream belongs to the current device.)
+  bool needs_device() const { return team_->edges() != nullptr; }
+
+  // Posts the calls of one group, in order.
+  Status post(std::span<const Call> calls, Mismatch* mismatch);
+  // True if everything posted is on its streams, or never will be: then see failure(). Waits for
+  // it.
+  bool is_enqueued(std::chrono::microseconds at_most);
+  // Ranks of this process that have not made the call that this rank waits for.
+  std::vector<int> missing();
+  Status failure();  // the error that ended the team
+  // Makes the streams of the last post wait for what was enqueued.
+  Status join();
+  // Nothing more is enqueued, for any rank of the team.
+  void fail_all(const Status& why);
+  // The communicator has ended: ends all waits on the device. Any thread.
+  void end() { team_->stop_kernels(); }
+  // Whether a kernel of the rank gave up, and why; no reason: it arrives soon from elsewhere.
+  bool kernel_gave_up(std::optional<Fault>* why) const;
+  // suspend() frees device memory once all ranks of the team have called it, after their calls;
+  // resume() takes it again.
+  Status suspend(const net::Deadline& deadline);
+  Status resume(const net::Deadline& deadline);
+  GpuMemoryUse memory() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;

@@ -31,6 +31,7 @@ TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<TeamEdges> others)
       facts(edges ? edges->facts() : options.plan.plan) {}
 
 Status TeamContext::open() {
+  if (is_hosted()) return ok_status();
   const DeviceScope scope(options.device);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(load_kernels_of(facts));

@@ -63,6 +63,7 @@ struct TeamContext {
   }
   bool is_here(int rank) const { return std::binary_search(here.begin(), here.end(), rank); }
   bool is_alone() const { return here.size() == 1; }
+  bool is_hosted() const { return !options.plan.why_proxy.empty(); }  // no kernels: a HostProxy
 
   // site_of(): a launch of the rank at this place, on its stream. site_of_first(): a launch for all
   // ranks, on a stream of the first one; on the device's own stream, if the handle would name

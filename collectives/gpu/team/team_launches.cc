@@ -49,6 +49,7 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
 
 Result<std::optional<DevicePlan>> TeamLaunches::plan_of(const JointCall& call) {
   const CallRecord& record = call.posted.front().call.record;
+  if (team_.is_hosted()) return std::optional<DevicePlan>();
   if (team_.facts.hosts > 1)
     return plan_across_hosts(team_.facts, team_.options.plan.from_bytes, record, &newest_);
   RONDO_TRY(const DevicePlan plan, newest_.of(facts_of(call), record));

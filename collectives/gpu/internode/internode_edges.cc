@@ -66,8 +66,6 @@ InternodeEdges::~InternodeEdges() {
 }
 
 Status InternodeEdges::open(ProcessMeeting meeting) {
-  const DeviceScope scope(state_.options.device);
-  RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(check(gpu_api()->load_kernel(cuda::kMessagesKernel), "loading kernels"));
   const topology::NearNics near =
       near_by_orders(plan_.orders, state_.members.shape, rank_, state_.members.near_nics());

@@ -33,7 +33,7 @@ namespace rondo::gpu {
 class InternodeEdges final : public TeamEdges, public ProxyTask {
  public:
   // host: not yet started. plan: ranks of other hosts have process -1. meeting: of the host's
-  // processes. Loads the kernel of messages and listens.
+  // processes. The rank's device must be current. Loads the kernel of messages and listens.
   static Result<std::shared_ptr<InternodeEdges>> open(
       RankState& state, std::shared_ptr<HostProxy> host, GpuPlan plan, ProcessMeeting meeting,
       std::unique_ptr<DeviceConnections> connections);

@@ -4,6 +4,7 @@
 #include "collectives/gpu/rank/binding.h"
 #include "collectives/gpu/rank/device_rank.h"
 #include "collectives/gpu/team/device_team.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
@@ -79,6 +80,8 @@ class AcrossHosts {
   }
 
   Status open(HostShare share) {
+    const DeviceScope scope(state_.options.device);
+    RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(edges_, InternodeEdges::open(state_, host_, plan_, std::move(share.meeting),
                                            std::move(share.connections)));
     RONDO_TRY(team_, DeviceTeam::make(team_options(request_, plan_), edges_));

@@ -96,6 +96,7 @@ Status TeamEngine::post(std::span<const Call> calls, Mismatch* mismatch) {
 
 // Collectives first; then all messages, in one launch or in one per kind.
 Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch* mismatch) {
+  constexpr auto kMessages = StreamOrder::Kind::kMessages;
   const TeamContext& context = team_->context_;
   PostedCalls& all = team_->posted_;
   const auto posted = [&](const Call& call) -> PostedCall {
@@ -143,28 +144,10 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
     RONDO_CHECK_OK(team_->launches_.messages(place_, matched));
     all.launched(matched);
   }
-  return outside.empty() ? ok_status() : launch_outside(outside, posts, lock, mismatch);
-}
-
-// A launch that blocks returns when the peers have done their part, for which other ranks of this
-// team may have to post.
-Status TeamEngine::launch_outside(std::span<const ProcessMessage> messages,
-                                  std::span<const PostedCall> posts, Lock& lock,
-                                  Mismatch* mismatch) {
-  constexpr auto kMessages = StreamOrder::Kind::kMessages;
-  TeamContext& context = team_->context_;
+  if (outside.empty()) return ok_status();
   const LaunchPosition site = TeamContext::site_of(place_, context.order.streams(place_).front());
-  const bool blocks = blocking_launches() && !capturing(site.capture) && !context.is_alone();
-  std::optional<StreamOrder::Turn> turn;
-  if (!blocks && !context.is_hosted()) turn.emplace(context.order, site.capture);
-  RONDO_CHECK_OK(context.begin_launch(site, posts, set_of(place_), kMessages));
-  RONDO_TRY(const TeamEdges::Enqueue enqueue,
-            context.edges->prepare(messages, capturing(site.capture), mismatch));
-  if (blocks) lock.unlock();
-  const Status launched = enqueue(site.stream);
-  if (blocks) lock.lock();
-  RONDO_CHECK_OK(launched);
-  return context.order.end(site, set_of(place_), kMessages);
+  return team_->launches_.outside(outside, {site, posts, set_of(place_), kMessages}, &lock,
+                                  mismatch);
 }
 
 bool TeamEngine::is_enqueued(std::chrono::microseconds at_most) {

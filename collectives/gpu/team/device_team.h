@@ -107,8 +107,6 @@ class TeamEngine {
  private:
   using Lock = std::unique_lock<std::mutex>;
   Status post_calls(std::span<const Call> calls, Lock& lock, Mismatch* mismatch);
-  Status launch_outside(std::span<const ProcessMessage> messages, std::span<const PostedCall> posts,
-                        Lock& lock, Mismatch* mismatch);
 
   const std::shared_ptr<DeviceTeam> team_;
   const int rank_, place_;  // place_: on the device

@@ -174,8 +174,6 @@ Status TeamLaunches::beside_others(const CallRun& run) {
 }
 
 Status TeamLaunches::elsewhere(const JointCall& call, Mismatch* mismatch) {
-  const DeviceScope scope(team_.options.device);
-  RONDO_CHECK_OK(scope.entered());
   const LaunchPosition site = team_.site_of_first(call);
   const CallRecord& record = call.posted.front().call.record;
   RONDO_CHECK_OK(team_.begin_launch(site, call));
@@ -186,21 +184,31 @@ Status TeamLaunches::elsewhere(const JointCall& call, Mismatch* mismatch) {
 
 // One kernel: everything that the device's ranks send, and what they receive from other devices.
 Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
-  const DeviceScope scope(team_.options.device);
-  RONDO_CHECK_OK(scope.entered());
   const auto call_of = [&](int rank) {
     return team_.is_here(rank) ? &call.posted[team_.place_of(rank)].call : nullptr;
   };
   const std::vector<ProcessMessage> messages =
       messages_of_collective(call.posted.front().call.record, team_.ranks(), team_.here, call_of);
   if (messages.empty()) return ok_status();
-  const LaunchPosition site = team_.site_of_first(call);
-  RONDO_TRY(const TeamEdges::Enqueue enqueue,
-            team_.edges->prepare(messages, capturing(site.capture), mismatch));
-  const StreamOrder::Turn turn(team_.order, site.capture);
-  RONDO_CHECK_OK(team_.begin_launch(site, call));
-  RONDO_CHECK_OK(enqueue(site.stream));
-  return team_.end_launch(site);
+  return outside(messages,
+                 {team_.site_of_first(call), call.posted, set_of_all(team_.places()),
+                  StreamOrder::Kind::kCollective},
+                 nullptr, mismatch);
+}
+
+Status TeamLaunches::outside(std::span<const ProcessMessage> messages, const Launch& launch,
+                             std::unique_lock<std::mutex>* lock, Mismatch* mismatch) {
+  const bool captured = capturing(launch.site.capture);
+  const bool blocks = lock != nullptr && blocking_launches() && !captured && !team_.is_alone();
+  std::optional<StreamOrder::Turn> turn;
+  if (!blocks && !team_.is_hosted()) turn.emplace(team_.order, launch.site.capture);
+  RONDO_CHECK_OK(team_.begin_launch(launch.site, launch.calls, launch.ranks, launch.kind));
+  RONDO_TRY(const TeamEdges::Enqueue enqueue, team_.edges->prepare(messages, captured, mismatch));
+  if (blocks) lock->unlock();
+  const Status launched = enqueue(launch.site.stream);
+  if (blocks) lock->lock();
+  RONDO_CHECK_OK(launched);
+  return team_.order.end(launch.site, launch.ranks, launch.kind);
 }
 
 }  // namespace rondo::gpu

@@ -8,6 +8,7 @@
 // streams, in addition to the launch.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,6 +29,17 @@ class TeamLaunches {
   // launch it. All calls before flush() belong to one group of the rank.
   Status collective(int place, const JointCall& call, Mismatch* mismatch);
   Status flush(int place);
+  // Messages with ranks elsewhere: a launch for the calls of some ranks. lock: of the team's mutex;
+  // a launch that blocks returns when the peers have done their part, for which other ranks of the
+  // team may have to post. Null: all have.
+  struct Launch {
+    LaunchPosition site;
+    std::span<const PostedCall> calls;
+    RankSet ranks;
+    StreamOrder::Kind kind;
+  };
+  Status outside(std::span<const ProcessMessage> messages, const Launch& launch,
+                 std::unique_lock<std::mutex>* lock, Mismatch* mismatch);
   // All messages that a post of this rank has completed, in one launch, on its first stream.
   Status messages(int place, std::span<const MatchedMessage> matched);
 

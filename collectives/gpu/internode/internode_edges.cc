@@ -8,7 +8,6 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/poll_until.h"
-#include "base/seconds.h"
 #include "collectives/gpu/channels/kernel_watch.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "kernels/cuda/kernels.h"
@@ -80,14 +79,8 @@ Status InternodeEdges::open(ProcessMeeting meeting) {
                                     .addresses = state_.addresses}));
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network)));
   RONDO_CHECK_OK(place_slots(near));
-  const auto deadline = [state = &state_] {
-    return net::Deadline::of(to_nanoseconds(state->timeout_seconds.load()),
-                             [state] { return !state->faults.standing().ok(); });
-  };
-  messages_ = std::make_unique<InternodeMessages>(
-      InternodeMessages::Options{rank_, state_.options.device, plan_, state_.options.kernel_seconds,
-                                 deadline},
-      std::move(meeting), *connections_, *net_proxy_, arenas_);
+  messages_ = std::make_unique<InternodeMessages>(state_, plan_, std::move(meeting), *connections_,
+                                                  *net_proxy_, arenas_);
   return ok_status();
 }
 

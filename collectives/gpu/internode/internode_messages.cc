@@ -13,34 +13,39 @@ static_assert(cuda::kMessageChannels <= kMaxProxyMessageChannels);
 
 }  // namespace
 
-InternodeMessages::InternodeMessages(Options options, ProcessMeeting meeting,
-                                     DeviceConnections& connections, NetProxy& net_proxy,
-                                     const Arenas& arenas)
-    : options_(std::move(options)),
+InternodeMessages::InternodeMessages(RankState& state, const GpuPlan& around,
+                                     ProcessMeeting meeting, DeviceConnections& connections,
+                                     NetProxy& net_proxy, const Arenas& arenas)
+    : state_(state),
+      rank_(state.members.rank),
       connections_(connections),
       net_proxy_(net_proxy),
       segment_(std::move(meeting.segment)),
-      exchange_(*segment_, options_.around.process_of[options_.rank], options_.around.process_of,
-                std::move(meeting.sockets)),
-      slots_(exchange_, memory_, options_.around, options_.device,
-             options_.around.process_of[options_.rank], options_.around.message_bytes),
+      exchange_(*segment_, around.process_of[rank_], around.process_of, std::move(meeting.sockets)),
+      slots_(exchange_, memory_, around, state.options.device, around.process_of[rank_],
+             around.message_bytes),
       by_kernel_({.connections = &connections,
-                  .max_ctas = options_.around.message_ctas,
-                  .is_here = [rank = options_.rank](int other) { return other == rank; },
+                  .max_ctas = around.message_ctas,
+                  .is_here = [this](int rank) { return rank == rank_; },
                   .slots_for =
                       [this, &arenas](const ProcessMessage& message) {
-                        const bool sends = message.from == options_.rank;
+                        const bool sends = message.from == rank_;
                         return slots_.between(
-                            message.from, message.to, options_.deadline(),
+                            message.from, message.to, deadline(),
                             arenas[sends ? cuda::kOutgoing : cuda::kIncoming].get());
                       },
                   .carry =
                       [this, &net_proxy](int from, int to, int channel, const Connection& end,
                                          const DirectBlock& block) {
-                        net_proxy.add({net_proxy_message_link(from, to, channel), end,
-                                       from == options_.rank, block});
+                        net_proxy.add(
+                            {net_proxy_message_link(from, to, channel), end, from == rank_, block});
                       }}) {
   for (int p = 0; p < segment_->processes(); ++p) sockets_.push_back({exchange_.fd(p), POLLIN, 0});
+}
+
+net::Deadline InternodeMessages::deadline() const {
+  return net::Deadline::of(to_nanoseconds(state_.timeout_seconds.load()),
+                           [this] { return !state_.faults.standing().ok(); });
 }
 
 bool InternodeMessages::serve() {
@@ -58,29 +63,29 @@ bool InternodeMessages::serve() {
 }
 
 GpuMemoryUse InternodeMessages::memory() const {
-  const DroppableMemory::Bytes bytes = memory_.bytes(options_.rank);
-  return {.device = bytes.droppable + bytes.kept, .pinned = slots_.pinned_bytes(options_.rank)};
+  const DroppableMemory::Bytes bytes = memory_.bytes(rank_);
+  return {.device = bytes.droppable + bytes.kept, .pinned = slots_.pinned_bytes(rank_)};
 }
 
 std::optional<Wait> InternodeMessages::wait() const {
   std::vector<int> awaited = net_proxy_.cut_off();
-  for_each_message_wait(connections_, options_.rank, [&](int peer, std::uint32_t slot) {
+  for_each_message_wait(connections_, rank_, [&](int peer, std::uint32_t slot) {
     if (slot != 0 && (awaited.empty() || awaited.back() != peer)) awaited.push_back(peer);
   });
   if (awaited.empty()) return std::nullopt;
-  return Wait{kMessageInWords, std::move(awaited), options_.limit_seconds};
+  return Wait{kMessageInWords, std::move(awaited), state_.options.kernel_seconds};
 }
 
 bool InternodeMessages::is_waiting() const {
   bool waits = false;
-  for_each_message_wait(connections_, options_.rank,
+  for_each_message_wait(connections_, rank_,
                         [&](int, std::uint32_t slot) { waits = waits || slot != 0; });
   return waits;
 }
 
 std::uint64_t InternodeMessages::traffic() const {
   std::uint64_t mixed = 0;
-  for_each_message_wait(connections_, options_.rank, [&](int, std::uint32_t slot) {
+  for_each_message_wait(connections_, rank_, [&](int, std::uint32_t slot) {
     mixed = (mixed ^ slot) * 0x9e3779b97f4a7c15ULL;
   });
   return mixed;

@@ -15,7 +15,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,22 +25,18 @@
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/progress.h"
 #include "collectives/gpu/calls/messages_by_kernel.h"
+#include "collectives/host/rank_state.h"
 #include "transport/proxy/net_proxy.h"
 
 namespace rondo::gpu {
 
 class InternodeMessages {
  public:
-  struct Options {
-    int rank = 0, device = 0;
-    const GpuPlan& around;                    // ranks of other hosts have process -1
-    double limit_seconds = 0;                 // Wait::limit_seconds
-    std::function<net::Deadline()> deadline;  // of a request for slots
-  };
-  // arenas: for slots that the rank sends from and receives into; null: pinned memory.
+  // around: ranks of other hosts have process -1. arenas: for slots that the rank sends from and
+  // receives into; null: pinned memory.
   using Arenas = std::array<std::unique_ptr<DirectArena>, cuda::kDirections>;
-  InternodeMessages(Options options, ProcessMeeting meeting, DeviceConnections& connections,
-                    NetProxy& net_proxy, const Arenas& arenas);
+  InternodeMessages(RankState& state, const GpuPlan& around, ProcessMeeting meeting,
+                    DeviceConnections& connections, NetProxy& net_proxy, const Arenas& arenas);
 
   // All messages of a group of this rank, with copies within it. peer: the rank that an error is
   // about.
@@ -63,7 +58,10 @@ class InternodeMessages {
   std::uint64_t traffic() const;
 
  private:
-  const Options options_;
+  net::Deadline deadline() const;  // of a request for slots
+
+  RankState& state_;
+  const int rank_;
   DeviceConnections& connections_;
   const NetProxy& net_proxy_;
   const std::unique_ptr<ControlSegment> segment_;

@@ -82,13 +82,15 @@ struct DirectReduce {
     if constexpr (stored) {
       run_dealt(args, 0, 1, whole_crew());
     } else {
-      meet_for_each(args.barrier, args.listed, args.one_by_one ? args.calls : 0, Calls{{}, args});
+      meet_for_each(args.barrier, args.listed, meets(args) ? args.calls : 0, Calls{{}, args});
     }
   }
+  // Calls of several devices have barriers of their own; those of one device are one piece of work.
+  static RONDO_FN bool meets(const Args& args) { return args.barrier.devices > 1; }
   struct Calls : NothingToDo {
     const Args& args;
     RONDO_FN void work(int k, Crew crew) const {
-      run_dealt(args, args.one_by_one ? k : 0, args.one_by_one ? 1 : args.calls, crew);
+      run_dealt(args, meets(args) ? k : 0, meets(args) ? 1 : args.calls, crew);
     }
     RONDO_FN void bring_in(int k, Crew crew) const {
       if (args.slice != 0) move_staged(args, k, crew, true);

@@ -75,8 +75,7 @@ struct ReduceArgs {
   std::int32_t sources, targets, segments;
   std::int32_t ranks;  // avg divides by it
   bool scattered;
-  bool one_by_one;  // each call has the barriers in `listed`; else one pair for all
-  RedOp op;         // of AnyReduce; other kernels ignore it, and `is_signed`
+  RedOp op;  // of AnyReduce; other kernels ignore it, and `is_signed`
   bool is_signed;
   const void* input[kMaxDirectRanks];
   void* output[kMaxDirectRanks];
@@ -85,8 +84,8 @@ struct ReduceArgs {
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMaxDirectRanks];
   std::uint64_t count[kMaxReductions];  // elements of each call
-  ListedCall listed[kMaxReductions];
-  std::uint64_t slice;  // 0: not staged
+  ListedCall listed[kMaxReductions];    // of several devices: each call has its own barriers
+  std::uint64_t slice;                  // 0: not staged
   StagedCall staged[kMaxReductions];
   DeviceBarrier barrier;
 };

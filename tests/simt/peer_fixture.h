@@ -42,6 +42,7 @@ class Peers {
   // One launch of a direct kernel per device.
   template <class Kernel>
   void launch_barrier(typename Kernel::Args args, unsigned ctas) {
+    args.listed[0] = whole_launch(ctas);
     for (int place = 0; place < ranks_; ++place) {
       args.barrier = barrier_of(place);
       launch<Kernel>(args, ctas, place, cuda::kBarrierShared);
@@ -53,7 +54,6 @@ class Peers {
   void launch_listed(const cuda::ReduceArgs& list, std::uint64_t fuses) {
     for (int r = 0; r < ranks_; ++r) {
       cuda::ReduceArgs args = list;
-      args.one_by_one = true;
       args.barrier = barrier_of(r);
       args.barrier.launches = launches_[r];
       if ((fuses >> r & 1) != 0) {
@@ -73,6 +73,9 @@ class Peers {
     }
   }
   static constexpr unsigned kMaxListedCtas = 3;
+  static cuda::ListedCall whole_launch(unsigned ctas) {
+    return {{}, static_cast<std::uint16_t>(ctas), kThreads, 0};
+  }
   // Launches on one device only, with one CTA; peers arrive at barriers as set by tell().
   template <class Kernel>
   std::shared_ptr<Grid> launch_alone(int place, cuda::ReduceArgs args,
@@ -153,10 +156,11 @@ class Peers {
   }
 
  private:
+  static constexpr unsigned kThreads = 64;
   template <class Kernel>
   std::shared_ptr<Grid> launch(const typename Kernel::Args& args, unsigned ctas, int device,
                                unsigned shared, const std::shared_ptr<Grid>& before = nullptr,
-                               unsigned threads = 64) {
+                               unsigned threads = kThreads) {
     const MachineShape shape{.ctas = ctas,
                              .threads = threads,
                              .shared_bytes = shared,

@@ -139,6 +139,7 @@ bool meets(const MachineOptions& options) {
     machine.on_host(early)[i] = peer_value(0, i);
     machine.on_host(fresh)[i] = -1;
   }
+  args.listed[0] = Peers::whole_launch(1);
   for (int r = 0; r < 2; ++r) args.input[r] = peers.input(r), args.output[r] = peers.output(r);
   // One kernel on each device, in stream order: produce and sum, sum and consume.
   const auto of_place = [&](int place) {

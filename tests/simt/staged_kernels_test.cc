@@ -137,7 +137,6 @@ class StagedJob {
     args.targets = kind.which == Collective::kReduce ? 1 : ranks_;
     args.segments = kind.sent(ranks_);
     args.scattered = kind.which == Collective::kReduceScatter;
-    args.one_by_one = true;
     args.slice = slice_;
     args.barrier = barrier_of(rank);
     for (std::size_t k = first; k < end; ++k) {

@@ -15,7 +15,6 @@ cuda::ReduceArgs two_calls(const Peers& peers) {
   list.calls = 2;
   list.sources = list.targets = list.ranks = 2;
   list.segments = 1;
-  list.one_by_one = true;
   for (int k = 0; k < list.calls; ++k) {
     list.count[k] = list.listed[k].record.count = kCount;
     list.listed[k].ctas = 1, list.listed[k].threads = 64;

@@ -157,7 +157,6 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
     if (!to_root) args.output[first + r] = buffers[r].receive;
   }
   if (to_root) args.output[args.calls] = buffers[record.root].receive;
-  args.one_by_one = meets();
   if (slices != nullptr) {
     const StagedShape shape =
         staged_shape(*slices, kind.threads, kind.segments(), record.count, size_of(record.type));

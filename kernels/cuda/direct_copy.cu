@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The direct copies: bytes of any type, with launch arguments or arguments in device memory, and
-// through staging.
+// through staging; and the clearing of lines.
+#include "kernels/cuda/clear_lines.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/kernel_rows.h"
 #include "kernels/cuda/staged_copy.h"
@@ -15,6 +16,11 @@ const KernelEntry& row_of_copy() {
 
 const KernelEntry& row_of_stored_copy() {
   static const KernelEntry row = stored_entry_of<DirectCopy<true>>("stored copy");
+  return row;
+}
+
+const KernelEntry& row_of_clear_lines() {
+  static const KernelEntry row = entry_of<ClearLines>("clear lines");
   return row;
 }
 

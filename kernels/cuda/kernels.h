@@ -56,7 +56,9 @@ inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
 // Copies between processes through staging (staged_copy.h).
 inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
-inline constexpr int kKernels = kStagedCopyKernel + 1;
+// Clears memory for lines (clear_lines.h).
+inline constexpr int kClearLinesKernel = kStagedCopyKernel + 1;
+inline constexpr int kKernels = kClearLinesKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

@@ -117,7 +117,7 @@ TEST(ConnectionLayouts, LazySlotsAndStagingAreBlocksOfTheirOwn) {
   const ConnectionLayout lazy(shape, P2pReach(kRanks));
   for (int r = 0; r < kRanks; ++r) {
     EXPECT_EQ(lazy.bytes(r), lazy.zeroed_bytes(r));
-    EXPECT_LE(lazy.bytes(r), std::uint64_t{4} << 20);
+    EXPECT_LE(lazy.bytes(r), std::uint64_t{1} << 20);
     std::uint64_t sum = lazy.bytes(r);
     for (int b = 0; b < ConnectionLayout::kLazyBlocks; ++b) {
       const std::uint64_t bytes = lazy.lazy_bytes(static_cast<ConnectionLayout::Block>(b), r);

@@ -168,7 +168,7 @@ TEST_P(MulticastOf, IsGivenBackAndComesBack) {
     for (int round = 0; round < 2; ++round) {
       graph.replay(2);
       ASSERT_TRUE(seat.board.meet());
-      EXPECT_GT(stat(seat, ncclStatGpuMemSuspend), kMulticastStaging);
+      EXPECT_GE(stat(seat, ncclStatGpuMemSuspend), kMulticastStaging);
       NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
       ASSERT_TRUE(seat.board.meet());
       EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);

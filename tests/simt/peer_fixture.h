@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cuda/clear_lines.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/ll_push.h"
 #include "tests/simt/machine_fixture.h"
@@ -103,8 +104,8 @@ class Peers {
   // launch each. Odd calls use one CTA fewer.
   template <class Kernel>
   void launch_ll_push_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
-                         unsigned ctas, int calls = 1, bool fuses = true) {
-    std::shared_ptr<Grid> before;
+                         unsigned ctas, int calls = 1, bool fuses = true,
+                         std::shared_ptr<Grid> before = nullptr) {
     const std::uint64_t each = count / static_cast<unsigned>(calls);
     cuda::LLPushArgs args{};
     for (int k = 0; k < calls; ++k) {
@@ -117,6 +118,17 @@ class Peers {
       before = launch_list<Kernel>(args, r, per_round, width, fuses ? ctas : call.channels, before);
       args.calls = 0;
     }
+  }
+  // cleared: ClearLinesArgs::cleared.
+  std::shared_ptr<Grid> clear_lines(int r, std::uint64_t generation, std::uint64_t* cleared) {
+    cuda::ClearLinesArgs args{};
+    args.lines = staging_[r];
+    args.bytes = cuda::kLLPushStaging / cuda::kLLPushCtas;  // of CTA 0
+    args.second_half = std::uint64_t{1} << 32;
+    args.generation = generation;
+    args.cleared = cleared;
+    args.barrier = barrier_of(r);
+    return launch<cuda::ClearLines>(args, 2, r, cuda::kBarrierShared);
   }
   template <class Kernel>
   std::shared_ptr<Grid> launch_list(cuda::LLPushArgs args, int r, std::uint64_t per_round,

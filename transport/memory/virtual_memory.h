@@ -38,6 +38,7 @@ class VirtualMemory {
 
   std::byte* address() const { return address_; }
   std::size_t bytes() const { return bytes_; }
+  bool is_mapped() const { return mapped_; }
 
   Status drop();
   // Maps new, uninitialized memory in place of the dropped memory; with `file`, the other process's

@@ -14,7 +14,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000006;  // changes with any struct of the segment
+constexpr std::uint64_t kLayout = 0x726f6e646f000007;  // changes with any struct of the segment
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;
@@ -45,6 +45,7 @@ ControlSegment::ControlSegment(int ranks, int processes)
                         static_cast<std::size_t>(processes) * static_cast<std::size_t>(processes));
   offers_at_ = place(sizeof(MemoryNote), n);
   refused_at_ = place(1, n * n);
+  recall_at_ = place(sizeof(std::uint64_t), 1);
   constexpr std::size_t kPage = 4096;
   bytes_ = (next + kPage - 1) / kPage * kPage;
 }

@@ -46,6 +46,7 @@ struct ProcessLines {
   alignas(64) std::uint32_t left;                // 1: the process has left the team
   alignas(64) std::uint64_t announced;           // newest call that its host has announced
   alignas(64) std::uint64_t suspended, resumed;  // number of times its memory was dropped, restored
+  alignas(64) std::uint64_t lends;               // the proposal to which it agrees (recall.h)
 };
 
 // Messages from one rank to another: slots, and the piece (from 1) that each side waits to move.
@@ -149,6 +150,7 @@ class ControlSegment {
   // offer(): memory for connections that the process of rank r offers. refused(): whether the
   // process of `rank` could not map the memory of rank `offered` (shared_connections.cc).
   MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[place_of(r)]; }
+  std::uint64_t& recall() const { return *at<std::uint64_t>(recall_at_); }  // recall.h
   std::uint8_t& refused(int rank, int offered) const {
     return at<std::uint8_t>(refused_at_)[place_of(rank) * ranks_ + place_of(offered)];
   }
@@ -176,7 +178,7 @@ class ControlSegment {
   std::vector<int> members_;
   const std::uint32_t depth_;
   std::size_t processes_at_, call_slots_at_, descriptors_at_, pairs_at_, notes_at_, questions_at_,
-      offers_at_, refused_at_;
+      offers_at_, refused_at_, recall_at_;
   std::size_t bytes_;
   Fd fd_;
   std::shared_ptr<std::byte> memory_;

@@ -20,6 +20,7 @@
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/memory/recall.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/planner/device_plan.h"
@@ -37,9 +38,11 @@ class TeamEdges {
   virtual const DevicePlanFacts& facts() const = 0;    // for the planner
   virtual DeviceConnections* connections() const = 0;  // null: nothing runs over them
   virtual const MulticastMemory* multicast() const { return nullptr; }  // null: none
-  virtual StreamOrder& order() = 0;                          // open; of all that the team enqueues
-  virtual Suspension* suspension() { return nullptr; }       // null: nothing is dropped
-  virtual void add_memory(int rank, GpuMemoryUse* use) = 0;  // beside that of the connections
+  virtual StreamOrder& order() = 0;                           // open; of all that the team enqueues
+  virtual Suspension* suspension() { return nullptr; }        // null: nothing is dropped
+  virtual Recall* recall() { return nullptr; }                // null: no memory is lent
+  virtual Status take_memory_again() { return ok_status(); }  // before calls
+  virtual void add_memory(int rank, GpuMemoryUse* use) = 0;   // beside that of the connections
   // Ranks of the team, while their communicators live.
   virtual void join(RankState&) {}
   virtual void leave(RankState&) {}

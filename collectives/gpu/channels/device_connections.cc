@@ -203,10 +203,14 @@ void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> proce
   for (int r = 0; r < layout_.ranks(); ++r) {
     const std::byte* const at = memory_.of_rank[r];
     if (at == nullptr) continue;
-    if (is_here(r)) {
-      all.add(r, at, layout_.bytes(r), [this, r] { return empty_on_host(r), fill(r); });
+    auto refill = [this, r] { return empty_on_host(r), fill(r); };
+    if (memory_.is_packed) {
+      if (is_here(r)) all.add_kept(r, layout_.bytes(r), refill);
+    } else if (is_here(r)) {
+      all.add(r, at, layout_.bytes(r), refill);
     } else {
-      all.add_mapped(process_of[r], {MemoryNote::kConnections, static_cast<std::uint32_t>(r)}, at);
+      all.add_mapped(process_of[r], {MemoryNote::kConnections, static_cast<std::uint32_t>(r)}, at,
+                     true);
     }
   }
 }
@@ -265,7 +269,10 @@ std::uint64_t* DeviceConnections::rounds(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.rounds_at());
 }
 std::byte* DeviceConnections::staging(int rank) const {
-  return memory_.of_rank[rank] + layout_.staging_at();
+  return address(layout_.push_lines_at(rank), rank);
+}
+std::uint64_t* DeviceConnections::cleared(int rank, ConnectionLayout::Block block) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.cleared_at(block));
 }
 std::uint64_t* DeviceConnections::barriers(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.barriers_at());

@@ -34,6 +34,7 @@ struct ConnectionMemory {
   std::vector<std::byte*> of_rank;         // null: no rank of this process uses it
   std::byte* host = nullptr;               // zeroed
   std::vector<std::byte*> host_on_device;  // by rank; null: in another process
+  bool is_packed = false;                  // beside that of other communicators (PackedMemory)
   std::shared_ptr<void> keeper;
 };
 
@@ -57,6 +58,8 @@ class DeviceConnections {
   cuda::Control* control(int rank) const;   // its kernels' address
   // For any rank, if the layout has LL push: address for kernels of this process.
   std::byte* staging(int rank) const;
+  // For ranks of this process: words of ClearLinesArgs::cleared.
+  std::uint64_t* cleared(int rank, ConnectionLayout::Block block) const;
   // For any rank, if the layout meets: the words by which the rank's kernels synchronize with
   // others, and staging for its input and output.
   std::uint64_t* barriers(int rank) const;

@@ -12,7 +12,8 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr const char* kNames[] = {"slots of Simple", "slots of LL", "slots of LL128", "staging"};
+constexpr const char* kNames[] = {"slots of Simple", "slots of LL", "slots of LL128", "staging",
+                                  "lines of LL push"};
 static_assert(std::size(kNames) == ConnectionLayout::kLazyBlocks);
 
 // Whether a rank of this process uses memory of `rank`.
@@ -29,6 +30,8 @@ Result<std::unique_ptr<LazyBlocks>> LazyBlocks::reserve(const ConnectionLayout& 
   std::unique_ptr<LazyBlocks> made(new LazyBlocks(device, std::move(here)));
   for (int b = 0; b < ConnectionLayout::kLazyBlocks; ++b) {
     made->places_[b].resize(made->here_.size());
+    made->zeroed_by_host_[b] = layout.is_zeroed_by_host(static_cast<Block>(b));
+    made->cleared_by_kernel_[b] = layout.is_cleared_by_kernel(static_cast<Block>(b));
     for (int r = 0; r < layout.ranks(); ++r) {
       Place& place = made->places_[b][r];
       place.bytes = layout.lazy_bytes(static_cast<Block>(b), r);
@@ -50,7 +53,7 @@ void LazyBlocks::list_in(DroppableMemory& all, std::span<const int> process_of) 
 
 Status LazyBlocks::make_zeroed() {
   for (int b = 0; b < ConnectionLayout::kLazyBlocks; ++b)
-    for (int r = 0; r < ranks() && ConnectionLayout::is_zeroed(static_cast<Block>(b)); ++r)
+    for (int r = 0; r < ranks() && zeroed_by_host_[b]; ++r)
       if (here_[r]) RONDO_CHECK_OK(allocate(static_cast<Block>(b), r));
   return ok_status();
 }
@@ -58,6 +61,7 @@ Status LazyBlocks::make_zeroed() {
 Status LazyBlocks::need(Block block) {
   if (has_all_[block].load(std::memory_order_acquire)) return ok_status();
   const RelaxedCapture relaxed;
+  if (droppable_ != nullptr && !zeroed_by_host_[block]) droppable_->make_room();
   std::lock_guard lock(mapping_);
   for (int r = 0; r < ranks(); ++r)
     if (here_[r]) RONDO_CHECK_OK(allocate(block, r));
@@ -72,18 +76,20 @@ Status LazyBlocks::allocate(Block block, int rank) {
   Place& place = places_[block][rank];
   std::lock_guard lock(allocating_);
   if (place.bytes == 0 || place.is_there) return ok_status();
-  Status made = memory_registry().virtual_at(place.memory.get())->bring_back();
-  if (made.ok() && ConnectionLayout::is_zeroed(block)) made = zero(block, rank);
+  const auto memory = memory_registry().virtual_at(place.memory.get());
+  const auto bring = [&] { return memory->bring_back(); };
+  Status made = droppable_ != nullptr ? droppable_->with_room(bring) : bring();
+  if (made.ok() && zeroed_by_host_[block]) made = zero(block, rank);
   if (!made.ok())
     return fail(made.code(),
                 "{}: {} bytes for {} of rank {}; NCCL_BUFFSIZE and NCCL_MAX_CTAS limit what "
                 "connections take",
                 made.error().text, place.bytes, kNames[block], rank);
   RONDO_INFO(kInit, "rank {}: {} bytes for {}", rank, place.bytes, kNames[block]);
+  std::function<Status()> refill;
+  if (zeroed_by_host_[block]) refill = [this, block, rank] { return zero(block, rank); };
   if (droppable_ != nullptr)
-    droppable_->add(rank, place.memory.get(), place.bytes, [this, block, rank]() -> Status {
-      return ConnectionLayout::is_zeroed(block) ? zero(block, rank) : ok_status();
-    });
+    droppable_->add(rank, place.memory.get(), place.bytes, std::move(refill));
   place.is_there = true;
   return ok_status();
 }
@@ -99,7 +105,8 @@ Status LazyBlocks::map(Block block, int rank) {
                 rank);
   std::byte* const at = place.memory.get();
   RONDO_CHECK_OK(memory_registry().virtual_at(at)->bring_back(handle.file.get()));
-  droppable_->add_mapped(process_of_[rank], {MemoryNote::kLazyBlock, what}, at);
+  droppable_->add_mapped(process_of_[rank], {MemoryNote::kLazyBlock, what}, at,
+                         zeroed_by_host_[block]);
   place.is_there = true;
   return ok_status();
 }

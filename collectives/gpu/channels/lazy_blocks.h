@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // LazyBlocks: slots of each protocol, and staging of shared direct kernels (connection_layout.h).
-// Slots of Simple and staging are allocated with the first call that uses them. Before, only their
-// addresses are reserved, so the ends in device memory and captured graphs never change. Slots of
-// lines (LL, LL128) are allocated at init; other processes map them with their first use.
+// Each is allocated with the first call that uses it. Before, only its addresses are reserved, so
+// the ends in device memory and captured graphs never change. New lines (LL, LL128, LL push) are
+// cleared by a kernel, on the stream of that call (clear_lines.h). Where devices do not meet by
+// barriers, slots of lines are allocated and zeroed at init; other processes map them with their
+// first use.
 //
 // Each process allocates the blocks of its own ranks and asks the other processes for theirs. Their
 // watch threads allocate these if they are not there yet (memory_exchange.h), so a rank's first
-// call waits for no other rank's call. Guarantees: slots of lines are zeroed before a kernel uses
-// them; a block that is there is listed for ncclCommSuspend; every request ends with its deadline;
-// after an error, need() may be called again. Thread-safe. Cost: one load once the block is there;
-// before, some driver calls per rank, and a round trip per rank of another process.
+// call waits for no other rank's call. Guarantees: a block that is there is listed for
+// ncclCommSuspend; every request ends with its deadline; after an error, need() may be called
+// again. Thread-safe. Cost: one load once the block is there; before, some driver calls per rank,
+// and a round trip per rank of another process.
 #pragma once
 
 #include <array>
@@ -44,12 +46,21 @@ class LazyBlocks {
   // Before the first need(). process_of: by rank; empty if all are in this process, without `ask`.
   void list_in(DroppableMemory& all, std::span<const int> process_of);
   void ask_by(Ask ask) { ask_ = std::move(ask); }
-  // Makes this process's blocks of lines, at init: they have to be zeroed on a stream, and a kernel
-  // that waits for other ranks would hold that up later.
+  // Makes this process's blocks of lines that no kernel clears, at init: they have to be zeroed on
+  // a stream, and a kernel that waits for other ranks would hold that up later.
   Status make_zeroed();
 
   // Makes the block of every rank that this process uses. Call before each launch that uses it.
   Status need(Block block);
+  // For launches, in the order of calls: whether the lines of a block are clear when the next
+  // kernel runs; that kernels launched so far clear them; how often memory was lent, plus 1.
+  bool is_clear(Block block) const {
+    return !cleared_by_kernel_[block] || cleared_at_[block] == droppable_->drops() + 1;
+  }
+  void set_clear(Block block) { cleared_at_[block] = droppable_->drops() + 1; }
+  std::uint64_t generation() const { return droppable_->lends() + 1; }
+  std::uint64_t bytes(Block block, int rank) const { return places_[block][rank].bytes; }
+
   // The answer to another process, on the watch thread.
   Result<MemoryHandle> give(std::uint32_t what);
 
@@ -68,6 +79,8 @@ class LazyBlocks {
   const int device_;
   const std::vector<bool> here_;                                          // by rank
   std::array<std::vector<Place>, ConnectionLayout::kLazyBlocks> places_;  // by rank
+  std::array<bool, ConnectionLayout::kLazyBlocks> zeroed_by_host_{}, cleared_by_kernel_{};
+  std::array<std::uint64_t, ConnectionLayout::kLazyBlocks> cleared_at_{};  // drops so far, plus 1
   DroppableMemory* droppable_ = nullptr;
   std::vector<int> process_of_;
   Ask ask_;

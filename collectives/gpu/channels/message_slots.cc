@@ -39,6 +39,7 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
   const EdgeTransport& through = transport(from, to);
   const bool over_network = through.home == EdgeTransport::kAtBothEnds;
   const RelaxedCapture relaxed;
+  if (slots_.empty()) droppable_.make_room();
   MappedMemory memory;
   DirectPiece direct;
   if (over_network || around_.process_of[to] == process_) {
@@ -78,7 +79,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
                  piece.error().text);
     }
   }
-  auto made = through.allocate(bytes, device_);
+  auto made = droppable_.with_room([&] { return through.allocate(bytes, device_); });
   if (!made.ok())
     return fail(made.code(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/packed_memory.h"
 #include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
@@ -31,6 +32,7 @@ class Sharing {
     memory_.of_rank.resize(peers_.process_of.size());
     memory_.host_on_device.resize(peers_.process_of.size());
     memory_.keeper = holdings_;
+    memory_.is_packed = is_packed_;
     const Status given = give();
     RONDO_CHECK_OK(exchange());
     const Status taken = given.ok() ? take() : given;
@@ -57,6 +59,10 @@ class Sharing {
       offer.status = 0;
       offer.handle = {};
       const std::uint64_t bytes = layout_.bytes(static_cast<int>(r));
+      if (is_packed_) {
+        RONDO_CHECK_OK(give_packed(r, bytes));
+        continue;
+      }
       RONDO_TRY(EdgeMemory made, p2p_.allocate(bytes, request_.device));
       memory_.of_rank[r] = made.memory.get();
       holdings_->push_back(std::move(made.memory));
@@ -64,6 +70,23 @@ class Sharing {
       offer.handle = handles_[r].plain;
     }
     return ok_status();
+  }
+
+  Status give_packed(std::size_t rank, std::uint64_t bytes) {
+    RONDO_TRY(OwnMemory made, packed_memory().take(bytes, request_.device));
+    RONDO_TRY(auto exported, PackedMemory::export_block(made));
+    memory_.of_rank[rank] = made.get();
+    holdings_->push_back(std::move(made));
+    handles_[rank] = std::move(exported.handle);
+    MemoryNote& offer = segment().offer(static_cast<int>(rank));
+    offer.handle = handles_[rank].plain;
+    offer.address = exported.offset;
+    return ok_status();
+  }
+  Result<MappedMemory> connect(int rank) {
+    if (!is_packed_) return p2p_.connect(handles_[rank], layout_.bytes(rank), request_.device);
+    return PackedMemory::import_block(handles_[rank], segment().offer(rank).address,
+                                      request_.device);
   }
 
   // Handles of all ranks and of the host's memory: all send theirs to the leader, which sends all
@@ -137,7 +160,7 @@ class Sharing {
   }
 
   void open_rank(int rank, const std::vector<int>& users) {
-    auto memory = p2p_.connect(handles_[rank], layout_.bytes(rank), request_.device);
+    auto memory = connect(rank);
     if (memory.ok()) {
       memory_.of_rank[rank] = memory->get();
       return holdings_->push_back(std::move(*memory));
@@ -160,6 +183,8 @@ class Sharing {
   const SharedConnectionsRequest& request_;
   const ProcessPeers& peers_;
   ConnectionLayout layout_;
+  // Equal in all processes.
+  const bool is_packed_ = layout_.shape().lazy && layout_.max_bytes() <= PackedMemory::kMaxBytes;
   const EdgeTransport& p2p_ = edge_transport(EdgeTransport::kAtReceiver);
   const EdgeTransport& host_ = edge_transport(EdgeTransport::kOnHost);
   std::shared_ptr<std::vector<MappedMemory>> holdings_;

@@ -25,6 +25,7 @@ Status launch_ll_push(const DeviceLaunch& launch) {
     threads = std::max(threads, call.plan.threads);
   }
   if (args.calls == 0) return ok_status();
+  RONDO_CHECK_OK(connections.lazy().need(ConnectionLayout::kPushLines));
   // Equal for all calls of one kernel.
   args.per_round = first.plan.per_round * first.units();
   args.grain = first.plan.grain * static_cast<std::uint32_t>(first.units());

@@ -80,6 +80,11 @@ const LaunchRow& launch_row(Strategy strategy);
 
 Status launch_strategy(const DeviceLaunch& call);
 
+// Whether the memory for the call's lines is clear (clear_lines.cc). If not, the call has to be the
+// first one of its launch, after clear_lines().
+bool finds_lines_clear(const DeviceConnections* connections, const PlannedCall& call);
+Status clear_lines(const DeviceLaunch& launch, bool captures);
+
 // On the current device: loads `kernels`, and each of `reductions` for every operation and type.
 // Call it before they are needed: CUDA loads kernels lazily, and a first launch that has to load
 // its kernel may wait for running kernels that wait for this launch.

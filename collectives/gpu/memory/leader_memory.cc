@@ -19,6 +19,7 @@ Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
   std::lock_guard lock(mutex_);
   if (staging_ != nullptr) return staging_;
   const RelaxedCapture relaxed;
+  droppable_.make_room();
   if (leads()) return make_staging();
   RONDO_TRY(const auto reply, exchange_.ask(0, {MemoryNote::kStaging}, {}, deadline));
   RONDO_TRY(mapped_staging_, memory_registry().import_memory(reply.handle, {&device_, 1}));
@@ -29,7 +30,8 @@ Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
 
 Result<std::byte*> LeaderMemory::make_staging() {
   if (staging_ != nullptr) return staging_;
-  auto made = memory_registry().allocate_own(staging_bytes(), device_);
+  auto made = droppable_.with_room(
+      [&] { return memory_registry().allocate_own(staging_bytes(), device_); });
   if (!made.ok())
     return fail(
         made.code(),

@@ -33,10 +33,8 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
       bounce_bytes_(static_cast<std::size_t>(near.ranks())) {
   const int n = near.ranks();
   count_own(hosts);
-  barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
-  messages_at_ = meets_ ? arrivals_at() + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas *
-                                                  cuda::kMaxBarrierDevices)
-                        : barriers_at_;
+  barriers_at_ = rounds_at() + (ll_push_ ? rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas) : 0);
+  messages_at_ = meets_ ? cleared_at(kLazyBlocks) : barriers_at_;
   bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
@@ -127,12 +125,14 @@ std::uint64_t ConnectionLayout::launches_at() const {
 std::uint64_t ConnectionLayout::rounds_at() const {
   return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(counted_ctas()));
 }
-std::uint64_t ConnectionLayout::staging_at() const {
-  return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas);
-}
-
 std::uint64_t ConnectionLayout::arrivals_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
+}
+
+std::uint64_t ConnectionLayout::cleared_at(Block block) const {
+  return arrivals_at() +
+         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices) +
+         rounded(sizeof(std::uint64_t) * cuda::kClearCtas) * block;
 }
 
 std::uint64_t ConnectionLayout::shared_slice() const {
@@ -216,6 +216,8 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
     edge.tail = edge.head = edge.slots;
     if (edge.crosses()) place_bounce_buffers(edge, hosts);
   }
+  for (int r = 0; r < near_.ranks(); ++r)
+    push_lines_at_.push_back(take(r, ll_push_ ? cuda::kLLPushStaging : 0, kPushLines));
   zeroed_ = bytes_;
   constexpr int kSimple = static_cast<int>(cuda::Protocol::kSimple);
   for (Edge& edge : edges_)

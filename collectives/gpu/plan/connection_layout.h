@@ -14,8 +14,8 @@
 //
 // What must be zeroed before kernels use it comes first in a rank's memory: words, counters, and
 // lines, whose old flags would pass for new ones. Where devices can reserve addresses without
-// memory, slots by protocol and staging of shared kernels are blocks of their own: each is
-// allocated with the first call that uses it (lazy_blocks.h).
+// memory, slots by protocol and staging are blocks of their own: each is allocated with the first
+// call that uses it (lazy_blocks.h).
 //
 // Ranks of several hosts: a layout is for one host and has only the edges of its ranks. A
 // connection to another host has slots and words on both sides (bounce buffers), which a net proxy
@@ -63,9 +63,16 @@ class ConnectionLayout {
  public:
   static constexpr int kHost = -1;
   static constexpr int kNowhere = -2;  // not on this host, or in bounce buffers
-  // Blocks of a rank's device memory: slots by protocol, and staging of shared kernels, if
-  // ConnectionShape::lazy; else these are in kMain.
-  enum Block : std::uint8_t { kSimpleSlots, kLLSlots, kLL128Slots, kStaging, kLazyBlocks };
+  // Blocks of a rank's device memory: slots by protocol, staging of shared kernels and of LL push,
+  // if ConnectionShape::lazy; else these are in kMain.
+  enum Block : std::uint8_t {
+    kSimpleSlots,
+    kLLSlots,
+    kLL128Slots,
+    kStaging,
+    kPushLines,
+    kLazyBlocks
+  };
   static constexpr Block kMain = kLazyBlocks;
   static_assert(kLLSlots == static_cast<int>(cuda::Protocol::kLL) &&
                 kLL128Slots == static_cast<int>(cuda::Protocol::kLL128));
@@ -102,12 +109,21 @@ class ConnectionLayout {
   const std::vector<Edge>& edges() const { return edges_; }
   // A rank's memory begins with its ends; the host's with the Control of each of its ranks.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
+  std::uint64_t max_bytes() const { return *std::max_element(bytes_.begin(), bytes_.end()); }
   // Of a lazy block, a multiple of kBlockUnit; 0: there is none.
   std::uint64_t lazy_bytes(Block block, int rank) const {
     return lazy_[block][static_cast<std::size_t>(rank)];
   }
-  // Whether new memory of the block must be zeroed before kernels use it.
-  static bool is_zeroed(Block block) { return block == kLLSlots || block == kLL128Slots; }
+  // Whether the block is of lines: new memory must be cleared before kernels use it. If the devices
+  // meet, a kernel does that (clear_lines.h), else the host, at init.
+  static bool has_lines(Block block) {
+    return block == kLLSlots || block == kLL128Slots || block == kPushLines;
+  }
+  bool is_cleared_by_kernel(Block block) const { return has_lines(block) && meets_ && shape_.lazy; }
+  bool is_zeroed_by_host(Block block) const {
+    return has_lines(block) && !is_cleared_by_kernel(block);
+  }
+  std::uint64_t cleared_at(Block block) const;  // words of ClearLinesArgs::cleared
   std::uint64_t zeroed_bytes(int rank) const { return zeroed_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
   std::uint64_t control_at(int rank) const;  // in the host's memory, for a rank of this host
@@ -128,7 +144,7 @@ class ConnectionLayout {
   // For LL push: rounds that each CTA of the rank has done, and the staging that others push to.
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
-  std::uint64_t staging_at() const;
+  Location push_lines_at(int rank) const { return push_lines_at_[static_cast<std::size_t>(rank)]; }
   // For shared direct kernels: the words of a barrier, and staging, [input, output], each for calls
   // of kSharedStaging bytes: by the priors, rings of 8 GPUs are faster from 6 MiB on. Each CTA has
   // a slice of it, with extra room because its part of each block is rounded to whole lines.
@@ -183,7 +199,7 @@ class ConnectionLayout {
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_, zeroed_;                 // by rank
   std::array<std::vector<std::uint64_t>, kLazyBlocks> lazy_;  // bytes, by block and rank
-  std::vector<Location> shared_at_;                           // by rank
+  std::vector<Location> shared_at_, push_lines_at_;           // by rank
   struct BounceBytes {
     std::uint64_t words = 0, slots[cuda::kDirections] = {};
   };

@@ -26,6 +26,7 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   suspension = std::make_unique<Suspension>(
       local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of,
                                 facts.beside});
+  recall = std::make_shared<Recall>(segment, facts.process, facts.device, *suspension);
   DroppableMemory& droppable = suspension->memory();
   blocks = std::make_unique<SharedBlocks>(*exchange, facts.device, facts.process,
                                           [this] { return running_calls(); });
@@ -55,6 +56,7 @@ void ProcessContext::forget() {
   (void)blocks.release();
   (void)memory.release();
   (void)slots.release();
+  (void)new std::shared_ptr<Recall>(std::move(recall));
   (void)suspension.release();
   (void)exchange.release();
 }
@@ -70,6 +72,7 @@ std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked
   if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
   if (asked.kind == MemoryNote::kStaging) return memory->answer();
   if (asked.kind == MemoryNote::kRestore) {
+    recall->settle();
     RONDO_CHECK_OK(suspension->restore(asked.what));
     return MemoryHandle{};
   }

@@ -13,6 +13,7 @@
 #include "collectives/gpu/channels/message_slots.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/memory/leader_memory.h"
+#include "collectives/gpu/memory/recall.h"
 #include "collectives/gpu/memory/shared_blocks.h"
 #include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
@@ -61,9 +62,10 @@ struct ProcessContext {
   SharedBlocks::Calls running_calls();
   ProcessFacts facts;
   std::vector<int> local;  // ranks of this process
-  std::unique_ptr<ControlSegment> segment;
+  std::shared_ptr<ControlSegment> segment;
   std::unique_ptr<MemoryExchange> exchange;
   std::unique_ptr<Suspension> suspension;
+  std::shared_ptr<Recall> recall;
   std::unique_ptr<SharedBlocks> blocks;
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;

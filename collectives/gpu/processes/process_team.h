@@ -37,6 +37,11 @@ class ProcessTeam final : public TeamEdges {
   const MulticastMemory* multicast() const override { return context_.shared.multicast.get(); }
   StreamOrder& order() override { return context_.order; }
   Suspension* suspension() override { return context_.suspension.get(); }
+  Recall* recall() override { return context_.recall.get(); }
+  Status take_memory_again() override {
+    if (context_.recall->is_whole()) return ok_status();
+    return context_.recall->take_again(context_.standing.deadline());
+  }
   void add_memory(int rank, GpuMemoryUse* use) override {
     use->pinned += context_.slots->pinned_bytes(rank);
   }

@@ -114,6 +114,7 @@ void ProcessWatch::look() {
     return blame(StatusCode::kInvalidUsage, rank,
                  fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
   }
+  context_.recall->look();
   detector_.tick(now_ns());
   if (detector_.is_stalled()) report_who_is_gone();
   report_progress();

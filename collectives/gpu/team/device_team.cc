@@ -15,6 +15,10 @@ Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<TeamEdges> edges) {
   std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(edges)));
   RONDO_CHECK_OK(team->context_.open());
+  Recall* const recall = team->edges() == nullptr ? nullptr : team->edges()->recall();
+  if (recall != nullptr)
+    recall->begin(
+        [&made = *team](const std::function<bool()>& then) { return made.if_idle(then); });
   return team;
 }
 
@@ -30,7 +34,10 @@ DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<TeamEdges> ed
 DeviceTeam::~DeviceTeam() {
   constexpr double kPatientSeconds = 10, kReportSeconds = 2;
   const RelaxedCapture relaxed;
-  if (context_.connections == nullptr || made_in_ != fork_generation()) return;
+  if (made_in_ != fork_generation()) return;
+  Recall* const recall = edges() == nullptr ? nullptr : edges()->recall();
+  if (recall != nullptr) recall->end();
+  if (context_.connections == nullptr) return;
   if (!stopped_ && (launches_are_over(kPatientSeconds) || edges() == nullptr)) return;
   stop_kernels();
   launches_are_over(kReportSeconds);
@@ -54,18 +61,37 @@ double TeamEngine::predicted_ns(const CallRecord& record) const {
   return plan ? device_ns(context.facts, record, *plan) : context.edges->predicted_ns(record);
 }
 
+// For Recall (recall.h). A rank that has posted a call that is not launched yet is not idle.
+bool DeviceTeam::if_idle(const std::function<bool()>& then) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !failure_.ok() || stopped_ || has_graphs_ || suspended_ > 0) return false;
+  if (launches_.is_blocked()) return false;
+  for (int place = 0; place < context_.places(); ++place)
+    if (!posted_.is_launched(place)) return false;
+  return context_.order.is_over() && then();
+}
+
 void TeamEngine::set_tuned(const std::shared_ptr<const TunedWays>& ways) {
   std::lock_guard lock(team_->mutex_);
   team_->context_.set_tuned(ways);
 }
 
 Status TeamEngine::suspend(const net::Deadline& deadline) {
+  {
+    const Lock lock(team_->mutex_);
+    ++team_->suspended_;
+  }
+  TeamEdges* const edges = team_->edges();
+  if (edges != nullptr && edges->recall() != nullptr) edges->recall()->withdraw();
   const auto are_over = [this] { return team_->context_.order.is_over(); };
   return team_->context_.suspension.suspend(rank_, are_over, deadline);
 }
 
 Status TeamEngine::resume(const net::Deadline& deadline) {
-  return team_->context_.suspension.resume(rank_, deadline);
+  RONDO_CHECK_OK(team_->context_.suspension.resume(rank_, deadline));
+  const Lock lock(team_->mutex_);
+  --team_->suspended_;
+  return ok_status();
 }
 
 GpuMemoryUse TeamEngine::memory() const {
@@ -84,14 +110,22 @@ GpuMemoryUse TeamEngine::memory() const {
 Status TeamEngine::post(std::span<const Call> calls, Mismatch* mismatch) {
   Lock lock(team_->mutex_);
   RONDO_CHECK_OK(team_->failure_);
-  StreamOrder& order = team_->context_.order;
-  order.begin_group(place_, team_->posted_.completes(place_, calls));
-  for (const Call& call : calls) RONDO_CHECK_OK(order.add(place_, call.stream));
+  RONDO_CHECK_OK(begin_calls(calls));
   Status result = post_calls(calls, lock, mismatch);
   if (team_->failure_.ok()) team_->failure_ = result;
   lock.unlock();
   team_->launched_.notify_all();
   return result;
+}
+
+Status TeamEngine::begin_calls(std::span<const Call> calls) {
+  TeamEdges* const edges = team_->edges();
+  if (edges != nullptr && !calls.empty()) RONDO_CHECK_OK(edges->take_memory_again());
+  StreamOrder& order = team_->context_.order;
+  order.begin_group(place_, team_->posted_.completes(place_, calls));
+  for (const Call& call : calls) RONDO_CHECK_OK(order.add(place_, call.stream));
+  for (const StreamUse& use : order.streams(place_)) team_->has_graphs_ |= capturing(use.capture);
+  return ok_status();
 }
 
 // Collectives first; then all messages, in one launch or in one per kind.

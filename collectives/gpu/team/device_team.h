@@ -21,6 +21,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,12 +54,15 @@ class DeviceTeam {
   DeviceTeam(const TeamOptions& options, std::shared_ptr<TeamEdges> edges);
   bool launches_are_over(double seconds) const;
   void stop_kernels();
+  bool if_idle(const std::function<bool()>& then);
 
   const std::uint32_t made_in_;  // fork_generation()
   TeamContext context_;
   std::mutex mutex_;
   std::condition_variable launched_;
-  Status failure_;  // ended the team: nothing is launched after it
+  Status failure_;           // ended the team: nothing is launched after it
+  bool has_graphs_ = false;  // some call was captured
+  int suspended_ = 0;        // ranks that have begun ncclCommSuspend and have not resumed
   PostedCalls posted_;
   TeamLaunches launches_;
   std::atomic<bool> stopped_{false};  // stop_kernels() was called
@@ -106,6 +110,7 @@ class TeamEngine {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  Status begin_calls(std::span<const Call> calls);
   Status post_calls(std::span<const Call> calls, Lock& lock, Mismatch* mismatch);
 
   const std::shared_ptr<DeviceTeam> team_;

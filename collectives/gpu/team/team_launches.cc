@@ -22,7 +22,8 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
   const DeviceStrategyRow& row = row_of(*plan);
   planned.in_multicast_windows =
       row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
-  if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(place));
+  if (!run_.takes(call, planned) || !finds_lines_clear(team_.connections, planned))
+    RONDO_CHECK_OK(flush(place));
   // Who runs a call elsewhere announces it. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
@@ -169,6 +170,7 @@ Status TeamLaunches::beside_others(const CallRun& run) {
   DeviceLaunch part{*team_.connections, run.calls(), team_.here};
   part.stream = site.stream;
   part.multicast = team_.multicast;
+  RONDO_CHECK_OK(clear_lines(part, capturing(site.capture)));
   RONDO_CHECK_OK(launch_strategy(part));
   return team_.end_launch(site);
 }
@@ -204,9 +206,11 @@ Status TeamLaunches::outside(std::span<const ProcessMessage> messages, const Lau
   if (!blocks && !team_.is_hosted()) turn.emplace(team_.order, launch.site.capture);
   RONDO_CHECK_OK(team_.begin_launch(launch.site, launch.calls, launch.ranks, launch.kind));
   RONDO_TRY(const TeamEdges::Enqueue enqueue, team_.edges->prepare(messages, captured, mismatch));
+  blocked_ += blocks ? 1 : 0;
   if (blocks) lock->unlock();
   const Status launched = enqueue(launch.site.stream);
   if (blocks) lock->lock();
+  blocked_ -= blocks ? 1 : 0;
   RONDO_CHECK_OK(launched);
   return team_.order.end(launch.site, launch.ranks, launch.kind);
 }

@@ -40,6 +40,7 @@ class TeamLaunches {
   };
   Status outside(std::span<const ProcessMessage> messages, const Launch& launch,
                  std::unique_lock<std::mutex>* lock, Mismatch* mismatch);
+  bool is_blocked() const { return blocked_ > 0; }  // in outside(), without the mutex
   // All messages that a post of this rank has completed, in one launch, on its first stream.
   Status messages(int place, std::span<const MatchedMessage> matched);
 
@@ -62,7 +63,8 @@ class TeamLaunches {
 
   TeamContext& team_;
   NewestDevicePlan newest_;
-  CallRun run_;  // what flush() launches
+  CallRun run_;      // what flush() launches
+  int blocked_ = 0;  // launches of outside() that wait without the mutex
 };
 
 }  // namespace rondo::gpu

@@ -191,7 +191,7 @@ TEST(GpuPlan, LLPushUsesEverybodysMemory) {
   P2pReach near(6);
   const ConnectionLayout all(shape, near);
   EXPECT_TRUE(all.uses(0, 3));
-  EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kLLPushStaging);
+  EXPECT_GT(all.bytes(0), all.barriers_at() + cuda::kLLPushStaging);
   // If one pair cannot be mapped, no pair uses LL push.
   near.separate(1, 4);
   const ConnectionLayout some(shape, near);

@@ -16,6 +16,7 @@ bool Completion::finish(Status result, int source) {
     watcher = std::exchange(watcher_, nullptr);
   }
   changed_.notify_all();
+  if (ended_) ended_(*this);
   if (watcher) watcher();
   return true;
 }

@@ -20,8 +20,11 @@ namespace rondo {
 
 class Completion {
  public:
-  // help: makes progress on the work; a waiting thread calls it before it sleeps.
-  explicit Completion(std::function<void()> help = {}) : help_(std::move(help)) {}
+  // help: makes progress on the work; a waiting thread calls it before it sleeps. ended: called
+  // once, by the thread that finishes.
+  explicit Completion(std::function<void()> help = {},
+                      std::function<void(const Completion&)> ended = {})
+      : help_(std::move(help)), ended_(std::move(ended)) {}
 
   // True if this call was the first.
   bool finish(Status result, int source = -1);
@@ -39,6 +42,7 @@ class Completion {
   bool finished_soon() const;
 
   const std::function<void()> help_;
+  const std::function<void(const Completion&)> ended_;
   std::atomic<bool> finished_{false};
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

@@ -282,15 +282,24 @@ Status OneSidedCalls::wait_signal(const Call& call) {
   return windows_are_whole() ? ok_status() : faults_.why_it_ended();
 }
 
+// They are not announced, so they enter the black box here.
+void OneSidedCalls::record(const Call& call) {
+  CallRecord record = call.record;
+  record.root = call.peer;
+  host_.recorder.begin(record, 0);
+}
+
 Status OneSidedCalls::run(std::span<const Call> calls) {
   for (const bool waits : {false, true})
     for (const Call& call : calls) {
       const Collective which = call.record.collective;
       if (!is_one_sided(call) || (which == Collective::kWaitSignal) != waits) continue;
       call_.record = call.record;
+      record(call);
       const Status result = waits ? wait_signal(call) : put(call);
       call_.record = CallRecord{};
       RONDO_CHECK_OK(result);
+      host_.recorder.end(StatusCode::kSuccess);
     }
   RONDO_CHECK_OK(remote_puts_.flush());
   return remote_.flush();

@@ -103,6 +103,7 @@ class OneSidedCalls : RankPart {
   Status put(const Call& call);
   Status put_by_lane(Peer& peer, const Window* window, const Call& call, std::size_t bytes);
   Status wait_signal(const Call& call);
+  void record(const Call& call);
 
   Supervisor& supervisor_;
   Withdrawal& withdrawal_;

@@ -80,7 +80,7 @@ Result<TaggedMessages::Request> TaggedMessages::send_locked(const Envelope& to, 
   RONDO_CHECK_OK(usable(to));
   if (to.peer == kAnySource)
     return fail(StatusCode::kInvalidArgument, "a message is sent to one rank; name it");
-  const Request request = new_request();
+  const Request request = new_request(Collective::kSend, to, bytes);
   MessageQueues::Sending sending;
   sending.to = to;
   sending.bytes = sending.left = bytes;
@@ -98,10 +98,24 @@ Result<TaggedMessages::Request> TaggedMessages::send_locked(const Envelope& to, 
   return request;
 }
 
-TaggedMessages::Request TaggedMessages::new_request() {
-  return std::make_shared<Completion>([self = weak_from_this()] {
+TaggedMessages::Request TaggedMessages::new_request(Collective which, const Envelope& envelope,
+                                                    std::size_t bytes) {
+  const auto help = [self = weak_from_this()] {
     if (auto alive = self.lock()) alive->help();
-  });
+  };
+  host::CallRecorder& recorder = state_.host.recorder;
+  if (!recorder.has_ring()) return std::make_shared<Completion>(help);
+  CallRecord record;
+  record.count = bytes / size_of(envelope.type);
+  record.collective = which;
+  record.type = envelope.type;
+  record.root = envelope.peer;
+  const auto ended = [&recorder, record, entered = ticks()](const Completion& request) {
+    CallRecord done = record;
+    if (request.source() >= 0) done.root = request.source();
+    recorder.write_ended(done, entered, request.result().code());
+  };
+  return std::make_shared<Completion>(help, ended);
 }
 
 void TaggedMessages::deliver_to_self(const MessageQueues::Sending& sending) {
@@ -125,7 +139,7 @@ Result<TaggedMessages::Request> TaggedMessages::receive_locked(const Envelope& f
   RONDO_CHECK_OK(usable(from));
   RONDO_CHECK_OK(start_thread());
   traffic_.progress();
-  const Request request = new_request();
+  const Request request = new_request(Collective::kRecv, from, bytes);
   MessageQueues::Receive receive{from, static_cast<std::byte*>(out), bytes, request};
   MessageQueues::Arrival* const found = queues_.find_arrival(from);
   if (found == nullptr) {

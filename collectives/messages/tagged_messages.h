@@ -76,7 +76,8 @@ class TaggedMessages : public std::enable_shared_from_this<TaggedMessages> {
   }
   Result<Request> send_locked(const Envelope& to, const void* data, std::size_t bytes);
   Result<Request> receive_locked(const Envelope& from, void* out, std::size_t bytes);
-  Request new_request();
+  // A message of `bytes` in this direction, for the black box.
+  Request new_request(Collective which, const Envelope& envelope, std::size_t bytes);
   Status usable(const Envelope& envelope) const;
   bool move();  // moves data or ends requests
   void look_for_ended();

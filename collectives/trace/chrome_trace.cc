@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace rondo::trace {
 namespace {
@@ -66,11 +67,38 @@ class ChromeTrace {
                        {"pid", pid},
                        {"tid", number},
                        {"args", Json{{"sort_index", pid}}}});
-    for (const TracedCall& call : rank.calls) add_call(call, pid, number);
+    std::vector<const TracedCall*> calls;
+    for (const TracedCall& call : rank.calls) calls.push_back(&call);
+    std::stable_sort(calls.begin(), calls.end(),
+                     [](const auto* a, const auto* b) { return a->entered_ns < b->entered_ns; });
+    std::int64_t until = begin_ns_;
+    for (const TracedCall* call : calls) {
+      const std::int64_t end = end_of(*call);
+      // Slices of a track must nest; messages with tags may overlap.
+      const bool overlaps = call->entered_ns < until && end > until;
+      overlaps ? add_overlapping(*call, pid, number) : add_call(*call, pid, number);
+      until = std::max(until, end);
+    }
   }
 
-  void add_call(const TracedCall& call, int pid, int tid) {
-    const std::int64_t end = call.ended() ? call.ended_ns : end_ns_;
+  std::int64_t end_of(const TracedCall& call) const {
+    return call.ended() ? call.ended_ns : end_ns_;
+  }
+
+  void add_overlapping(const TracedCall& call, int pid, int tid) {
+    const int id = ++overlapping_;
+    for (const bool start : {true, false})
+      events_.push_back({{"ph", start ? "b" : "e"},
+                         {"name", name(call.call.collective)},
+                         {"cat", "call"},
+                         {"id", id},
+                         {"pid", pid},
+                         {"tid", tid},
+                         {"ts", us(start ? call.entered_ns : end_of(call))},
+                         {"args", arguments_of(call)}});
+  }
+
+  Json arguments_of(const TracedCall& call) const {
     Json args{{"call", call.sequence},        {"count", elements_of(call.call)},
               {"type", name(call.call.type)}, {"bytes", call.bytes()},
               {"algorithm", call.algorithm},  {"protocol", call.protocol}};
@@ -81,14 +109,18 @@ class ChromeTrace {
       args["longest_wait_us"] = static_cast<double>(call.longest_wait_ns) / 1e3;
       args["longest_wait_for"] = call.longest_wait_for;
     }
+    return args;
+  }
+
+  void add_call(const TracedCall& call, int pid, int tid) {
     events_.push_back({{"ph", "X"},
                        {"name", name(call.call.collective)},
                        {"cat", "call"},
                        {"pid", pid},
                        {"tid", tid},
                        {"ts", us(call.entered_ns)},
-                       {"dur", static_cast<double>(end - call.entered_ns) / 1e3},
-                       {"args", std::move(args)}});
+                       {"dur", static_cast<double>(end_of(call) - call.entered_ns) / 1e3},
+                       {"args", arguments_of(call)}});
     if (call.waits != 1 || !call.ended()) return;  // of several waits, only the first one's time
     const std::int64_t from = call.entered_ns + call.first_wait_ns;
     const std::int64_t to = std::min(from + call.longest_wait_ns, call.ended_ns);
@@ -130,7 +162,7 @@ class ChromeTrace {
   }
 
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
-  int arrows_ = 0;
+  int arrows_ = 0, overlapping_ = 0;
   std::map<std::pair<std::string, int>, int> tracks_;
   std::map<std::pair<int, int>, int> pids_;  // by number of the communicator and rank
   Json events_ = Json::array();

@@ -44,6 +44,10 @@ void CallRecorder::record(const CallRecord& call, std::uint64_t sequence) {
     open_ += observer_ != nullptr;
     return;
   }
+  write(call, sequence);
+}
+
+void CallRecorder::write(const CallRecord& call, std::uint64_t sequence) {
   newest_ = CallTrace{};
   newest_.number = ++number_;
   newest_.sequence = sequence;

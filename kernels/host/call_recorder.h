@@ -71,6 +71,16 @@ class CallRecorder {
     if (enabled_) entered_ = ticks();
   }
 
+  // For calls that overlap each other: they enter the ring once they have ended. `entered`: when
+  // they began.
+  bool has_ring() const { return ring_ != nullptr || setup_.ring != nullptr; }
+  void write_ended(const CallRecord& call, std::uint64_t entered, StatusCode result) {
+    if (ring_ == nullptr && !start()) return;
+    entered_ = entered;
+    write(call, 0);
+    end_open(result);
+  }
+
   // sequence: number of the announced call; 0: a message.
   void begin(const CallRecord& call, std::uint64_t sequence) {
     if (enabled_) record(call, sequence);
@@ -81,18 +91,7 @@ class CallRecorder {
     if (open_ == 0) return;
     if (observer_ != nullptr && !end_observed()) [[unlikely]]
       return;
-    newest_.ended = ticks();
-    newest_.result = static_cast<std::uint8_t>(result);
-    const auto words = std::bit_cast<Words>(newest_);
-    add(total_->finished, open_);
-    add(total_->spent_ticks, newest_.ended - newest_.entered);
-    open_ = std::min<std::uint64_t>(open_, kTracedCalls);
-    do {
-      TraceLine& line = line_of(number_ - --open_);
-      HostAtomics::store_relaxed(line.words[6], words[6]);
-      HostAtomics::store_relaxed(line.words[7], words[7]);
-      HostAtomics::store_release(line.words[3], words[3]);
-    } while (open_ > 0);
+    end_open(result);
   }
 
   // A wait has left the spin phase; it has ended.
@@ -106,6 +105,21 @@ class CallRecorder {
   static constexpr std::uint8_t kNone = 0xff;
 
   void record(const CallRecord& call, std::uint64_t sequence);
+  void write(const CallRecord& call, std::uint64_t sequence);
+  void end_open(StatusCode result) {
+    newest_.ended = ticks();
+    newest_.result = static_cast<std::uint8_t>(result);
+    const auto words = std::bit_cast<Words>(newest_);
+    add(total_->finished, open_);
+    add(total_->spent_ticks, newest_.ended - newest_.entered);
+    open_ = std::min<std::uint64_t>(open_, kTracedCalls);
+    do {
+      TraceLine& line = line_of(number_ - --open_);
+      HostAtomics::store_relaxed(line.words[6], words[6]);
+      HostAtomics::store_relaxed(line.words[7], words[7]);
+      HostAtomics::store_release(line.words[3], words[3]);
+    } while (open_ > 0);
+  }
   bool start();
   bool end_observed();  // false: there is no ring to write
   TraceLine& line_of(std::uint64_t number) { return ring_->lines[number % kTracedCalls]; }

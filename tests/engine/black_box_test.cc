@@ -11,11 +11,13 @@
 
 #include "base/log.h"
 #include "base/poll_until.h"
+#include "collectives/messages/tagged_messages.h"
 #include "collectives/status/inspect.h"
 #include "collectives/trace/call_skew.h"
 #include "collectives/trace/trace_file.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/environment.h"
+#include "tests/support/one_sided.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/temporary_folder.h"
@@ -117,6 +119,65 @@ TEST(BlackBox, RecordsMessagesWithTheirPeers) {
       EXPECT_TRUE(call.ended());
     }
   }
+}
+
+TEST(BlackBox, RecordsPutsAndSignalsWithTheirPeers) {
+  const WithEnvironment record("RONDO_RECORD", "1");
+  const Communicators comms = make_communicators(2);
+  std::vector<int> memory[2] = {std::vector<int>(16), std::vector<int>(16)};
+  run_ranks(comms, [&](Communicator& comm) {
+    const auto window = comm.register_window(memory[comm.rank()].data(), 64);
+    ASSERT_TRUE(window.ok()) << window.error().text;
+    const std::vector<int> out(8);
+    const Call calls[] = {put(1 - comm.rank(), *window, 0, out.data(), 8, 0),
+                          wait_for(1 - comm.rank(), 1, 0)};
+    EXPECT_TRUE(comm.run(calls).ok());
+  });
+  const auto traces = trace::traces_of_process(getpid());
+  ASSERT_TRUE(traces.ok()) << traces.error().text;
+  std::vector<std::string> seen[2];
+  for (const RankTrace& rank : *traces)
+    for (const TracedCall& call : rank.calls) {
+      if (call.sequence != 0 || rank.size != 2) continue;
+      EXPECT_TRUE(call.ended());
+      EXPECT_EQ(call.call.root, 1 - rank.rank);
+      seen[rank.rank].emplace_back(name(call.call.collective));
+    }
+  const std::vector<std::string> expected{name(Collective::kPut), name(Collective::kWaitSignal)};
+  EXPECT_EQ(seen[0], expected);
+  EXPECT_EQ(seen[1], expected);
+}
+
+// They overlap, and enter the record in the order in which they end.
+TEST(BlackBox, RecordsMessagesWithTagsOnceTheyHaveEnded) {
+  const WithEnvironment record("RONDO_RECORD", "1");
+  const Communicators comms = make_communicators(2);
+  std::shared_ptr<TaggedMessages> box[2];
+  run_ranks(comms, [&](Communicator& comm) {
+    box[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
+  });
+  const std::vector<std::byte> out(1000);
+  std::vector<std::byte> in(1000), small(8);
+  const auto deadline = seconds_from_now(30);
+  const auto late =
+      box[1]->receive({.peer = TaggedMessages::kAnySource, .tag = 2}, in.data(), 1000);
+  const auto first = box[1]->receive({.peer = 0, .tag = 1}, small.data(), 8);
+  ASSERT_TRUE(box[0]->send({.peer = 1, .tag = 1}, out.data(), 8).ok());
+  ASSERT_TRUE((*first)->wait_until(deadline));
+  const auto sent = box[0]->send({.peer = 1, .tag = 2}, out.data(), 1000);
+  ASSERT_TRUE((*late)->wait_until(deadline) && (*sent)->wait_until(deadline));
+  std::vector<std::string> seen[2];
+  const auto traces = trace::traces_of_process(getpid());
+  ASSERT_TRUE(traces.ok()) << traces.error().text;
+  for (const RankTrace& rank : *traces)
+    for (const TracedCall& call : rank.calls) {
+      EXPECT_TRUE(call.ended());
+      if (call.sequence != 0) continue;  // of open()
+      EXPECT_EQ(call.call.root, 1 - rank.rank) << "also of a receive from any rank";
+      seen[rank.rank].push_back(fmt::format("{} {}", name(call.call.collective), call.bytes()));
+    }
+  EXPECT_EQ(seen[0], (std::vector<std::string>{"Send 8", "Send 1000"}));
+  EXPECT_EQ(seen[1], (std::vector<std::string>{"Recv 8", "Recv 1000"}));
 }
 
 Job into(const std::string& folder, Environment more = {}) {

@@ -3,14 +3,17 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/notice.h"
 #include "base/printable.h"
 #include "base/process.h"
+#include "transport/plugin/crash_guard.h"
 
 namespace rondo::profiler {
 namespace {
@@ -54,9 +57,18 @@ const ProfilerPlugin* found_by_default(const std::string& file) {
   return nullptr;
 }
 
+struct LoadedPlugins {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<const ProfilerPlugin>> by_file;
+};
+LoadedPlugins& loaded_plugins() {
+  static auto& loaded = *new LoadedPlugins;
+  return loaded;
+}
+
 void warn_once(const Error& error) {
   static std::atomic<bool> warned{false};
-  if (!warned.exchange(true)) RONDO_WARN("{}; the job goes on without a profiler", error.text);
+  if (!warned.exchange(true)) notice(error.text + "; the job goes on without a profiler");
 }
 
 }  // namespace
@@ -69,10 +81,9 @@ ProfilerPlugin::ProfilerPlugin(const abi::ProfilerTable& table, const Version& v
                         printable(file), version.number)) {}
 
 Result<const ProfilerPlugin*> ProfilerPlugin::load(const std::string& file) {
-  static std::mutex mutex;
-  static auto& loaded = *new std::map<std::string, std::unique_ptr<const ProfilerPlugin>>;
-  std::lock_guard lock(mutex);
-  auto& known = loaded[file];
+  LoadedPlugins& loaded = loaded_plugins();
+  std::lock_guard lock(loaded.mutex);
+  auto& known = loaded.by_file[file];
   if (known) return known.get();
   RONDO_TRY(void* const library, plugin::open_library(plugin::kProfiler, file));
   auto read = read_library(library, file);
@@ -83,6 +94,13 @@ Result<const ProfilerPlugin*> ProfilerPlugin::load(const std::string& file) {
   known = std::move(read).value();
   RONDO_INFO(kInit, "loaded the profiler {}", known->text());
   return known.get();
+}
+
+void ProfilerPlugin::set_masks(int mask) {
+  LoadedPlugins& loaded = loaded_plugins();
+  std::lock_guard lock(loaded.mutex);
+  for (const auto& [file, plugin] : loaded.by_file)
+    if (plugin) std::atomic_ref<int>(plugin->mask_).store(mask, std::memory_order_relaxed);
 }
 
 void ProfilerPlugin::complain(const char* function, int result) const {
@@ -112,10 +130,16 @@ Profiler::Profiler(const ProfilerPlugin& plugin, const About& about)
 
 Result<std::shared_ptr<Profiler>> Profiler::open(const ProfilerPlugin& plugin, const About& about) {
   std::shared_ptr<Profiler> made(new Profiler(plugin, about));
-  const int result =
-      plugin.version_.init(plugin.table_.init, &made->context_, &plugin.mask_, made->about_);
-  if (result == 0) return made;
+  int result = 0;
+  const int crash = plugin::crash_of([&] {
+    result = plugin.version_.init(plugin.table_.init, &made->context_, &plugin.mask_, made->about_);
+  });
+  if (result == 0 && crash == 0) return made;
   made->context_ = nullptr;
+  if (crash != 0)
+    return fail(StatusCode::kSystemError,
+                "{}: init() crashed ({}). Without it: NCCL_PROFILER_PLUGIN=none", plugin.text_,
+                strsignal(crash));
   return fail(StatusCode::kSystemError,
               "{}: init() gave {} ({}); NCCL_DEBUG=INFO shows what it logs. Without it: "
               "NCCL_PROFILER_PLUGIN=none",

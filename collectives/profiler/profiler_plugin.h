@@ -5,7 +5,7 @@
 // Guarantees: uses the newest version that the library exports, from 6 down to 1. A library is
 // loaded once per process and never unloaded. Its functions may be called by several threads at a
 // time, as NCCL does. What they return changes no call: an error costs one WARN line per process.
-// A crash in the plugin ends the process. Cost: an indirect call per event.
+// A crash in init is such an error, later ones end the process. Cost: an indirect call per event.
 //
 //   if (auto profiler = open_profiler(about, false)) handle = profiler->start(event);
 #pragma once
@@ -25,6 +25,10 @@ class ProfilerPlugin {
  public:
   // file: a path, a library name that the loader searches for, or STATIC_PLUGIN.
   static Result<const ProfilerPlugin*> load(const std::string& file);
+
+  // Of every plugin that this process has loaded: events that it gets from now on, as bits of
+  // abi::Kind. Later communicators ask the plugin's init again.
+  static void set_masks(int mask);
 
   int version() const { return version_.number; }
   // "plugin 'X' (libnccl-profiler-x.so, ncclProfiler_v5)"

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/notice.h"
 #include "base/process.h"
 #include "collectives/trace/trace_file.h"
 #include "collectives/trace/trace_signal.h"
@@ -57,7 +58,7 @@ OpenBoxes& open_boxes() {
   [[maybe_unused]] static const int registered = std::atexit(write_at_exit);
   if (const std::string signal = env::get_string("RONDO_TRACE_SIGNAL"); !signal.empty()) {
     const Status set = on_trace_signal(signal, [&boxes] { boxes.write_all("signal"); });
-    if (!set.ok()) RONDO_WARN("{}", set.error().text);
+    if (!set.ok()) notice(set.error().text);
   }
   return boxes;
 }
@@ -65,17 +66,17 @@ OpenBoxes& open_boxes() {
 void warn_once(const std::string& folder, const Error& error) {
   static std::atomic<bool> warned{false};
   if (!warned.exchange(true))
-    RONDO_WARN(
-        "RONDO_TRACE={}: {}; calls go on, no trace is written: name a folder that this user "
-        "can write",
-        folder, error.text);
+    notice(
+        fmt::format("RONDO_TRACE={}: {}; calls go on, no trace is written: name a folder that "
+                    "this user can write",
+                    folder, error.text));
 }
 
 void warn_of_signal() {
   static std::atomic<bool> warned{false};
   const std::string signal = env::get_string("RONDO_TRACE_SIGNAL");
   if (!signal.empty() && !warned.exchange(true))
-    RONDO_WARN("RONDO_TRACE_SIGNAL={} has no effect: RONDO_TRACE names no folder", signal);
+    notice(fmt::format("RONDO_TRACE_SIGNAL={} has no effect: RONDO_TRACE names no folder", signal));
 }
 
 Status check_folder(const std::string& folder) {

@@ -3,9 +3,10 @@
 // files into the folder of RONDO_TRACE: at a fault, at the signal of RONDO_TRACE_SIGNAL, and when
 // the communicator or the process ends.
 //
-// Guarantees: a folder that cannot be written costs one WARN line and never fails a call. At a
-// fault the rank also writes the box of each rank of this host that has ended, or that the fault
-// names: these may never write their own. Cost: without RONDO_TRACE nothing but the record itself.
+// Guarantees: a folder that cannot be written costs one line (base/notice.h) and never fails a
+// call. At a fault the rank also writes the box of each rank of this host that has ended, or that
+// the fault names: these may never write their own. Cost: without RONDO_TRACE nothing but the
+// record itself.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/env.h"
-#include "base/log.h"
+#include "base/notice.h"
 #include "base/seconds.h"
 #include "base/text_file.h"
 
@@ -77,10 +77,10 @@ std::unique_ptr<Metrics> Metrics::open() {
   std::unique_ptr<Metrics> metrics(new Metrics);
   const Status begun = place.ok() ? metrics->open_at(*place) : Status(place.error());
   if (begun.ok()) return metrics;
-  RONDO_WARN(
-      "RONDO_METRICS={}: {}; the job goes on without metrics: give a free port (9400, "
-      "0.0.0.0:9400) or a file that this user can write",
-      text, begun.error().text);
+  notice(
+      fmt::format("RONDO_METRICS={}: {}; the job goes on without metrics: give a free port (9400, "
+                  "0.0.0.0:9400) or a file that this user can write",
+                  text, begun.error().text));
   return nullptr;
 }
 

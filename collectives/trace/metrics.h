@@ -5,8 +5,8 @@
 //
 // One process of a host has it: that of the first rank of the first communicator there. It reads
 // the black boxes of all of them. Guarantees: a port in use or a file that cannot be written costs
-// one WARN line; never waits for a reader. The file is replaced whole, and removed at the end.
-// Cost: a copy of each rank's box per scrape, or every kFileSeconds.
+// one line for the user (base/notice.h); never waits for a reader. The file is replaced whole, and
+// removed at the end. Cost: a copy of each rank's box per scrape, or every kFileSeconds.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ Result<MetricsPlace> parse_metrics_place(std::string_view text);
 class Metrics {
  public:
   static bool are_asked_for();
-  // At the place of RONDO_METRICS; null, and a WARN line, if that cannot be used.
+  // At the place of RONDO_METRICS; null, and a notice, if that cannot be used.
   static std::unique_ptr<Metrics> open();
   ~Metrics();
   Metrics(const Metrics&) = delete;

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "collectives/planner/device_costs.h"
+#include "transport/plugin/crash_guard.h"
 
 namespace rondo::tuner {
 namespace {
@@ -127,9 +129,8 @@ Result<std::unique_ptr<Tuner>> Tuner::open(const TunerPlugin& plugin, const Abou
   const auto ranks = static_cast<std::size_t>(about.ranks);
   const auto hosts = static_cast<std::size_t>(about.hosts);
   void* context = nullptr;
-  int result = 0;
-  {
-    std::lock_guard lock(plugin.mutex_);
+  int result = 0, crash = 0;
+  const auto init = [&] {
     if (plugin.version_ >= 5) {
       abi::NvlDomains domains{about.hosts, about.min_ranks_of_host, about.max_ranks_of_host};
       abi::Constants its_own = constants();
@@ -138,7 +139,15 @@ Result<std::unique_ptr<Tuner>> Tuner::open(const TunerPlugin& plugin, const Abou
     } else {
       result = as<abi::Init2>(plugin.table_.init)(ranks, hosts, plugin::kLogger, &context);
     }
+  };
+  {
+    std::lock_guard lock(plugin.mutex_);
+    crash = plugin::crash_of(init);
   }
+  if (crash != 0)
+    return fail(StatusCode::kSystemError,
+                "{}: init() crashed ({}). Without it: NCCL_TUNER_PLUGIN=none", plugin.text_,
+                strsignal(crash));
   if (result == 0) return std::unique_ptr<Tuner>(new Tuner(plugin, context));
   Error error = plugin.failure("init", result);
   error.text += "; NCCL_DEBUG=INFO shows what it logs. Without it: NCCL_TUNER_PLUGIN=none";

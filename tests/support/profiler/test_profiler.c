@@ -8,12 +8,14 @@
  *   end rank=0
  * Ids are of the process, from 1; 0 is NULL. A line "wrong ..." reports a handle that it did not
  * make, an event that is used after its stop, or a child of another process's parent.
- * $RONDO_TEST_PROFILER_MASK: events, as a number; $RONDO_TEST_PROFILER_FAIL: the function to fail.
+ * $RONDO_TEST_PROFILER_MASK: events, as a number; $RONDO_TEST_PROFILER_FAIL: the function to fail,
+ * or "by a crash", "by abort": how init ends.
  */
 #include "tests/support/profiler/descriptors.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +121,8 @@ PART result_t record(void* handle, int state, void* arguments) {
 PART result_t open_context(void** context, int* mask, int version, uint64_t comm, const char* name,
                            int hosts, int ranks, int rank) {
   if (fails("init")) return SYSTEM_ERROR;
+  if (fails("by a crash")) raise(SIGSEGV);
+  if (fails("by abort")) abort();
   const char* folder = getenv("RONDO_TEST_PROFILER_FOLDER");
   const char* wanted = getenv("RONDO_TEST_PROFILER_MASK");
   context_t* made = calloc(1, sizeof(*made));

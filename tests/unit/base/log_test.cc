@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/notice.h"
+
 namespace rondo::log {
 namespace {
 
@@ -39,6 +41,23 @@ std::vector<std::string> lines_with(Variables variables) {
 
 void expect_line(const std::string& line, const std::string& pattern) {
   EXPECT_TRUE(std::regex_match(line, std::regex(pattern))) << line;
+}
+
+// Once: as a line of the log, or on standard error where the log is silent.
+TEST(Log, NoticesAreSeenWithAndWithoutALog) {
+  reset();
+  testing::internal::CaptureStderr();
+  notice("RONDO_METRICS=1: no");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "rondo: RONDO_METRICS=1: no\n");
+  ::setenv("NCCL_DEBUG", "WARN", 1);
+  reset();
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  notice("RONDO_METRICS=1: no");
+  ::unsetenv("NCCL_DEBUG");
+  reset();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  expect_line(testing::internal::GetCapturedStdout(), R"([^\n]*NCCL WARN RONDO_METRICS=1: no\n)");
 }
 
 TEST(Log, BeginsWarningsWithTheTime) {

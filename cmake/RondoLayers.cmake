@@ -104,6 +104,9 @@ function(rondo_layer name)
     endif()
   elseif(name STREQUAL "transport")
     list(APPEND packages OpenSSL::Crypto)
+    # <linux/tcp.h> and <netinet/tcp.h> define the same names.
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/transport/status/tcp_traffic.cc
+                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   elseif(name STREQUAL "kernels")
     list(APPEND libraries Boost::context)
   endif()

@@ -16,6 +16,7 @@
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/inspect.h"
+#include "collectives/status/slow_links.h"
 
 namespace rondo::cli {
 namespace {
@@ -52,8 +53,10 @@ void print(const PsOptions& options, const JobView& view) {
   fmt::print("process {} ({})\n", options.pid, command_of(options.pid));
   const ProcessView* const asked = process_of(view, options.pid);
   const std::vector<Blame> blamed = diagnose(view);
-  if (!blamed.empty()) fmt::print("\n");
+  const std::vector<SlowLink> slow = slow_links(view);
+  if (!blamed.empty() || !slow.empty()) fmt::print("\n");
   for (const Blame& blame : blamed) fmt::print("{}\n", blame.text);
+  for (const SlowLink& link : slow) fmt::print("{}\n", link.text);
   for (const CommunicatorView& communicator : view.communicators) {
     const auto here = std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
                                     [&](const RankView& rank) { return is_here(rank, asked); });
@@ -81,6 +84,22 @@ Json blamed_json(const JobView& view) {
   return blamed;
 }
 
+Json slow_json(const JobView& view) {
+  Json all = Json::array();
+  for (const SlowLink& link : slow_links(view)) all.push_back(json_of(link));
+  return all;
+}
+
+// TCP to other hosts, by process and address.
+Json links_json(const JobView& view) {
+  Json all = Json::array();
+  for (const ProcessView& process : view.processes)
+    for (const LinkView& link : process.links) {
+      all.push_back({{"host", process.host}, {"pid", process.pid}, {"to", json_of(link)}});
+    }
+  return all;
+}
+
 Json job_json(const PsOptions& options, const JobView& view) {
   const ProcessView* const asked = process_of(view, options.pid);
   Json all = Json::array();
@@ -102,6 +121,8 @@ Json job_json(const PsOptions& options, const JobView& view) {
           {"command", command_of(options.pid)},
           {"blamed", blamed_json(view)},
           {"silent", view.silent},
+          {"slow_links", slow_json(view)},
+          {"links", links_json(view)},
           {"communicators", std::move(all)}};
 }
 

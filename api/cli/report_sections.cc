@@ -162,11 +162,15 @@ std::string bench_section(const Json& document) {
 // ---- rondo doctor --self-test ----
 
 std::string self_test_section(const Json& document) {
-  std::string html =
-      fmt::format("<p>{} ranks, {} s: <span class=\"{}\">{} problems, {} warnings</span></p>\n",
-                  document.at("ranks").elements().size(), number_at(document, "seconds"),
-                  document.at("problems").number() > 0 ? "problem" : "ok",
-                  number_at(document, "problems"), number_at(document, "warnings"));
+  const auto counted = [&](const char* key, std::string_view one) {
+    const bool is_one = document.at(key).number() == 1;
+    return fmt::format("{} {}{}", number_at(document, key), one, is_one ? "" : "s");
+  };
+  const std::size_t ranks = document.at("ranks").elements().size();
+  std::string html = fmt::format("<p>{} rank{}, {} s: <span class=\"{}\">{}, {}</span></p>\n",
+                                 ranks, ranks == 1 ? "" : "s", number_at(document, "seconds"),
+                                 document.at("problems").number() > 0 ? "problem" : "ok",
+                                 counted("problems", "problem"), counted("warnings", "warning"));
   Table findings({"verdict", "subject", "found", "what to do"});
   for (const Json& finding : document.at("findings").elements())
     findings.row({finding.at("verdict").string(), finding.at("subject").string(),

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "transport/plugin/library.h"
 
@@ -34,6 +35,11 @@ enum Kind : std::uint64_t {
   kCeSync = 1 << 13,
   kCeBatch = 1 << 14,
 };
+// Their names, by bit.
+inline constexpr std::string_view kKindNames[] = {
+    "group",     "coll",         "p2p",       "proxyop",  "proxystep",
+    "proxyctrl", "kernelch",     "netplugin", "groupapi", "collapi",
+    "p2papi",    "kernellaunch", "cecoll",    "cesync",   "cebatch"};
 // A plugin that asks for an event gets its ancestors too.
 inline constexpr std::uint64_t kBelowCalls = kProxyOp | kProxyStep | kKernelCh | kNetPlugin;
 inline constexpr std::uint64_t kBelowCe = kCeColl | kCeSync | kCeBatch;

@@ -71,13 +71,14 @@ class ChainsOfWaits {
 
   // The rank that finds a mismatch may itself be the one that differs from most. Each other rank
   // votes by its call, or, where that is unknown, by the numbers of calls that it has made.
-  int voted_culprit(std::size_t communicator, const RankView& faulted) const {
+  // With as many votes for both, either may be.
+  std::vector<int> voted_culprits(std::size_t communicator, const RankView& faulted) const {
     const RankView* const finder = find({communicator, faulted.fault_by});
     const RankView* const accused = find({communicator, faulted.culprit});
     const std::vector<RankView>& ranks = view_.communicators[communicator].ranks;
     const bool is_mismatch = std::any_of(
         ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.fault_call.empty(); });
-    if (finder == nullptr || accused == nullptr || !is_mismatch) return faulted.culprit;
+    if (finder == nullptr || accused == nullptr || !is_mismatch) return {faulted.culprit};
     // Either may not have the fault yet, or had not when it was asked.
     const bool by_calls = !finder->fault_call.empty() && !accused->fault_call.empty();
     int votes = 0;  // against the finder
@@ -89,19 +90,21 @@ class ChainsOfWaits {
           known ? rank.fault_call == accused->fault_call : rank.counts == accused->counts;
       votes += as_accused - as_finder;
     }
-    return votes > 0 ? finder->rank : accused->rank;
+    if (votes == 0 && finder != accused) return {accused->rank, finder->rank};
+    return {votes > 0 ? finder->rank : accused->rank};
   }
 
   // A rank that aborted its communicator, or withdrew it from its peers, is no culprit.
   void follow_fault(const Place& place, const RankView& rank) {
     if (rank.culprit < 0) return;
-    const Place blamed{place.communicator, voted_culprit(place.communicator, rank)};
-    const RankView* const culprit = find(blamed);
-    const Blame::Kind kind =
-        culprit != nullptr ? kind_of_end(*culprit).value_or(Blame::kFault) : Blame::kFault;
-    if (kind == Blame::kFault && blamed.rank == place.rank) return;
-    Blame& blame = add(blamed, kind, 0);
-    blame.text = first_line(rank.fault);
+    for (const int voted : voted_culprits(place.communicator, rank)) {
+      const Place blamed{place.communicator, voted};
+      const RankView* const culprit = find(blamed);
+      const Blame::Kind kind =
+          culprit != nullptr ? kind_of_end(*culprit).value_or(Blame::kFault) : Blame::kFault;
+      if (kind == Blame::kFault && voted == place.rank) continue;
+      add(blamed, kind, 0).text = first_line(rank.fault);
+    }
   }
 
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

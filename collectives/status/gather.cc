@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/seconds.h"
+#include "collectives/status/diagnosis.h"
 
 namespace rondo {
 namespace {
@@ -15,22 +16,22 @@ constexpr double kNoLimitSeconds = 60;
 
 }  // namespace
 
-Gather::Gather(const OwnRanks& ranks, const status::UserFolder* folder, Scope scope,
-               double timeout_seconds, Write write)
+Gather::Gather(const OwnRanks& ranks, const status::UserFolder* folder, Query query, Write write)
     : ranks_(ranks),
       folder_(folder),
+      query_(std::move(query)),
       write_(std::move(write)),
-      deadline_(began_ + to_nanoseconds(timeout_seconds > 0 ? timeout_seconds : kNoLimitSeconds)),
-      view_(ranks.view()),
-      completes_(scope == kJob) {
-  if (scope == kOwn) return;
+      deadline_(began_ + to_nanoseconds(query_.timeout_seconds > 0 ? query_.timeout_seconds
+                                                                   : kNoLimitSeconds)),
+      view_(ranks.view()) {
+  if (query_.scope == kOwn) return;
   std::map<std::uint64_t, std::size_t> source_of_host;
   for (PeerProcessAddress& peer : ranks.peers(view_)) {
     if (peer.same_host) {
       if (folder_ != nullptr) sources_.push_back({.candidates = {std::move(peer)}, .asked = {}});
       continue;
     }
-    if (scope != kJob) continue;
+    if (query_.scope != kJob) continue;
     const auto [at, is_new] = source_of_host.emplace(peer.host, sources_.size());
     if (is_new) sources_.emplace_back();
     auto& candidates = sources_[at->second].candidates;
@@ -47,12 +48,15 @@ std::size_t Gather::under_way() const {
 void Gather::ask_next(Source& source) {
   const PeerProcessAddress& peer = source.candidates[source.asked.size()];
   const auto now = net::Clock::now();
+  if (source.asked.empty()) source.began = now;
   source.next_at = now + kNextAfter;
   if (peer.same_host) {
-    source.asked.push_back(status::Question::to_socket(folder_->path_of(peer.name), "VIEW OWN",
+    source.asked.push_back(status::Question::to_socket(folder_->path_of(peer.name),
+                                                       query_.verb + " OWN" + query_.argument,
                                                        std::min(deadline_, now + kLocalLimit)));
   } else {
-    source.asked.push_back(status::Question::to_rank(peer.rank, "VIEW HOST", deadline_));
+    source.asked.push_back(
+        status::Question::to_rank(peer.rank, query_.verb + " HOST" + query_.argument, deadline_));
   }
 }
 
@@ -95,7 +99,7 @@ void Gather::add_entries(std::vector<pollfd>* entries) const {
 }
 
 net::Clock::time_point Gather::next() const {
-  auto next = sources_.empty() ? net::Clock::now() : deadline_;
+  auto next = sources_.empty() ? net::Clock::now() : std::min(deadline_, next_round_);
   for (const Source& source : sources_) {
     if (source.is_over || source.asked.empty()) continue;
     if (source.asked.size() < source.candidates.size()) next = std::min(next, source.next_at);
@@ -105,25 +109,71 @@ net::Clock::time_point Gather::next() const {
   return next;
 }
 
-bool Gather::step(std::string* out) {
+void Gather::step_all() {
   std::size_t room = kMaxAtOnce - std::min(kMaxAtOnce, under_way());
-  bool all_over = true;
   for (Source& source : sources_) {
     if (source.is_over) continue;
     if (source.asked.empty() && net::Clock::now() < deadline_) {
-      if (room == 0) {
-        all_over = false;
-        continue;
-      }
+      if (room == 0) continue;
       --room;
     }
     step(source);
-    all_over &= source.is_over;
   }
-  if (!all_over && net::Clock::now() < deadline_) return false;
+}
+
+// All others have answered, or cannot be reached.
+bool Gather::only_silent_left() const {
+  const auto now = net::Clock::now();
+  bool any = false;
+  for (const Source& source : sources_) {
+    if (source.is_over) continue;
+    if (source.asked.empty() || source.candidates.front().same_host) return false;
+    if (now < source.began + kNextAfter) return false;
+    any = true;
+  }
+  return any;
+}
+
+// True if ranks wait long for ranks of hosts that have been silent for kSilentAfter.
+bool Gather::explains_hang() const {
+  const auto now = net::Clock::now();
+  for (const Source& source : sources_)
+    if (!source.is_over && now < source.began + kSilentAfter) return false;
+  JobView view = view_;
+  ranks_.add_silent(&view);
+  view.find_awaited();
+  const std::vector<Blame> blames = diagnose(view);
+  return !blames.empty() && blames.front().kind == Blame::kSilent;
+}
+
+// Silent hosts stay asked.
+void Gather::begin_round() {
+  view_ = ranks_.view();
+  next_round_ = net::Clock::now() + kRoundAfter;
+  for (Source& source : sources_) {
+    if (!source.is_over) continue;
+    source.asked.clear();
+    source.is_over = false;
+  }
+}
+
+bool Gather::step(std::string* out) {
+  step_all();
+  const bool all_over = std::all_of(sources_.begin(), sources_.end(),
+                                    [](const Source& source) { return source.is_over; });
+  if (!all_over && net::Clock::now() < deadline_) {
+    if (net::Clock::now() < next_round_) return false;
+    next_round_ = net::Clock::now() + kRoundAfter;
+    if (query_.scope != kJob || !only_silent_left()) return false;
+    if (!explains_hang()) {
+      begin_round();
+      step_all();
+      return false;
+    }
+  }
   for (Source& source : sources_)
     if (!source.is_over) give_up(source);
-  if (completes_) ranks_.add_silent(&view_);
+  if (query_.scope == kJob) ranks_.add_silent(&view_);
   view_.find_awaited();
   view_.collection_seconds = std::chrono::duration<double>(net::Clock::now() - began_).count();
   *out += write_(view_);

@@ -5,8 +5,11 @@
 // It asks the processes of its host over their status sockets, and one process of each other host,
 // which asks those of its own. A process that is seen to be stopped is not asked: others of its
 // host show its ranks. If the asked process of a host is silent for kNextAfter, the host's next one
-// is asked too. Guarantees: over by the deadline; never waits. Cost: a connection to each process
-// of the host and to one of each other host, kMaxAtOnce at a time.
+// is asked too. While a host stays silent, all others are asked again every kRoundAfter, so that
+// what is known of them is of one moment; it ends once others wait long for that host's ranks.
+// Guarantees: over by the deadline; never waits; a host that does not answer is not waited for
+// longer if that is why the job hangs. Cost: a connection to each process of the host and to one of
+// each other host, kMaxAtOnce at a time.
 #pragma once
 
 #include <functional>
@@ -24,12 +27,18 @@ class Gather final : public status::Task {
   enum Scope { kOwn, kHost, kJob };
   using Write = std::function<std::string(const JobView&)>;
   static constexpr std::size_t kMaxAtOnce = 64;
-  static constexpr std::chrono::milliseconds kNextAfter{400};
+  static constexpr std::chrono::milliseconds kNextAfter{200};
+  static constexpr std::chrono::milliseconds kRoundAfter{250};
+  static constexpr std::chrono::milliseconds kSilentAfter{800};
   static constexpr std::chrono::milliseconds kLocalLimit{500};
 
-  // timeout_seconds: of the whole; 0: one minute.
-  Gather(const OwnRanks& ranks, const status::UserFolder* folder, Scope scope,
-         double timeout_seconds, Write write);
+  struct Query {
+    Scope scope = kJob;
+    double timeout_seconds = 5;  // of the whole; 0: one minute
+    // What the others are asked: "VIEW OWN" in a process, "VIEW HOST" for a host.
+    std::string verb{"VIEW"}, argument{};
+  };
+  Gather(const OwnRanks& ranks, const status::UserFolder* folder, Query query, Write write);
 
   void add_entries(std::vector<pollfd>* entries) const override;
   net::Clock::time_point next() const override;
@@ -41,21 +50,27 @@ class Gather final : public status::Task {
     std::vector<PeerProcessAddress> candidates{};
     std::vector<status::Question> asked{};  // of the first candidates, in order
     net::Clock::time_point next_at{};
+    net::Clock::time_point began{};  // of the first question
     bool is_over = false;
     Error why{StatusCode::kTimeout, "no answer in time"};  // of the last candidate
   };
   void ask_next(Source& source);
   void step(Source& source);
+  void step_all();
   void give_up(Source& source);
   std::size_t under_way() const;
+  bool only_silent_left() const;
+  bool explains_hang() const;
+  void begin_round();
 
   const OwnRanks& ranks_;
   const status::UserFolder* folder_;
+  const Query query_;
   const Write write_;
   const net::Clock::time_point began_ = net::Clock::now();
   net::Clock::time_point deadline_;
   JobView view_;
-  bool completes_ = false;  // the view covers all hosts
+  net::Clock::time_point next_round_ = began_ + kRoundAfter;
   std::vector<Source> sources_;
 };
 

@@ -68,6 +68,21 @@ RankView rank_of(const Json& from) {
   return rank;
 }
 
+LinkView link_of(const Json& from) {
+  LinkView link;
+  link.host = text_of(from, "host");
+  link.own = text_of(from, "own_address");
+  link.address = text_of(from, "address");
+  link.sent_bytes = number_of<std::uint64_t>(from, "sent_bytes");
+  link.received_bytes = number_of<std::uint64_t>(from, "received_bytes");
+  link.segments = number_of<std::uint64_t>(from, "segments");
+  link.resent_segments = number_of<std::uint64_t>(from, "resent_segments");
+  link.rtt_seconds = number_of<double>(from, "rtt_seconds");
+  link.bytes_per_second = number_of<double>(from, "bytes_per_second");
+  link.newest_per_second = number_of<double>(from, "newest_bytes_per_second");
+  return link;
+}
+
 ProcessView process_of(const Json& from) {
   ProcessView process{number_of<int>(from, "pid"), hash_of(from, "process"), text_of(from, "host"),
                       text_of(from, "command"), text_of(from, "job")};
@@ -76,6 +91,7 @@ ProcessView process_of(const Json& from) {
     const std::size_t equals = std::min(text.find('='), text.size());
     process.settings[text.substr(0, equals)] = text.substr(std::min(equals + 1, text.size()));
   }
+  for (const Json& link : from.at("links").elements()) process.links.push_back(link_of(link));
   return process;
 }
 
@@ -122,6 +138,19 @@ Json json_of(const RankView& rank) {
           {"counts", std::vector<std::uint64_t>(rank.counts.begin(), rank.counts.end())}};
 }
 
+Json json_of(const LinkView& link) {
+  return {{"host", link.host},
+          {"own_address", link.own},
+          {"address", link.address},
+          {"sent_bytes", link.sent_bytes},
+          {"received_bytes", link.received_bytes},
+          {"segments", link.segments},
+          {"resent_segments", link.resent_segments},
+          {"rtt_seconds", link.rtt_seconds},
+          {"bytes_per_second", std::round(link.bytes_per_second)},
+          {"newest_bytes_per_second", std::round(link.newest_per_second)}};
+}
+
 std::string kernel_wait_text(const RankView& rank) {
   const std::string awaited =
       rank.waits_for < 0 ? "waits" : fmt::format("waits for rank {}", rank.waits_for);
@@ -156,14 +185,16 @@ Json JobView::to_json() const {
                    {"ranks", std::move(ranks)}});
   }
   for (const ProcessView& process : processes) {
-    Json settings = Json::array();
+    Json settings = Json::array(), links = Json::array();
+    for (const LinkView& link : process.links) links.push_back(json_of(link));
     for (const auto& [name, value] : process.settings) settings.push_back(name + '=' + value);
     answered.push_back({{"pid", process.pid},
                         {"process", hash_text(process.process)},
                         {"host", process.host},
                         {"command", process.command},
                         {"job", process.job},
-                        {"settings", std::move(settings)}});
+                        {"settings", std::move(settings)},
+                        {"links", std::move(links)}});
   }
   return {{"processes", std::move(answered)},
           {"communicators", std::move(all)},

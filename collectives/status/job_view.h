@@ -54,11 +54,23 @@ struct CommunicatorView {
   std::vector<RankView> ranks;  // that are known, by number
 };
 
+// TCP connections of a process with one address of another host.
+struct LinkView {
+  std::string host{}, own{}, address{};  // name of the other host; IP addresses of both ends
+  std::uint64_t sent_bytes = 0, received_bytes = 0;  // since they were made
+  double rtt_seconds = 0;
+  // Since an earlier question, if there was one at least a second ago; else since they were made.
+  std::uint64_t segments = 0, resent_segments = 0;  // with data, sent; of them, sent again
+  double bytes_per_second = 0;                      // sent, while data was under way; 0: unknown
+  double newest_per_second = 0;  // bytes, of the newest packets; 0: too few to know the rate
+};
+
 struct ProcessView {
   int pid = 0;
   std::uint64_t process = 0;
   std::string host{}, command{}, job{};           // job: RONDO_JOB
   std::map<std::string, std::string> settings{};  // variables that are set, without secrets
+  std::vector<LinkView> links{};
 };
 
 struct JobView {
@@ -77,6 +89,7 @@ struct JobView {
 };
 
 Json json_of(const RankView& rank);
+Json json_of(const LinkView& link);
 // "in AllReduce(...) on its GPU, waits for rank 1, for 3.0 s"
 std::string kernel_wait_text(const RankView& rank);
 std::string hash_text(std::uint64_t hash);  // "0x1f3a"

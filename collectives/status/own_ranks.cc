@@ -46,10 +46,7 @@ std::vector<net::SocketAddress> addresses_of(const RankFacts& facts) {
 
 std::string ip_of(const RankFacts& facts) {
   const auto addresses = addresses_of(facts);
-  if (addresses.empty()) return "";
-  const std::string text = addresses.front().text();  // "10.0.0.1:4000", "[::1]:4000"
-  const std::string ip = text.substr(0, text.rfind(':'));
-  return ip.starts_with('[') ? ip.substr(1, ip.size() - 2) : ip;
+  return addresses.empty() ? "" : ip_text(addresses.front());
 }
 
 void show_facts(const OwnRank& own, const RankFacts& facts, RankView* view) {
@@ -164,8 +161,21 @@ JobView OwnRanks::view() const {
     view.merge(std::move(joining));
   }
   view.processes.push_back({getpid(), this_process()[0], host, command_of(getpid()),
-                            env::get_string("RONDO_JOB"), settings()});
+                            env::get_string("RONDO_JOB"), settings(), links()});
   return view;
+}
+
+std::vector<LinkView> OwnRanks::links() const {
+  std::map<std::string, std::string> hosts;  // by address
+  for (const OwnRank* own : ranks_) {
+    const Membership& members = own->context->members;
+    if (members.shape.hosts() == 1) continue;
+    for (const RankFacts& facts : members.ranks)
+      if (members.local_of(facts.rank) < 0)
+        for (const net::SocketAddress& address : addresses_of(facts))
+          hosts.emplace(ip_text(address), facts.hostname);
+  }
+  return hosts.empty() ? std::vector<LinkView>() : meter_.read(hosts);
 }
 
 std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {

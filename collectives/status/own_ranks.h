@@ -14,6 +14,7 @@
 
 #include "collectives/rank/rank_context.h"
 #include "collectives/status/job_view.h"
+#include "collectives/status/link_meter.h"
 #include "transport/auth/handshake.h"
 #include "transport/bootstrap/session.h"
 #include "transport/status/question.h"
@@ -65,7 +66,10 @@ class OwnRanks {
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const;
 
  private:
+  std::vector<LinkView> links() const;  // to other hosts of its communicators
+
   mutable std::mutex mutex_;
+  mutable LinkMeter meter_;
   std::vector<const OwnRank*> ranks_;
   std::vector<const JoiningRank*> joining_;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/status/diagnosis.h"
+#include "collectives/status/slow_links.h"
 
 namespace rondo {
 namespace {
@@ -94,7 +95,8 @@ Json communicator_json(const CommunicatorView& communicator) {
 
 // Beyond NCCL: whom the job waits for.
 Json diagnosis_json(const JobView& view) {
-  Json blamed = Json::array(), waits = Json::array();
+  Json blamed = Json::array(), waits = Json::array(), slow = Json::array();
+  for (const SlowLink& link : slow_links(view)) slow.push_back(json_of(link));
   for (const Blame& blame : diagnose(view))
     blamed.push_back({{"communicator", hash_text(view.communicators[blame.communicator].hash)},
                       {"rank", blame.rank},
@@ -111,7 +113,10 @@ Json diagnosis_json(const JobView& view) {
                          {"call", rank.call},
                          {"waits_in", rank.waits_in},
                          {"waits_seconds", std::round(rank.waits_seconds * 1000) / 1000}});
-  return {{"blamed", std::move(blamed)}, {"waits", std::move(waits)}, {"silent", view.silent}};
+  return {{"blamed", std::move(blamed)},
+          {"waits", std::move(waits)},
+          {"slow_links", std::move(slow)},
+          {"silent", view.silent}};
 }
 
 std::string underlined(const std::string& heading) {
@@ -146,6 +151,14 @@ const char* status_of(const CommunicatorView& communicator) {
   return "RUNNING";
 }
 
+// Ranks of a job that makes progress are not all asked in the same call.
+bool stands_still(const CommunicatorView& communicator) {
+  return std::any_of(
+      communicator.ranks.begin(), communicator.ranks.end(), [](const RankView& rank) {
+        return rank.faulted || (rank.waits_for >= 0 && rank.waits_seconds >= kLongWaitSeconds);
+      });
+}
+
 // The words of NCCL, joined by commas in its order.
 std::string errors_of(const CommunicatorView& communicator) {
   bool incomplete = false, error = false, mismatch = false;
@@ -163,7 +176,7 @@ std::string errors_of(const CommunicatorView& communicator) {
   };
   add(incomplete, "INCOMPLETE");
   add(error, "ERROR");
-  add(mismatch, "MISMATCH");
+  add(mismatch && stands_still(communicator), "MISMATCH");
   return text.empty() ? "OK" : text;
 }
 
@@ -224,6 +237,7 @@ std::string ras_text(const JobView& view, const RasFacts& facts, bool verbose) {
   text += "\n" + underlined("Errors") + errors;
   for (const Blame& blame : diagnose(view)) text += blame.text + '\n';
   text += "\n" + underlined("Warnings");
+  for (const SlowLink& link : slow_links(view)) text += link.text + '\n';
   for (const std::string& silent : view.silent) text += silent + " did not answer in time\n";
   return text;
 }

@@ -5,13 +5,17 @@
 #include <charconv>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "base/env.h"
 #include "base/printable.h"
+#include "collectives/profiler/profiler_plugin.h"
 #include "collectives/status/gather.h"
 #include "collectives/status/monitor.h"
+#include "topology/small_file.h"
 
 namespace rondo {
 namespace {
@@ -29,19 +33,70 @@ bool equals_ignoring_case(std::string_view text, std::string_view word) {
                     [](char a, char b) { return (a | 0x20) == (b | 0x20); });
 }
 
+std::optional<Gather::Scope> scope_of(std::string_view word) {
+  constexpr std::string_view kScopes[] = {"OWN", "HOST", "JOB"};
+  for (int i = 0; i < 3; ++i)
+    if (equals_ignoring_case(word, kScopes[i])) return static_cast<Gather::Scope>(i);
+  return std::nullopt;
+}
+
+std::string json_text(const JobView& view) { return view.to_json().text(-1) + '\n'; }
+
+// "all", "none", a number (decimal, 0x..., octal), or names of events joined by commas.
+std::optional<int> profiler_mask_of(std::string_view text) {
+  constexpr int kAll = (1 << std::size(profiler::abi::kKindNames)) - 1;
+  if (equals_ignoring_case(text, "all")) return kAll;
+  if (equals_ignoring_case(text, "none")) return 0;
+  if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
+    const bool hex = text.starts_with("0x") || text.starts_with("0X");
+    const int base = hex ? 16 : text[0] == '0' ? 8 : 10;
+    if (hex) text.remove_prefix(2);
+    int mask = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), mask, base);
+    const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+    return is_whole ? std::optional(mask) : std::nullopt;
+  }
+  int mask = 0;
+  for (bool first = true; first || !text.empty(); first = false) {
+    const std::string_view word = topology::take_until(text, ',');
+    const auto* const known =
+        std::find_if(std::begin(profiler::abi::kKindNames), std::end(profiler::abi::kKindNames),
+                     [&](std::string_view name) { return equals_ignoring_case(word, name); });
+    if (known == std::end(profiler::abi::kKindNames)) return std::nullopt;
+    mask |= 1 << (known - std::begin(profiler::abi::kKindNames));
+  }
+  return mask;
+}
+
+Gather::Query mask_query(Gather::Scope scope, const Conversation& conversation, int mask) {
+  return {scope, conversation.timeout_seconds, "MASK", fmt::format(" {}", mask)};
+}
+
+// OK, if every process of the job has answered.
+std::string unreached_text(const JobView& view) {
+  std::set<std::string> missing;
+  for (const CommunicatorView& communicator : view.communicators)
+    for (const RankView& rank : communicator.ranks)
+      if (rank.state == "silent" || rank.state == "stopped")
+        missing.insert(fmt::format("process {} on {}", rank.pid, rank.host));
+  if (missing.empty()) return "OK\n";
+  return fmt::format("ERROR: not set in {} that did not answer\n", fmt::join(missing, ", "));
+}
+
 class Words {
  public:
   explicit Words(const StatusSources& sources) : ranks_(sources.ranks), folder_(sources.folder) {
     facts_.version = version_text(env::get_int("RONDO_VERSION_CODE"));
   }
 
-  std::unique_ptr<Gather> gather(Gather::Scope scope, double timeout_seconds,
-                                 Gather::Write write) const;
+  std::unique_ptr<Gather> gather(Gather::Query query, Gather::Write write) const;
   Reply set_timeout(Conversation& conversation, std::string_view value) const;
   Reply set_format(Conversation& conversation, std::string_view value) const;
   Reply report(const Conversation& conversation, bool verbose) const;
   Reply monitor(const Conversation& conversation, std::string_view groups) const;
   Reply view(const Conversation& conversation, std::string_view scope) const;
+  Reply mask(const Conversation& conversation, std::string_view argument) const;
+  Reply control(const Conversation& conversation, std::string_view argument) const;
   Reply diagnostics(const Conversation& conversation) const;
 
  private:
@@ -50,9 +105,8 @@ class Words {
   RasFacts facts_;
 };
 
-std::unique_ptr<Gather> Words::gather(Gather::Scope scope, double timeout_seconds,
-                                      Gather::Write write) const {
-  return std::make_unique<Gather>(ranks_, folder_ ? &*folder_ : nullptr, scope, timeout_seconds,
+std::unique_ptr<Gather> Words::gather(Gather::Query query, Gather::Write write) const {
+  return std::make_unique<Gather>(ranks_, folder_ ? &*folder_ : nullptr, std::move(query),
                                   std::move(write));
 }
 
@@ -79,7 +133,7 @@ Reply Words::report(const Conversation& conversation, bool verbose) const {
   const auto write = [facts = facts_, json, verbose](const JobView& view) {
     return json ? ras_json(view, facts) : ras_text(view, facts, verbose);
   };
-  return {"", false, gather(Gather::kJob, conversation.timeout_seconds, write)};
+  return {"", false, gather({Gather::kJob, conversation.timeout_seconds}, write)};
 }
 
 Reply Words::monitor(const Conversation& conversation, std::string_view groups) const {
@@ -87,24 +141,40 @@ Reply Words::monitor(const Conversation& conversation, std::string_view groups) 
   const MonitorGroups wanted = MonitorGroups::parse(groups, &unknown);
   if (!unknown.empty()) return {fmt::format("ERROR: Invalid event group '{}'\n", unknown)};
   const auto start = [this, seconds = conversation.timeout_seconds](Gather::Write write) {
-    return gather(Gather::kJob, seconds, std::move(write));
+    return gather({Gather::kJob, seconds}, std::move(write));
   };
   return {"OK\n", false, std::make_unique<Monitor>(wanted, conversation.json, start)};
 }
 
 Reply Words::view(const Conversation& conversation, std::string_view scope) const {
-  constexpr std::string_view kScopes[] = {"OWN", "HOST", "JOB"};
-  const auto write = [](const JobView& view) { return view.to_json().text(-1) + '\n'; };
-  for (int i = 0; i < 3; ++i)
-    if (equals_ignoring_case(scope, kScopes[i]))
-      return {"", false,
-              gather(static_cast<Gather::Scope>(i), conversation.timeout_seconds, write)};
-  return {fmt::format("ERROR: VIEW OWN, HOST or JOB, not {}\n", printable(scope))};
+  const auto asked = scope_of(scope);
+  if (!asked) return {fmt::format("ERROR: VIEW OWN, HOST or JOB, not {}\n", printable(scope))};
+  return {"", false, gather({*asked, conversation.timeout_seconds}, json_text)};
+}
+
+// What CONTROL PROFILER_MASK asks other processes; the answer is that of VIEW.
+Reply Words::mask(const Conversation& conversation, std::string_view argument) const {
+  const std::string_view scope = topology::take_until(argument, ' ');
+  const auto asked = scope_of(scope);
+  const auto mask = profiler_mask_of(argument);
+  if (!asked || !mask) return {"ERROR: MASK OWN, HOST or JOB, and a number\n"};
+  profiler::ProfilerPlugin::set_masks(*mask);
+  return {"", false, gather(mask_query(*asked, conversation, *mask), json_text)};
+}
+
+Reply Words::control(const Conversation& conversation, std::string_view argument) const {
+  const std::string_view what = topology::take_until(argument, ' ');
+  if (!equals_ignoring_case(what, "PROFILER_MASK"))
+    return {fmt::format("ERROR: Unknown CONTROL subcommand '{}'\n", printable(what))};
+  const auto mask = profiler_mask_of(argument);
+  if (!mask) return {fmt::format("ERROR: Invalid profiler mask value '{}'\n", printable(argument))};
+  profiler::ProfilerPlugin::set_masks(*mask);
+  return {"", false, gather(mask_query(Gather::kJob, conversation, *mask), unreached_text)};
 }
 
 Reply Words::diagnostics(const Conversation& conversation) const {
   if (conversation.json) return {"ERROR: diagnostics only supports text output\n"};
-  return {"", false, gather(Gather::kJob, conversation.timeout_seconds, ras_diagnostics)};
+  return {"", false, gather({Gather::kJob, conversation.timeout_seconds}, ras_diagnostics)};
 }
 
 }  // namespace
@@ -127,6 +197,10 @@ std::vector<Word> status_words(const StatusSources& sources) {
                           std::string_view groups) { return words->monitor(client, groups); }},
       {"DIAGNOSTICS",
        [words](Conversation& client, std::string_view) { return words->diagnostics(client); }},
+      {"CONTROL", [words](Conversation& client,
+                          std::string_view what) { return words->control(client, what); }},
+      {"MASK",
+       [words](Conversation& client, std::string_view mask) { return words->mask(client, mask); }},
       {"VIEW", [words](Conversation& client,
                        std::string_view scope) { return words->view(client, scope); }},
   };

@@ -12,7 +12,10 @@
 #include "base/log.h"
 #include "tests/support/nccl_rank.h"
 #include "tests/support/profiler/profilers.h"
+#include "tests/support/status_job.h"
 #include "tests/support/temporary_folder.h"
+#include "transport/status/question.h"
+#include "transport/status/user_folder.h"
 
 namespace rondo::test::profiler_plugins {
 namespace {
@@ -225,6 +228,38 @@ TEST(ProfilerPlugins, GetOnlyWhatTheyAskFor) {
   EXPECT_EQ(calls.starts(0, kColl).size() + calls.starts(0, kGroup).size(), 0u);
 }
 
+// A client of NCCL's RAS protocol sets the events for the plugins of all processes.
+TEST(ProfilerPlugins, GetWhatAClientAsksForFromThenOn) {
+  const StatusJob status;
+  Profiled job(profiler_file(), status.environment(), as_processes(2));
+  job.run([](NcclRank& seat) {
+    int data = 1;
+    NCCL_OK(ncclAllReduce(&data, &data, 1, ncclInt32, ncclMax, seat.comm, nullptr));
+    if (seat.rank == 0) {
+      const auto answer_to = [](const char* line) {
+        std::vector<status::Question> questions;
+        const auto folder = status::UserFolder::find(geteuid());
+        for (const auto& name : folder->sockets())
+          if (name.pid == getpid())
+            questions.push_back(status::Question::to_socket(
+                folder->path_of(name), line, net::Clock::now() + std::chrono::seconds(20)));
+        status::await_answers(questions);
+        return questions.at(0).answer().ok() ? *questions[0].answer()
+                                             : questions[0].answer().error().text;
+      };
+      seat.expect(answer_to("CONTROL PROFILER_MASK p2p,coll") == "OK\n", "names of events");
+      seat.expect(answer_to("CONTROL PROFILER_MASK none") == "OK\n", "no event");
+    }
+    NCCL_OK(ncclAllReduce(&data, &data, 1, ncclInt32, ncclMax, seat.comm, nullptr));
+    NCCL_OK(ncclAllReduce(&data, &data, 1, ncclInt32, ncclMax, seat.comm, nullptr));
+  });
+  for (int r = 0; r < 2; ++r) {
+    const std::size_t colls = job.starts(r, kColl).size();
+    EXPECT_GE(colls, 1u);
+    EXPECT_LE(colls, 2u) << "the second call may have begun before";
+  }
+}
+
 // Each of these costs one line.
 TEST(ProfilerPlugins, ThatCannotBeUsedDoNotStopTheJob) {
   struct Case {
@@ -236,6 +271,8 @@ TEST(ProfilerPlugins, ThatCannotBeUsedDoNotStopTheJob) {
       {profiler_file("7"), "", "is not a profiler plugin: it has none of the symbols"},
       {"STATIC_PLUGIN", "", "STATIC_PLUGIN is not a profiler plugin"},
       {profiler_file(), "init", "init() gave ncclSystemError"},
+      {profiler_file(), "by a crash", "init() crashed (Segmentation fault)"},
+      {profiler_file(), "by abort", "init() crashed (Aborted)"},
       {profiler_file(), "startEvent", "startEvent() gave ncclSystemError"},
       {profiler_file(), "stopEvent", "stopEvent() gave ncclSystemError"},
       {profiler_file(), "finalize", "finalize() gave ncclSystemError"},

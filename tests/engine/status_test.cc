@@ -100,6 +100,9 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
   EXPECT_TRUE(errors.starts_with(
       "ERROR: Invalid timeout value x\nERROR: Invalid format xml\nRondo, NCCL version"))
       << errors;
+  EXPECT_EQ(converse("CONTROL MASK 1\nCONTROL PROFILER_MASK coll,x\nCONTROL PROFILER_MASK 0x3\n"),
+            "ERROR: Unknown CONTROL subcommand 'MASK'\n"
+            "ERROR: Invalid profiler mask value 'coll,x'\nOK\n");
   ranks.send(1, SIGKILL);
   std::string dead;
   for (int turn = 0; turn < 100 && dead.find("\"considered_dead\"") == std::string::npos; ++turn)

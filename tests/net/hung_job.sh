@@ -5,8 +5,8 @@
 #
 #   hung_job.sh PATH_TO_RONDO
 #
-# A rank is stopped in a call; then, in other jobs, a rank never comes to ncclCommInitRank. Exit
-# status 77: not permitted here.
+# A rank is stopped in a call; in other jobs the network of a host goes, or a rank never comes to
+# ncclCommInitRank. Exit status 77: not permitted here.
 set -euo pipefail
 rondo=$(realpath "$1")
 library=$(realpath "$(dirname "$rondo")/../lib/librondo.so")
@@ -55,6 +55,17 @@ shows "^rank 3 (pid ${pids[3]} on node2) is stopped" 0
 echo "\$ rondo ps ${pids[0]} --hosts"
 cat "$work/page"
 end_job
+
+# The network of a host goes: nobody there answers.
+start 29524 0 1 2 3
+shows "call [0-9][0-9][0-9]" 0
+ip -n "$net-2" link set port down
+shows "^rank [23] (pid [0-9]* on node2) does not answer, nor does another process of its host" 0
+echo "\$ rondo ps ${pids[0]} --hosts"
+cat "$work/page"
+end_job
+ip -n "$net-2" link set port up
+await_links
 
 # The ranks of a program that meets by NCCL_COMM_ID, so that ncclCommInitRank itself waits.
 cat > "$work/meet.py" << 'EOF'

@@ -12,6 +12,7 @@
 #include "base/text_file.h"
 #include "transport/shm/unix_socket.h"
 #include "transport/socket/tcp.h"
+#include "transport/status/tcp_traffic.h"
 
 namespace rondo::status {
 namespace {
@@ -50,16 +51,6 @@ std::optional<uid_t> owner_of(const net::SocketAddress& peer, const net::SocketA
   return found ? found : find("/proc/self/net/tcp6", true);
 }
 
-net::SocketAddress address_by(int (*get)(int, sockaddr*, socklen_t*), int socket) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof(storage);
-  if (get(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return {};
-  return net::SocketAddress::from(reinterpret_cast<const sockaddr*>(&storage));
-}
-
-int peer_name(int fd, sockaddr* to, socklen_t* length) { return getpeername(fd, to, length); }
-int own_name(int fd, sockaddr* to, socklen_t* length) { return getsockname(fd, to, length); }
-
 bool is_unix(int socket) {
   int domain = 0;
   socklen_t length = sizeof(domain);
@@ -76,7 +67,7 @@ Status may_ask(int socket) {
       return ok_status();
     return shm::may_join(socket);
   }
-  const net::SocketAddress peer = address_by(peer_name, socket), own = address_by(own_name, socket);
+  const net::SocketAddress peer = peer_address(socket), own = own_address(socket);
   if (peer.valid() && !peer.loopback()) return ok_status();
   const auto owner = peer.valid() ? owner_of(peer, own) : std::nullopt;
   if (!owner)

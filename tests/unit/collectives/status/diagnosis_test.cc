@@ -128,6 +128,23 @@ TEST(Diagnosis, NamesTheRankWhoseCallDiffers) {
   EXPECT_EQ(blamed[0].kind, Blame::kFault);
 }
 
+TEST(Diagnosis, NamesBothRanksOfAMismatchThatNoOtherDecides) {
+  std::vector<RankView> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(rank_in_call(rank, rank == 2 ? 4 : 5));
+    ranks.back().faulted = true;
+    ranks.back().culprit = 0;
+    ranks.back().fault_by = 1;
+    ranks.back().counts = {4, rank == 1, rank == 2, 0, 0};
+    if (rank < 2) ranks.back().fault_call = rank == 1 ? "AllGather" : "AllReduce";
+  }
+  const auto blamed = diagnose(job_of(ranks));
+  ASSERT_EQ(blamed.size(), 2u);
+  EXPECT_EQ(blamed[0].rank, 0);
+  EXPECT_EQ(blamed[1].rank, 1);
+  EXPECT_EQ(blamed[0].waiters, blamed[1].waiters);
+}
+
 JobView joining_job(double seconds) {
   RankView waits{.rank = 0, .pid = 100, .state = "joining"};
   waits.waits_seconds = seconds;

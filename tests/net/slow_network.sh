@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The status of a job on three "hosts", network namespaces on one switch, names the host whose
+# network is slow, then the one whose network loses packets, and none while all links are alike.
+#
+#   slow_network.sh PATH_TO_RONDO
+#
+# Exit status 77: not permitted here.
+set -euo pipefail
+rondo=$(realpath "$1")
+source "$(dirname "$0")/hosts.sh"
+work=$(mktemp -d)
+pids=()
+port=29531
+export RONDO_SECRET=0123456789abcdef0123456789abcdef NCCL_ALGO=Ring
+
+fail() { echo "FAILED: $1"; cat "$work"/page "$work"/*.log 2> /dev/null || true; exit 1; }
+end_job() {
+  [ ${#pids[@]} = 0 ] || kill -9 "${pids[@]}" 2> /dev/null || true
+  wait 2> /dev/null || true
+  pids=()
+}
+trap 'end_job; remove_hosts; rm -rf "$work"' EXIT
+make_hosts 3 10.213.9
+
+start() {
+  local rank
+  port=$((port + 1))
+  for rank in 0 1 2; do
+    ip netns exec "$net-$((rank + 1))" unshare --uts sh -c 'hostname "$0" && exec "$@"' \
+      "node$((rank + 1))" env RANK="$rank" WORLD_SIZE=3 MASTER_ADDR=10.213.9.1 \
+      MASTER_PORT="$port" "$rondo" bench all_reduce -b 2M -e 2M -n 100000000 --no-progress \
+      > "$work/$rank.log" 2>&1 &
+    pids[rank]=$!
+  done
+}
+
+page() { "$rondo" ps "${pids[0]}" --hosts > "$work/page" 2>&1; }
+
+# names TEXT: waits until `rondo ps` says this of the network.
+names() {
+  local turn
+  for turn in $(seq 150); do
+    ! page || ! grep -q "$1" "$work/page" || { grep "$1" "$work/page"; return; }
+    sleep 0.2
+  done
+  fail "rondo ps does not say: $1"
+}
+
+# All links of these hosts have one rate, and long queues, which drop nothing.
+shape() {  # HOST RATE
+  tc -n "$net-$1" qdisc replace dev port root tbf rate "$2" burst 64k limit 20m \
+    2> "$work/why" || skip "no shaper here: $(cat "$work/why")"
+}
+for host in 1 2 3; do shape "$host" 1gbit; done
+start
+for turn in $(seq 150); do
+  ! page || ! grep -q "call [0-9][0-9]" "$work/page" || break
+  sleep 0.2
+done
+for turn in $(seq 10); do
+  page || fail "rondo ps has no status of the job"
+  ! grep -q "the network" "$work/page" || fail "a healthy network is accused"
+  sleep 0.2
+done
+echo "ok: no network of a healthy job is accused"
+shape 2 100mbit
+names "^the network from node2 .*to node3 .*is slow: .* MB/s, other links"
+end_job
+shape 2 1gbit
+
+# Without netem: a queue of seven packets.
+tc -n "$net-3" qdisc replace dev port root netem loss 5% 2> "$work/why" ||
+  tc -n "$net-3" qdisc replace dev port root tbf rate 200mbit burst 10k limit 10k
+start
+names "^the network from node3 .*to node1 .*loses packets"

@@ -97,13 +97,14 @@ class ChainsOfWaits {
   // A rank that aborted its communicator, or withdrew it from its peers, is no culprit.
   void follow_fault(const Place& place, const RankView& rank) {
     if (rank.culprit < 0) return;
-    for (const int voted : voted_culprits(place.communicator, rank)) {
-      const Place blamed{place.communicator, voted};
+    const std::vector<int> voted = voted_culprits(place.communicator, rank);
+    for (const int one : voted) {
+      const Place blamed{place.communicator, one};
       const RankView* const culprit = find(blamed);
-      const Blame::Kind kind =
-          culprit != nullptr ? kind_of_end(*culprit).value_or(Blame::kFault) : Blame::kFault;
-      if (kind == Blame::kFault && voted == place.rank) continue;
-      add(blamed, kind, 0).text = first_line(rank.fault);
+      auto kind = culprit != nullptr ? kind_of_end(*culprit) : std::nullopt;
+      if (kind == Blame::kSilent) kind.reset();  // the fault says more
+      if (!kind && one == place.rank && voted.size() == 1) continue;
+      add(blamed, kind.value_or(Blame::kFault), 0).text = first_line(rank.fault);
     }
   }
 

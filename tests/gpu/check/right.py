@@ -28,6 +28,8 @@ WAYS = [
     ("processes-registered", "", {}, "--ranks 2 -R 2"),
     ("processes-graph", "", {}, "--ranks 2 -G 2"),
 ]
+# Messages among threads and among processes of one GPU, which rings and staging do not use.
+MESSAGES = [("threads", RANKS), ("threads-graph", f"{RANKS} -G 2"), ("processes", "--ranks 2")]
 
 # The same tests with blocking launches, or with streams that share one hardware queue.
 SETTINGS = [
@@ -64,6 +66,10 @@ def ways() -> list[Stage]:
         Stage(f"ways.{name}", f"{BENCH} {ranks} {ONCE}", 15, 100 + i, reads="bench", env=env,
               alone=True, plan=plan)
         for i, (name, plan, env, ranks) in enumerate(WAYS)
+    ] + [
+        Stage(f"ways.messages-{name}", f"{{bin}}/rondo bench sendrecv {ranks} {ONCE}", 15,
+              100 + len(WAYS) + i, reads="bench", alone=True)
+        for i, (name, ranks) in enumerate(MESSAGES)
     ]  # fmt: skip
 
 

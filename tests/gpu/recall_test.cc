@@ -2,6 +2,7 @@
 // An idle communicator lends its GPU memory to others and takes it again with its next call: how
 // much many communicators take, that all data is right, and what keeps its memory.
 #include <chrono>
+#include <csignal>
 #include <thread>
 #include <vector>
 
@@ -277,6 +278,46 @@ TEST(Recall, OutlivesARankThatLeaves) {
     }
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
   });
+}
+
+// A rank dies while the communicator's memory is lent: the next calls of the others end with an
+// error, although that rank's memory cannot come back.
+TEST(Recall, EndsCallsAfterARankHasDied) {
+  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  RankProcesses ranks(as_processes(3, Gpus::kOneEach).under(kLentRings), [](NcclRank& seat) {
+    ncclComm_t other = nullptr;
+    NCCL_OK(ncclCommSplit(seat.comm, 0, seat.rank, &other, nullptr));
+    for (const unsigned seed : {10, 20}) {
+      use_everything(seat, seed);
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      ASSERT_TRUE(seat.board.meet());
+      std::swap(seat.comm, other);
+    }
+    seat.mark(1);
+    nap(seat.rank == 2 ? 60 : 1);
+    DeviceBuffer buffer(sizeof(float), 0);
+    ncclResult_t result = ncclSuccess;
+    while (result == ncclSuccess) {
+      result = ncclAllReduce(buffer.data(), buffer.data(), 1, ncclFloat32, ncclSum, seat.comm,
+                             seat.stream);
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      if (result == ncclSuccess) {
+        NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+      }
+    }
+    seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
+    NCCL_OK(ncclCommAbort(seat.comm));
+    NCCL_OK(ncclCommAbort(other));
+    seat.comm = nullptr;
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 200));
+  ranks.send(2, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(60, {2}));
+  for (const int r : {0, 1}) {
+    EXPECT_NE(ranks.text(r).find("rank 2"), std::string::npos) << ranks.text(r);
+  }
+  ranks.wait_exits(60, {2});
+  ranks.check_expectations();
 }
 
 // An allocation that fails is tried again once idle communicators have given up their memory.

@@ -172,8 +172,27 @@ struct DirectReduce {
     if constexpr (op == RedOp::kPreMulSum) value = scaled_on_device<type>(value, factor);
     return E::to_acc(value);
   }
+  static RONDO_FN Acc prepared_at(const device::Vector& vector, int index, T factor) {
+    if constexpr (op == RedOp::kPreMulSum) return prepared(get_element<T>(vector, index), factor);
+    return acc_at<type>(vector, index);
+  }
   RONDO_FN T finished(Acc result) const {
     return E::from_acc(finish_reduction<op>(result, args.ranks));
+  }
+  // For every e in [0, kPerVector): acc_of(e), finished.
+  template <class AccOf>
+  RONDO_FN void finish_vector(device::Vector& result, const AccOf& acc_of) const {
+    RONDO_UNROLL
+    for (int e = 0; e < kPerVector; e += kConvertsPairs<type> ? 2 : 1) {
+      const Acc first = acc_of(e);
+      if constexpr (kConvertsPairs<type>) {
+        const Acc second = acc_of(e + 1);
+        put_pair<type>(result, e, finish_reduction<op>(first, args.ranks),
+                       finish_reduction<op>(second, args.ranks));
+      } else {
+        put_element<T>(result, e, finished(first));
+      }
+    }
   }
 
   RONDO_FN bool vectors_fit(unsigned misaligned) const {
@@ -271,13 +290,16 @@ struct DirectReduce {
         if (4 * half + s < args.sources)
           loaded[s] = device::load_once(vector_at(begin_of(4 * half + s) + from));
       }
-      RONDO_UNROLL
-      for (int e = 0; e < kPerVector; ++e) {
-        const Acc sum = fixed_tree<op, 4>(args.sources - 4 * half, [&](int s) -> Acc {
-          return prepared(get_element<T>(loaded[s], e), factors[s]);
+      const auto sum_of = [&](int e) -> Acc {
+        return fixed_tree<op, 4>(args.sources - 4 * half, [&](int s) -> Acc {
+          return prepared_at(loaded[s], e, factors[s]);
         });
-        if (half == 0) left[e] = sum;
-        if (half == 1) put_element<T>(result, e, finished(Reduction<op>::combine(left[e], sum)));
+      };
+      if (half == 1) {
+        finish_vector(result, [&](int e) { return Reduction<op>::combine(left[e], sum_of(e)); });
+      } else {
+        RONDO_UNROLL
+        for (int e = 0; e < kPerVector; ++e) left[e] = sum_of(e);
       }
     }
     const std::uint64_t to = device::opaque(slice_at(args) + head + v * kPerVector);
@@ -292,12 +314,10 @@ struct DirectReduce {
     RONDO_UNROLL
     for (int s = 0; s < leaves; ++s) factors[s] = factor(s);
     device::Vector result{};
-    RONDO_UNROLL
-    for (int e = 0; e < kPerVector; ++e) {
-      put_element<T>(result, e, finished(fixed_tree<op, leaves>(args.sources, [&](int s) -> Acc {
-                       return prepared(get_element<T>(loaded[s], e), factors[s]);
-                     })));
-    }
+    finish_vector(result, [&](int e) -> Acc {
+      return fixed_tree<op, leaves>(
+          args.sources, [&](int s) -> Acc { return prepared_at(loaded[s], e, factors[s]); });
+    });
     return result;
   }
 };

@@ -59,21 +59,23 @@ struct SumMath {
 
   template <int sources>
   RONDO_FN T combine_elements(const T (&operand)[sources], bool last) const {
-    Acc result = E::to_acc(operand[0]);
-    RONDO_UNROLL
-    for (int s = 1; s < sources; ++s) result = Sum::combine(result, E::to_acc(operand[s]));
-    return finished(result, last);
+    return E::from_acc(
+        finished(sum_of<sources>([&](int s) { return E::to_acc(operand[s]); }), last));
   }
   template <int sources>
   RONDO_FN device::Vector combine_vectors(const device::Vector (&operand)[sources],
                                           bool last) const {
     device::Vector result{};
+    const auto acc = [&](int e) {
+      return finished(sum_of<sources>([&](int s) { return acc_at<type>(operand[s], e); }), last);
+    };
     RONDO_UNROLL
-    for (int e = 0; e < kPerVector; ++e) {
-      T element[sources];
-      RONDO_UNROLL
-      for (int s = 0; s < sources; ++s) element[s] = get_element<T>(operand[s], e);
-      put_element<T>(result, e, combine_elements<sources>(element, last));
+    for (int e = 0; e < kPerVector; e += kConvertsPairs<type> ? 2 : 1) {
+      const Acc first = acc(e);
+      if constexpr (kConvertsPairs<type>)
+        put_pair<type>(result, e, first, acc(e + 1));
+      else
+        put_element<T>(result, e, E::from_acc(first));
     }
     return result;
   }
@@ -97,17 +99,24 @@ struct SumMath {
     for (unsigned shift = 0; shift < 64; shift += 8 * sizeof(T)) {
       const Acc sum = fixed_tree<RedOp::kSum, maximum>(
           ranks, [&](int r) -> Acc { return E::to_acc(bits_to<T>(operand[r] >> shift)); });
-      result |= to_bits(finished(sum, true)) << shift;
+      result |= to_bits(E::from_acc(finished(sum, true))) << shift;
     }
     return result;
   }
   RONDO_FN std::uint64_t scale_own(std::uint64_t data) const { return data; }
 
  private:
-  RONDO_FN T finished(Acc sum, bool last) const {
+  template <int sources, class AccOf>
+  static RONDO_FN Acc sum_of(const AccOf& acc_of) {
+    Acc result = acc_of(0);
+    RONDO_UNROLL
+    for (int s = 1; s < sources; ++s) result = Sum::combine(result, acc_of(s));
+    return result;
+  }
+  RONDO_FN Acc finished(Acc sum, bool last) const {
     if constexpr (is_float(type))
       if (last) sum = sum * inverse;
-    return E::from_acc(sum);
+    return sum;
   }
 };
 

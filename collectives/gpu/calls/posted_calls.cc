@@ -38,11 +38,10 @@ PostedCalls::PostedCalls(std::span<const int> here)
 
 Result<const JointCall*> PostedCalls::post_collective(int place, const PostedCall& call,
                                                       Mismatch* mismatch) {
-  const std::size_t n = here_.size();
   const std::uint64_t number = ++ranks_[place].collectives;
-  while (launched_ + collectives_.size() < number)
-    collectives_.push_back({std::vector<PostedCall>(n), std::vector<bool>(n), 0});
-  JointCall& joint = collectives_[number - 1 - launched_];
+  if (number > newest_) newest_ = number;
+  if (newest_ - launched_ > collectives_.size()) grow();
+  JointCall& joint = collective(number);
   for (int other = 0; other < size(); ++other) {
     const CallRecord& theirs = joint.posted[other].call.record;
     if (!joint.here[other] || theirs == call.call.record) continue;
@@ -57,16 +56,38 @@ Result<const JointCall*> PostedCalls::post_collective(int place, const PostedCal
   return ++joint.arrived < size() ? nullptr : &joint;
 }
 
+// Their places serve later calls, so that a call allocates nothing.
 void PostedCalls::launched() {
-  for (; !collectives_.empty() && collectives_.front().arrived == size(); ++launched_)
-    collectives_.pop_front();
+  for (; launched_ < newest_ && collective(launched_ + 1).arrived == size(); ++launched_) {
+    JointCall& done = collective(launched_ + 1);
+    std::fill(done.posted.begin(), done.posted.end(), PostedCall{});
+    done.here.assign(here_.size(), false);
+    done.arrived = 0;
+  }
+}
+
+JointCall& PostedCalls::collective(std::uint64_t number) const {
+  assert(launched_ < number && number <= newest_);
+  return *collectives_[number % collectives_.size()];
+}
+
+// Calls that are in use keep their addresses.
+void PostedCalls::grow() {
+  const std::size_t n = here_.size(), old_size = collectives_.size();
+  std::vector<std::unique_ptr<JointCall>> more(std::max<std::size_t>(4, 2 * old_size));
+  for (std::uint64_t number = launched_ + 1; number < newest_; ++number)
+    more[number % more.size()] = std::move(collectives_[number % old_size]);
+  for (auto& place : more)
+    if (!place)
+      place = std::make_unique<JointCall>(
+          JointCall{std::vector<PostedCall>(n), std::vector<bool>(n), 0});
+  collectives_ = std::move(more);
 }
 
 bool PostedCalls::completes(int place, std::span<const Call> calls) const {
-  std::uint64_t next = ranks_[place].collectives - launched_;  // index among those not launched
+  std::uint64_t number = ranks_[place].collectives;
   return std::all_of(calls.begin(), calls.end(), [&](const Call& call) {
-    const int arrived = next < collectives_.size() ? collectives_[next].arrived : 0;
-    ++next;
+    const int arrived = ++number <= newest_ ? collective(number).arrived : 0;
     return !is_point_to_point(call) && arrived + 1 == size();
   });
 }
@@ -114,7 +135,7 @@ std::vector<int> PostedCalls::missing(int place) const {
   std::vector<int> found;
   const bool in_collective = ranks_[place].collectives > launched_;
   for (int peer = 0; peer < size(); ++peer) {
-    const bool lacks = in_collective ? !collectives_.front().here[peer]
+    const bool lacks = in_collective ? !collective(launched_ + 1).here[peer]
                                      : !sends_[place * size() + peer].empty() ||
                                            !receives_[peer * size() + place].empty();
     if (lacks) found.push_back(here_[peer]);

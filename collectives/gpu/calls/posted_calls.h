@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -75,11 +76,14 @@ class PostedCalls {
     std::uint64_t collectives = 0, messages = 0, messages_launched = 0;
   };
   int size() const { return static_cast<int>(here_.size()); }
+  JointCall& collective(std::uint64_t number) const;
+  void grow();
 
   const std::vector<int> here_;
-  std::vector<RankState> ranks_;                          // by place
-  std::deque<JointCall> collectives_;                     // the first has number launched_
-  std::uint64_t launched_ = 0;                            // collectives
+  std::vector<RankState> ranks_;             // by place
+  std::uint64_t newest_ = 0, launched_ = 0;  // collectives, numbered from 1
+  // Collective `number` at number % size(), until it is launched.
+  std::vector<std::unique_ptr<JointCall>> collectives_;
   std::vector<std::deque<PostedCall>> sends_, receives_;  // [sender * ranks + receiver]
 };
 

@@ -5,8 +5,9 @@
 // Every device launches it before the same call. It clears its own rank's memory, then meets the
 // other devices, so no peer writes lines there before. It does so once for each generation of the
 // memory, when it runs, not when it is launched: so it may be captured, and replayed. Guarantees: a
-// cleared line passes for no line of a peer. No host waits. Cost: one write of the memory and one
-// barrier; a load if the memory is clear.
+// cleared line passes for no line of a peer, except in the one round of 2^32 whose flag is 0: a
+// line is read in halves, so no pair of flags is wrong in every round. No host waits. Cost: one
+// write of the memory and one barrier; a load if the memory is clear.
 #pragma once
 
 #include "kernels/cuda/device_barrier.h"
@@ -28,9 +29,8 @@ struct ClearLines {
   }
 
  private:
-  // The two flags of a line of LL differ then.
   static RONDO_FN void clear(const Args& args) {
-    const device::Pair line{{0, args.second_half}};
+    const device::Pair line{{0, 0}};
     auto* const lines = reinterpret_cast<device::Pair*>(args.lines);
     const std::uint64_t step = std::uint64_t{device::cta_count()} * device::thread_count();
     RONDO_NO_UNROLL

@@ -130,9 +130,8 @@ inline constexpr int kClearCtas = 16;
 struct ClearLinesArgs {
   std::byte* lines;
   std::uint64_t bytes;
-  std::uint64_t second_half;  // of each 16 bytes; the first half is 0
-  std::uint64_t generation;   // of the memory, from 1
-  std::uint64_t* cleared;     // by CTA: the generation that it has cleared
+  std::uint64_t generation;  // of the memory, from 1
+  std::uint64_t* cleared;    // by CTA: the generation that it has cleared
   DeviceBarrier barrier;
 };
 

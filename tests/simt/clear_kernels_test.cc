@@ -28,7 +28,7 @@ bool clears(const MachineOptions& options) {
   for (int r = 0; r < kRanks; ++r)
     cleared.push_back(machine.allocate<std::uint64_t>(cuda::kClearCtas, r));
   for (std::uint64_t generation = 1; generation <= 2; ++generation) {
-    const std::uint64_t rounds = 100 * generation;
+    const std::uint64_t rounds = 100 * (generation - 1);
     peers.begin_rounds(rounds);
     for (int r = 0; r < kRanks; ++r) {
       lay_old_lines(machine.on_host(peers.staging(r)), rounds + 1);

@@ -124,7 +124,6 @@ class Peers {
     cuda::ClearLinesArgs args{};
     args.lines = staging_[r];
     args.bytes = cuda::kLLPushStaging / cuda::kLLPushCtas;  // of CTA 0
-    args.second_half = std::uint64_t{1} << 32;
     args.generation = generation;
     args.cleared = cleared;
     args.barrier = barrier_of(r);

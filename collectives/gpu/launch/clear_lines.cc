@@ -37,8 +37,6 @@ Status clear_lines(const DeviceLaunch& launch, bool captures) {
   cuda::ClearLinesArgs args{};
   args.lines = lazy.at(block, rank);
   args.bytes = lazy.bytes(block, rank);
-  // Flags of LL have 32 bits: two different ones are never right. Flags of LL128 begin with 1.
-  args.second_half = block == ConnectionLayout::kLL128Slots ? 0 : std::uint64_t{1} << 32;
   args.generation = lazy.generation();
   args.cleared = connections.cleared(rank, block);
   args.barrier = launch.barrier();

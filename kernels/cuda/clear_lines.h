@@ -7,7 +7,8 @@
 // memory, when it runs, not when it is launched: so it may be captured, and replayed. Guarantees: a
 // cleared line passes for no line of a peer, except in the one round of 2^32 whose flag is 0: a
 // line is read in halves, so no pair of flags is wrong in every round. No host waits. Cost: one
-// write of the memory and one barrier; a load if the memory is clear.
+// write of the memory and one barrier; a load if the memory is clear. It counts as a launch of the
+// call, so that the hosts see who waits in it and for whom.
 #pragma once
 
 #include "kernels/cuda/device_barrier.h"

@@ -40,7 +40,6 @@ Status clear_lines(const DeviceLaunch& launch, bool captures) {
   args.generation = lazy.generation();
   args.cleared = connections.cleared(rank, block);
   args.barrier = launch.barrier();
-  args.barrier.launches = nullptr;  // counts as no call
   const int ctas = std::min(cuda::kClearCtas, launch.barrier_ctas());
   RONDO_CHECK_OK(launch.launch(cuda::kClearLinesKernel, ctas, cuda::kDirectThreads,
                                cuda::kBarrierShared, args));

@@ -12,6 +12,15 @@
 namespace rondo::status {
 namespace {
 
+template <class Get>
+net::SocketAddress address_by(const Get& get, int socket) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof(storage);
+  auto* const address = reinterpret_cast<sockaddr*>(&storage);
+  if (get(socket, address, &length) != 0) return {};
+  return net::SocketAddress::from(address);
+}
+
 std::optional<TcpTraffic> traffic_of(int fd) {
   tcp_info info{};
   socklen_t length = sizeof(info);
@@ -34,21 +43,8 @@ std::optional<TcpTraffic> traffic_of(int fd) {
 
 }  // namespace
 
-net::SocketAddress own_address(int socket) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof(storage);
-  auto* const address = reinterpret_cast<sockaddr*>(&storage);
-  if (getsockname(socket, address, &length) != 0) return {};
-  return net::SocketAddress::from(address);
-}
-
-net::SocketAddress peer_address(int socket) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof(storage);
-  auto* const address = reinterpret_cast<sockaddr*>(&storage);
-  if (getpeername(socket, address, &length) != 0) return {};
-  return net::SocketAddress::from(address);
-}
+net::SocketAddress own_address(int socket) { return address_by(getsockname, socket); }
+net::SocketAddress peer_address(int socket) { return address_by(getpeername, socket); }
 
 std::vector<TcpTraffic> tcp_traffic() {
   std::vector<TcpTraffic> all;

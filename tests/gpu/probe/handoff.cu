@@ -32,8 +32,17 @@ std::uint32_t* register_flags(Shared& shared) {
 enum class Beside { kNothing, kKernelOfRank0, kKernelOfAnother };
 
 // What a rank does with the token: a kernel, which needs the device's compute engine, or a copy
-// within the device or to the host, which a copy engine may do.
-enum class Work { kKernel, kCopyWithin, kCopyToHost };
+// within the device or to the host, which a copy engine may do. A copy within the device is asked
+// for in several ways: by default, in a batch that prefers overlap with kernels, as between two
+// devices, and of two dimensions.
+enum class Work { kKernel, kCopyWithin, kCopyToHost, kCopyInBatch, kCopyPeer, kCopyOfRows };
+
+void copy_in_batch(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  cudaMemcpyAttributes how{};
+  how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  how.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+  PROBE(cudaMemcpyBatchAsync(&to, &from, &bytes, 1, how, stream));
+}
 
 // A token circulates: rank r waits for its flag, does its work, and sets the next one's flag.
 void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside beside, int rounds,
@@ -48,10 +57,21 @@ void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside be
   auto* const from = new_device<char>(kBytes);
   auto* const to = work == Work::kCopyToHost ? new_pinned<char>(kBytes) : new_device<char>(kBytes);
   const auto do_work = [&] {
-    if (work == Work::kKernel) {
-      add_one<<<1, 1, 0, stream>>>(scratch);
-    } else {
-      PROBE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream));
+    switch (work) {
+      case Work::kKernel:
+        add_one<<<1, 1, 0, stream>>>(scratch);
+        return;
+      case Work::kCopyInBatch:
+        return copy_in_batch(to, from, kBytes, stream);
+      case Work::kCopyPeer:
+        PROBE(cudaMemcpyPeerAsync(to, 0, from, 0, kBytes, stream));
+        return;
+      case Work::kCopyOfRows:
+        PROBE(
+            cudaMemcpy2DAsync(to, 1024, from, 1024, 512, kBytes / 1024, cudaMemcpyDefault, stream));
+        return;
+      default:
+        PROBE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream));
     }
   };
   do_work();
@@ -119,6 +139,9 @@ void ask_handoff_copies() {
   put("between_2_within_the_device", within, "us");
   const double to_host = handoff_us(2, Beside::kNothing, 200, Work::kCopyToHost);
   put("between_2_to_the_host", to_host, "us");
+  put("between_2_in_a_batch", handoff_us(2, Beside::kNothing, 200, Work::kCopyInBatch), "us");
+  put("between_2_as_between_devices", handoff_us(2, Beside::kNothing, 200, Work::kCopyPeer), "us");
+  put("between_2_of_rows", handoff_us(2, Beside::kNothing, 200, Work::kCopyOfRows), "us");
   put("between_8_within_the_device", handoff_us(8, Beside::kNothing, 50, Work::kCopyWithin), "us");
   put("between_8_to_the_host", handoff_us(8, Beside::kNothing, 50, Work::kCopyToHost), "us");
   answer(print("%.0f us with a copy of 64 KiB within the device, %.0f with one to the host", within,

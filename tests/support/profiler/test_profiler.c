@@ -132,9 +132,11 @@ PART result_t open_context(void** context, int* mask, int version, uint64_t comm
     snprintf(path, sizeof(path), "%s/%d", folder, (int)getpid());
     made->file = fopen(path, "a");
   }
-  *mask = wanted != NULL ? atoi(wanted) : GROUP | COLL | P2P | GROUP_API | COLL_API | P2P_API;
+  const int events =
+      wanted != NULL ? atoi(wanted) : GROUP | COLL | P2P | GROUP_API | COLL_API | P2P_API;
+  __atomic_store_n(mask, events, __ATOMIC_RELAXED);  // ranks that run already read it
   write_line(made, "init version=%d rank=%d ranks=%d hosts=%d comm=%" PRIx64 " mask=%d name=%s",
-             version, rank, ranks, hosts, comm, *mask, name == NULL ? "-" : name);
+             version, rank, ranks, hosts, comm, events, name == NULL ? "-" : name);
   *context = made;
   return SUCCESS;
 }

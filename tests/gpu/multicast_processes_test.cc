@@ -7,6 +7,7 @@
 
 #ifdef RONDO_SIMT
 #include "tests/simt/device/table.h"
+#include "tests/simt/machine/multicast.h"
 #endif
 
 namespace rondo::test {
@@ -237,12 +238,60 @@ TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
     if (seat.rank == refused.rank) simt::refuse_call(refused.call, refused.allowed);
     seat.join();
     ASSERT_NE(seat.comm, nullptr);
-    simt::refuse_call(refused.call, 1'000'000);  // first calls share memory later
+    simt::refuse_call(refused.call, 1'000'000);
+    ASSERT_TRUE(seat.board.meet());  // the first call of any rank shares memory
     std::string line;
     EXPECT_EQ(logs.count(seat.rank, kWithout, &line), 1);
     const std::string who = "rank " + std::to_string(refused.rank) + " could not join";
     EXPECT_NE(line.find(who), std::string::npos) << line;
     EXPECT_NE(line.find(refused.text), std::string::npos) << line;
+    EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);
+    expect_uses(false, [&] {
+      for (const std::size_t count : {10, 5'000, 100'000})
+        run_case(seat, sum_of(seat, count, 3), {});
+    });
+    seat.leave();
+  });
+}
+
+// The check at init. Rank 1 reads wrong sums, which it gives to all, or cannot take part.
+struct FailedCheck {
+  const char* name;
+  void (*plant)(bool on);
+  int finder;
+  const char* text;
+};
+void PrintTo(const FailedCheck& check, std::ostream* out) { *out << check.name; }
+void refuse(const char* call, bool on) { simt::refuse_call(call, on ? 0 : 1'000'000); }
+
+const FailedCheck kFailedChecks[] = {
+    {"wrong_sums", simt::spoil_sums, 0, "the switch sums 282 to 283 (element 168 of 4096)"},
+    {"no_memory", [](bool on) { refuse("allocate_host", on); }, 1, "cudaHostAlloc"},
+    // Kernels of the others wait for this one, and are stopped.
+    {"no_launch", [](bool on) { refuse("launch", on); }, 1, "a kernel launch"},
+};
+
+class MulticastCheckFailed : public testing::TestWithParam<FailedCheck> {};
+INSTANTIATE_TEST_SUITE_P(Defects, MulticastCheckFailed, testing::ValuesIn(kFailedChecks),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(MulticastCheckFailed, LeavesAllRanksWithoutTheSwitch) {
+  const FailedCheck& failed = GetParam();
+  const RankLogs logs;
+  Job job = as_processes(3, Gpus::kOneEach, kFewCtas);
+  job.create = false;
+  run_job(job, 100, [&](NcclRank& seat) {
+    logs.use(seat.rank);
+    if (seat.rank == 1) failed.plant(true);
+    seat.join();
+    failed.plant(false);
+    ASSERT_NE(seat.comm, nullptr);
+    ASSERT_TRUE(seat.board.meet());
+    std::string line;
+    EXPECT_EQ(logs.count(seat.rank, kWithout, &line), 1);
+    const std::string who = "a check by rank " + std::to_string(failed.finder) + " failed: ";
+    EXPECT_NE(line.find(who), std::string::npos) << line;
+    EXPECT_NE(line.find(failed.text), std::string::npos) << line;
     EXPECT_LT(stat(seat, ncclStatGpuMemTotal), kMulticastStaging);
     expect_uses(false, [&] {
       for (const std::size_t count : {10, 5'000, 100'000})

@@ -94,7 +94,7 @@ cuda::DeviceBarrier DeviceLaunch::barrier() const {
   barrier.place = rank();
   barrier.barriers = connections.barriers(rank());
   barrier.control = connections.control(rank());
-  barrier.launches = connections.launches(rank());
+  barrier.launches = counts ? connections.launches(rank()) : nullptr;
   barrier.call = first().record;
   for (int r = 0; r < barrier.devices; ++r) {
     barrier.arrivals[r] = connections.arrivals(r);

@@ -45,6 +45,7 @@ struct DeviceLaunch {
   std::span<const int> here;           // ranks on the device
   GpuStream stream = nullptr;
   const MulticastMemory* multicast = nullptr;  // null: none
+  bool counts = true;                          // false: not a call of the program
 
   const PlannedCall& first() const { return calls.front(); }
   int rank() const { return here.front(); }

@@ -5,6 +5,7 @@
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/processes/multicast_check.h"
 #include "collectives/gpu/rank/binding.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
@@ -40,6 +41,28 @@ ProcessPeers peers_in(const ProcessMeeting& meeting, const BindingRequest& reque
           plan.process_of, request.deadline};
 }
 
+Result<std::unique_ptr<DeviceConnections>> connect_on_host(const ProcessMeeting& meeting,
+                                                           const BindingRequest& request,
+                                                           GpuPlan& plan) {
+  const HostsOfRanks hosts{plan.host_of, plan.host_of[request.state.members.rank]};
+  return share_connections({peers_in(meeting, request, plan), request.state.options.device,
+                            plan.shape, &plan.near, plan.orders, hosts});
+}
+
+// Multicast memory whose sums were right on every rank; else none.
+Status add_multicast(const BindingRequest& request, const ProcessMeeting& meeting, GpuPlan& plan,
+                     TeamMemory& memory) {
+  const ProcessPeers peers = peers_in(meeting, request, plan);
+  RONDO_TRY(memory.multicast, share_multicast(peers, request.state.options.device));
+  if (memory.multicast == nullptr) return ok_status();
+  RONDO_TRY(const SwitchAnswer answer, check_switch(peers, *memory.connections, *memory.multicast));
+  if (answer != SwitchAnswer::kSums) memory.multicast = nullptr;
+  if (answer == SwitchAnswer::kStopped) {
+    RONDO_TRY(memory.connections, connect_on_host(meeting, request, plan));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<HostShare> share_on_host(const BindingRequest& request, std::uint64_t staging_bytes,
@@ -61,9 +84,7 @@ Result<HostShare> share_on_host(const BindingRequest& request, std::uint64_t sta
   for (std::size_t r = 0; r < plan->host_of.size(); ++r)
     if (plan->host_of[r] != host) plan->process_of[r] = -1;
   if (plan->plan.max_channels > 0) {
-    RONDO_TRY(made.connections,
-              share_connections({peers_in(made.meeting, request, *plan), device, plan->shape,
-                                 &plan->near, plan->orders, HostsOfRanks{plan->host_of, host}}));
+    RONDO_TRY(made.connections, connect_on_host(made.meeting, request, *plan));
   }
   return made;
 }
@@ -92,8 +113,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
     if (!memory.connections->layout().meets()) plan.plan.shared_bytes = 0;
   }
   if (plan.plan.shared_bytes > 0 && wants_multicast(plan.plan)) {
-    RONDO_TRY(memory.multicast,
-              share_multicast(peers_in(share.meeting, request, plan), facts.device));
+    RONDO_CHECK_OK(add_multicast(request, share.meeting, plan, memory));
   }
   plan.plan.multicast = memory.multicast != nullptr;
   facts.around = std::move(plan);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr unsigned kUnit = 16;
 std::atomic<std::uint64_t> accesses{0};
+std::atomic<bool> sums_are_wrong{false};
 
 Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
@@ -74,6 +75,8 @@ std::uint16_t narrow(Summand type, float value) {
 
 std::uint64_t multicast_accesses() { return accesses.load(std::memory_order_relaxed); }
 
+void spoil_sums(bool wrong) { sums_are_wrong.store(wrong, std::memory_order_relaxed); }
+
 void multicast_store(void* at, const void* from) {
   worker().give_way();
   const std::vector<std::byte*> all = places(at, "writes");
@@ -123,6 +126,7 @@ void multicast_load_sum(void* to, const void* from, Summand type) {
     }
     first = false;
   }
+  if (sums_are_wrong.load(std::memory_order_relaxed)) sum.back() = sum.front() += 1;
   auto* const out = static_cast<std::byte*>(to);
   if (type == Summand::kFloat32) {
     std::memcpy(out, sum.data(), kUnit);

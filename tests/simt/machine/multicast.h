@@ -85,5 +85,7 @@ class MulticastObject {
 
 // Number of accesses by this process's kernels so far.
 std::uint64_t multicast_accesses();
+// A defect of the switch: from now on, sums that this process's kernels read are wrong, or right.
+void spoil_sums(bool wrong);
 
 }  // namespace rondo::simt

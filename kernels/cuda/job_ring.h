@@ -55,7 +55,9 @@ struct JobRing {
     device::mbarrier_wait(barrier(number, kFull), parity(number));
     return at(number);
   }
-  // By its warp.
+  // By its warp. The order of every lane's reads of the job before the write of a later one in its
+  // entry has three steps: sync_warp and lane 0's arrival, the signal warp's wait and arrival, the
+  // control warp's wait. (racecheck, which does not join them, reports a WAR hazard.)
   RONDO_FN void finish(unsigned number) const {
     device::sync_warp();
     if (device::lane_index() == 0) device::mbarrier_arrive(barrier(number, kDone));

@@ -124,8 +124,11 @@ class Followers:
 
 def sanitized(tool: str, name: str, program: str, tests: list[str], priority: int) -> Stage:
     races = tool == "racecheck"  # its findings are judged by the reader
-    how = ("--racecheck-report", "hazard", "--print-limit", "100000") if races else (
-        "--error-exitcode", "9")  # fmt: skip
+    # A CTA has 24 mbarriers, which one instruction initialises for 24 threads.
+    how = (
+        ("--racecheck-report", "hazard", "--print-limit", "100000", "--num-cuda-barriers", "64")
+        if races else ("--error-exitcode", "9")
+    )  # fmt: skip
     command = ("{sanitizer}", "--tool", tool, *how, "--target-processes", "all",
                "{bin}/" + program, "--gtest_filter=" + ":".join(tests))  # fmt: skip
     return Stage(f"sanitizer.{tool}.{name}", command, 60, priority,

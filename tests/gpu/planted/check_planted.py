@@ -148,6 +148,24 @@ def hazards_are_classified() -> None:
     assert "0x0" in read(hazard("0x0"))["failure"]
     assert "failure" in read("========= Error: Race reported between Write access at f+0xd300")
 
+    def job(kind: str, place: str, reader: int, writer: str) -> dict:
+        math = "rondo::cuda::AnyMath<(rondo::DataType)3>"
+        kernel = f"void rondo::cuda::run_kernel<rondo::cuda::Connected<{math}>>(T1::Args)"
+        return read(
+            hazard(place).replace("RAW", kind),
+            f"=========     Read Thread ({reader},0,0) at {kernel}+0xde0",
+            f"=========     Write Thread (0,0,0) at {writer}+0x1b0",
+        )
+
+    verb = "unsigned int rondo::cuda::run_verb<rondo::cuda::AnyMath<(rondo::DataType)3>>(T1)"
+    known = job("WAR", "0xaa0", 319, verb)
+    assert "failure" not in known and "1 hazards at jobs" in known["remarks"][0], known
+    for other in (
+        job("RAW", "0xaa0", 319, verb), job("WAR", "0x1020", 319, verb),
+        job("WAR", "0xaa0", 32, verb), job("WAR", "0xaa0", 319, "rondo::cuda::next_call(T1)"),
+    ):  # fmt: skip
+        assert "failure" in other, other
+
 
 def main() -> None:
     build = sys.argv[1]

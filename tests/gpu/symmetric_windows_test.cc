@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives on buffers in symmetric windows (NCCL_WIN_COLL_SYMMETRIC), on GPUs of several
 // processes: in place, at any size.
+#include "collectives/planner/tune_file.h"
 #include "tests/gpu/process_bodies.h"
+#include "tests/support/temporary_folder.h"
+#include "transport/cuda/device.h"
+
+#ifdef RONDO_SIMT
+#include "tests/simt/device/table.h"
+#endif
 
 namespace rondo::test {
 namespace {
@@ -163,6 +170,34 @@ TEST_P(WindowsOf, NeedNoStagingAtAnySize) {
     }
   });
 }
+
+#ifdef RONDO_SIMT
+// A large call runs on 32 CTAs, or on 64 if 32 could not keep the links busy: here by a tune file
+// with slow copies.
+TEST(SymmetricWindows, GetAsManyCtasAsTheirLinksNeed) {
+  struct Row {
+    double copy_gbs;  // 0: the priors
+    unsigned ctas;
+  };
+  for (const Row row : {Row{0, 32}, Row{0.1, 64}}) {
+    Job job = as_processes(2, Gpus::kOneEach, kSharedAlone);
+    job.create = false;
+    run_job(job, 200, [=](NcclRank& seat) {
+      const TemporaryFolder folder;
+      TuneFile file = tune_key_of_this_machine();
+      file.gpu = rondo::gpu::device_name_of(0);
+      file.device.set(rondo::gpu::DeviceRate::kCopy, 1 / row.copy_gbs);
+      if (row.copy_gbs > 0)
+        setenv("RONDO_TUNE_FILE", folder.file("slow", format_tune_file(file)).c_str(), 1);
+      seat.join();
+      simt::launch_counts().largest_grid = 0;
+      run_in_window(seat, 750'001, false, NCCL_WIN_COLL_SYMMETRIC);
+      EXPECT_EQ(simt::launch_counts().largest_grid, row.ctas);
+      seat.leave();
+    });
+  }
+}
+#endif
 
 TEST_P(WindowsOf, MayBeReplayed) {
   run_job(GetParam().layout, 200, [](NcclRank& seat) {

@@ -44,7 +44,7 @@ struct Resolve {
   static RONDO_FN std::uint64_t fetch(const Args& args, int rank) {
     const std::uint32_t given = word(&args.call_slots[rank].descriptor);
     const std::uint32_t aborted = word(&args.words->aborted);
-    const std::uint64_t staging = word(&args.words->staging);
+    const std::uint64_t staging = word(&args.words->staging[static_cast<int>(args.staging_place)]);
     const std::uint64_t heartbeat = word(&args.words->heartbeat);
     const CallDescriptor* from =
         args.descriptors + static_cast<std::uint64_t>(rank) * args.depth + given % args.depth;

@@ -36,13 +36,17 @@ struct alignas(64) CallSlot {
   std::uint32_t descriptor;  // index among the rank's descriptors
 };
 
+// Where the leader's process has staging: on its device, or in pinned host memory.
+enum class StagingPlace : std::uint32_t { kDevice, kHost };
+inline constexpr int kStagingPlaces = 2;
+
 // What the leader's device and the hosts publish to each other.
 struct alignas(64) DeviceWords {
   std::uint64_t heartbeat;  // resolve kernels run so far
   std::uint64_t consumed;   // newest call whose descriptors are no longer needed
   std::uint32_t mismatch;   // rank + 1 whose descriptor is for another call than the leader's
   std::uint32_t aborted;    // set by a host: kernels do nothing any more
-  std::uint64_t staging;    // set by the leader's host: its address of the staging area
+  std::uint64_t staging[kStagingPlaces];  // set by the leader's host: its addresses
 };
 
 // A part of a call that fits into staging: elements [begin, begin + count) of all segments, or of
@@ -81,6 +85,7 @@ struct ResolveArgs {
   void* arguments;  // ReduceArgs or CopyArgs of the kernel that follows
   CallRecord record;
   StagingShape staging;
+  StagingPlace staging_place;
   CallStep step;
   std::uint64_t number;  // number of the step
   std::uint32_t depth;   // descriptors per rank

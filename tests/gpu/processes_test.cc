@@ -172,9 +172,10 @@ TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
 TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   RankProcesses ranks(
       as_processes(2, Gpus::kOne, {{"RONDO_GPU_STAGING", "900G"}}), [](NcclRank& seat) {
-        DeviceBuffer buffer(100, 0);
-        ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), 25, ncclFloat32, ncclSum,
-                                            seat.comm, seat.stream);
+        constexpr std::size_t kCount = 200'000;  // more than passes through the host
+        DeviceBuffer buffer(kCount * sizeof(float), 0);
+        ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32,
+                                            ncclSum, seat.comm, seat.stream);
         while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
         seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
         NCCL_OK(ncclCommAbort(seat.comm));
@@ -187,11 +188,37 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   ranks.check_expectations();
 }
 
+// Bytes a rank sends: up to 512 KiB (a quarter of LeaderMemory::kHostBytes) pass through the host.
+TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
+  run_job(as_processes(3, Gpus::kOne), [](NcclRank& seat) {
+    const auto gpu_memory = [&] {
+      std::uint64_t bytes = 0;
+      EXPECT_EQ(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &bytes), ncclSuccess);
+      return bytes;
+    };
+    const auto sum = [&](std::size_t count, unsigned seed) {
+      run_case(seat,
+               {Collective::kAllReduce, DataType::kUint8, RedOp::kSum, seat.size, 0, count, seed},
+               {false, 0, false});
+    };
+    const std::uint64_t before = gpu_memory();
+    sum(7, 1);
+    sum(512 << 10, 2);
+    EXPECT_EQ(gpu_memory(), before);
+    sum((512 << 10) + 1, 3);
+    if (seat.rank == 0) {
+      EXPECT_GE(gpu_memory() - before, std::uint64_t{3 * 64} << 20);
+    }
+    sum(512 << 10, 4);
+    sum(600'000, 5);
+  });
+}
+
 // The other process unmaps registered memory while this one makes its next call: the free must not
 // wait for that call, which waits for the other process.
 TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
   run_job(as_processes(2, Gpus::kOne, {{"RONDO_SIMT", "frees=wait"}}), [](NcclRank& seat) {
-    constexpr std::size_t kCount = 1000;
+    constexpr std::size_t kCount = 200'000;  // more than passes through the host
     DeviceBuffer buffer(kCount * sizeof(float), 0);
     void* handle = nullptr;
     NCCL_OK(ncclCommRegister(seat.comm, buffer.base(), buffer.size(), &handle));

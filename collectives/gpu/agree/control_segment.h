@@ -79,8 +79,8 @@ struct alignas(64) MemoryNote {
   };
   struct Question {
     Kind kind;
-    std::uint32_t what = 0;     // kSlots: sender * ranks + receiver; kLazyBlock: block * ranks +
-                                // rank; kRestore: the round
+    std::uint32_t what = 0;     // kStaging: the place; kSlots: sender * ranks + receiver;
+                                // kLazyBlock: block * ranks + rank; kRestore: the round
     std::uint64_t address = 0;  // kUnmap: as the answer to kMap gave it
   };
   template <class Outcome>

@@ -64,8 +64,13 @@ bool CallSteps::receives(int rank, const cuda::CallStep& step) const {
 Status CallSteps::copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
                        DirectLaunches* copies) const {
   const cuda::CallStep step = (*this)[number];
-  const std::uint64_t width = size_of(record_.type), bytes = step.count * width;
-  const int segments = in ? segments_.sent : segments_.received;
+  const std::uint64_t width = size_of(record_.type);
+  int segments = in ? segments_.sent : segments_.received;
+  std::uint64_t bytes = step.count * width;
+  if (step.segment < 0 && step.count == record_.count) {  // all segments are one range
+    bytes *= static_cast<std::uint64_t>(segments);
+    segments = std::min(segments, 1);
+  }
   for (int k = 0; k < segments && bytes > 0; ++k) {
     const bool one = in && step.segment >= 0;
     if (one && k != step.segment) continue;

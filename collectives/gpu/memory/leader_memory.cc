@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/memory/leader_memory.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
 #include "base/atomics.h"
 #include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/pinned_file.h"
+#include "transport/shm/memfd.h"
 
 namespace rondo::gpu {
 
@@ -15,40 +21,80 @@ LeaderMemory::LeaderMemory(ControlSegment& segment, MemoryExchange& exchange,
       device_(device),
       process_(process) {}
 
-Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
-  std::lock_guard lock(mutex_);
-  if (staging_ != nullptr) return staging_;
-  const RelaxedCapture relaxed;
-  droppable_.make_room();
-  if (leads()) return make_staging();
-  RONDO_TRY(const auto reply, exchange_.ask(0, {MemoryNote::kStaging}, {}, deadline));
-  RONDO_TRY(mapped_staging_, memory_registry().import_memory(reply.handle, {&device_, 1}));
-  staging_ = mapped_staging_.get();
-  droppable_.add_mapped(0, {MemoryNote::kStaging}, staging_);
-  return staging_;
+cuda::StagingShape LeaderMemory::shape(Place place) const {
+  const std::uint64_t bytes = segment_.staging_bytes();
+  return {place == Place::kHost ? std::min(bytes, kHostBytes) : bytes};
 }
 
-Result<std::byte*> LeaderMemory::make_staging() {
-  if (staging_ != nullptr) return staging_;
-  auto made = droppable_.with_room(
-      [&] { return memory_registry().allocate_own(staging_bytes(), device_); });
+Result<std::byte*> LeaderMemory::staging(Place place, const net::Deadline& deadline) {
+  std::lock_guard lock(mutex_);
+  std::byte*& at = staging_[static_cast<int>(place)];
+  if (at != nullptr) return at;
+  const RelaxedCapture relaxed;
+  droppable_.make_room();
+  if (leads()) return make(place);
+  const MemoryNote::Question question{MemoryNote::kStaging, static_cast<std::uint32_t>(place)};
+  RONDO_TRY(auto reply, exchange_.ask(0, question, {}, deadline));
+  if (place == Place::kHost) {
+    RONDO_CHECK_OK(map_host(std::move(reply.handle.file)));
+    return at;
+  }
+  RONDO_TRY(mapped_, memory_registry().import_memory(reply.handle, {&device_, 1}));
+  at = mapped_.get();
+  droppable_.add_mapped(0, question, at);
+  return at;
+}
+
+Result<std::byte*> LeaderMemory::make(Place place) {
+  std::byte*& at = staging_[static_cast<int>(place)];
+  if (at != nullptr) return at;
+  if (place == Place::kHost) {
+    RONDO_TRY(Fd file, shm::create_memfd("rondo-gpu-staging", bytes(place)));
+    RONDO_CHECK_OK(map_host(std::move(file)));
+  } else {
+    RONDO_TRY(at, make_on_device());
+  }
+  HostAtomics::store_release(segment_.words().staging[static_cast<int>(place)],
+                             reinterpret_cast<std::uint64_t>(at));
+  return at;
+}
+
+Result<std::byte*> LeaderMemory::make_on_device() {
+  const std::uint64_t wanted = bytes(Place::kDevice);
+  auto made = droppable_.with_room([&] { return memory_registry().allocate_own(wanted, device_); });
   if (!made.ok())
     return fail(
         made.code(),
         "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
         "rank gets",
-        made.error().text, staging_bytes(), segment_.ranks());
-  own_staging_ = std::move(*made);
-  staging_ = own_staging_.get();
-  droppable_.add(0, staging_, staging_bytes());
-  HostAtomics::store_release(segment_.words().staging, reinterpret_cast<std::uint64_t>(staging_));
-  return staging_;
+        made.error().text, wanted, segment_.ranks());
+  on_device_ = std::move(*made);
+  droppable_.add(0, on_device_.get(), wanted);
+  return on_device_.get();
 }
 
-Result<MemoryHandle> LeaderMemory::answer() {
+// At an address for streams and kernels of this process.
+Status LeaderMemory::map_host(Fd file) {
+  const DeviceScope scope(device_);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_TRY(on_host_, map_pinned(file.get(), bytes(Place::kHost), "staging between processes"));
+  RONDO_TRY(staging_[static_cast<int>(Place::kHost)], address_on_device(on_host_));
+  if (leads()) file_ = std::move(file);
+  return ok_status();
+}
+
+Result<MemoryHandle> LeaderMemory::answer(std::uint32_t asked) {
+  if (asked >= cuda::kStagingPlaces)
+    return fail(StatusCode::kInternalError, "staging of kind {} was asked for here", asked);
+  const auto place = static_cast<Place>(asked);
   std::lock_guard lock(mutex_);
-  RONDO_TRY(const std::byte* const at, make_staging());
-  return memory_registry().export_range(at, staging_bytes());
+  RONDO_TRY(const std::byte* const at, make(place));
+  if (place == Place::kDevice) return memory_registry().export_range(at, bytes(place));
+  MemoryHandle handle;
+  handle.plain.kind = PlainHandle::kFile;
+  handle.file = Fd::duplicate_of(file_.get());
+  if (!handle.file) return fail_errno(errno, "the memory file of staging");
+  return handle;
 }
 
 }  // namespace rondo::gpu

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaderMemory: the staging memory, on the leader's device, through which the leader's process does
-// calls for others.
+// LeaderMemory: the staging through which the leader's process does calls for others, in two
+// places: on its device, and in pinned host memory.
 //
-// Other processes request it from the leader (memory_exchange.h). Guarantees: every request ends
-// with its deadline. Cost: a round trip between processes, once.
+// Other processes request it from the leader (memory_exchange.h). Small calls use the host's: only
+// a copy engine takes part in a copy to it. A copy within the device needs the compute engine,
+// which the device first switches to this process: 143 us on one H200, for each process and copy
+// (probe handoff_copies: 10 us through the host). Guarantees: every request ends with its deadline.
+// Cost: a round trip between processes, once for each place.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 
 #include "collectives/gpu/agree/memory_exchange.h"
+#include "kernels/cuda/shared_args.h"
 #include "transport/memory/memory_registry.h"
 
 namespace rondo::gpu {
@@ -18,28 +22,36 @@ class DroppableMemory;
 
 class LeaderMemory {
  public:
+  using Place = cuda::StagingPlace;
   static constexpr std::uint64_t kScalarBytes = 256;
+  // Of a rank, on the host. A call uses a quarter for its input and one for its output. By the
+  // rates of one H200 (143 us a switch; 55 GB/s over PCIe, which every byte passes twice or more),
+  // 2 processes gain up to about 2 MiB a side, 8 up to about 1.
+  static constexpr std::uint64_t kHostBytes = 2 << 20;
 
   // device: of this process; the leader's has the staging.
   LeaderMemory(ControlSegment& segment, MemoryExchange& exchange, DroppableMemory& droppable,
                int device, int process);
 
+  cuda::StagingShape shape(Place place) const;
   // This process's address of the staging; the first use makes and maps it.
-  Result<std::byte*> staging(const net::Deadline& deadline);
+  Result<std::byte*> staging(Place place, const net::Deadline& deadline);
 
   // Offset behind all staging: a rank's factor of PreMulSum.
-  std::uint64_t scalar_at(int rank) const {
-    return segment_.staging_bytes() * static_cast<std::uint64_t>(segment_.ranks()) +
+  std::uint64_t scalar_at(Place place, int rank) const {
+    return shape(place).rank_bytes * static_cast<std::uint64_t>(segment_.ranks()) +
            kScalarBytes * static_cast<std::uint64_t>(rank);
   }
 
   // The leader's answer to kStaging.
-  Result<MemoryHandle> answer();
+  Result<MemoryHandle> answer(std::uint32_t place);
 
  private:
   bool leads() const { return process_ == 0; }
-  std::uint64_t staging_bytes() const { return scalar_at(segment_.ranks()); }  // of all ranks
-  Result<std::byte*> make_staging();
+  std::uint64_t bytes(Place place) const { return scalar_at(place, segment_.ranks()); }
+  Result<std::byte*> make(Place place);
+  Result<std::byte*> make_on_device();
+  Status map_host(Fd file);
 
   ControlSegment& segment_;
   MemoryExchange& exchange_;
@@ -47,9 +59,11 @@ class LeaderMemory {
   const int device_;
   const int process_;
   std::mutex mutex_;
-  std::byte* staging_ = nullptr;
-  OwnMemory own_staging_;          // the leader's
-  ImportedMemory mapped_staging_;  // in other processes
+  std::byte* staging_[cuda::kStagingPlaces] = {};  // this process's addresses; null: not yet made
+  OwnMemory on_device_;                            // the leader's
+  ImportedMemory mapped_;                          // on the device, in other processes
+  Fd file_;                                        // the leader's, of the host's
+  std::shared_ptr<std::byte> on_host_;
 };
 
 }  // namespace rondo::gpu

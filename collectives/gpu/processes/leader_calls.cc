@@ -29,7 +29,7 @@ int sources_at_once(Collective which, int ranks) {
 }  // namespace
 
 LeaderCalls::LeaderCalls(ProcessContext& context, CallAnnouncements& announcements)
-    : context_(context), announcements_(announcements), shape_{context.segment->staging_bytes()} {}
+    : context_(context), announcements_(announcements) {}
 
 Status LeaderCalls::open() {
   if (!context_.leads()) return ok_status();
@@ -47,8 +47,13 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
   if (!capturing) {
     RONDO_TRY(sequence, announcements_.next());
   }
-  const CallSteps steps(record, context_.ranks(), shape_);
-  Enqueued call{record, buffers, stream, steps};
+  auto place = cuda::StagingPlace::kHost;
+  CallSteps steps(record, context_.ranks(), context_.memory->shape(place));
+  if (steps.size() > 1) {
+    place = cuda::StagingPlace::kDevice;
+    steps = CallSteps(record, context_.ranks(), context_.memory->shape(place));
+  }
+  Enqueued call{record, buffers, stream, steps, place};
   std::vector<cuda::CallDescriptor> made;
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     auto described = describe(call, context_.local[i], buffers[i]);
@@ -94,23 +99,32 @@ Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int ran
   }
   if (buffers.late_scalar) made.flags |= cuda::CallDescriptor::kLateScalar;
   const bool scalar_moves = buffers.late_scalar && !context_.leads();
-  if (staging_ == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
-    RONDO_TRY(staging_, context_.memory->staging(context_.standing.deadline()));
+  const int place = static_cast<int>(call.place);
+  if (staging_[place] == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
+    RONDO_TRY(staging_[place], context_.memory->staging(call.place, context_.standing.deadline()));
   }
   if (scalar_moves) {
-    made.scalar = HostAtomics::load_acquire(context_.segment->words().staging) +
-                  context_.memory->scalar_at(rank);
+    made.scalar = HostAtomics::load_acquire(context_.segment->words().staging[place]) +
+                  context_.memory->scalar_at(call.place, rank);
     RONDO_CHECK_OK(copy_scalar(rank, buffers, call));
   }
   return made;
 }
 
+// Copies between this process's buffers and staging.
+DirectLaunches LeaderCalls::copies_of(const Enqueued& call) const {
+  DirectLaunches copies(context_.facts.max_ctas, call.stream);
+  if (call.place == cuda::StagingPlace::kHost) copies.copy_by_driver();
+  return copies;
+}
+
 // Copies a factor from this process's device memory to where the leader's kernel reads it.
 Status LeaderCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
-  DirectLaunches copies(context_.facts.max_ctas, call.stream);
-  RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
-                             staging_ + context_.memory->scalar_at(rank),
-                             size_of(call.record.type)));
+  DirectLaunches copies = copies_of(call);
+  RONDO_CHECK_OK(copies.copy(
+      reinterpret_cast<const void*>(buffers.scalar),
+      staging_[static_cast<int>(call.place)] + context_.memory->scalar_at(call.place, rank),
+      size_of(call.record.type)));
   return copies.flush();
 }
 
@@ -140,13 +154,14 @@ Status LeaderCalls::follow(const Enqueued& call) {
 Status LeaderCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
-  DirectLaunches copies(context_.facts.max_ctas, call.stream);
+  const cuda::StagingShape shape = context_.memory->shape(call.place);
+  DirectLaunches copies = copies_of(call);
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     const int rank = context_.local[i];
     if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;
     const int owner = cuda::output_is_shared(call.record.collective) ? 0 : rank;
-    std::byte* const staged =
-        staging_ + (in ? shape_.input(rank, number) : shape_.output(owner, number));
+    std::byte* const staged = staging_[static_cast<int>(call.place)] +
+                              (in ? shape.input(rank, number) : shape.output(owner, number));
     RONDO_CHECK_OK(call.steps.copy(number, in, call.buffers[i], staged, &copies));
   }
   return copies.flush();
@@ -187,7 +202,8 @@ Status LeaderCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     resolve.words = context_.segment->on_device(context_.segment->words());
     resolve.arguments = arguments_.get();
     resolve.record = record;
-    resolve.staging = shape_;
+    resolve.staging = context_.memory->shape(call.place);
+    resolve.staging_place = call.place;
     resolve.step = call.steps[number];
     resolve.number = number;
     resolve.depth = context_.segment->depth();

@@ -8,11 +8,11 @@
 // READY and DONE are words in the ControlSegment, written and awaited by stream memory operations.
 // No kernel waits, and no stream waits for work that its own process has not enqueued. A host waits
 // for another one only if a rank is kCallsAhead ahead or memory is first shared. Buffers that the
-// leader has mapped (ncclMemAlloc'd, registered) are used in place; others are staged, in steps
-// that fit, double-buffered. Flags count the steps of one call, and the rank that awaits them
-// resets them, so plain calls and graph replays can be mixed.
-// Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
-// launches; staged bytes are copied twice more.
+// leader has mapped (ncclMemAlloc'd, registered) are used in place; others are staged: small ones
+// on the host, by copy engines; large ones on the leader's device, in steps that fit,
+// double-buffered. Flags count the steps of one call, and the rank that awaits them resets them, so
+// plain calls and graph replays can be mixed. Cost: per call and process 3 memory operations, on
+// the leader 4 for each other process and two launches; staged bytes are copied twice more.
 #pragma once
 
 #include <algorithm>
@@ -62,10 +62,12 @@ class LeaderCalls {
     std::span<const Buffers> buffers;
     GpuStream stream;
     const CallSteps& steps;
+    const cuda::StagingPlace place;
     std::vector<std::uint32_t> flags = {};  // of the local ranks' descriptors
     bool staged = false;
   };
   Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Buffers& buffers);
+  DirectLaunches copies_of(const Enqueued& call) const;
   Status copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);
   Status follow(const Enqueued& call);
   Status copy_step(const Enqueued& call, std::uint64_t number, bool in);
@@ -74,9 +76,8 @@ class LeaderCalls {
 
   ProcessContext& context_;
   CallAnnouncements& announcements_;
-  const cuda::StagingShape shape_;
-  std::byte* staging_ = nullptr;  // this process's address; null: not yet made
-  OwnMemory arguments_;           // on the leader: those of the next kernel
+  std::byte* staging_[cuda::kStagingPlaces] = {};  // this process's addresses; null: not yet made
+  OwnMemory arguments_;                            // on the leader: those of the next kernel
 };
 
 }  // namespace rondo::gpu

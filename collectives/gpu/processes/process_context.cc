@@ -70,7 +70,7 @@ void ProcessContext::answer(int process) {
 std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked,
                                                                const MemoryHandle& with) {
   if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
-  if (asked.kind == MemoryNote::kStaging) return memory->answer();
+  if (asked.kind == MemoryNote::kStaging) return memory->answer(asked.what);
   if (asked.kind == MemoryNote::kRestore) {
     recall->settle();
     RONDO_CHECK_OK(suspension->restore(asked.what));

@@ -6,11 +6,13 @@
 
 Every rank sets device 0. With --kill the last rank ends itself: the others must get an error;
 with --only graphs,groups only these checks run. With --device cpu the backend is rondo: the same
-checks, less graphs and the library's place. Ends with 77 and the reason where there is no device.
+checks, less graphs and the library's place. Ends with 77 and the reason where there is no device. A
+rank that takes long prints where it is.
 """
 
 import argparse
 import ctypes
+import faulthandler
 import os
 import signal
 import socket
@@ -251,6 +253,9 @@ def file_of(library: str, name: str) -> str:
 
 
 def join(options: argparse.Namespace, eager: bool) -> Checks:
+    """Each time at another port: at the port of the group that a rank has left, it may find the
+    store of rank 0, which has not left yet, and tries for long to join there."""
+    os.environ["MASTER_PORT"] = os.environ["CHECK_PORTS"].split(",")[eager]
     gpu = options.device == "cuda"
     if gpu:
         torch.cuda.set_device(0)
@@ -277,6 +282,8 @@ def be_a_rank(options: argparse.Namespace) -> None:
             if checks.rank == 0:
                 print(f"{name}: passed in {time.monotonic() - begin:.1f} s", flush=True)
         dist.destroy_process_group()
+        if checks.rank == 0:
+            print("the group is destroyed", flush=True)
 
 
 def be_a_survivor(options: argparse.Namespace) -> None:
@@ -298,12 +305,13 @@ def be_a_survivor(options: argparse.Namespace) -> None:
 
 
 def start(options: argparse.Namespace) -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as first, socket.socket() as second:
+        for probe in (first, second):
+            probe.bind(("127.0.0.1", 0))
+        ports = [str(probe.getsockname()[1]) for probe in (first, second)]
     environment = {
         **os.environ, "PYTHONWARNINGS": "ignore", "WORLD_SIZE": str(options.ranks),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        "MASTER_ADDR": "127.0.0.1", "CHECK_PORTS": ",".join(ports),
     }  # fmt: skip
     ranks = [
         subprocess.Popen([sys.executable, *sys.argv], env={**environment, "RANK": str(rank)})
@@ -330,6 +338,7 @@ def main() -> int:
             print(f"torch {torch.__version__} sees no device")
             return 77
         return start(options)
+    faulthandler.dump_traceback_later(2 * SECONDS, exit=False)
     (be_a_survivor if options.kill else be_a_rank)(options)
     return 0
 

@@ -74,7 +74,8 @@ def forced(algorithm: str, protocol: str, ctas: int, buffer: str = "") -> Stage:
 # connection's slots of Simple; those of the other protocols do not depend on it.
 RINGS = [("ring", protocol, ctas) for protocol in ("Simple", "LL", "LL128") for ctas in (1, 8)]
 RINGS += [("ring", "Simple", ctas, buffer) for buffer in ("1M", "4M") for ctas in (1, 8)]
-COPIES = [("copies", "Simple", 1), ("copies", "LL", 1), ("copies", "LL128", 1)]
+COPIES = [("copies", "Simple", 1), ("copies", "LL", 1), ("copies", "LL128", 1),
+          ("copies", "Simple", 1, "4M")]  # fmt: skip
 TREES = [("tree", "Simple", 1), ("tree", "Simple", 16), ("tree", "LL", 16), ("tree", "LL128", 16)]
 
 OTHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "gather",
@@ -82,7 +83,8 @@ OTHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "se
 
 
 def others() -> list[Stage]:
-    return [bench(f"others.{kind}", kind, "-g 1 --ranks-per-gpu 4 {middle}", needs="one")
+    """The median call (-I 1): a pause of the host in one of ten calls spoils their mean."""
+    return [bench(f"others.{kind}", kind, "-g 1 --ranks-per-gpu 4 {middle} -I 1", needs="one")
             for kind in OTHERS]  # fmt: skip
 
 

@@ -40,7 +40,8 @@ SETTINGS = [
     ("processes-one-connection", "CUDA_DEVICE_MAX_CONNECTIONS", "gpu_process_tests", "SharedGpu*"),
 ]  # fmt: skip
 
-PRELOADED = {"LD_PRELOAD": "{lib}/libnccl.so.2"}
+# The timeout is below a stage's limit, so that a wait in which a stage hangs is named.
+PRELOADED = {"LD_PRELOAD": "{lib}/libnccl.so.2", "RONDO_TIMEOUT": "25"}
 TORCH = [("1", "--ranks 1"), ("2-graphs", "--ranks 2 --only graphs"), ("2", "--ranks 2"),
          ("2-kill", "--ranks 2 --kill")]  # fmt: skip
 CLIENTS = [

@@ -140,19 +140,19 @@ stage_asan() {
 # and 16 ranks under a sanitizer take minutes on two cores), and code without threads. tsan_all
 # skips only what TSan itself cannot run: processes that a program with threads forks and that start
 # threads themselves.
-# TSan maps memory, which a test that counts mappings would see.
-# Processes that exit by _exit, as most ranks of the tests do, join no thread: that is no thread
-# leak. A test's rank can be forked from a program that an earlier test left with threads.
+# TSan maps memory, which a test that counts mappings would see; a bit that a test flips is a race.
+# Ranks that are processes and exit by _exit join no thread: that is no thread leak. TSan cannot
+# fork a rank from a program after an earlier test's threads, so each test has its own program.
 not_for_tsan='AreLaunchedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining'
 not_for_tsan+='|AForkedProcessMeets|JobSecret|^Launch\.|^Secrets\.|RefusedCalls|Clones'
-not_for_tsan+='|StandingStill|AddressSpace|OtherUsers|CostNoDescriptors'
+not_for_tsan+='|FlippedBits|ForkAfterInit|StandingStill|AddressSpace|OtherUsers|CostNoDescriptors'
 slow_for_tsan='^engine\.|/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
 slow_for_tsan+='|MismatchedCalls.*0000$'
 
 run_tsan() {
   build tsan "unit_tests engine_tests abi_tests"
-  TSAN_OPTIONS=report_thread_leaks=0:second_deadlock_stack=1:die_after_fork=0 \
-    run_tests tsan -E "$not_sanitized|$not_for_tsan$1"
+  TSAN_OPTIONS=report_thread_leaks=0:second_deadlock_stack=1 \
+    run_tests tsan --batch 1 -E "$not_sanitized|$not_for_tsan$1"
 }
 stage_tsan() { run_tsan "|$slow_for_tsan"; }
 stage_tsan_all() { run_tsan ""; }

@@ -124,7 +124,9 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
 
 // The same in symmetric windows, for any size. All copies of a call have to fit into one launch.
 bool may_share_windows(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (record.collective == Collective::kAllToAll && facts.ranks * facts.ranks > cuda::kMaxCopies)
+  const int blocks = facts.ranks * facts.ranks;
+  if ((record.collective == Collective::kAllToAll && blocks > cuda::kMaxCopies) ||
+      (record.collective == Collective::kAllGather && blocks > cuda::kMaxCopyTargets))
     return false;
   return facts.in_windows && facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
          allows_barriers(facts, record);

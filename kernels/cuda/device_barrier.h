@@ -35,7 +35,7 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
         barrier.arrivals[me] + at + static_cast<unsigned>(barrier.place), number);
     const std::uint64_t* const arrivals = barrier.arrivals[barrier.place] + at + me;
     wait_until([&] { return device::load_relaxed<Scope::kSystem>(arrivals) >= number; },
-               barrier.control, call, {static_cast<int>(cta), barrier.rank[me], number, false});
+               barrier.control, call, {static_cast<int>(cta), static_cast<int>(me), number, false});
     device::fence<Scope::kSystem>();
   }
   device::barrier();

@@ -28,18 +28,17 @@ struct Control;  // connected_args.h
 
 // The barrier between CTA c of a kernel and CTA c of the same kernel on other devices: before it
 // touches any buffer and after its last access. All launches of a call have the same number of
-// CTAs, all resident at once.
-inline constexpr int kMaxBarrierDevices = 16;  // devices
-inline constexpr int kBarrierCtas = 64;        // maximum per launch
+// CTAs, all resident at once. The arguments below have room for this number of devices.
+inline constexpr int kMaxBarrierDevices = 18;
+inline constexpr int kBarrierCtas = 64;  // maximum per launch
 struct DeviceBarrier {
   std::int32_t devices = 1;                     // number that take part; 1: no barrier
-  std::int32_t place = 0;                       // index of this device
+  std::int32_t place = 0;                       // this device, by its only rank
   std::uint64_t* barriers;                      // by CTA: total number of barriers
   std::uint64_t* arrivals[kMaxBarrierDevices];  // in each device's memory: signals, [CTA][place]
   Control* control;
-  std::uint64_t* launches;                // by CTA, of any kind; null: no report to a host
-  CallRecord call;                        // for reports of what a kernel waits for
-  std::int32_t rank[kMaxBarrierDevices];  // one rank of each device
+  std::uint64_t* launches;  // by CTA, of any kind; null: no report to a host
+  CallRecord call;          // for reports of what a kernel waits for
 };
 // A call of a list whose calls have separate barriers, each as if it were alone in its launch. So
 // ranks of several processes may launch the whole list, parts of it, or one call at a time.

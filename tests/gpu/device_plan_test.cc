@@ -108,9 +108,9 @@ TEST(DevicePlan, DevicesShareMoreWorkInSymmetricWindows) {
   EXPECT_EQ(make_device_plan(facts, record)->strategy, Strategy::kWindows);
 }
 
-TEST(DevicePlan, SixteenDevicesShareCallsButAllToAllsInWindows) {
-  DevicePlanFacts facts = usual_facts(16, 16, true);
-  EXPECT_FALSE(facts.may_ll_push);
+TEST(DevicePlan, EighteenDevicesShareCallsButLongListsOfCopiesInWindows) {
+  DevicePlanFacts facts = usual_facts(18, 18, true);
+  EXPECT_FALSE(facts.may_ll_push || usual_facts(19, 19, true).shared_bytes > 0);
   facts.algorithms = only("twoshot,direct");
   const auto strategy_of = [&](Collective which, std::uint64_t bytes) {
     return make_device_plan(facts, record_of(which, bytes / 4)).value().strategy;
@@ -120,7 +120,7 @@ TEST(DevicePlan, SixteenDevicesShareCallsButAllToAllsInWindows) {
   facts.in_windows = true;
   EXPECT_EQ(strategy_of(Collective::kAllReduce, 64 << 20), Strategy::kWindows);
   EXPECT_NE(strategy_of(Collective::kAllToAll, 64 << 10), Strategy::kWindows);
-  EXPECT_EQ(usual_facts(17, 17, true).shared_bytes, 0u);
+  EXPECT_NE(strategy_of(Collective::kAllGather, 64 << 10), Strategy::kWindows);
 }
 
 TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {

@@ -91,11 +91,10 @@ TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {
   });
 }
 
-TEST(SixteenGpus, SumInTheSwitch) {
-  const Layout layout{{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}},
-                      {},
-                      {{"RONDO_SIMT_DEVICES", "16"}, kAsked.front()}};
-  if (gpus_there(layout.environment) < 16) GTEST_SKIP() << "too few GPUs";
+TEST(EighteenGpus, SumInTheSwitch) {
+  Layout layout{{{}, {}}, {}, {{"RONDO_SIMT_DEVICES", "18"}, kAsked.front()}};
+  for (int gpu = 0; gpu < 18; ++gpu) layout.processes[gpu % 2].push_back(gpu);
+  if (gpus_there(layout.environment) < 18) GTEST_SKIP() << "too few GPUs";
   if (!has_switch()) GTEST_SKIP() << "no multicast memory";
   run_job(layout, 200, [](NcclRank& seat) {
     for (const std::size_t count : {3'001, 70'000})

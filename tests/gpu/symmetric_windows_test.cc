@@ -130,12 +130,15 @@ TEST_P(WindowsOf, GiveWhatOtherBuffersGive) {
   });
 }
 
-// Sixteen GPUs share calls, in windows (all-to-alls excepted) and through staging; not more.
-TEST(SixteenGpus, ShareCalls) {
-  const Layout layout{{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}},
-                      {},
-                      {{"RONDO_SIMT_DEVICES", "16"}, kSharedAlone.front()}};
-  if (gpus_there(layout.environment) < 16) GTEST_SKIP() << "too few GPUs";
+// 16 and 18 GPUs share calls, in windows (but all-to-alls, and all-gathers of 18) and through
+// staging; not more.
+class ManyGpus : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Numbers, ManyGpus, testing::Values(16, 18));
+
+TEST_P(ManyGpus, ShareCalls) {
+  Layout layout{{{}, {}}, {}, {{"RONDO_SIMT_DEVICES", "18"}, kSharedAlone.front()}};
+  for (int gpu = 0; gpu < GetParam(); ++gpu) layout.processes[gpu % 2].push_back(gpu);
+  if (gpus_there(layout.environment) < GetParam()) GTEST_SKIP() << "too few GPUs";
   run_job(layout, 200, [](NcclRank& seat) {
     for (const int flags : {NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_DEFAULT}) {
       run_in_window(seat, 1'001, false, flags);

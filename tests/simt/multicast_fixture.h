@@ -185,8 +185,7 @@ class MulticastRanks {
     args.own = own_[rank], args.all = all_;
     args.barrier.devices = shape_.ranks, args.barrier.place = rank;
     args.barrier.barriers = barriers_[rank];
-    for (int d = 0; d < shape_.ranks; ++d)
-      args.barrier.arrivals[d] = arrivals_[d], args.barrier.rank[d] = d;
+    for (int d = 0; d < shape_.ranks; ++d) args.barrier.arrivals[d] = arrivals_[d];
     args.barrier.control = controls_ + rank;
     args.barrier.launches = launches_[rank];
     one.record.collective = collective;

@@ -147,7 +147,7 @@ class Peers {
     cuda::DeviceBarrier barrier{};
     barrier.devices = ranks_, barrier.place = place;
     barrier.barriers = epochs_[place];
-    for (int d = 0; d < ranks_; ++d) barrier.arrivals[d] = arrivals_[d], barrier.rank[d] = d;
+    for (int d = 0; d < ranks_; ++d) barrier.arrivals[d] = arrivals_[d];
     barrier.control = controls_ + place;
     return barrier;
   }

@@ -12,6 +12,7 @@ namespace {
 // Bytes of one buffer that keep a thread busy: 4 vectors of 16 bytes.
 constexpr std::uint64_t kBytesPerThread = 64;
 constexpr unsigned kWarp = 32;
+static_assert(cuda::kMaxBarrierDevices <= kWarp, "a peer without a thread of the smallest CTA");
 
 const void* at(const void* pointer, std::uint64_t bytes) {
   return static_cast<const std::byte*>(pointer) + bytes;

@@ -96,10 +96,7 @@ cuda::DeviceBarrier DeviceLaunch::barrier() const {
   barrier.control = connections.control(rank());
   barrier.launches = counts ? connections.launches(rank()) : nullptr;
   barrier.call = first().record;
-  for (int r = 0; r < barrier.devices; ++r) {
-    barrier.arrivals[r] = connections.arrivals(r);
-    barrier.rank[r] = r;
-  }
+  for (int r = 0; r < barrier.devices; ++r) barrier.arrivals[r] = connections.arrivals(r);
   return barrier;
 }
 

@@ -17,7 +17,7 @@
 
 namespace rondo::simt {
 
-inline constexpr int kMaxDevices = 16;
+inline constexpr int kMaxDevices = 18;
 
 class Worker {
  public:

@@ -9,6 +9,7 @@
 
 #include "bench/measure.h"
 #include "bench/placement.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/roofline.h"
 #include "bench/split.h"
@@ -101,7 +102,7 @@ class Process {
       std::lock_guard lock(mutex_);
       if (exit_code_ == kOk) {
         exit_code_ = timed_out ? kTimedOut : exit_code_of(error.code);
-        clear_progress();
+        progress_.clear();
         const std::string text = timed_out ? fmt::format("no result within -T {} s for {}",
                                                          options_.timeout, measured_now_)
                                            : error.text;
@@ -117,23 +118,35 @@ class Process {
     RONDO_CHECK_OK(join(index, lanes));
     RONDO_CHECK_OK(introduce(index, lanes));
     const Bench bench{options_, team_, index, lanes};
+    const std::vector<RowPlan> rows = rows_of_cycle();
+    if (index == 0) progress_.expect(rows.size() * static_cast<std::size_t>(options_.cycles));
+    for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)
+      for (const RowPlan& plan : rows) RONDO_CHECK_OK(row(bench, plan.test, plan.bytes));
+    return account_memory(index, lanes);
+  }
+
+  struct RowPlan {
+    Test test;
+    std::size_t bytes;
+  };
+  std::vector<RowPlan> rows_of_cycle() {
     const int roots = info(options_.kind).rooted && options_.root == kAllRoots
                           ? *split_->sizes(ranks_).begin()
                           : 1;
     const std::vector<Op> ops = info(options_.kind).reduces ? options_.ops : std::vector{Op::kNone};
     const std::vector<ncclDataType_t> types =
         info(options_.kind).sized ? options_.types : std::vector{ncclInt8};
-    for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)
-      for (const ncclDataType_t type : types)
-        for (const Op op : ops) {
-          if (op != Op::kNone && !supported(op, type)) continue;
-          for (int i = 0; i < roots; ++i) {
-            const int root = roots > 1 ? i : std::max(options_.root, 0);
-            for (const std::size_t bytes : sweep_sizes(options_))
-              RONDO_CHECK_OK(row(bench, {options_.kind, type, op, root, false}, bytes));
-          }
+    std::vector<RowPlan> rows;
+    for (const ncclDataType_t type : types)
+      for (const Op op : ops) {
+        if (op != Op::kNone && !supported(op, type)) continue;
+        for (int i = 0; i < roots; ++i) {
+          const int root = roots > 1 ? i : std::max(options_.root, 0);
+          for (const std::size_t bytes : sweep_sizes(options_))
+            rows.push_back({{options_.kind, type, op, root, false}, bytes});
         }
-    return account_memory(index, lanes);
+      }
+    return rows;
   }
 
   Status join(int index, Lanes& lanes) {
@@ -262,7 +275,7 @@ class Process {
       if (in_place && !info(options_.kind).in_place) continue;
       test.in_place = in_place;
       if (bench.thread == 0) {
-        show_progress(test, bytes);
+        progress_.show(run_result_.rows.size(), words_of(test, bytes));
         std::lock_guard lock(mutex_);
         measured_now_ = words_of(test, bytes);
       }
@@ -298,7 +311,7 @@ class Process {
     row.op = name(test.op);
     row.root = info(options_.kind).rooted ? test.root : -1;
     row.timestamp = time_of_day();
-    clear_progress();
+    progress_.clear();
     print("{}\n", table_row(options_, row));
     for (const Side* side : {&row.out_of_place, &row.in_place})
       if (!side->example.empty())
@@ -339,18 +352,6 @@ class Process {
                        test.in_place ? "in place" : "out of place");
   }
 
-  void show_progress(const Test& test, std::size_t bytes) {
-    if (run_.progress == nullptr) return;
-    fmt::print(run_.progress, "\r\033[K# {} rows; now {}", run_result_.rows.size(),
-               words_of(test, bytes));
-    std::fflush(run_.progress);
-  }
-  void clear_progress() {
-    if (run_.progress == nullptr) return;
-    fmt::print(run_.progress, "\r\033[K");
-    std::fflush(run_.progress);
-  }
-
   void abort_all() {
     std::vector<Backend*> alive;
     {
@@ -366,6 +367,7 @@ class Process {
   }
 
   const ProcessRun& run_;
+  Progress progress_{run_.progress};
   const Options& options_;
   ProcessTeam& processes_;
   ThreadTeam team_;

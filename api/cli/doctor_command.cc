@@ -2,6 +2,7 @@
 // rondo doctor: prints one line per finding, and the remedies of warnings and problems.
 #include <fmt/format.h>
 
+#include "api/cli/colour.h"
 #include "api/cli/commands.h"
 #include "api/cli/doctor_checks.h"
 #include "api/cli/self_test.h"
@@ -45,6 +46,7 @@ int doctor_command(int argc, char** argv) {
     const auto result = run_self_test_command(self_test);
     return result.ok() ? *result : line.refuse(result.error().text);
   }
+  const bool colours = shows_colours();
   int problems = 0, warnings = 0;
   Json findings = Json::array();
   for (const Finding& finding : examine(options)) {
@@ -57,7 +59,7 @@ int doctor_command(int argc, char** argv) {
                           {"remedy", finding.remedy}});
       continue;
     }
-    fmt::print("{}", line_of(finding));
+    fmt::print("{}", line_of(finding, colours));
   }
   const int status = problems > 0 || (strict && warnings > 0) ? 1 : 0;
   if (json) {

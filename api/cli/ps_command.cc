@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "api/cli/colour.h"
 #include "api/cli/commands.h"
 #include "base/json.h"
 #include "bench/command_line.h"
@@ -55,8 +56,10 @@ void print(const PsOptions& options, const JobView& view) {
   const std::vector<Blame> blamed = diagnose(view);
   const std::vector<SlowLink> slow = slow_links(view);
   if (!blamed.empty() || !slow.empty()) fmt::print("\n");
-  for (const Blame& blame : blamed) fmt::print("{}\n", blame.text);
-  for (const SlowLink& link : slow) fmt::print("{}\n", link.text);
+  const bool colours = shows_colours();
+  for (const Blame& blame : blamed) fmt::print("{}\n", coloured(blame.text, Colour::kRed, colours));
+  for (const SlowLink& link : slow)
+    fmt::print("{}\n", coloured(link.text, Colour::kYellow, colours));
   for (const CommunicatorView& communicator : view.communicators) {
     const auto here = std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
                                     [&](const RankView& rank) { return is_here(rank, asked); });

@@ -41,10 +41,12 @@ std::string packed(const std::vector<Finding>& findings);
 std::vector<Finding> unpacked(const std::string& text);
 
 const char* name_of(Verdict verdict);
-std::string line_of(const Finding& finding);  // two lines where there is a remedy
+// Two lines where there is a remedy. colours: of the verdicts (api/cli/colour.h).
+std::string line_of(const Finding& finding, bool colours = false);
 
 // Hosts, findings, algorithms and, of few ranks, the rates of all links.
-std::string page_of(const bench::SelfTestResult& result, const std::vector<Finding>& findings);
+std::string page_of(const bench::SelfTestResult& result, const std::vector<Finding>& findings,
+                    bool colours = false);
 // docs/reference/schemas/self-test.schema.json
 std::string json_of(const bench::SelfTestResult& result, const std::vector<Finding>& findings);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "api/cli/colour.h"
 #include "api/cli/self_test.h"
 
 #include <fmt/format.h>
@@ -111,7 +112,8 @@ int take_part(const SelfTestCommand& command, const rondo_launch_t& launch) {
     return 0;  // rank 0's status counts
   }
   const std::vector<Finding> findings = findings_of(*tested);
-  fmt::print("{}", command.json ? json_of(*tested, findings) : page_of(*tested, findings));
+  fmt::print("{}", command.json ? json_of(*tested, findings)
+                                : page_of(*tested, findings, shows_colours()));
   std::fflush(stdout);
   return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
     return finding.verdict == Verdict::kProblem ||

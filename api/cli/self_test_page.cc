@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "api/cli/colour.h"
 #include "base/json.h"
 
 namespace rondo::cli {
@@ -83,16 +84,20 @@ const char* name_of(Verdict verdict) {
   return "problem";
 }
 
-std::string line_of(const Finding& finding) {
-  std::string text =
-      fmt::format("{:<8} {:<20} {}\n", name_of(finding.verdict), finding.subject, finding.text);
+std::string line_of(const Finding& finding, bool colours) {
+  constexpr Colour kColours[] = {Colour::kGreen, Colour::kYellow, Colour::kRed};  // by verdict
+  const std::string verdict = fmt::format("{:<8}", name_of(finding.verdict));
+  std::string text = fmt::format(
+      "{} {:<20} {}\n", coloured(verdict, kColours[static_cast<int>(finding.verdict)], colours),
+      finding.subject, finding.text);
   if (!finding.remedy.empty()) text += fmt::format("{:<29} -> {}\n", "", finding.remedy);
   return text;
 }
 
-std::string page_of(const SelfTestResult& result, const std::vector<Finding>& findings) {
+std::string page_of(const SelfTestResult& result, const std::vector<Finding>& findings,
+                    bool colours) {
   std::string text = result.ranks.empty() ? "" : hosts_of(result);
-  for (const Finding& finding : findings) text += line_of(finding);
+  for (const Finding& finding : findings) text += line_of(finding, colours);
   return text + algorithms_of(result) + matrix_of(result);
 }
 

@@ -12,6 +12,7 @@
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
+#include "bench/progress.h"
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
@@ -151,10 +152,13 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
   RONDO_TRY(const Sweep sweep, sweep_of(wanted));
   wanted.call.ranks = ranks.ranks();
   Lines all;
-  for (const std::size_t size : sweep.sizes) {
+  const bench::Progress progress(bench::on_terminal(stderr), sweep.sizes.size());
+  for (const std::size_t& size : sweep.sizes) {
     wanted.call.size = std::to_string(size);
+    progress.show(static_cast<std::size_t>(&size - sweep.sizes.data()), wanted.call.size + " B");
     // Skips the first sizes if they are less than one element per rank.
     auto lines = ranks.lines_of(wanted.call, sweep);
+    progress.clear();
     if (!lines.ok() && size != sweep.sizes.back() && all.empty()) continue;
     if (!lines.ok()) return lines.error();
     mark_fastest(&*lines);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "api/cli/asked_call.h"
+#include "bench/progress.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 
@@ -55,21 +56,28 @@ std::vector<DeviceTuneLayout> layouts(int devices) {
 
 Result<std::vector<MeasuredCall>> measure_device_calls(const TuneSizes& sizes,
                                                        std::string_view only, int devices) {
-  std::vector<MeasuredCall> calls;
+  std::vector<TuneRun> runs;
   for (const DeviceTuneLayout& layout : layouts(devices))
     for (const DeviceTuneRow& row : kDeviceTuneRows) {
       const bool wanted = (layout.devices == 1 ? row.one_gpu : row.several_gpus) &&
                           (only.empty() || only == row.collective);
       if (!wanted) continue;
-      TuneRun run{row.collective, row.algorithm};
+      TuneRun& run = runs.emplace_back(TuneRun{row.collective, row.algorithm});
       run.protocol = row.protocol;
       run.ctas = row.ctas;
       run.ranks = layout.processes * layout.lanes;
       run.lanes = layout.lanes;
       run.devices = layout.devices;
-      RONDO_TRY(const std::vector<MeasuredCall> measured, measure_run(run, sizes));
-      calls.insert(calls.end(), measured.begin(), measured.end());
     }
+  std::vector<MeasuredCall> calls;
+  const bench::Progress progress(bench::on_terminal(stderr), runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    progress.show(i, runs[i].name());
+    const auto measured = measure_run(runs[i], sizes);
+    progress.clear();
+    if (!measured.ok()) return measured.error();
+    calls.insert(calls.end(), measured->begin(), measured->end());
+  }
   return calls;
 }
 

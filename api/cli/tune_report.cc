@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/cli/asked_call.h"
+#include "bench/progress.h"
 #include "collectives/planner/host_work.h"
 #include "topology/cpu_budget.h"
 
@@ -55,7 +56,7 @@ std::vector<TuneLayout> layouts() {
 
 Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std::string_view only,
                                                      TunePeer* peer) {
-  std::vector<MeasuredCall> calls;
+  std::vector<TuneRun> runs;
   for (const TuneLayout& layout : layouts())
     for (const TuneRow& row : kTuneRows) {
       const bool gains =
@@ -63,18 +64,25 @@ Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std
       const bool wanted = gains && (layout.hosts == 1 ? row.one_host : row.several_hosts) &&
                           (only.empty() || only == row.collective);
       if (!wanted) continue;
-      TuneRun run{row.collective, row.algorithm};
+      TuneRun& run = runs.emplace_back(TuneRun{row.collective, row.algorithm});
       run.cma = static_cast<int>(row.reads);
       run.ranks = layout.ranks;
       run.hosts = layout.hosts;
-      const bool together = layout.hosts > 1 && peer != nullptr;
-      if (together) run.meeting = peer->variables(run.ranks);
-      Result<std::vector<MeasuredCall>> measured = measure_run(run, sizes);
-      if (together)
-        RONDO_CHECK_OK(peer->both(measured.ok() ? ok_status() : Status(measured.error())));
-      if (!measured.ok()) return measured.error();
-      calls.insert(calls.end(), measured->begin(), measured->end());
     }
+  std::vector<MeasuredCall> calls;
+  const bench::Progress progress(bench::on_terminal(stderr), runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    TuneRun& run = runs[i];
+    progress.show(i, run.name());
+    const bool together = run.hosts > 1 && peer != nullptr;
+    if (together) run.meeting = peer->variables(run.ranks);
+    Result<std::vector<MeasuredCall>> measured = measure_run(run, sizes);
+    progress.clear();
+    if (together)
+      RONDO_CHECK_OK(peer->both(measured.ok() ? ok_status() : Status(measured.error())));
+    if (!measured.ok()) return measured.error();
+    calls.insert(calls.end(), measured->begin(), measured->end());
+  }
   if (calls.empty())
     return fail(StatusCode::kInvalidArgument,
                 "--only '{}' is not measured: choose all_reduce, all_gather, reduce_scatter, "

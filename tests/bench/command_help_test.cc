@@ -62,6 +62,36 @@ TEST(RondoHelp, EveryOptionOfACommandIsInItsManualPage) {
   }
 }
 
+class RondoOnATerminal : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (shell("command -v script").status != 0) GTEST_SKIP() << "no program script";
+  }
+  // On a terminal of its own.
+  static std::string on_terminal(const std::string& arguments, const std::string& variables) {
+    return shell(variables + " script -qec '" RONDO_PROGRAM " " + arguments + "' /dev/null").text;
+  }
+};
+
+TEST_F(RondoOnATerminal, HasColoursUnlessNoColorIsSet) {
+  const std::string shown = on_terminal("doctor", "TERM=xterm");
+  EXPECT_NE(shown.find("\x1b[32mok      \x1b[0m "), std::string::npos) << shown;
+  EXPECT_EQ(on_terminal("doctor", "TERM=xterm NO_COLOR=1").find('\x1b'), std::string::npos);
+  EXPECT_EQ(on_terminal("doctor", "TERM=dumb").find('\x1b'), std::string::npos);
+  EXPECT_EQ(ask("doctor").text.find('\x1b'), std::string::npos);
+}
+
+TEST_F(RondoOnATerminal, ShowsHowMuchIsDoneOfHowMuch) {
+  const std::string bench = "bench all_reduce --ranks 1 -b 4 -e 64 -f 4 -n 1";
+  const std::string simulate = "simulate all_reduce --ranks 4 -b 1K -e 4K --algo planned";
+  for (const std::string& command : {bench, simulate}) {
+    const std::string shown = on_terminal(command, "TERM=xterm");
+    EXPECT_NE(shown.find("# 0 of 3; now "), std::string::npos) << shown;
+    EXPECT_NE(shown.find("# 2 of 3; now "), std::string::npos) << shown;
+    EXPECT_EQ(ask(command).text.find(" of 3; now"), std::string::npos);
+  }
+}
+
 TEST(RondoHelp, SizesAreReadAsNcclTestsAndPeopleWriteThem) {
   const std::string same = ask("explain all_reduce 4M --ranks 2").text;
   for (const char* size : {"4194304", "4MB", "4MiB", "'4 M'", "4096kb", "0.00390625G"})

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -91,6 +92,36 @@ TEST(PsCommand, ShowsWhatRanksAreDoingAndWhomTheyWaitFor) {
   EXPECT_EQ(job.at("silent_pids").elements().size(), 1u);
   EXPECT_EQ(job.at("blamed").elements().at(0).at("rank").number(), 1);
   kill(stopped, SIGCONT);
+}
+
+TEST(PsCommand, RepeatsItselfWhereAsked) {
+  const test::TemporaryFolder folder;
+  const test::WithEnvironment sockets("RONDO_STATUS_DIR", folder.path() + "/status");
+  const RunningBench bench;
+  for (int turn = 0; turn < 400 && bench.newest_call() < 100; ++turn) nap();
+  const ShellResult shown = shell(
+      fmt::format("timeout 20 {} ps {} --watch 0.1 | head -n 40", RONDO_PROGRAM, bench.pid()));
+  int pages = 0;
+  for (std::size_t at = 0; (at = shown.text.find("communicator: 2 ranks", at)) != std::string::npos;
+       ++at)
+    ++pages;
+  EXPECT_GE(pages, 3) << shown.text;
+  EXPECT_EQ(shown.text.find('\x1b'), std::string::npos) << "clears a pipe";
+}
+
+// Neither by the job's socket nor by /proc: one line says why.
+TEST(PsCommand, GivesAnotherUserOneLine) {
+  const std::string as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
+  if (shell(as_nobody + RONDO_PROGRAM + " --version").status != 0)
+    GTEST_SKIP() << "this user cannot become another one that can run the program";
+  const RunningBench bench;
+  for (int turn = 0; turn < 400 && bench.newest_call() < 100; ++turn) nap();
+  const ShellResult refused = shell(as_nobody + RONDO_PROGRAM + " ps " + bench.pid());
+  EXPECT_EQ(refused.status, 1) << refused.text;
+  EXPECT_EQ(std::count(refused.text.begin(), refused.text.end(), '\n'), 1) << refused.text;
+  EXPECT_NE(refused.text.find(bench.pid()), std::string::npos) << refused.text;
+  const ShellResult listed = shell(as_nobody + RONDO_PROGRAM + " ps");
+  EXPECT_EQ(listed.text, "no job of this user on this host\n");
 }
 
 TEST(PsCommand, RefusesWhatIsNoProcessWithRanks) {

@@ -4,7 +4,8 @@
 //   build/release/bin/micro_call
 // one_rank: from the API to the engine and back. two_threads: also the exchange between two cores.
 // The difference between grouped and one_rank is the cost of a group. The difference between
-// recorded with record 1 and 0 is the cost of the black box (collectives/trace) in a call of 4 B:
+// recorded with record 1 (RONDO_RECORD=brief) or 2 (RONDO_RECORD=1) and 0 is the cost of the record
+// of calls (collectives/trace) in a call of 4 B:
 //   build/release/bin/micro_call --benchmark_filter=recorded --benchmark_repetitions=30
 //     --benchmark_enable_random_interleaving=true --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
@@ -102,11 +103,12 @@ void two_threads(benchmark::State& state) {
 BENCHMARK(two_threads)->Arg(1)->Arg(8)->Arg(1024)->UseRealTime();
 
 void recorded(benchmark::State& state) {
-  setenv("RONDO_RECORD", state.range(1) != 0 ? "1" : "0", 1);
+  constexpr const char* kRecords[] = {"0", "brief", "1"};
+  setenv("RONDO_RECORD", kRecords[state.range(1)], 1);
   exchange(state, static_cast<int>(state.range(0)), 1);
   unsetenv("RONDO_RECORD");
 }
-BENCHMARK(recorded)->ArgNames({"ranks", "record"})->ArgsProduct({{2, 4}, {0, 1}})->UseRealTime();
+BENCHMARK(recorded)->ArgNames({"ranks", "record"})->ArgsProduct({{2, 4}, {0, 1, 2}})->UseRealTime();
 
 }  // namespace
 

@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 19;
+inline constexpr std::uint32_t kLayoutVersion = 20;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -108,6 +108,20 @@ struct alignas(kLineBytes) NetworkCounters {
 };
 static_assert(sizeof(NetworkCounters) == kLineBytes);
 
+// The part of that traffic that a rank exchanges with one host over one port of its own ("rail").
+// Written by the same thread; `port` first. Ports are found by name.
+struct alignas(kLineBytes) RailCounters {
+  char port[20];                             // "mlx5_0:1", "eth0", or the network; empty: unused
+  std::int32_t host;                         // number in the communicator; -1: all others
+  std::uint64_t sent_bytes, received_bytes;  // bodies of messages
+  std::uint64_t busy_ns;  // with bodies under way that the peer's port has not acknowledged; 0:
+                          // unknown
+  std::uint64_t parts;    // of messages, acknowledged; 0: unknown
+};
+static_assert(sizeof(RailCounters) == kLineBytes);
+// The last ones of a rank that has more are of all other hosts, and then of all other ports.
+inline constexpr int kCountedRails = 16;
+
 // Progress that peers poll. `step` counts publications of this rank on this communicator.
 struct alignas(kLineBytes) StepLine {
   std::uint64_t step;
@@ -158,7 +172,7 @@ struct CallTrace {
   std::uint64_t number = 0;    // of the trace, from 1; 0: none, or being written
   std::uint64_t sequence = 0;  // number of the announced call; 0: a message
   std::uint64_t entered = 0;   // ticks
-  std::uint64_t ended = 0;     // ticks; 0: not ended
+  std::uint64_t ended = 0;     // ticks; 0: not ended, or a brief record has not timed it
   CallRecord call;             // messages: root is the peer
   // Waits of at least about 100 us, in units of 1024 ticks.
   std::uint32_t first_wait = 0;        // from entered to the beginning of the first one

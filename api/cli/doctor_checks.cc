@@ -26,6 +26,7 @@
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/protocol_filter.h"
 #include "collectives/planner/tuning.h"
+#include "collectives/trace/black_box.h"
 #include "topology/cpu_budget.h"
 #include "topology/describe.h"
 #include "topology/net_interfaces.h"
@@ -102,6 +103,9 @@ std::optional<Finding> check_value(const std::string& name, const std::string& v
     if (const auto list = parse_protocols(value, name); !list.ok()) return refused(list.error());
   } else if (name == "RONDO_VERIFY") {
     if (const auto every = parse_verified(value, name); !every.ok()) return refused(every.error());
+  } else if (name == "RONDO_RECORD") {
+    if (const auto kind = trace::parse_recording(value); !kind.ok())
+      return warning("environment", kind.error().text, "no record of calls is kept; correct it");
   } else if (name == "NCCL_BUFFSIZE") {
     const auto asked = static_cast<std::uint64_t>(env::parse_bytes(value).value_or(0));
     const std::uint64_t used = tuning::asked_slot_bytes(asked) * tuning::kConnectionSlots;

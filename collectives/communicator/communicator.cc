@@ -28,6 +28,14 @@ namespace {
 
 using Blob = std::vector<std::byte>;
 
+// For metrics.
+void show_device_memory(const CommunicatorState& state) {
+  if (!state.device || state.activity == nullptr) return;
+  const gpu::GpuMemoryUse use = state.device->memory();
+  HostAtomics::store_relaxed(state.activity->memory.pinned_bytes, use.pinned);
+  HostAtomics::store_relaxed(state.activity->memory.device_bytes, use.on_device());
+}
+
 Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent,
                                                  const std::vector<int>& members,
                                                  std::string_view kind, std::uint64_t number,
@@ -99,9 +107,17 @@ Communicator::MemoryUse Communicator::memory() const {
   return use;
 }
 
-Status Communicator::suspend() { return state_->device ? state_->device->suspend() : ok_status(); }
+Status Communicator::suspend() {
+  Status done = state_->device ? state_->device->suspend() : ok_status();
+  show_device_memory(*state_);
+  return done;
+}
 
-Status Communicator::resume() { return state_->device ? state_->device->resume() : ok_status(); }
+Status Communicator::resume() {
+  Status done = state_->device ? state_->device->resume() : ok_status();
+  show_device_memory(*state_);
+  return done;
+}
 
 std::string Communicator::describe_ranks() const {
   return state_->supervisor.graph().describe_ranks();
@@ -153,7 +169,13 @@ Status Communicator::run_together(std::span<const Work> works) {
 Status Communicator::enqueue_together(std::span<const Work> works) {
   std::vector<gpu::RankWork> ranks;
   for (const Work& work : works) ranks.push_back({*work.communicator->state_, work.calls});
-  return gpu::enqueue_together(ranks);
+  Status done = gpu::enqueue_together(ranks);
+  for (const Work& work : works) {
+    CommunicatorState& state = *work.communicator->state_;
+    const std::uint64_t number = ++state.enqueues;  // early calls allocate most
+    if ((number & (number - 1)) == 0 || number % 1024 == 0) show_device_memory(state);
+  }
+  return done;
 }
 
 std::vector<int> Communicator::ended_ranks() {

@@ -24,6 +24,7 @@ class CommunicatorState : public RankState {
   std::uint64_t splits = 0;
   std::map<std::vector<int>, std::uint64_t> shrinks;
   std::uint64_t meetings = 0;  // number of meet_again() calls so far
+  std::uint64_t enqueues = 0;  // number of groups of calls on GPUs so far
   trace::BlackBox black_box{*this};
   std::unique_ptr<profiler::CallEvents> call_events;  // null: no profiler plugin
   std::unique_ptr<StatusSeat> status;  // last: status queries read the rank until it is destroyed

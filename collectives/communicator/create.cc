@@ -66,8 +66,8 @@ class Creation {
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
     state_->on_device = request_.options.device >= 0;
-    state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
-    if (request_.options.device >= 0) gpu::free_deferred();
+    state_->waits_for_ever = state_->on_device && request_.options.kernel_seconds == 0;
+    if (state_->on_device) gpu::free_deferred();
     state_->status = StatusSeat::take({request_.rank, request_.size, request_.options.name});
     RONDO_CHECK_OK(join());
     // A rank that fails now reports it to all others, so that no rank waits until its deadline.
@@ -196,7 +196,7 @@ class Creation {
     mine.reproducible = request_.options.reproducible;
     RONDO_TRY(mine.reads, reads_of_environment());
     RONDO_TRY(mine.verify_every, verified_by_environment());
-    mine.keeps_trace = trace::BlackBox::is_asked_for();
+    mine.keeps_trace = trace::BlackBox::asked_for() != trace::Recording::kNone;
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
     mine.buffer_bytes =
@@ -271,8 +271,7 @@ class Creation {
 
   // The same decision on all ranks, because all take part.
   Result<trace::HostOffset> measure_clocks() {
-    const auto keeps_trace = [](const InitRecord& record) { return record.keeps_trace; };
-    if (std::none_of(records_.begin(), records_.end(), keeps_trace)) return trace::HostOffset{};
+    if (std::ranges::none_of(records_, &InitRecord::keeps_trace)) return trace::HostOffset{};
     return trace::measure_offset(state_->members.shape, state_->members.rank,
                                  [this](const auto& mine) { return session_->all_gather(mine); });
   }
@@ -360,7 +359,10 @@ class Creation {
     options.data = std::move(agreed.data);
     options.slots = {tuning::link_slot_bytes(asked_buffer_bytes(records_)),
                      2 * tuning::kConnectionSlots};
-    options.counters = &state_->members.group->segment->activity(state_->host.rank)->network;
+    shm::ActivityLine& activity = *state_->members.group->segment->activity(state_->host.rank);
+    options.counters = &activity.network;
+    options.rails = activity.rails;
+    options.host_of = state_->members.shape.host;
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       const auto body = message.subspan(message.empty() ? 0 : 1);
       if (!message.empty() && message[0] == std::byte{kReportMessage})

@@ -100,6 +100,9 @@ bool RankState::commit(void* at, std::size_t bytes) {
   const Status present = shm::commit(at, bytes, "staging memory");
   if (present.ok()) {
     committed_bytes += bytes;
+    if (activity == nullptr) return true;
+    std::uint64_t& shown = activity->memory.shared_bytes;
+    HostAtomics::store_relaxed(shown, HostAtomics::load_relaxed(shown) + bytes);
     return true;
   }
   const auto raise = [&] {

@@ -21,6 +21,8 @@ Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
   if (outgoing) {
     RONDO_TRY(const std::size_t committed, segment_->commit_connection(from, to, lane));
     committed_bytes_ += committed;
+    std::uint64_t& shown = segment_->activity(local_rank_)->memory.shared_bytes;
+    HostAtomics::store_relaxed(shown, HostAtomics::load_relaxed(shown) + committed);
   }
   Connection connection = segment_->connection(from, to, lane);
   const PeerPort port = segment_->port(local);

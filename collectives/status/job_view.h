@@ -54,9 +54,11 @@ struct CommunicatorView {
   std::vector<RankView> ranks;  // that are known, by number
 };
 
-// TCP connections of a process with one address of another host.
+// TCP connections of a process with one address of another host; or its RDMA traffic with another
+// host by one port.
 struct LinkView {
-  std::string host{}, own{}, address{};  // name of the other host; IP addresses of both ends
+  // Name of the other host; IP addresses of both ends, or the port ("mlx5_0:1") and nothing.
+  std::string host{}, own{}, address{};
   std::uint64_t sent_bytes = 0, received_bytes = 0;  // since they were made
   double rtt_seconds = 0;
   // Since an earlier question, if there was one at least a second ago; else since they were made.

@@ -23,7 +23,18 @@ status::TcpTraffic difference(const status::TcpTraffic& now, const status::TcpTr
   return made;
 }
 
+// Fewer than before: a communicator has ended meanwhile, and says nothing of the newest seconds.
+LinkMeter::RailTraffic difference(const LinkMeter::RailTraffic& now,
+                                  const LinkMeter::RailTraffic& before) {
+  if (now.sent_bytes < before.sent_bytes || now.busy_ns < before.busy_ns) return {};
+  return {now.sent_bytes - before.sent_bytes, now.received_bytes, now.busy_ns - before.busy_ns};
+}
+
 // While data was under way.
+double rate_of(const LinkMeter::RailTraffic& recent) {
+  if (recent.sent_bytes < kMinSentForRate || recent.busy_ns == 0) return 0;
+  return static_cast<double>(recent.sent_bytes) / (static_cast<double>(recent.busy_ns) * 1e-9);
+}
 double rate_of(const status::TcpTraffic& recent) {
   const bool reader_is_slow = recent.reader_limited_seconds > kMaxReaderShare * recent.busy_seconds;
   if (recent.sent_bytes < kMinSentForRate || recent.busy_seconds <= 0 || reader_is_slow) return 0;
@@ -38,8 +49,9 @@ std::string ip_text(const net::SocketAddress& address) {
   return ip.starts_with('[') ? ip.substr(1, ip.size() - 2) : ip;
 }
 
-std::vector<LinkView> LinkMeter::read(const std::map<std::string, std::string>& hosts) {
-  Sample now{.at_ns = now_ns(), .traffic = {}};
+std::vector<LinkView> LinkMeter::read(const std::map<std::string, std::string>& hosts,
+                                      Rails rails) {
+  Sample now{.at_ns = now_ns(), .traffic = {}, .rails = std::move(rails)};
   const auto is_old = [&](const Sample& one) {
     return one.at_ns != 0 && now.at_ns - one.at_ns >= kMinAge;
   };
@@ -67,6 +79,17 @@ std::vector<LinkView> LinkMeter::read(const std::map<std::string, std::string>& 
     link.bytes_per_second += rate;
     if (rate > 0 && !recent.sends_seldom) link.newest_per_second += recent.newest_per_second;
     now.traffic.emplace(ends, traffic);
+  }
+  for (const auto& [ends, rail] : now.rails) {
+    const auto before = base.rails.find(ends);
+    const bool is_known = before != base.rails.end();
+    const RailTraffic recent = is_known ? difference(rail, before->second) : rail;
+    LinkView& link = links[ends];
+    link.own = ends.first;
+    link.host = ends.second;
+    link.sent_bytes = rail.sent_bytes;
+    link.received_bytes = rail.received_bytes;
+    link.bytes_per_second = link.newest_per_second = rate_of(recent);
   }
   if (newer_.at_ns == 0 || is_old(newer_)) earlier_ = std::exchange(newer_, std::move(now));
   std::vector<LinkView> all;

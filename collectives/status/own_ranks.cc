@@ -175,7 +175,30 @@ std::vector<LinkView> OwnRanks::links() const {
         for (const net::SocketAddress& address : addresses_of(facts))
           hosts.emplace(ip_text(address), facts.hostname);
   }
-  return hosts.empty() ? std::vector<LinkView>() : meter_.read(hosts);
+  return hosts.empty() ? std::vector<LinkView>() : meter_.read(hosts, rails());
+}
+
+LinkMeter::Rails OwnRanks::rails() const {
+  LinkMeter::Rails all;
+  for (const OwnRank* own : ranks_) {
+    const Membership& members = own->context->members;
+    const shm::ActivityLine* const activity = own->context->activity;
+    if (members.shape.hosts() == 1 || activity == nullptr) continue;
+    for (const RailCounters& rail : activity->rails) {
+      const std::uint64_t busy_ns = HostAtomics::load_relaxed(rail.busy_ns);
+      const std::int32_t host = HostAtomics::load_acquire(rail.host);
+      if (busy_ns == 0 || host < 0) continue;  // not counted, or of several hosts
+      const auto peer = std::find_if(
+          members.ranks.begin(), members.ranks.end(),
+          [&](const RankFacts& facts) { return members.shape.host_of(facts.rank) == host; });
+      if (peer == members.ranks.end()) continue;
+      LinkMeter::RailTraffic& sum = all[{rail.port, peer->hostname}];
+      sum.sent_bytes += HostAtomics::load_relaxed(rail.sent_bytes);
+      sum.received_bytes += HostAtomics::load_relaxed(rail.received_bytes);
+      sum.busy_ns += busy_ns;
+    }
+  }
+  return all;
 }
 
 std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {

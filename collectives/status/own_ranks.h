@@ -67,6 +67,7 @@ class OwnRanks {
 
  private:
   std::vector<LinkView> links() const;  // to other hosts of its communicators
+  LinkMeter::Rails rails() const;
 
   mutable std::mutex mutex_;
   mutable LinkMeter meter_;

@@ -85,10 +85,12 @@ class Finder {
     // A host to or from which all links are bad is named once.
     for (const auto& [host, peers] : peers_from_) name_host(host, peers, true);
     for (const auto& [host, peers] : peers_to_) name_host(host, peers, false);
-    for (const auto& [path, usual] : bad_)
+    for (const auto& [path, usual] : bad_) {
+      const std::string peer = path.peer.empty() ? "" : fmt::format(" ({})", path.peer);
       found_.push_back(
           sum_of({path}, path.from, path.to,
-                 fmt::format("from {} ({}) to {} ({})", path.from, path.own, path.to, path.peer)));
+                 fmt::format("from {} ({}) to {}{}", path.from, path.own, path.to, peer)));
+    }
     std::stable_sort(found_.begin(), found_.end(), [](const SlowLink& a, const SlowLink& b) {
       return (a.from.empty() || a.to.empty()) > (b.from.empty() || b.to.empty());
     });

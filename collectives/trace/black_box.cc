@@ -13,6 +13,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/notice.h"
+#include "base/printable.h"
 #include "base/process.h"
 #include "collectives/trace/trace_file.h"
 #include "collectives/trace/trace_signal.h"
@@ -95,14 +96,29 @@ BlackBox::~BlackBox() {
   open.boxes.erase(this);
 }
 
-bool BlackBox::is_asked_for() {
-  return env::get_bool("RONDO_RECORD") || !env::get_string("RONDO_TRACE").empty() ||
-         !env::get_string("RONDO_METRICS").empty();
+Result<Recording> parse_recording(std::string_view text) {
+  if (text == "brief") return Recording::kBrief;
+  if (text == "0" || text == "false" || text == "no" || text == "off") return Recording::kNone;
+  if (text == "1" || text == "true" || text == "yes" || text == "on") return Recording::kWhole;
+  return fail(StatusCode::kInvalidArgument, "RONDO_RECORD='{}' is not 0, 1 or brief",
+              printable(text));
+}
+
+Recording BlackBox::asked_for() {
+  if (!env::get_string("RONDO_TRACE").empty() || !env::get_string("RONDO_METRICS").empty())
+    return Recording::kWhole;
+  const auto parsed = parse_recording(env::get_string("RONDO_RECORD"));
+  if (parsed.ok()) return *parsed;
+  static std::atomic<bool> warned{false};
+  if (!warned.exchange(true)) notice(parsed.error().text + ": no record is kept");
+  return Recording::kNone;
 }
 
 void BlackBox::open(std::uint64_t communicator, const HostOffset& offset) {
-  if (members_.size < 2 || !is_asked_for()) return warn_of_signal();
+  const Recording asked = asked_for();
+  if (members_.size < 2 || asked == Recording::kNone) return warn_of_signal();
   host::CallRecorder::Setup setup;
+  setup.brief = asked == Recording::kBrief;
   setup.ring = host_.self().trace;
   setup.commit = [](void* at, std::size_t bytes) {
     return shm::commit(at, bytes, "the record of calls").ok();

@@ -19,6 +19,14 @@
 
 namespace rondo::trace {
 
+enum class Recording {
+  kNone,
+  kBrief,  // see host::CallRecorder
+  kWhole,
+};
+// Values of RONDO_RECORD: 0, 1, brief.
+Result<Recording> parse_recording(std::string_view text);
+
 class BlackBox : RankPart {
  public:
   explicit BlackBox(RankContext& context) : RankPart(context) {}
@@ -26,8 +34,8 @@ class BlackBox : RankPart {
   BlackBox(const BlackBox&) = delete;
   BlackBox& operator=(const BlackBox&) = delete;
 
-  // By RONDO_RECORD, RONDO_TRACE or RONDO_METRICS of this process.
-  static bool is_asked_for();
+  // By RONDO_RECORD of this process; RONDO_TRACE and RONDO_METRICS need a whole record.
+  static Recording asked_for();
 
   // Call once the host view has its peers. communicator: equal on its ranks, different for others,
   // not 0.

@@ -39,14 +39,14 @@ CallSkew skew_of(std::uint64_t sequence, std::vector<Entry> entries) {
   CallSkew skew;
   skew.sequence = sequence;
   skew.call = lowest->call->call;
-  std::int64_t ended = 0;
+  std::int64_t ended = -1;
   for (const Entry& entry : entries) {
     skew.entered.push_back(entry.rank);
     if (!entry.call->ended()) {
       skew.open.push_back(entry.rank);
       skew.runs |= entry.read_ns > 0 && entry.read_ns - entry.call->entered_ns < kFresh;
     }
-    ended = std::max(ended, entry.call->ended_ns);
+    if (entry.call->end_is_timed) ended = std::max(ended, entry.call->ended_ns);
     if (!(entry.call->call == skew.call) && skew.mismatch.empty())
       skew.mismatch = fmt::format("rank {} made {}, rank {} made {}", lowest->rank,
                                   to_string(skew.call), entry.rank, to_string(entry.call->call));
@@ -58,7 +58,8 @@ CallSkew skew_of(std::uint64_t sequence, std::vector<Entry> entries) {
     const std::size_t others = entries.size() - 1;
     skew.late_ns = skew.entered_ns - entries[(others - 1) / 2].call->entered_ns;
   }
-  skew.moving_ns = skew.open.empty() ? std::max<std::int64_t>(0, ended - skew.entered_ns) : -1;
+  const bool is_known = skew.open.empty() && ended >= 0;
+  skew.moving_ns = is_known ? std::max<std::int64_t>(0, ended - skew.entered_ns) : -1;
   return skew;
 }
 
@@ -158,10 +159,11 @@ std::vector<CallSkew> skews_of(const Job& job) {
 }
 
 std::string text_of(const CallSkew& skew) {
-  std::string text = fmt::format("rank {} came {} late to call {}, {}; ", skew.late_rank,
+  std::string text = fmt::format("rank {} came {} late to call {}, {}", skew.late_rank,
                                  time_text(skew.late_ns), skew.sequence, to_string(skew.call));
-  return text + (skew.moving_ns < 0 ? std::string("it has not ended")
-                                    : "moving took " + time_text(skew.moving_ns));
+  if (!skew.open.empty()) text += "; it has not ended";
+  if (skew.moving_ns >= 0) text += "; moving took " + time_text(skew.moving_ns);
+  return text;
 }
 
 std::string summary_of(const Job& job, int lines) {

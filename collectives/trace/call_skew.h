@@ -39,7 +39,7 @@ struct CallSkew {
   int late_rank = -1;           // the last one
   std::int64_t late_ns = 0;     // how late it came
   std::int64_t entered_ns = 0;  // when it came
-  std::int64_t moving_ns = 0;   // from then to the last end; -1: not ended
+  std::int64_t moving_ns = 0;   // from then to the last end; -1: not ended, or no end is timed
   std::string mismatch;         // "": all ranks made the same call
 };
 // All calls that the traces still hold, by number. Messages have no number and are left out.

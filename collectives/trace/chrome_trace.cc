@@ -104,6 +104,7 @@ class ChromeTrace {
               {"algorithm", call.algorithm},  {"protocol", call.protocol}};
     if (call.call.root >= 0) args["root_or_peer"] = call.call.root;
     if (!call.ended()) args["not_ended"] = true;
+    if (!call.end_is_timed) args["end_is_timed"] = false;
     if (call.result != 0) args["result"] = call.result;
     if (call.waits > 0) {
       args["longest_wait_us"] = static_cast<double>(call.longest_wait_ns) / 1e3;

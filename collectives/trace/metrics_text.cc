@@ -218,6 +218,35 @@ std::string metrics_text(std::span<const Job> jobs, const LateSums& late) {
           &RankTrace::lost_rails);
   counter("rondo_network_resent_parts_total",
           "Parts of messages that were sent again over another port.", &RankTrace::resent_parts);
+  const auto rail = [&](const char* name, const char* help, const auto& value) {
+    Metric made = metric(name, "counter", help);
+    for (const Labelled& job : all)
+      for (const RankTrace& rank : job.job->ranks)
+        for (const RailTotal& of : rank.rails)
+          made.sample(fmt::format("{},rail=\"{}\"", job.rank(rank), escaped(of.port)), value(of));
+  };
+  rail("rondo_rail_sent_bytes_total", "Bytes sent to other hosts by one network port of the host.",
+       [](const RailTotal& of) { return of.sent_bytes; });
+  rail("rondo_rail_received_bytes_total", "Bytes received from other hosts by this port.",
+       [](const RailTotal& of) { return of.received_bytes; });
+  rail("rondo_rail_busy_seconds_total",
+       "Time in which data sent by this port was not acknowledged; 0: the network does not tell.",
+       [](const RailTotal& of) { return seconds(of.busy_ns); });
+  {
+    Metric memory = metric("rondo_memory_bytes", "gauge",
+                           "Memory of the rank in this communicator: shared with the host's ranks, "
+                           "pinned, on its GPU.");
+    for (const Labelled& job : all)
+      for (const RankTrace& rank : job.job->ranks) {
+        const auto sample = [&](const char* kind, std::uint64_t bytes) {
+          memory.sample(fmt::format("{},kind=\"{}\"", job.rank(rank), kind), bytes);
+        };
+        sample("shared", rank.own_bytes);
+        if (rank.device_bytes == 0 && rank.pinned_bytes == 0) continue;
+        sample("pinned", rank.pinned_bytes);
+        sample("device", rank.device_bytes);
+      }
+  }
   {
     Metric memory = metric("rondo_shared_memory_bytes", "gauge",
                            "Memory of the communicator that its ranks on this host share.");

@@ -24,19 +24,27 @@ namespace {
 
 using A = HostAtomics;
 
+std::string text_of(const char* from, std::size_t size) {
+  return printable_lines({from, strnlen(from, size)});
+}
+
 // True for a record that a rank can have written; anything else is damaged memory.
 bool is_known(const CallTrace& call) {
   return call.number != 0 && call.call.collective <= Collective::kWaitSignal &&
          static_cast<int>(call.call.type) < kDataTypes && static_cast<int>(call.call.op) < kRedOps;
 }
 
-TracedCall convert(const CallTrace& from, const TickClock& clock) {
+// finished: newest announced call that has completed. A brief record times no end within a burst.
+TracedCall convert(const CallTrace& from, std::uint64_t finished, const TickClock& clock) {
   constexpr std::uint64_t kUnit = 1024;  // CallTrace
   TracedCall call;
   call.number = from.number;
   call.sequence = from.sequence;
   call.call = from.call;
   call.entered_ns = clock.at(from.entered);
+  const bool is_announced = from.sequence != 0 && from.protocol != kEnqueuedProtocol;
+  call.end_is_timed = from.ended != 0 || !is_announced || from.sequence > finished;
+  if (!call.end_is_timed) call.ended_ns = clock.at(from.entered + host::kBurstTicks);
   if (from.ended != 0) call.ended_ns = std::max(call.entered_ns, clock.at(from.ended));
   call.waits = from.waits;
   if (from.waits > 0) {
@@ -74,6 +82,26 @@ void put_network(const NetworkCounters& counters, RankTrace* trace) {
   trace->resent_parts = A::load_relaxed(counters.resent_parts);
 }
 
+void put_rails(std::span<const RailCounters> counters, RankTrace* trace) {
+  for (const RailCounters& counter : counters) {
+    const std::string port = text_of(counter.port, sizeof(counter.port));
+    if (port.empty()) continue;
+    auto of = std::find_if(trace->rails.begin(), trace->rails.end(),
+                           [&](const RailTotal& rail) { return rail.port == port; });
+    if (of == trace->rails.end()) of = trace->rails.insert(of, {port});
+    of->sent_bytes += A::load_relaxed(counter.sent_bytes);
+    of->received_bytes += A::load_relaxed(counter.received_bytes);
+    of->busy_ns += static_cast<std::int64_t>(A::load_relaxed(counter.busy_ns));
+  }
+}
+
+void put_memory(const shm::ActivityLine::Memory& memory, RankTrace* trace) {
+  const std::uint64_t record = trace->calls.empty() ? 0 : sizeof(TraceRing);
+  trace->own_bytes = A::load_relaxed(memory.shared_bytes) + record;
+  trace->pinned_bytes = A::load_relaxed(memory.pinned_bytes);
+  trace->device_bytes = A::load_relaxed(memory.device_bytes);
+}
+
 // 0: none of its ranks has made a call.
 std::uint64_t communicator_of(const shm::SegmentView& segment) {
   for (int r = 0; r < segment.ranks(); ++r)
@@ -85,10 +113,6 @@ std::uint64_t communicator_of(const shm::SegmentView& segment) {
 std::uint64_t memory_of_file(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0;
-}
-
-std::string text_of(const char* from, std::size_t size) {
-  return printable_lines({from, strnlen(from, size)});
 }
 
 }  // namespace
@@ -139,13 +163,17 @@ std::optional<RankTrace> trace_of(const PeerPort& words, const std::string& host
   }
   if (!has_calls) return trace;
   const TickClock clock(ring.origin, now);
+  const std::uint64_t finished = A::load_acquire(words.progress->finished);
   for (const TraceLine& line : ring.lines)
     if (const CallTrace call = host::load_trace(line); is_known(call))
-      trace.calls.push_back(convert(call, clock));
+      trace.calls.push_back(convert(call, finished, clock));
   put_totals(ring, clock, &trace);
   trace.read_ns = clock.at(now.ticks);
   std::sort(trace.calls.begin(), trace.calls.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
+  for (std::size_t i = 1; i < trace.calls.size(); ++i)
+    if (TracedCall& call = trace.calls[i - 1]; !call.end_is_timed)
+      call.ended_ns = std::clamp(trace.calls[i].entered_ns, call.entered_ns, call.ended_ns);
   for (const TracedCall& call : trace.calls) trace.entered = std::max(trace.entered, call.sequence);
   return trace;
 }
@@ -175,7 +203,10 @@ Result<std::vector<RankTrace>> traces_of_process(int pid) {
         if (std::find(processes.begin(), processes.end(), trace->pid) == processes.end())
           processes.push_back(trace->pid);
         trace->shared_bytes = memory_of_file(path);
-        put_network(segment->activity(r).network, &*trace);
+        const shm::ActivityLine& activity = segment->activity(r);
+        put_network(activity.network, &*trace);
+        put_rails(activity.rails, &*trace);
+        put_memory(activity.memory, &*trace);
         traces.push_back(std::move(*trace));
       }
     }

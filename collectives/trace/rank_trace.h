@@ -26,6 +26,7 @@ struct TracedCall {
   CallRecord call;             // messages: root is the peer
   std::int64_t entered_ns = 0;
   std::int64_t ended_ns = -1;          // -1: not ended
+  bool end_is_timed = true;            // else it is a bound: the next entry, or kBurstTicks
   std::int64_t first_wait_ns = -1;     // after entered_ns; -1: no wait of about 100 us or more
   std::int64_t longest_wait_ns = 0;    // its duration
   std::int32_t longest_wait_for = -1;  // rank, or -1
@@ -43,6 +44,13 @@ struct CallTotal {
   int size = 0;
   std::uint64_t calls = 0, bytes = 0;  // entered
   std::int64_t spent_ns = 0;           // in calls that have ended
+};
+
+// What a rank has exchanged with other hosts over one of its ports; see RailCounters.
+struct RailTotal {
+  std::string port;
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  std::int64_t busy_ns = 0;  // 0: unknown
 };
 
 struct RankTrace {
@@ -67,7 +75,10 @@ struct RankTrace {
   std::int64_t read_ns = 0;                                        // when this was read
   std::uint64_t sent_bytes = 0, received_bytes = 0;                // to and from other hosts
   std::uint64_t lost_peers = 0, lost_rails = 0, resent_parts = 0;  // see NetworkCounters
+  std::vector<RailTotal> rails;                                    // by port
   std::uint64_t shared_bytes = 0;  // memory that the communicator's ranks on this host share
+  std::uint64_t own_bytes = 0;     // the part of it that this rank uses
+  std::uint64_t pinned_bytes = 0, device_bytes = 0;  // of a rank on a GPU
 };
 
 // The trace of a rank that publishes `words`. nullopt: it has not joined. host: the name of this

@@ -34,6 +34,7 @@ Json json_of(const TracedCall& call) {
           {"protocol", call.protocol},
           {"entered_ns", call.entered_ns},
           {"ended_ns", number_or_null(call.ended_ns)},
+          {"end_is_timed", call.end_is_timed},
           {"waits", call.waits},
           {"first_wait_ns", number_or_null(call.first_wait_ns)},
           {"longest_wait_ns", call.longest_wait_ns},
@@ -75,6 +76,9 @@ TracedCall call_of(const Json& from, int ranks) {
   call.protocol = printable(from.at("protocol").string());
   call.entered_ns = integer(from, "entered_ns");
   if (!is_null(from, "ended_ns")) call.ended_ns = integer(from, "ended_ns", 0);
+  const auto& keys = from.keys();  // files of earlier versions lack this one
+  if (std::find(keys.begin(), keys.end(), "end_is_timed") != keys.end())
+    call.end_is_timed = from.at("end_is_timed").text(0) == "true";
   call.waits = static_cast<int>(std::min<std::int64_t>(integer(from, "waits", 0), 255));
   if (!is_null(from, "first_wait_ns")) call.first_wait_ns = integer(from, "first_wait_ns", 0);
   call.longest_wait_ns = integer(from, "longest_wait_ns", 0);

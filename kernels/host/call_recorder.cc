@@ -3,15 +3,35 @@
 
 #include <time.h>
 
+#include <array>
 #include <limits>
 #include <utility>
 
 namespace rondo::host {
 namespace {
 
+// The words of a CallTrace that change after its call has begun.
+constexpr std::size_t kEnded = 3, kWaits = 6, kState = 7;
+static_assert(offsetof(CallTrace, ended) == kEnded * 8 && offsetof(CallTrace, call) == 4 * 8 &&
+              offsetof(CallTrace, first_wait) == kWaits * 8 &&
+              offsetof(CallTrace, longest_wait_for) == kState * 8);
+static_assert(std::endian::native == std::endian::little);
+constexpr int kAlgorithmBit = 40, kResultBit = 56;  // of kState
+
+struct LastWords {
+  std::uint32_t first_wait, longest_wait;
+  std::int32_t longest_wait_for;
+  std::uint8_t waits, algorithm, protocol, result;
+};
+static_assert(sizeof(LastWords) == 16);
+
 std::uint32_t in_units(std::uint64_t ticks) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(ticks >> 10, std::numeric_limits<std::uint32_t>::max()));
+}
+
+void add(std::uint64_t& word, std::uint64_t amount) {
+  HostAtomics::store_relaxed(word, HostAtomics::load_relaxed(word) + amount);
 }
 
 }  // namespace
@@ -33,42 +53,82 @@ bool CallRecorder::start() {
   origin.offset_error_ns = setup_.origin.offset_error_ns;
   HostAtomics::store_release(origin.communicator, setup_.origin.communicator);
   ring_ = ring;
+  next_ = &line_of(1);
+  only_brief_ = setup_.brief && observer_ == nullptr;
   return true;
 }
 
+inline void CallRecorder::write(const CallRecord& call, std::uint64_t sequence,
+                                std::uint64_t entered) {
+  struct Halves {
+    std::uint64_t first, second;
+  };
+  const auto halves = std::bit_cast<Halves>(call);
+  TraceLine& line = *next_;
+  const std::uint64_t number = number_ + 1;
+  TraceLine& next = line_of(number + 1);
+  const std::uint64_t state = std::uint64_t{how_} << kAlgorithmBit | 0xffff'ffff;
+  number_ = number;
+  next_ = &next;
+  how_ = kUnknown;
+  newest_entered_ = entered;
+  ++open_;
+  HostAtomics::store_relaxed(line.words[0], std::uint64_t{0});
+  HostAtomics::store_release(line.words[1], sequence);
+  HostAtomics::store_release(line.words[2], entered);
+  HostAtomics::store_release(line.words[kEnded], std::uint64_t{0});
+  HostAtomics::store_release(line.words[4], halves.first);
+  HostAtomics::store_release(line.words[5], halves.second);
+  HostAtomics::store_release(line.words[kWaits], std::uint64_t{0});
+  HostAtomics::store_release(line.words[kState], state);
+  HostAtomics::store_release(line.words[0], number);
+  HostAtomics::prefetch_to_write(next.words[0]);
+}
+
+// When the next call was entered.
+inline std::uint64_t CallRecorder::take_entry() {
+  const std::uint64_t noted = entered_;
+  if (noted == 0) [[likely]]
+    return ticks();
+  entered_ = 0;
+  return noted;
+}
+
 void CallRecorder::record(const CallRecord& call, std::uint64_t sequence) {
-  if (observer_ != nullptr) [[unlikely]]
-    observer_->on_begin(algorithm_, protocol_);
-  if (ring_ == nullptr && !start()) [[unlikely]] {
-    algorithm_ = protocol_ = kNone;
+  if (!only_brief_) [[unlikely]]
+    return record_whole(call, sequence);
+  const std::uint64_t entered = take_entry();
+  timed_ =
+      (entered - newest_entered_ >= kBurstTicks) | (call.count >= kBurstElements) | (sequence == 0);
+  write(call, sequence, entered);
+}
+
+void CallRecorder::record_whole(const CallRecord& call, std::uint64_t sequence) {
+  timed_ = true;
+  if (observer_ != nullptr)
+    observer_->on_begin(static_cast<std::uint8_t>(how_), static_cast<std::uint8_t>(how_ >> 8));
+  if (ring_ == nullptr && !start()) {
+    how_ = kUnknown;
     open_ += observer_ != nullptr;
     return;
   }
-  write(call, sequence);
+  write(call, sequence, take_entry());
+  count(call);
 }
 
-void CallRecorder::write(const CallRecord& call, std::uint64_t sequence) {
-  newest_ = CallTrace{};
-  newest_.number = ++number_;
-  newest_.sequence = sequence;
-  newest_.entered = entered_ != 0 ? entered_ : ticks();
-  newest_.call = call;
-  newest_.algorithm = algorithm_;
-  newest_.protocol = protocol_;
-  entered_ = 0;
-  algorithm_ = protocol_ = kNone;
-  const auto words = std::bit_cast<Words>(newest_);
-  TraceLine& line = line_of(number_);
-  HostAtomics::store_relaxed(line.words[0], std::uint64_t{0});
-  for (std::size_t i = 1; i < words.size(); ++i)
-    HostAtomics::store_release(line.words[i], words[i]);
-  HostAtomics::store_release(line.words[0], words[0]);
+void CallRecorder::count(const CallRecord& call) {
+  if (setup_.brief) return;
   const std::uint64_t bytes = elements_of(call) * size_of(call.type);
   total_ = &ring_->totals[static_cast<int>(call.collective)][trace_size_of(bytes)];
   add(total_->calls, 1);
   add(total_->bytes, bytes);
-  ++open_;
-  HostAtomics::prefetch_to_write(line_of(number_ + 1).words[0]);
+}
+
+void CallRecorder::write_ended(const CallRecord& call, std::uint64_t entered, StatusCode result) {
+  if (ring_ == nullptr && !start()) return;
+  write(call, 0, entered);
+  count(call);
+  end_open(result);
 }
 
 bool CallRecorder::end_observed() {
@@ -77,17 +137,45 @@ bool CallRecorder::end_observed() {
   return ring_ != nullptr;
 }
 
+void CallRecorder::end_open(StatusCode result) {
+  const std::uint64_t ended = ticks();
+  const TraceLine& newest = line_of(number_);
+  const std::uint64_t waits = HostAtomics::load_relaxed(newest.words[kWaits]);
+  const std::uint64_t state = HostAtomics::load_relaxed(newest.words[kState]) |
+                              static_cast<std::uint64_t>(result) << kResultBit;
+  if (total_ != nullptr) {
+    add(total_->finished, open_);
+    add(total_->spent_ticks, ended - newest_entered_);
+  }
+  open_ = std::min<std::uint64_t>(open_, kTracedCalls);
+  do {
+    TraceLine& line = line_of(number_ - --open_);
+    HostAtomics::store_relaxed(line.words[kWaits], waits);
+    HostAtomics::store_relaxed(line.words[kState], state);
+    HostAtomics::store_release(line.words[kEnded], ended);
+  } while (open_ > 0);
+}
+
 void CallRecorder::end_wait(int peer) {
   if (ring_ == nullptr) return;
   const std::uint64_t waited = ticks() - waits_since_;
   add(ring_->waits, 1);
   add(ring_->waited_ticks, waited);
   if (open_ == 0) return;
-  if (newest_.waits == 0) newest_.first_wait = in_units(waits_since_ - newest_.entered);
-  if (newest_.waits < std::numeric_limits<std::uint8_t>::max()) ++newest_.waits;
-  if (in_units(waited) < newest_.longest_wait) return;
-  newest_.longest_wait = in_units(waited);
-  newest_.longest_wait_for = peer;
+  timed_ = true;
+  TraceLine& line = line_of(number_);
+  using Words = std::array<std::uint64_t, 2>;
+  auto last = std::bit_cast<LastWords>(Words{HostAtomics::load_relaxed(line.words[kWaits]),
+                                             HostAtomics::load_relaxed(line.words[kState])});
+  if (last.waits == 0) last.first_wait = in_units(waits_since_ - newest_entered_);
+  if (last.waits < std::numeric_limits<std::uint8_t>::max()) ++last.waits;
+  if (in_units(waited) >= last.longest_wait) {
+    last.longest_wait = in_units(waited);
+    last.longest_wait_for = peer;
+  }
+  const auto words = std::bit_cast<Words>(last);
+  HostAtomics::store_relaxed(line.words[kWaits], words[0]);
+  HostAtomics::store_relaxed(line.words[kState], words[1]);
 }
 
 CallTrace load_trace(const TraceLine& line) {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // CallRecorder: writes each call of a rank to its black box, a ring in shared memory (TraceRing).
 //
-// A call is written twice: when it is announced, and when it ends. So a call that never ends stays
+// A call is written when it is announced, and again when it ends. So a call that never ends stays
 // visible, without an end. Waits count once they leave the Waiter's spin phase; their supervisor
-// reports them. Guarantees: one thread at a time writes (the rank's own); a reader in another
-// process never takes half a record for a whole one; if there is no memory for the ring, calls run
-// without it. Cost: a call of one cache line writes its record while it waits for its peers. At its
-// end it reads the clock and stores three words of a line that is in its cache.
+// reports them. A brief record skips what costs most where calls are short: it counts nothing, and
+// does not time the end of a call in a burst, which is small, follows the call before within
+// kBurstTicks, and waits for no rank beyond the spin phase. Readers know by ProgressLine::finished
+// that such a call has ended.
+// Guarantees: one thread at a time writes (the rank's own); a reader in another process never takes
+// half a record for a whole one; if there is no memory for the ring, calls run without it. Cost: a
+// brief record reads the clock once a call and writes one cache line, while the call waits for its
+// peers; a whole one reads it twice, and adds to four words.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +34,15 @@ constexpr int trace_size_of(std::uint64_t bytes) {
 static_assert(trace_size_of(1024) == 0 && trace_size_of(1025) == 1 && trace_size_of(32768) == 1);
 static_assert(trace_size_of(1 << 20) == 2 && trace_size_of(std::uint64_t{1} << 40) == 5);
 
+// Calls that begin within this time of one another are a burst. A few microseconds, so that the end
+// of any other call costs little beside it.
+#if defined(__x86_64__)
+inline constexpr std::uint64_t kBurstTicks = 1 << 14;
+#else
+inline constexpr std::uint64_t kBurstTicks = 1 << 8;
+#endif
+inline constexpr std::uint64_t kBurstElements = 1024;  // a larger call is in no burst
+
 // Learns of each call that the recorder writes, on the rank's thread.
 class CallObserver {
  public:
@@ -48,6 +60,7 @@ class CallRecorder {
     TraceRing* ring = nullptr;
     bool (*commit)(void* at, std::size_t bytes) = nullptr;
     TraceOrigin origin{};
+    bool brief = false;
   };
   void set_up(const Setup& setup) {
     setup_ = setup;
@@ -57,14 +70,15 @@ class CallRecorder {
   void observe_by(CallObserver& observer) {
     observer_ = &observer;
     enabled_ = true;
+    only_brief_ = false;
   }
   bool records() const { return ring_ != nullptr; }
 
   // How the next call runs: an Algorithm and a Protocol.
   template <class Algorithm, class Protocol>
   void choose(Algorithm algorithm, Protocol protocol) {
-    algorithm_ = static_cast<std::uint8_t>(algorithm);
-    protocol_ = static_cast<std::uint8_t>(protocol);
+    how_ = static_cast<std::uint16_t>(static_cast<std::uint8_t>(algorithm) |
+                                      static_cast<std::uint8_t>(protocol) << 8);
   }
   // A call that does much before it is announced has been entered.
   void enter() {
@@ -74,12 +88,7 @@ class CallRecorder {
   // For calls that overlap each other: they enter the ring once they have ended. `entered`: when
   // they began.
   bool has_ring() const { return ring_ != nullptr || setup_.ring != nullptr; }
-  void write_ended(const CallRecord& call, std::uint64_t entered, StatusCode result) {
-    if (ring_ == nullptr && !start()) return;
-    entered_ = entered;
-    write(call, 0);
-    end_open(result);
-  }
+  void write_ended(const CallRecord& call, std::uint64_t entered, StatusCode result);
 
   // sequence: number of the announced call; 0: a message.
   void begin(const CallRecord& call, std::uint64_t sequence) {
@@ -93,6 +102,14 @@ class CallRecorder {
       return;
     end_open(result);
   }
+  // Of an announced call, which ProgressLine::finished already shows as complete.
+  void end_finished() {
+    if (!timed_) {
+      open_ = 0;
+    } else {
+      end(StatusCode::kSuccess);
+    }
+  }
 
   // A wait has left the spin phase; it has ended.
   void begin_wait() {
@@ -101,42 +118,31 @@ class CallRecorder {
   void end_wait(int peer);
 
  private:
-  using Words = std::array<std::uint64_t, 8>;
-  static constexpr std::uint8_t kNone = 0xff;
+  static constexpr std::uint16_t kUnknown = 0xffff;  // neither algorithm nor protocol
 
   void record(const CallRecord& call, std::uint64_t sequence);
-  void write(const CallRecord& call, std::uint64_t sequence);
-  void end_open(StatusCode result) {
-    newest_.ended = ticks();
-    newest_.result = static_cast<std::uint8_t>(result);
-    const auto words = std::bit_cast<Words>(newest_);
-    add(total_->finished, open_);
-    add(total_->spent_ticks, newest_.ended - newest_.entered);
-    open_ = std::min<std::uint64_t>(open_, kTracedCalls);
-    do {
-      TraceLine& line = line_of(number_ - --open_);
-      HostAtomics::store_relaxed(line.words[6], words[6]);
-      HostAtomics::store_relaxed(line.words[7], words[7]);
-      HostAtomics::store_release(line.words[3], words[3]);
-    } while (open_ > 0);
-  }
+  void record_whole(const CallRecord& call, std::uint64_t sequence);
+  void write(const CallRecord& call, std::uint64_t sequence, std::uint64_t entered);
+  void count(const CallRecord& call);
+  std::uint64_t take_entry();
+  void end_open(StatusCode result);
   bool start();
   bool end_observed();  // false: there is no ring to write
   TraceLine& line_of(std::uint64_t number) { return ring_->lines[number % kTracedCalls]; }
-  static void add(std::uint64_t& word, std::uint64_t amount) {
-    HostAtomics::store_relaxed(word, HostAtomics::load_relaxed(word) + amount);
-  }
 
   bool enabled_ = false;
-  CallObserver* observer_ = nullptr;
+  bool only_brief_ = false;  // a ring alone, which needs a brief record
+  bool timed_ = false;       // the end of the open call gets its time
+  std::uint16_t how_ = kUnknown;
   TraceRing* ring_ = nullptr;
-  TraceTotal* total_ = nullptr;
-  std::uint64_t number_ = 0;  // of the newest trace
-  std::uint64_t open_ = 0;    // traces without an end
-  std::uint64_t entered_ = 0;
+  TraceLine* next_ = nullptr;
+  std::uint64_t number_ = 0;   // of the newest trace
+  std::uint64_t open_ = 0;     // traces without an end
+  std::uint64_t entered_ = 0;  // the next call; 0: not yet
+  std::uint64_t newest_entered_ = 0;
+  CallObserver* observer_ = nullptr;
+  TraceTotal* total_ = nullptr;  // of the newest call; null: nothing is counted
   std::uint64_t waits_since_ = 0;
-  std::uint8_t algorithm_ = kNone, protocol_ = kNone;
-  CallTrace newest_;
   Setup setup_;
 };
 

@@ -96,7 +96,7 @@ struct BasicHostRank {
   // Marks call `sequence` as complete: if this rank ends now, no peer fails in that call.
   void finish_call() {
     HostAtomics::store_release(self().progress->finished, sequence);
-    recorder.end(StatusCode::kSuccess);
+    recorder.end_finished();
   }
 };
 

@@ -18,8 +18,8 @@ import urllib.parse
 import urllib.request
 
 DASHBOARD = "docs/operate/grafana.json"
-# Answers only where something goes wrong, or after minutes.
-MAY_BE_EMPTY = ("rondo_faults_total > 0",)
+# Answers only where something goes wrong, or on hosts with RDMA.
+MAY_BE_EMPTY = ("rondo_faults_total > 0", "rondo_rail_busy_seconds_total")
 
 
 def free_port():
@@ -70,9 +70,11 @@ def check(program, folder):
         file.write("global: {scrape_interval: 1s}\nscrape_configs:\n"
                    "- job_name: rondo\n  static_configs:\n"
                    f"  - targets: ['127.0.0.1:{metrics}']\n")
+    # Two pretended hosts of two ranks; the first one that comes has the port.
     job = subprocess.Popen(
-        [program, "bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "1M", "-f", "16", "-N",
-         "0", "--no-progress"], stdout=subprocess.DEVNULL,
+        [program, "run", "-n", "4", "--", "bash", "-c",
+         f"NCCL_HOSTID=host$((RANK / 2)) exec {program} bench all_reduce -b 4 -e 1M -f 16 -N 0 "
+         "--no-progress"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={**os.environ, "RONDO_METRICS": str(metrics)})
     with open(f"{folder}/log", "w", encoding="utf-8") as log:
         prometheus = subprocess.Popen(
@@ -88,7 +90,7 @@ def check(program, folder):
         until("a scrape by Prometheus", lambda: query(web, "rondo_calls_total > 0"))
         assert query(web, 'up{job="rondo"}')[0]["value"][1] == "1"
         for expression in expressions():
-            if expression in MAY_BE_EMPTY:
+            if any(name in expression for name in MAY_BE_EMPTY):
                 query(web, expression)
             else:
                 until(f"an answer to {expression}", lambda e=expression: query(web, e))

@@ -219,13 +219,18 @@ TEST(DoctorEnvironment, ValuesThatInitRefusesOrChangesAreReported) {
     EXPECT_EQ(findings[0].verdict, Verdict::kProblem);
     EXPECT_NE(findings[0].text.find("is not a"), std::string::npos) << findings[0].text;
   }
+  const auto record = check_environment({"RONDO_RECORD=all"});
+  ASSERT_EQ(record.size(), 1u);
+  EXPECT_EQ(record[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(record[0].text, "RONDO_RECORD='all' is not 0, 1 or brief");
   const auto findings = check_environment({"NCCL_BUFFSIZE=3"});
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::kWarning);
   EXPECT_EQ(findings[0].text, "NCCL_BUFFSIZE='3': 16384 bytes are used");
-  EXPECT_EQ(
-      check_environment({"NCCL_ALGO=ring", "NCCL_BUFFSIZE=4M", "RONDO_LIBRARY=/x"})[0].verdict,
-      Verdict::kOk);
+  EXPECT_EQ(check_environment(
+                {"NCCL_ALGO=ring", "NCCL_BUFFSIZE=4M", "RONDO_LIBRARY=/x", "RONDO_RECORD=brief"})[0]
+                .verdict,
+            Verdict::kOk);
 }
 
 TEST(DoctorEnvironment, IsFineWithWhatIsKnown) {

@@ -47,8 +47,11 @@ void make_calls(EngineRank& seat, int calls, std::size_t count) {
     seat.expect(seat.comm->run({&sample.call, 1}).ok(), fmt::format("call {}", i));
 }
 
-TEST(BlackBox, NamesTheLateRankAndThoseThatWaitedForIt) {
-  const WithEnvironment record("RONDO_RECORD", "1");
+class BlackBoxOf : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Record, BlackBoxOf, testing::Values("brief", "1"));
+
+TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
+  const WithEnvironment record("RONDO_RECORD", GetParam());
   for (const std::size_t count : {1u, 5000u, 300'000u}) {
     RankProcesses ranks(3, short_timeouts(60), [&](EngineRank& seat) {
       make_calls(seat, 20, count);
@@ -80,7 +83,7 @@ TEST(BlackBox, NamesTheLateRankAndThoseThatWaitedForIt) {
       const TracedCall& last = rank.calls.back();
       EXPECT_EQ(last.sequence, 21u);
       EXPECT_EQ(last.call.count, count);
-      EXPECT_TRUE(last.ended());
+      EXPECT_TRUE(last.ended() && last.end_is_timed);
       EXPECT_NE(last.algorithm, "");
       if (rank.rank == 2) continue;
       EXPECT_GT(last.waits, 0);
@@ -94,6 +97,37 @@ TEST(BlackBox, NamesTheLateRankAndThoseThatWaitedForIt) {
     ASSERT_TRUE(ranks.wait_exits(30));
     ranks.check_expectations();
   }
+}
+
+// Calls of a burst have ended, each before the next one began, though nobody timed that.
+TEST(BlackBox, OfABurstThatIsRecordedBrieflyHasNoOpenCalls) {
+  const WithEnvironment record("RONDO_RECORD", "brief");
+  const Communicators comms = make_communicators(2);
+  run_ranks(comms, [](Communicator& comm) {
+    int value = 1;
+    for (int i = 0; i < 3000; ++i) {
+      Call call;
+      call.record = {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+      call.send = call.receive = &value;
+      EXPECT_TRUE(comm.run({&call, 1}).ok());
+    }
+  });
+  const auto traces = trace::traces_of_process(getpid());
+  ASSERT_TRUE(traces.ok()) << traces.error().text;
+  int untimed = 0;
+  for (const RankTrace& rank : *traces) {
+    if (rank.calls.size() != 3000) continue;  // of another test's communicator
+    for (std::size_t i = 0; i < rank.calls.size(); ++i) {
+      const TracedCall& call = rank.calls[i];
+      ASSERT_TRUE(call.ended()) << i;
+      ASSERT_GE(call.ended_ns, call.entered_ns);
+      untimed += !call.end_is_timed;
+      if (i + 1 < rank.calls.size() && !call.end_is_timed) {
+        ASSERT_LE(call.ended_ns, rank.calls[i + 1].entered_ns);
+      }
+    }
+  }
+  RecordProperty("untimed", untimed);
 }
 
 TEST(BlackBox, RecordsMessagesWithTheirPeers) {
@@ -301,6 +335,7 @@ TEST(BlackBox, OfOneRankAloneIsAgreedOn) {
   job.create = false;
   job.leave_by_exit = true;
   job.hosts = {"a", "b", "b"};
+  job.environment = {{"RONDO_RECORD", "0"}};
   RankProcesses ranks(3, job, [](EngineRank& seat) {
     if (seat.rank == 1) setenv("RONDO_RECORD", "1", 1);
     seat.expect(seat.join(short_timeouts(30)).ok(), "create");

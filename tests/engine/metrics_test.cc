@@ -126,6 +126,10 @@ TEST(MetricsAtAPort, CountTheBytesBetweenHosts) {
   };
   EXPECT_GE(value("rondo_network_sent_bytes_total"), 4000) << text;
   EXPECT_GE(value("rondo_network_received_bytes_total"), 4000) << text;
+  EXPECT_EQ(value("rondo_rail_sent_bytes_total"), value("rondo_network_sent_bytes_total")) << text;
+  EXPECT_EQ(value("rondo_rail_received_bytes_total"), value("rondo_network_received_bytes_total"));
+  EXPECT_EQ(text.find(",rail=\"Socket\"} "), std::string::npos) << "an interface is known";
+  EXPECT_GT(value("rondo_memory_bytes"), 256 << 10) << "the record of calls, at least";
   EXPECT_EQ(value("rondo_network_lost_rails_total"), 0) << text;
   EXPECT_EQ(value("rondo_network_resent_parts_total"), 0) << text;
   EXPECT_EQ(value("rondo_network_lost_peers_total"), 0) << text;

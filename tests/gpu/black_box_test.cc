@@ -32,6 +32,7 @@ TEST(GpuBlackBox, HasTheCallsThatAreOnTheirStreams) {
     EXPECT_EQ(rank.calls.back().call.count, 700u);
     EXPECT_EQ(rank.calls.back().protocol, "enqueued");
     EXPECT_TRUE(rank.calls.back().ended());
+    EXPECT_GT(rank.device_bytes, 0u);
   }
   EXPECT_EQ(found, ranks.size());
 }

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # In the guest, with two wires: all-reduces of 16 MiB between two hosts with two rails. During them
 # a wire goes down or loses all packets, or a rank is killed or stopped. If the job can continue,
-# the sums must be right; otherwise both ranks must return an error in time.
+# the sums must be right; otherwise both ranks must return an error in time. If a wire is slow,
+# `rondo ps` names a port at it.
 #
 #   faults.sh FOLDER_OF_PROGRAMS TIMES [FAULT...]
 set -euo pipefail
 bin=$1 times=$2
 shift 2
-[ $# -gt 0 ] || set -- down silent both kill pause stop
+[ $# -gt 0 ] || set -- down silent both kill pause stop slow
 export NCCL_NET=IB NCCL_IB_TIMEOUT=16 NCCL_IB_RETRY_CNT=4 RONDO_NET_TIMEOUT=5
 export NCCL_SOCKET_IFNAME=lo  # non-RDMA traffic does not use the wires
 job=''
@@ -110,6 +111,29 @@ stop() {
   echo "ok: a rank stands still: the other one ends"
   kill -KILL "$(cat /run/rank.1)"
   wait_for 30 ended
+}
+
+# shape add|del: the second wire, at both ends.
+shape() {
+  local end rate='netem rate 40mbit limit 100000'
+  [ "$1" = add ] || rate=''
+  for end in 2 3; do tc qdisc "$1" dev "veth$end" root $rate; done
+}
+asked() { "$bin/rondo" ps "$(cat /run/rank.0)" --hosts >/run/page 2>&1; }
+named() { asked && grep -E '^the network from .* \(rxe[0-3]:1\) to .* is slow' /run/page; }
+slow() {
+  NCCL_IB_TIMEOUT=20 start 60 100000
+  for ((look = 0; look < 20; ++look)); do
+    ! named || fail "a wire is accused that is as fast as the other: $(cat /run/page)"
+    sleep 0.2
+  done
+  shape add
+  wait_for 90 named
+  grep -Eq '\(rxe[23]:1\)' <(named) || fail "another wire is named: $(cat /run/page)"
+  shape del
+  kill -KILL "$(cat /run/rank.0)" "$(cat /run/rank.1)"
+  wait_for 30 ended
+  echo "ok: a port at a slow wire is named"
 }
 
 for ((turn = 0; turn < times; ++turn)); do

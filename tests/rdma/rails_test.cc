@@ -153,6 +153,30 @@ class Rails : public testing::Test {
   std::unique_ptr<Stream> there_, back_;
 };
 
+TEST_F(Rails, CountWhatGoesOverEachPort) {
+  there_->want(200);
+  back_->want(200);
+  ASSERT_TRUE(until([&] { return (there_->finished() && back_->finished()) || over(); }));
+  expect_all();
+  const auto near = link_->near->rails(), far = link_->far->rails();
+  ASSERT_EQ(near.size(), 2u);
+  EXPECT_EQ(near[0].port, "rxe0:1");
+  EXPECT_EQ(near[1].port, "rxe2:1");
+  EXPECT_EQ(far[0].port, "rxe1:1");
+  const auto sum = [](std::span<const net::RailTraffic> rails,
+                      std::uint64_t net::RailTraffic::*what) {
+    return rails[0].*what + rails[1].*what;
+  };
+  EXPECT_EQ(sum(near, &net::RailTraffic::sent_bytes), sum(far, &net::RailTraffic::received_bytes));
+  EXPECT_EQ(sum(far, &net::RailTraffic::sent_bytes), sum(near, &net::RailTraffic::received_bytes));
+  for (const net::RailTraffic& rail : near) {
+    EXPECT_GT(rail.sent_bytes, 0u);
+    EXPECT_GT(rail.received_bytes, 0u);
+    EXPECT_GT(rail.busy_ns, 0u);
+    EXPECT_GT(rail.parts, 0u);
+  }
+}
+
 TEST_F(Rails, AWireThatGoesDownInTheMiddleCostsNoMessage) {
   for (const int wire : {0, 1}) {
     join(*two_rails());

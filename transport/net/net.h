@@ -123,6 +123,14 @@ struct LinkLosses {
   std::uint64_t parts = 0;  // of messages that were sent again over other rails
 };
 
+// What has gone over one port of a link: bodies of messages. Only grows.
+struct RailTraffic {
+  std::string port{};  // "mlx5_0:1", "eth0"; empty: unknown
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  std::uint64_t busy_ns = 0;  // with bodies that the peer's port has not acknowledged; 0: unknown
+  std::uint64_t parts = 0;    // of messages that were acknowledged; 0: unknown
+};
+
 class Link {
  public:
   virtual ~Link() = default;  // closes
@@ -150,6 +158,10 @@ class Link {
   virtual bool progress() = 0;
   virtual LinkState state() const = 0;
   virtual LinkLosses losses() const { return {}; }
+  // One for each port, in an order that does not change; empty: the link does not count.
+  virtual std::span<const RailTraffic> rails() const { return {}; }
+  // The one port of a link that does not count; empty: unknown.
+  virtual std::string_view port() const { return {}; }
   // Valid once is_over(). kSystemError: the peer is alive, but the network cannot connect the two.
   virtual const Error& error() const = 0;
   virtual void close() = 0;  // sent messages still arrive; unsent ones are dropped

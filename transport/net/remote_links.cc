@@ -53,7 +53,7 @@ struct RemoteLinks::State {
   Status give_control_slots(RemotePeer& peer, Line& line);
   bool advance();
   bool advance(RemotePeer& peer);
-  void count(Line& line) const;
+  void count(const RemotePeer& peer, Line& line) const;
   void deliver_control(RemotePeer& peer, Line& line);
   bool offer_control(Line& line, std::span<const std::byte> message);
   void note(RemotePeer& peer, const Error& error, bool closed = false);
@@ -178,11 +178,16 @@ void RemoteLinks::State::deliver_control(RemotePeer& peer, Line& line) {
   }
 }
 
-void RemoteLinks::State::count(Line& line) const {
+void RemoteLinks::State::count(const RemotePeer& peer, Line& line) const {
   if (options.counters == nullptr) return;
   const std::uint64_t out = line.out ? line.out->bytes() : 0, in = line.in ? line.in->bytes() : 0;
-  add(options.counters->sent_bytes, out - std::exchange(line.counted_out, out));
-  add(options.counters->received_bytes, in - std::exchange(line.counted_in, in));
+  const net::RailTraffic moved{.sent_bytes = out - std::exchange(line.counted_out, out),
+                               .received_bytes = in - std::exchange(line.counted_in, in)};
+  add(options.counters->sent_bytes, moved.sent_bytes);
+  add(options.counters->received_bytes, moved.received_bytes);
+  if (!options.rails.empty())
+    add_rails(options.rails, line.counted_rails, *line.link, moved,
+              {options.host_of[static_cast<std::size_t>(peer.rank)], network_of(line.lane).name()});
   const net::LinkLosses losses = line.link->losses();
   if (losses.rails == line.counted.rails && losses.parts == line.counted.parts) return;
   add(options.counters->lost_rails, losses.rails - line.counted.rails);
@@ -196,7 +201,7 @@ bool RemoteLinks::State::advance(RemotePeer& peer) {
     Line& line = *peer.lines[i];
     if (line.progress()) {
       moved = true;
-      count(line);
+      count(peer, line);
     }
     if (line.lane == net::kControlLane) deliver_control(peer, line);
     if (line.ended() && !peer.failure)

@@ -45,6 +45,8 @@ struct RemoteLinksOptions {
   std::unique_ptr<net::Network> data = {};     // for data lanes; null: use `network`
   net::SlotShape slots;                        // for data lanes; the same on all ranks
   NetworkCounters* counters = nullptr;         // may be shared; must outlive the links; null: none
+  std::span<RailCounters> rails = {};          // the same; empty: none
+  std::vector<int> host_of = {};               // by rank, for `rails`
   // Receives the messages of the control lane. progress() calls it. It may call send_control(), and
   // no other function here. The bytes are valid during the call.
   std::function<void(int peer, std::span<const std::byte>)> on_control = {};

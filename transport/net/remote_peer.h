@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/net/net.h"
+#include "transport/net/rail_counts.h"
 #include "transport/net/slot_channel.h"
 
 namespace rondo::net {
@@ -22,7 +23,8 @@ struct Line {
   MemoryKey in_key = 0;
   std::uint64_t counted_out = 0, counted_in = 0;  // bytes in NetworkCounters
   LinkLosses counted;                             // the same
-  std::unique_ptr<Link> link;                     // last, so that it is destroyed before its slots
+  CountedRails counted_rails;
+  std::unique_ptr<Link> link;  // last, so that it is destroyed before its slots
 
   bool live() const { return link && !is_over(link->state()); }
   bool ended() const { return link && is_over(link->state()); }

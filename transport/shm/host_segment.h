@@ -37,8 +37,14 @@ struct alignas(kLineBytes) ActivityLine {
     std::int32_t waiting_for;    // a rank; -1: one that has begun less
   } device;
   NetworkCounters network;
+  RailCounters rails[kCountedRails];
+  // Memory of the rank, for metrics.
+  struct alignas(kLineBytes) Memory {
+    std::uint64_t shared_bytes;                // in this segment, without the record of calls
+    std::uint64_t pinned_bytes, device_bytes;  // of a rank on a GPU
+  } memory;
 };
-static_assert(sizeof(ActivityLine) == 3 * kLineBytes);
+static_assert(sizeof(ActivityLine) == (4 + kCountedRails) * kLineBytes);
 
 // Must be equal on every rank of the host; part of the record exchanged at init.
 struct SegmentShape {

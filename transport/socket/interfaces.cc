@@ -160,6 +160,16 @@ Result<std::vector<Interface>> usable_interfaces() {
               ifname, env::get_string("NCCL_SOCKET_FAMILY"), there.empty() ? " none" : there);
 }
 
+std::string interface_of(const Socket& socket) {
+  const auto own = local_address(socket);
+  const auto all = all_interfaces();
+  if (!own.ok() || !all.ok()) return "";
+  const auto of = std::find_if(all->begin(), all->end(), [&](const Interface& one) {
+    return std::ranges::equal(one.address.ip(), own->ip());
+  });
+  return of == all->end() ? "" : of->name;
+}
+
 Result<std::vector<SocketAddress>> own_addresses(std::span<const SocketAddress> rendezvous_at) {
   constexpr std::size_t kMax = 10;
   RONDO_TRY(const auto interfaces, usable_interfaces());

@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "transport/socket/address.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::net {
 
@@ -54,6 +55,9 @@ Result<int> parse_family(std::string_view text);
 // The selection rule itself, for tests: the interfaces of `all` that match the two variables.
 std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname,
                                          int family);
+
+// The name of the interface that has the socket's own address; empty: unknown.
+std::string interface_of(const Socket& socket);
 
 // Of this host, by the environment. Never empty: if none matches, an error lists the choices.
 Result<std::vector<Interface>> usable_interfaces();

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/socket/interfaces.h"
+
 namespace rondo::net {
 namespace {
 
@@ -195,6 +197,8 @@ IoOutcome Stream::write_sealed(std::span<iovec> parts) {
   }
   return {std::exchange(out.bytes, 0), 0, false};
 }
+
+std::string interface_of(const Stream& stream) { return interface_of(stream.socket()); }
 
 IoOutcome move(auth::Handshake& handshake, Stream& stream) {
   while (handshake.talking()) {

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 #include "transport/auth/handshake.h"
@@ -111,6 +112,8 @@ class Stream {
   Readiness state_;
   std::unique_ptr<Sealing> sealing_;
 };
+
+std::string interface_of(const Stream& stream);  // its name; empty: unknown
 
 // Sends and receives the bytes of a handshake as far as possible now.
 IoOutcome move(auth::Handshake& handshake, Stream& stream);

@@ -19,6 +19,7 @@ void TcpLink::open(std::vector<std::unique_ptr<net::Stream>> streams) {
   streams_ = std::move(streams);
   for (const auto& stream : streams_)
     net::watch(*stream, vigilance_, name_.lane == net::kControlLane);
+  if (!streams_.empty()) port_ = net::interface_of(*streams_.front());
 }
 
 std::optional<net::Request> TcpLink::isend(const CallRecord& record,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transport/net/net.h"
@@ -34,6 +35,7 @@ class TcpLink final : public net::Link {
   net::Completion test(net::Request request) const override;
   bool progress() override;
   net::LinkState state() const override;
+  std::string_view port() const override { return port_; }
   const Error& error() const override { return *error_; }
   void close() override;
 
@@ -46,6 +48,7 @@ class TcpLink final : public net::Link {
   net::Vigilance vigilance_;
   int peer_;
   std::string peer_address_;
+  std::string port_;  // the interface of its sockets
   std::unique_ptr<net::Connector> connector_;
   std::vector<std::unique_ptr<net::Stream>> streams_;
   SendSide sending_;

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/atomics.h"
+#include "base/seconds.h"
 
 namespace rondo::verbs {
 namespace {
@@ -16,6 +18,12 @@ namespace {
 constexpr std::chrono::seconds kDrainPatience{5};
 // Upper limit of what one check adds: between two checks the caller possibly just computed.
 constexpr std::chrono::duration<double> kMaxBetweenLooks{1};
+// A longer gap means that this side did not look (stopped, or computing): only this is counted.
+constexpr std::int64_t kMaxBetweenCompletions = 250'000'000;  // ns
+
+bool carries_data(Posted::Kind kind) {
+  return kind == Posted::Kind::kPart || kind == Posted::Kind::kPut;
+}
 
 }  // namespace
 
@@ -102,8 +110,24 @@ Status Rail::post(std::size_t pair, std::span<Write> writes, Posted::Kind kind,
   if (!posted.ok()) {
     by.sends -= static_cast<int>(writes.size());
     posted_ -= static_cast<int>(writes.size());
+  } else if (carries_data(kind)) {
+    count_posted(writes);
   }
   return posted;
+}
+
+void Rail::count_posted(std::span<const Write> writes) {
+  if (parts_++ == 0) counted_at_ = now_ns();
+  for (const Write& write : writes)
+    if (!write.inlined) traffic_.sent_bytes += write.from.size();
+}
+
+void Rail::count_completed() {
+  const std::int64_t now = now_ns();
+  traffic_.busy_ns += static_cast<std::uint64_t>(
+      std::clamp<std::int64_t>(now - std::exchange(counted_at_, now), 0, kMaxBetweenCompletions));
+  ++traffic_.parts;
+  --parts_;
 }
 
 void Rail::completed(int pair, const Posted& posted, const ibv_wc& completion) {
@@ -117,6 +141,7 @@ void Rail::completed(int pair, const Posted& posted, const ibv_wc& completion) {
     by.sends -= posted.writes;
     posted_ -= posted.writes;
   }
+  if (carries_data(posted.kind)) count_completed();
   if (completion.status != IBV_WC_SUCCESS) {
     wrong = by.pair->failure_of(completion).text;
   } else if (receive) {

@@ -67,6 +67,10 @@ class Rail final : private PairOwner {
   const RailEnd& peer() const { return peer_; }
   std::span<std::byte> rings() const { return rings_.bytes; }
   std::uint32_t rings_key() const { return rings_.local_key; }
+  // Messages and puts that went over this rail. busy_ns counts only time in which this side looked
+  // for completions.
+  const net::RailTraffic& traffic() const { return traffic_; }
+  void count_received(std::uint64_t bytes) { traffic_.received_bytes += bytes; }
   // Number of the peer's puts that have taken effect by this rail or earlier ones.
   std::uint64_t puts() const;
 
@@ -96,6 +100,8 @@ class Rail final : private PairOwner {
   };
   void completed(int pair, const Posted& posted, const ibv_wc& completion) override;
   std::optional<std::string> take(std::size_t pair, const ibv_wc& completion);
+  void count_posted(std::span<const Write> writes);
+  void count_completed();
   bool rests();
   bool drained() const;
   void drop();
@@ -113,6 +119,9 @@ class Rail final : private PairOwner {
   Clock::time_point lost_at_{};
   bool moved_ = false;  // something completed since the last rests()
   int posted_ = 0;      // outstanding sends of all pairs
+  net::RailTraffic traffic_;
+  int parts_ = 0;                // outstanding parts of messages and puts
+  std::int64_t counted_at_ = 0;  // now_ns(), where traffic_.busy_ns ends
   unsigned looks_ = 0;
   Clock::time_point looked_at_{};
   std::chrono::duration<double> rested_{};

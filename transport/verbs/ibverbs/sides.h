@@ -100,7 +100,7 @@ class ReceiveSide {
   void offer(std::span<const Way> ways, const Rails& rails);
 
   // Reports from the rails. They return the fault of an invalid message or note.
-  std::optional<std::string> arrived(const Rail& rail, std::size_t pair, const Ring& ring);
+  std::optional<std::string> arrived(Rail& rail, std::size_t pair, const Ring& ring);
   std::optional<std::string> take_note(const LossNote& note);
   // Fills in what this end has received.
   void fill(LossNote& note) const;

@@ -14,6 +14,24 @@ namespace rondo::verbs {
 using net::LinkState;
 using net::SideChannel;
 
+VerbsLink::VerbsLink(const net::LinkName& name, int own, int peer, Adapters& adapters)
+    : name_(name), own_(own), peer_(peer), adapters_(adapters), receiving_(adapters) {
+  for (std::size_t i = 0; i < adapters.size(); ++i)
+    traffic_.push_back({.port = adapters.at(i).device().port().name()});
+}
+
+std::span<const net::RailTraffic> VerbsLink::rails() const {
+  for (const auto& rail : rails_) {
+    const net::RailTraffic& now = rail->traffic();
+    net::RailTraffic& of = traffic_[rail->port()];
+    of.sent_bytes = now.sent_bytes;
+    of.received_bytes = now.received_bytes;
+    of.busy_ns = now.busy_ns;
+    of.parts = now.parts;
+  }
+  return traffic_;
+}
+
 Result<std::unique_ptr<VerbsLink>> VerbsLink::connect(const net::LinkName& name, Adapters& adapters,
                                                       int pairs, const Connect& connect) {
   std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.from, name.to, adapters));

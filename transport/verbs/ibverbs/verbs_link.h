@@ -77,11 +77,11 @@ class VerbsLink final : public net::Link, private RailOwner {
   net::LinkLosses losses() const override {
     return {static_cast<std::uint64_t>(std::popcount(gone_)), sending_.resent()};
   }
+  std::span<const net::RailTraffic> rails() const override;
   void close() override { fail_with("closed by this rank"); }
 
  private:
-  VerbsLink(const net::LinkName& name, int own, int peer, Adapters& adapters)
-      : name_(name), own_(own), peer_(peer), adapters_(adapters), receiving_(adapters) {}
+  VerbsLink(const net::LinkName& name, int own, int peer, Adapters& adapters);
   const Adapters::Keys* keys_of(net::MemoryKey key, std::span<const std::byte> bytes,
                                 const char* what);
   Status take_up_answer(ByteSpan blob);
@@ -105,9 +105,10 @@ class VerbsLink final : public net::Link, private RailOwner {
   const int own_, peer_;  // ranks
   Adapters& adapters_;
   std::vector<std::unique_ptr<Rail>> rails_;
-  std::vector<Way> ways_;   // queue pairs of the rails that are up
-  std::uint32_t up_ = 0;    // a bit per rail that is up
-  std::uint32_t gone_ = 0;  // a bit per rail that is gone
+  mutable std::vector<net::RailTraffic> traffic_;  // by port; of rails_ at the last look
+  std::vector<Way> ways_;                          // queue pairs of the rails that are up
+  std::uint32_t up_ = 0;                           // a bit per rail that is up
+  std::uint32_t gone_ = 0;                         // a bit per rail that is gone
   bool note_due_ = false;
   std::size_t notes_sent_ = 0;
   std::unique_ptr<net::SideChannel> channel_;

@@ -74,5 +74,25 @@ TEST(SlowLinks, NamesALinkThatLosesPackets) {
             "were sent again");
 }
 
+TEST(SlowLinks, NamesThePortOfAnRdmaLink) {
+  JobView view;
+  for (const char* from : {"node0", "node1"}) {
+    ProcessView process{.pid = 100, .host = from};
+    for (const char* port : {"mlx5_0:1", "mlx5_1:1"}) {
+      const bool slow = process.host == "node1" && std::string_view(port) == "mlx5_1:1";
+      process.links.push_back({.host = process.host == "node0" ? "node1" : "node0",
+                               .own = port,
+                               .bytes_per_second = slow ? 2e9 : 24e9,
+                               .newest_per_second = slow ? 2e9 : 24e9});
+    }
+    view.processes.push_back(std::move(process));
+  }
+  const auto found = slow_links(view);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].text,
+            "the network from node1 (mlx5_1:1) to node0 is slow: 2000.0 MB/s, other links 24000.0 "
+            "MB/s");
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -60,6 +60,9 @@ std::vector<Job> sample_jobs() {
     rank.shared_bytes = 1 << 20;
   }
   traces[0].fault = "rank 1 ended";
+  traces[0].rails = {{"mlx5_0:1", 700, 800, 2'000'000'000}, {"mlx5_1:1", 70, 80, 0}};
+  traces[0].own_bytes = 5000;
+  traces[1].device_bytes = 6000;
   return jobs_of(traces);
 }
 
@@ -83,6 +86,14 @@ TEST(Metrics, AreThoseOfTheBlackBoxes) {
   EXPECT_EQ(of(R"(rondo_call_open_seconds{communicator="weights",rank="1"})"), 0);
   EXPECT_EQ(of(R"(rondo_faults_total{communicator="weights",rank="0"})"), 1);
   EXPECT_EQ(of(R"(rondo_shared_memory_bytes{communicator="weights"})"), 1 << 20);
+  const std::string rail = R"({communicator="weights",rank="0",rail="mlx5_0:1"})";
+  EXPECT_EQ(of("rondo_rail_sent_bytes_total" + rail), 700);
+  EXPECT_EQ(of("rondo_rail_received_bytes_total" + rail), 800);
+  EXPECT_EQ(of("rondo_rail_busy_seconds_total" + rail), 2);
+  EXPECT_EQ(of(R"(rondo_rail_sent_bytes_total{communicator="weights",rank="0",rail="mlx5_1:1"})"),
+            70);
+  EXPECT_EQ(of(R"(rondo_memory_bytes{communicator="weights",rank="0",kind="shared"})"), 5000);
+  EXPECT_EQ(of(R"(rondo_memory_bytes{communicator="weights",rank="1",kind="device"})"), 6000);
   // Calls 1 and 2 moved 4096 bytes each, in 0.5 ms and 0.9 ms.
   EXPECT_NEAR(of(R"(rondo_bus_bandwidth_bytes_per_second{communicator="weights")" + kind),
               2 * 4096 * 4.0 / 3 / 1.4e-3, 10);

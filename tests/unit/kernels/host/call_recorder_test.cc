@@ -13,8 +13,9 @@ namespace {
 class Recorder : public testing::Test {
  protected:
   Recorder() { start(recorder_); }
-  void start(CallRecorder& recorder) {
+  void start(CallRecorder& recorder, bool brief = false) {
     CallRecorder::Setup setup;
+    setup.brief = brief;
     setup.ring = ring_.get();
     setup.commit = [](void*, std::size_t) { return true; };
     setup.origin.communicator = 7;
@@ -127,6 +128,58 @@ TEST_F(Recorder, CountsCallsByKindAndSize) {
   EXPECT_EQ(totals[0].finished, 2u);
   EXPECT_EQ(totals[1].calls, 1u);
   EXPECT_EQ(totals[3].bytes, 4u << 20);
+}
+
+// Where calls are as short as these, a second look at the clock and the sums would cost too much.
+TEST_F(Recorder, ThatIsBriefTimesNoEndWithinABurst) {
+  CallRecorder brief;
+  start(brief, true);
+  std::uint64_t number = 0;
+  const auto pause = [] {
+    for (const std::uint64_t until = ticks() + 2 * kBurstTicks; ticks() < until;) {
+    }
+  };
+  const auto run = [&](const CallRecord& call, std::uint64_t sequence = 1) {
+    brief.choose(3, 4);
+    brief.begin(call, sequence);
+    brief.end_finished();
+    return trace(++number);
+  };
+  EXPECT_NE(run(sum(1)).ended, 0u) << "the first call commits the ring";
+  bool untimed = false;  // two calls with nothing between them, unless the thread loses its core
+  for (int i = 0; i < 1000 && !untimed; ++i) untimed = run(sum(1)).ended == 0;
+  EXPECT_TRUE(untimed);
+  const CallTrace in_burst = trace(number);
+  EXPECT_EQ(in_burst.call, sum(1));
+  EXPECT_EQ(in_burst.algorithm, 3);
+  EXPECT_EQ(in_burst.protocol, 4);
+  pause();
+  EXPECT_NE(run(sum(1)).ended, 0u) << "follows no other call at once";
+  EXPECT_NE(run(sum(kBurstElements)).ended, 0u) << "is large";
+  EXPECT_NE(run(sum(1), 0).ended, 0u) << "is a message, which nobody announces";
+  brief.begin(sum(1), 1);
+  brief.begin_wait();
+  brief.end_wait(5);
+  brief.end_finished();
+  EXPECT_NE(trace(++number).ended, 0u) << "has waited";
+  EXPECT_EQ(trace(number).longest_wait_for, 5);
+  brief.begin(sum(1), 1);
+  brief.end(StatusCode::kTimeout);
+  EXPECT_EQ(trace(++number).result, static_cast<int>(StatusCode::kTimeout));
+  EXPECT_NE(trace(number).ended, 0u) << "has failed";
+  EXPECT_EQ(ring_->totals[static_cast<int>(Collective::kAllReduce)][0].calls, 0u);
+}
+
+TEST_F(Recorder, ThatIsBriefShowsItsObserverEachCall) {
+  Observer observer;
+  CallRecorder brief;
+  brief.observe_by(observer);
+  start(brief, true);
+  for (int i = 0; i < 3; ++i) {
+    brief.begin(sum(1), 1);
+    brief.end_finished();
+  }
+  EXPECT_EQ(observer.seen, "begin 255 255, end, begin 255 255, end, begin 255 255, end, ");
 }
 
 TEST(RecorderWithoutMemory, RecordsNothing) {

@@ -172,7 +172,7 @@ TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
 TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   RankProcesses ranks(
       as_processes(2, Gpus::kOne, {{"RONDO_GPU_STAGING", "900G"}}), [](NcclRank& seat) {
-        constexpr std::size_t kCount = 200'000;  // more than passes through the host
+        constexpr std::size_t kCount = 300'000;  // more than passes through the host
         DeviceBuffer buffer(kCount * sizeof(float), 0);
         ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32,
                                             ncclSum, seat.comm, seat.stream);
@@ -188,7 +188,7 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   ranks.check_expectations();
 }
 
-// Bytes a rank sends: up to 512 KiB (a quarter of LeaderMemory::kHostBytes) pass through the host.
+// Bytes a rank sends: up to 1 MiB (a quarter of LeaderMemory::kHostBytes) pass through the host.
 TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
   run_job(as_processes(3, Gpus::kOne), [](NcclRank& seat) {
     const auto gpu_memory = [&] {
@@ -203,14 +203,14 @@ TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
     };
     const std::uint64_t before = gpu_memory();
     sum(7, 1);
-    sum(512 << 10, 2);
+    sum(1 << 20, 2);
     EXPECT_EQ(gpu_memory(), before);
-    sum((512 << 10) + 1, 3);
+    sum((1 << 20) + 1, 3);
     if (seat.rank == 0) {
       EXPECT_GE(gpu_memory() - before, std::uint64_t{3 * 64} << 20);
     }
-    sum(512 << 10, 4);
-    sum(600'000, 5);
+    sum(1 << 20, 4);
+    sum(1'100'000, 5);
   });
 }
 
@@ -218,7 +218,7 @@ TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
 // wait for that call, which waits for the other process.
 TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
   run_job(as_processes(2, Gpus::kOne, {{"RONDO_SIMT", "frees=wait"}}), [](NcclRank& seat) {
-    constexpr std::size_t kCount = 200'000;  // more than passes through the host
+    constexpr std::size_t kCount = 300'000;  // more than passes through the host
     DeviceBuffer buffer(kCount * sizeof(float), 0);
     void* handle = nullptr;
     NCCL_OK(ncclCommRegister(seat.comm, buffer.base(), buffer.size(), &handle));

@@ -207,7 +207,7 @@ Status DirectLaunches::add_target(void* to) {
   const cuda::CopyArgs::Item item = copies_.item[copies_.items - 1];
   if (item.from == to || item.bytes == 0) return ok_status();
   if (by_driver_)
-    return check(gpu_api()->copy(to, item.from, item.bytes, GpuCopy::kAny, stream_),
+    return check(gpu_api()->copy(to, item.from, item.bytes, *by_driver_, stream_),
                  "cudaMemcpyAsync");
   if (copies_.all_targets == cuda::kMaxCopyTargets) {
     RONDO_CHECK_OK(flush());

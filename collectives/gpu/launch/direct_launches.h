@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,8 +55,9 @@ class DirectLaunches {
     is_current_ = is_current;
   }
 
-  // The driver makes the copies. Reductions are not possible then.
-  void copy_by_driver() { by_driver_ = true; }
+  // The driver makes the copies; kHostToDevice: out of pinned memory, which takes no compute
+  // engine. Reductions are not possible then.
+  void copy_by_driver(GpuCopy kind = GpuCopy::kAny) { by_driver_ = kind; }
 
   // These launches are this device's part of calls that all devices of a barrier make. Every
   // collective meets by itself, on as many CTAs as if it were launched alone: other devices may
@@ -127,7 +129,7 @@ class DirectLaunches {
   GpuStream stream_;
   int device_ = -1;             // to make current; -1: it is current
   bool* is_current_ = nullptr;  // null: unknown
-  bool by_driver_ = false;
+  std::optional<GpuCopy> by_driver_;
   cuda::DeviceBarrier barrier_{};
   cuda::CopyArgs copies_{};
   cuda::ReduceArgs reductions_{};

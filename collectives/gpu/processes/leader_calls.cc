@@ -112,15 +112,16 @@ Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int ran
 }
 
 // Copies between this process's buffers and staging.
-DirectLaunches LeaderCalls::copies_of(const Enqueued& call) const {
+DirectLaunches LeaderCalls::copies_of(const Enqueued& call, bool in) const {
   DirectLaunches copies(context_.facts.max_ctas, call.stream);
-  if (call.place == cuda::StagingPlace::kHost) copies.copy_by_driver();
+  if (call.place == cuda::StagingPlace::kHost)
+    copies.copy_by_driver(in ? GpuCopy::kAny : GpuCopy::kHostToDevice);
   return copies;
 }
 
 // Copies a factor from this process's device memory to where the leader's kernel reads it.
 Status LeaderCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
-  DirectLaunches copies = copies_of(call);
+  DirectLaunches copies = copies_of(call, true);
   RONDO_CHECK_OK(copies.copy(
       reinterpret_cast<const void*>(buffers.scalar),
       staging_[static_cast<int>(call.place)] + context_.memory->scalar_at(call.place, rank),
@@ -155,7 +156,7 @@ Status LeaderCalls::copy_step(const Enqueued& call, std::uint64_t number, bool i
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
   const cuda::StagingShape shape = context_.memory->shape(call.place);
-  DirectLaunches copies = copies_of(call);
+  DirectLaunches copies = copies_of(call, in);
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     const int rank = context_.local[i];
     if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;

@@ -67,7 +67,7 @@ class LeaderCalls {
     bool staged = false;
   };
   Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Buffers& buffers);
-  DirectLaunches copies_of(const Enqueued& call) const;
+  DirectLaunches copies_of(const Enqueued& call, bool in) const;
   Status copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);
   Status follow(const Enqueued& call);
   Status copy_step(const Enqueued& call, std::uint64_t number, bool in);

@@ -173,7 +173,7 @@ Status HostProxy::run_elsewhere(const CallRecord& record, std::span<const Buffer
           "cudaMemcpyAsync"));
     if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return ok_status();
     DirectLaunches copies(1, stream);
-    copies.copy_by_driver();
+    copies.copy_by_driver(in ? GpuCopy::kAny : GpuCopy::kHostToDevice);
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
     RONDO_CHECK_OK(steps.copy(number, in, buffers, staged, &copies));
     return copies.flush();
@@ -200,7 +200,7 @@ Result<TeamEdges::Enqueue> HostProxy::prepare(std::span<const ProcessMessage> me
   return Enqueue([this, captured, maximum, hosted = std::move(hosted)](GpuStream stream) {
     const auto copy = [&](std::uint64_t round, bool in) -> Status {
       DirectLaunches copies(1, stream);
-      copies.copy_by_driver();
+      copies.copy_by_driver(in ? GpuCopy::kAny : GpuCopy::kHostToDevice);
       for (const MessagePieces& one : hosted.messages) {
         if (one.sends != in || round >= one.pieces.size()) continue;
         const MessagePieces::Piece& piece = one.pieces[round];

@@ -31,11 +31,16 @@ std::uint32_t* register_flags(Shared& shared) {
 // What runs beside the token: a kernel in rank 0, or in an unrelated process.
 enum class Beside { kNothing, kKernelOfRank0, kKernelOfAnother };
 
-// What a rank does with the token: a kernel, which needs the device's compute engine, or a copy
-// within the device or to the host, which a copy engine may do. A copy within the device is asked
-// for in several ways: by default, in a batch that prefers overlap with kernels, as between two
-// devices, and of two dimensions.
-enum class Work { kKernel, kCopyWithin, kCopyToHost, kCopyInBatch, kCopyPeer, kCopyOfRows };
+// What a rank does with the token: a kernel, which needs the device's compute engine, or a copy,
+// which a copy engine may do. A copy is asked for in several ways: by default, in a batch that
+// prefers overlap with kernels, as between two devices, and of two rows.
+enum class Ask { kKernel, kCopy, kBatch, kPeer, kRows };
+enum class Way { kWithin, kToHost, kFromHost };
+struct Work {
+  Ask ask = Ask::kKernel;
+  Way way = Way::kWithin;
+  std::size_t bytes = 64 << 10;
+};
 
 void copy_in_batch(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   cudaMemcpyAttributes how{};
@@ -46,32 +51,35 @@ void copy_in_batch(void* to, const void* from, std::size_t bytes, cudaStream_t s
 
 // A token circulates: rank r waits for its flag, does its work, and sets the next one's flag.
 void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside beside, int rounds,
-                Work work = Work::kKernel) {
-  constexpr std::size_t kBytes = 64 << 10;
+                const Work& work = {}) {
   const auto wait = PROBE_ENTRY(cuStreamWaitValue32);
   const auto write = PROBE_ENTRY(cuStreamWriteValue32);
   const auto address = [&](int of) { return reinterpret_cast<CUdeviceptr>(flags + of * 16); };
   const cudaStream_t stream = new_stream(), holds = new_stream();
   auto* const scratch = new_device<std::uint32_t>(1);
   auto* const words = new_pinned<std::uint32_t>(128);
-  auto* const from = new_device<char>(kBytes);
-  auto* const to = work == Work::kCopyToHost ? new_pinned<char>(kBytes) : new_device<char>(kBytes);
+  constexpr std::size_t kMaxBytes = 64 << 10;
+  auto* const from =
+      work.way == Way::kFromHost ? new_pinned<char>(kMaxBytes) : new_device<char>(kMaxBytes);
+  auto* const to =
+      work.way == Way::kToHost ? new_pinned<char>(kMaxBytes) : new_device<char>(kMaxBytes);
+  const std::size_t bytes = work.bytes, row = work.bytes / 2;
   const auto do_work = [&] {
-    switch (work) {
-      case Work::kKernel:
+    switch (work.ask) {
+      case Ask::kKernel:
         add_one<<<1, 1, 0, stream>>>(scratch);
         return;
-      case Work::kCopyInBatch:
-        return copy_in_batch(to, from, kBytes, stream);
-      case Work::kCopyPeer:
-        PROBE(cudaMemcpyPeerAsync(to, 0, from, 0, kBytes, stream));
+      case Ask::kCopy:
+        PROBE(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
         return;
-      case Work::kCopyOfRows:
-        PROBE(
-            cudaMemcpy2DAsync(to, 1024, from, 1024, 512, kBytes / 1024, cudaMemcpyDefault, stream));
+      case Ask::kBatch:
+        return copy_in_batch(to, from, bytes, stream);
+      case Ask::kPeer:
+        PROBE(cudaMemcpyPeerAsync(to, 0, from, 0, bytes, stream));
         return;
-      default:
-        PROBE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream));
+      case Ask::kRows:
+        PROBE(cudaMemcpy2DAsync(to, row, from, row, row, 2, cudaMemcpyDefault, stream));
+        return;
     }
   };
   do_work();
@@ -109,7 +117,7 @@ void run_beside(int n, Shared& shared) {
   PROBE(cudaDeviceSynchronize());
 }
 
-double handoff_us(int n, Beside beside, int rounds, Work work = Work::kKernel) {
+double handoff_us(int n, Beside beside, int rounds, const Work& work = {}) {
   Shared& shared = new_shared();
   in_processes(beside == Beside::kKernelOfAnother ? n + 1 : n, [&](int rank) {
     PROBE(cudaSetDevice(0));
@@ -135,15 +143,24 @@ void ask_handoff() {
 }
 
 void ask_handoff_copies() {
-  const double within = handoff_us(2, Beside::kNothing, 200, Work::kCopyWithin);
+  const auto us = [](int n, Ask ask, Way way, std::size_t bytes = 64 << 10) {
+    return handoff_us(n, Beside::kNothing, n == 2 ? 100 : 50, {ask, way, bytes});
+  };
+  const double within = us(2, Ask::kCopy, Way::kWithin);
   put("between_2_within_the_device", within, "us");
-  const double to_host = handoff_us(2, Beside::kNothing, 200, Work::kCopyToHost);
+  put("between_2_within_in_a_batch", us(2, Ask::kBatch, Way::kWithin), "us");
+  put("between_2_within_as_between_devices", us(2, Ask::kPeer, Way::kWithin), "us");
+  put("between_2_within_of_rows", us(2, Ask::kRows, Way::kWithin), "us");
+  const double to_host = us(2, Ask::kCopy, Way::kToHost);
   put("between_2_to_the_host", to_host, "us");
-  put("between_2_in_a_batch", handoff_us(2, Beside::kNothing, 200, Work::kCopyInBatch), "us");
-  put("between_2_as_between_devices", handoff_us(2, Beside::kNothing, 200, Work::kCopyPeer), "us");
-  put("between_2_of_rows", handoff_us(2, Beside::kNothing, 200, Work::kCopyOfRows), "us");
-  put("between_8_within_the_device", handoff_us(8, Beside::kNothing, 50, Work::kCopyWithin), "us");
-  put("between_8_to_the_host", handoff_us(8, Beside::kNothing, 50, Work::kCopyToHost), "us");
+  for (const std::size_t bytes : {4u, 1024u, 2048u}) {
+    const std::string size = "_of_" + std::to_string(bytes) + "_bytes";
+    put("between_2_to_the_host" + size, us(2, Ask::kCopy, Way::kToHost, bytes), "us");
+    put("between_2_from_the_host" + size, us(2, Ask::kCopy, Way::kFromHost, bytes), "us");
+    put("between_2_from_the_host_of_rows" + size, us(2, Ask::kRows, Way::kFromHost, bytes), "us");
+  }
+  put("between_8_within_the_device", us(8, Ask::kCopy, Way::kWithin), "us");
+  put("between_8_to_the_host", us(8, Ask::kCopy, Way::kToHost), "us");
   answer(print("%.0f us with a copy of 64 KiB within the device, %.0f with one to the host", within,
                to_host));
 }

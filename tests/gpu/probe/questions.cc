@@ -44,7 +44,7 @@ constexpr Question kTable[] = {
     {"handoff", 25, kOnDevice, false,
      "time from one process's stream to another's, without MPS, also beside a kernel",
      "collectives/gpu/processes/leader_calls.h", ask_handoff},
-    {"handoff_copies", 15, kOnDevice, false, "the same if each copies instead of running a kernel",
+    {"handoff_copies", 25, kOnDevice, false, "the same if each copies instead of running a kernel",
      "collectives/gpu/processes/leader_calls.h", ask_handoff_copies},
     {"handoff_ipc", 8, kOnDevice, false, "the same by flags in device memory",
      "collectives/gpu/processes/leader_calls.h", ask_handoff_ipc},

@@ -108,7 +108,7 @@ struct Connected {
       const Group group = group_of_thread(args);
       if (group.number == 0) report_to_hosts();
       if (part_of_cta().count > 0 && device::lane_index() == 0)
-        number = post_jobs(JobRing{group}, number, CtaCall::protocol() != Protocol::kLL);
+        number = post_jobs(JobRing{group}, number, CtaCall::protocol() == Protocol::kSimple);
       device::sync_warp();
     }
   }

@@ -64,6 +64,13 @@ constexpr std::uint64_t slot_data_of(Protocol protocol, std::uint64_t simple) {
                                         : simple;
 }
 
+// Slots of a connection, where Simple and LL have `usual`. A ring's chunk is two slots, so with
+// four of them a rank fills one as soon as its peer has emptied the last but one. The way of that
+// credit is longer than a job of LL128; twice the slots hide it.
+constexpr std::uint64_t slot_count_of(Protocol protocol, int usual) {
+  return static_cast<std::uint64_t>(usual) * (protocol == Protocol::kLL128 ? 2 : 1);
+}
+
 inline constexpr int kMaxChannels = 64;
 
 // Size of the order of ranks on a channel, which its ring and trees over positions use: this rank's
@@ -179,12 +186,15 @@ constexpr int connected_threads(DataType type, RedOp op) {
   return has_sum_kernel(type, op) ? kConnectedThreads : kConnectedHeavyThreads;
 }
 
-// Lines of LL that a thread loads before it waits, and pairs of lines of LL128 that a lane loads.
-// sums: in a kernel of has_sum_kernel(), for elements of `width` bytes.
+// Lines of LL that a thread loads before it waits, and pairs of lines of LL128 that a lane loads at
+// once, after its warp has waited for kLL128Pairs of each lane. sums: in a kernel of
+// has_sum_kernel(), for elements of `width` bytes.
 constexpr int ll_lines(bool sums, std::size_t width) {
   return sums && width == 2 ? shapes::kLLNarrowLines : shapes::kLLLines;
 }
-constexpr int ll128_pairs(bool sums) { return sums ? shapes::kLL128SumPairs : shapes::kLL128Pairs; }
+constexpr int ll128_pairs(bool reduces) {
+  return reduces ? shapes::kLL128SumPairs : shapes::kLL128Pairs;
+}
 inline constexpr unsigned kLineLanes = 8;  // LL128: lanes that share a line
 
 // Bytes of data that a warp of workers moves before it waits again: the best size of a warp's share
@@ -196,7 +206,7 @@ constexpr std::uint64_t batch_of_warp(Protocol protocol, bool sums, std::size_t 
     case Protocol::kLL:
       return kWarp * kLineData * static_cast<unsigned>(ll_lines(sums, width));
     case Protocol::kLL128:
-      return kWarp / kLineLanes * 2 * kLongLineData * static_cast<unsigned>(ll128_pairs(sums));
+      return kWarp / kLineLanes * 2 * kLongLineData * unsigned{shapes::kLL128Pairs};
     case Protocol::kSimple:
       break;
   }

@@ -67,7 +67,8 @@ RONDO_FN inline bool write_job(const JobRing& ring, std::uint32_t verb, VerbEnds
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    if (!(flagged && incoming) && !wait_for_end(end, incoming, CtaCallWaiter{})) return false;
+    if (!(flagged && incoming) && !wait_for_end(end, incoming, !flagged, CtaCallWaiter{}))
+      return false;
     const std::uint64_t now = end.step();
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));

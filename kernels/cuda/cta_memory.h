@@ -35,8 +35,8 @@ enum How : std::uint32_t {
   kFillsSlot0 = 8,  // LL: the whole slot gets the new flag, so that no old one remains
   kFillsSlot1 = 16,
 };
-// Jobs per group: the number of slots of a connection, which a rank may fill before a peer has
-// emptied one.
+// Jobs per group: the usual number of slots of a connection, which a rank may fill before a peer
+// has emptied one.
 inline constexpr unsigned kJobs = 4;
 inline constexpr unsigned kGroups = 2;
 enum JobBarrier : std::uint32_t { kFull, kDone, kFree, kJobBarriers };

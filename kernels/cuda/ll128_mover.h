@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers of the LL128 protocol: lines of 128 bytes, of which the last 8 are a flag.
 //
-// Eight lanes write a line with one instruction; when the lane that reads the flag sees it, the
-// data of the other seven lanes must be visible too. This requires that such a store becomes
-// visible as a whole, which PTX does not guarantee. So planners use it only where a measurement
-// shows it (device_strategies.cc), or if NCCL_PROTO requests it. Data that was read together with a
-// flag is read again after it, so that loads need no such guarantee. A flag is the slot's step + 1
-// in 64 bits and never repeats.
+// Eight lanes write a line with one instruction; when a lane sees the flag, the data of the other
+// seven must be visible too. This requires that such a store becomes visible as a whole, which PTX
+// does not guarantee. So planners use it only where a measurement shows it (device_strategies.cc),
+// or if NCCL_PROTO requests it. Data is read after the flag, so that loads need no such guarantee.
+// A flag is the slot's step + 1 in 64 bits and never repeats.
 //
 // Two lines carry 15 vectors of the caller's data: lane l of eight has vector l in the first line
-// and vector 8 + l in the second; vector 7 is split between the lines. A lane loads several
-// line_pairs before it waits (one if there are three operands). Cost: 128/120 of the bytes on the
-// wire, and one vote of the warp for all lines that its lanes load at once.
+// and vector 8 + l in the second; vector 7 is split between the lines. A warp waits for several
+// line_pairs of each lane at once, then loads as many of them at a time as registers allow. Cost:
+// 128/120 of the bytes on the wire, a round trip to memory for all flags that a warp waits for, and
+// one for each of these loads.
 #pragma once
 
 #include "kernels/cuda/line_job.h"
@@ -24,16 +24,25 @@ struct LL128Mover : LineJob {
   Math math;
 
   RONDO_FN void run() const {
-    // With three operands there are registers for one line_pair only.
-    if constexpr (Math::kReduces && kLinePairs > 1)
-      if (word(kFrom + 1) != 0) return run_line_pairs<1>();
-    run_line_pairs<kLinePairs>();
+    const auto bytes = static_cast<unsigned>(job.count * sizeof(T));
+    const unsigned all = (bytes + kPairData - 1) / kPairData;
+    RONDO_NO_UNROLL
+    for (unsigned first = worker / device::kWarp * kAwaited; first < all;
+         first += workers / device::kWarp * kAwaited) {
+      const LinePositions places{first + worker % device::kWarp / kLanes, bytes};
+      if (word(kFrom) != 0 && !wait_for_lines(0, places)) return;
+      if (Math::kReduces && word(kFrom + 1) != 0 && !wait_for_lines(1, places)) return;
+      RONDO_NO_UNROLL
+      for (unsigned t = 0; t < kAwaited && first + t < all; t += kLinePairs * kPairsOfWarp)
+        move({places.first + t, bytes});
+    }
   }
 
  private:
-  static constexpr int kLinePairs = ll128_pairs(Math::kReduces && !Math::kHeavy);
+  static constexpr int kLinePairs = ll128_pairs(Math::kReduces);  // that a lane loads at once
   static constexpr unsigned kLanes = kLineLanes;
   static constexpr unsigned kPairsOfWarp = device::kWarp / kLanes;
+  static constexpr unsigned kAwaited = shapes::kLL128Pairs * kPairsOfWarp;  // pairs of the warp
   static constexpr unsigned kPairData = 2 * kLongLineData;
   static constexpr unsigned kPart = sizeof(device::Vector);
   static constexpr unsigned kSecond = kLanes * kPart;  // where the second line's data begins
@@ -45,15 +54,14 @@ struct LL128Mover : LineJob {
     RONDO_FN bool used() const { return rest > 0; }
     RONDO_FN bool both() const { return rest > kLongLineData; }
   };
-  // This lane's parts of the two lines. In the last lane the upper halves are flags.
+  // This lane's vectors of the two lines. The last lane has one, whose halves are beside the flags.
   struct Parts {
     device::Vector line[2];
   };
   // The data that a lane holds at once: the same line_pair of several groups of line_pairs of the
   // warp.
-  template <int line_pairs>
   struct Several {
-    Parts line_pair[line_pairs];
+    Parts line_pair[kLinePairs];
   };
   struct LinePositions {
     unsigned first, bytes;
@@ -67,68 +75,44 @@ struct LL128Mover : LineJob {
   RONDO_FN unsigned lane() const { return worker % kLanes; }
   RONDO_FN bool has_flag() const { return lane() == kLanes - 1; }
 
-  template <int line_pairs>
-  RONDO_FN void run_line_pairs() const {
-    constexpr unsigned kAtOnce = line_pairs * kPairsOfWarp;
-    const auto bytes = static_cast<unsigned>(job.count * sizeof(T));
-    const unsigned all = (bytes + kPairData - 1) / kPairData;
-    RONDO_NO_UNROLL
-    for (unsigned first = worker / device::kWarp * kAtOnce; first < all;
-         first += workers / device::kWarp * kAtOnce)
-      if (!move<line_pairs>({first + worker % device::kWarp / kLanes, bytes})) return;
-  }
-
-  // By whole warps. False if a wait failed.
-  template <int line_pairs>
-  RONDO_FN bool move(const LinePositions& places) const {
-    Several<line_pairs> result;
-    if (!make_result<line_pairs>(places, &result)) return false;
+  RONDO_FN void move(const LinePositions& places) const {
+    const Several result = make_result(places);
     RONDO_UNROLL
-    for (int t = 0; t < line_pairs; ++t) {
+    for (int t = 0; t < kLinePairs; ++t) {
       put(0, places[t], result.line_pair[t]);
       put(1, places[t], result.line_pair[t]);
     }
-    if (word(kKeep) == 0) return true;
+    if (word(kKeep) == 0) return;
     RONDO_UNROLL
-    for (int t = 0; t < line_pairs; ++t)
+    for (int t = 0; t < kLinePairs; ++t)
       if (places[t].used()) write(places[t], result.line_pair[t]);
-    return true;
   }
 
-  template <int line_pairs>
-  RONDO_FN bool make_result(const LinePositions& places, Several<line_pairs>* result) const {
-    Several<line_pairs> own{};
+  // The lines have arrived. All operands are loaded before any is used.
+  RONDO_FN Several make_result(const LinePositions& places) const {
+    const bool receives = word(kFrom) != 0;
+    Several own{}, first{};
     if (word(kOwn) != 0) {
       RONDO_UNROLL
-      for (int t = 0; t < line_pairs; ++t)
+      for (int t = 0; t < kLinePairs; ++t)
         if (places[t].used()) own.line_pair[t] = read(places[t]);
     }
-    *result = own;
-    if (word(kFrom) == 0) {
-      if constexpr (Math::kReduces)
-        if ((job.how & kReduces) != 0) *result = combine<line_pairs, 1>({&own});
-      return true;
-    }
-    Several<line_pairs> first;
-    if (!take<line_pairs>(0, places, &first)) return false;
-    *result = first;
+    if (receives) first = load(0, places);
     if constexpr (Math::kReduces) {
-      if ((job.how & kReduces) == 0) return true;
-      if (line_pairs > 1 || word(kFrom + 1) == 0) {
-        *result = combine<line_pairs, 2>({&first, &own});
-        return true;
+      if ((job.how & kReduces) != 0) {
+        if (!receives) return combine<1>({&own});
+        if (word(kFrom + 1) == 0) return combine<2>({&first, &own});
+        const Several second = load(1, places);
+        return combine<3>({&first, &own, &second});
       }
-      Several<line_pairs> second;
-      if (!take<line_pairs>(1, places, &second)) return false;
-      *result = combine<line_pairs, 3>({&first, &own, &second});
     }
-    return true;
+    return receives ? first : own;
   }
-  template <int line_pairs, int sources>
-  RONDO_FN Several<line_pairs> combine(const Several<line_pairs>* const (&from)[sources]) const {
-    Several<line_pairs> result;
+  template <int sources>
+  RONDO_FN Several combine(const Several* const (&from)[sources]) const {
+    Several result;
     RONDO_UNROLL
-    for (int l = 0; l < 2 * line_pairs; ++l) {
+    for (int l = 0; l < 2 * kLinePairs; ++l) {
       device::Vector operand[sources];
       RONDO_UNROLL
       for (int s = 0; s < sources; ++s) operand[s] = from[s]->line_pair[l / 2].line[l % 2];
@@ -142,65 +126,68 @@ struct LL128Mover : LineJob {
     return reinterpret_cast<device::Pair*>(slot) +
            ((2 * place.line_pair + static_cast<unsigned>(line)) * kLanes + lane());
   }
-  // Waits for the lines of an incoming slot: all loads are issued before any result is checked.
-  template <int line_pairs>
-  RONDO_FN bool take(int which, const LinePositions& places, Several<line_pairs>* taken) const {
-    const std::uint64_t from = word(kFrom + which), flag = word(kFromFlags + which);
-    device::Pair pair[2 * line_pairs] = {};
-    const auto has = [&](int l) {
-      return l % 2 == 0 ? places[l / 2].used() : places[l / 2].both();
-    };
-    const auto load = [&] {
-      RONDO_UNROLL
-      for (int l = 0; l < 2 * line_pairs; ++l)
-        if (has(l)) pair[l] = device::load_pair(pair_at(from, places[l / 2], l % 2));
-    };
+  // Waits for the lines at `places` of an incoming slot. Each lane polls the flag of one line, so
+  // that one load of the warp asks for all of them, and a lane keeps no data while it waits. The
+  // own operand is prefetched meanwhile.
+  RONDO_FN bool wait_for_lines(int which, const LinePositions& places) const {
+    constexpr unsigned kLines = 2 * kAwaited;
+    static_assert(kLines <= device::kWarp);
+    const unsigned mine = worker % device::kWarp;
+    const unsigned line = 2 * (places.first - mine / kLanes) + mine;
+    const bool polls = mine < kLines && line * kLongLineData < places.bytes;
+    if (polls && word(kOwn) != 0)
+      device::prefetch(reinterpret_cast<const void*>(word(kOwn) + line * kLongLineData));
+    const auto* const at = reinterpret_cast<const std::uint64_t*>(word(kFrom + which)) +
+                           (line + 1) * (kLongLineSize / sizeof(std::uint64_t)) - 1;
+    const std::uint64_t flag = word(kFromFlags + which);
     const auto come = [&] {
-      load();
-      bool all = true;
-      RONDO_UNROLL
-      for (int l = 0; l < 2 * line_pairs; ++l) all = all && (!has(l) || pair[l].half[1] == flag);
-      return all || !has_flag();
+      return !polls || device::load_relaxed<device::Scope::kSystem>(at) == flag;
     };
     if (!wait_together(come, CtaCall::control(), CtaCallRecord{}, awaited(which))) return false;
-    load();
-    RONDO_UNROLL
-    for (int l = 0; l < 2 * line_pairs; ++l)
-      taken->line_pair[l / 2].line[l % 2] = vector_of(pair[l]);
+    device::sync_warp();  // what a lane has seen holds for the loads of all
     return true;
+  }
+  RONDO_FN Several load(int which, const LinePositions& places) const {
+    const std::uint64_t from = word(kFrom + which);
+    device::Pair pair[2 * kLinePairs] = {};
+    RONDO_UNROLL
+    for (int l = 0; l < 2 * kLinePairs; ++l) {
+      const LinePosition place = places[l / 2];
+      if (l % 2 == 0 ? place.used() : place.both())
+        pair[l] = device::load_pair(pair_at(from, place, l % 2));
+    }
+    Several loaded;
+    RONDO_UNROLL
+    for (int t = 0; t < kLinePairs; ++t) {
+      if (has_flag()) pair[2 * t].half[1] = pair[2 * t + 1].half[0];
+      loaded.line_pair[t] = {{vector_of(pair[2 * t]), vector_of(pair[2 * t + 1])}};
+    }
+    return loaded;
   }
   RONDO_FN void put(int which, LinePosition place, const Parts& parts) const {
     if (word(kTo + which) == 0) return;
+    device::Pair pair[2] = {pair_of(parts.line[0]), pair_of(parts.line[1])};
+    if (has_flag()) {
+      pair[1].half[0] = pair[0].half[1];
+      pair[0].half[1] = pair[1].half[1] = word(kToFlags + which);
+    }
     RONDO_UNROLL
     for (int l = 0; l < 2; ++l) {
-      device::Pair pair = pair_of(parts.line[l]);
-      if (has_flag()) pair.half[1] = word(kToFlags + which);
       const bool used = l == 0 ? place.used() : place.both();
-      device::store_line(used ? pair_at(word(kTo + which), place, l) : nullptr, pair);
+      device::store_line(used ? pair_at(word(kTo + which), place, l) : nullptr, pair[l]);
     }
   }
 
-  // Reads this lane's vectors from the caller's buffer.
+  // Reads and writes this lane's vectors in the caller's buffers.
   RONDO_FN Parts read(LinePosition place) const {
     Parts parts{};
     parts.line[0] = read_vector(word(kOwn), place, lane() * kPart);
-    if (has_flag()) {
-      parts.line[1].word[0] = parts.line[0].word[2];
-      parts.line[1].word[1] = parts.line[0].word[3];
-    } else {
-      parts.line[1] = read_vector(word(kOwn), place, kSecond + lane() * kPart);
-    }
+    if (!has_flag()) parts.line[1] = read_vector(word(kOwn), place, kSecond + lane() * kPart);
     return parts;
   }
   RONDO_FN void write(LinePosition place, const Parts& parts) const {
-    device::Vector first = parts.line[0];
-    if (has_flag()) {
-      first.word[2] = parts.line[1].word[0];
-      first.word[3] = parts.line[1].word[1];
-    } else {
-      write_vector(word(kKeep), place, kSecond + lane() * kPart, parts.line[1]);
-    }
-    write_vector(word(kKeep), place, lane() * kPart, first);
+    write_vector(word(kKeep), place, lane() * kPart, parts.line[0]);
+    if (!has_flag()) write_vector(word(kKeep), place, kSecond + lane() * kPart, parts.line[1]);
   }
   // Number of bytes of a vector, and of one of its halves, that belong to the call.
   static RONDO_FN unsigned valid_of(LinePosition place, unsigned offset) {

@@ -62,26 +62,30 @@ struct LLMover : LineJob {
     }
     return true;
   }
+  // The own operand is read into the result: copying it would wait for it before the lines are
+  // loaded.
   RONDO_FN bool make_result(const Rows& rows, Data* result) const {
-    Data own{}, first, second;
-    if (job.own != 0) own = read(rows);
+    *result = {};
+    if (job.own != 0) *result = read(rows);
     if (job.from[0] == 0) {
-      *result = own;
       if constexpr (Math::kReduces)
-        if ((job.how & kReduces) != 0) *result = combine<1>({&own});
+        if ((job.how & kReduces) != 0) *result = combine<1>({result});
       return true;
     }
+    Data first, second;
     if (!take(0, rows, &first)) return false;
-    *result = first;
     if constexpr (Math::kReduces) {
-      if ((job.how & kReduces) == 0) return true;
-      if (job.from[1] == 0) {
-        *result = combine<2>({&first, &own});
+      if ((job.how & kReduces) != 0) {
+        if (job.from[1] == 0) {
+          *result = combine<2>({&first, result});
+          return true;
+        }
+        if (!take(1, rows, &second)) return false;
+        *result = combine<3>({&first, result, &second});
         return true;
       }
-      if (!take(1, rows, &second)) return false;
-      *result = combine<3>({&first, &own, &second});
     }
+    *result = first;
     return true;
   }
   template <int sources>

@@ -18,19 +18,20 @@
 //                    measured that, the cost model keeps 9 GB/s, of half as many lines
 //                    (device_rates.h). One H200 moved 2.9 GB/s: 1024 lines by 128 threads, in two
 //                    batches.
-//   LL128            4 lines per lane: a slot of 256 lines is one batch of 16 warps (two of 8):
-//                    30 KiB in 1.4 us, 21 GB/s. With 2 lines per lane: 2.3 us, 13 GB/s; then a job
-//                    has half of the lines, so that it is one batch, too. Sums of
-//                    floats have registers for 2 lines: with 4, 64 to 80 bytes spill beside 96
-//                    registers (nvcc 13.0, sm_90). An algorithm that reads its own operands pair by
-//                    pair, once all lines have arrived, has 4 in flight in 90 to 96 registers, but
-//                    waits 0.9 us for that read after the lines: 2.3 us again, unless a prefetch
-//                    hides it (untried).
+//   LL128            a warp waits for 16 lines, 4 per lane, at once, so a slot of 256 lines is one
+//                    batch of 16 warps. Copies then load 4 lines per lane, sums 2 and 2: with 4,
+//                    80 bytes spill beside 96 registers (nvcc 13.0, sm_90). At 0.5 us per round
+//                    trip to lines that have arrived and 0.4 us for the rest, 30 KiB take 1.4 us
+//                    (21 GB/s) and 1.9 us (16 GB/s). Before, sums waited for their own operand,
+//                    flags and lines one after another, in jobs of 2 lines per lane: one H200
+//                    moved 5.5 GB/s of sums (17 KiB per job, 2.7 us each) and 8.0 of copies (30
+//                    KiB, 2.9 us), with a fence per credit and four slots.
 //   Slices           in a ring, a step also waits until the peer sees the stored data (a fence, a
 //                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. If a chunk is two slots, that
 //                    wait overlaps the other slot's job: (1.4 + 2) / 2 us per slot, 39 GB/s
 //                    (f32 sums: 35); with four of 8 slots: 47 GB/s. LL and LL128: the wait is the
-//                    hop of a line (0.6 and 1.9 us), and two slots hide it behind a job, too.
+//                    hop of a line (0.6 and 1.9 us), and two slots hide it behind a job, too. A
+//                    slot's credit comes back after 2 us; LL128 has 8 slots to hide that.
 //
 // Multicast (NVLS), for one CTA of 512 threads and a round of 256 KiB, computed from 2 us per
 // multimem load or barrier and 0.9 us per load of own memory:
@@ -101,8 +102,10 @@ inline constexpr int kLLLines = RONDO_LL_LINES;               // lines that a th
 inline constexpr int kLLNarrowLines = RONDO_LL_NARROW_LINES;  // 16-bit sums: limited by registers
 inline constexpr std::uint64_t kLLSlotLines = RONDO_LL_SLOT_LINES;
 // LL128. (Earlier value: 1 line_pair.)
-inline constexpr int kLL128Pairs = RONDO_LL128_PAIRS;         // pairs of lines that a lane loads
-inline constexpr int kLL128SumPairs = RONDO_LL128_SUM_PAIRS;  // for sums, which have 96 registers
+inline constexpr int kLL128Pairs = RONDO_LL128_PAIRS;         // pairs of lines that a lane awaits,
+                                                              // and loads at once for copies
+inline constexpr int kLL128SumPairs = RONDO_LL128_SUM_PAIRS;  // the same for reductions, which
+                                                              // have 96 registers
 inline constexpr std::uint64_t kLL128SlotLines = RONDO_LL128_SLOT_LINES;
 
 // Multicast. (Earlier values: 1, 64 KiB and 16.)
@@ -112,6 +115,6 @@ inline constexpr int kMulticastCtas = RONDO_NVLS_CTAS;  // maximum per call
 
 static_assert(kMulticastRows >= 1 && kMulticastSlot % 128 == 0 && kMulticastCtas >= 1);
 static_assert(kSimpleSlices >= 1 && kLineSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 &&
-              kLL128SumPairs >= 1 && kLL128Pairs >= 1 && kLL128SlotLines % 2 == 0);
+              kLL128SumPairs >= 1 && kLL128Pairs % kLL128SumPairs == 0 && kLL128SlotLines % 2 == 0);
 
 }  // namespace rondo::cuda::shapes

@@ -180,8 +180,8 @@ TEST(DevicePlan, AJobOfLinesIsOneBatchOfTheCtasThreads) {
           const std::uint64_t slot = cuda::slot_data_of(plan.protocol, facts.slot_bytes);
           EXPECT_LE(plan.slice * width, std::min(batches, slot)) << protocol << ' ' << algorithm;
           // A slot is one batch of these threads, but where registers or threads are short.
-          const bool whole = !reduces(which) || (type == DataType::kFloat32 && plan.groups == 1 &&
-                                                 plan.protocol == Protocol::kLL);
+          const bool whole = !reduces(which) || (sums && plan.groups == 1 &&
+                                                 (width == 4 || plan.protocol == Protocol::kLL128));
           EXPECT_EQ(batches >= slot, whole) << protocol << ' ' << algorithm;
           EXPECT_GT(plan.slice * width + batches / warps, batches) << "a warp has no work";
           const bool overlaps = plan.per_round == plan.slice * 4 * cuda::shapes::kLineSlices;

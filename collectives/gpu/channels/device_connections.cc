@@ -140,7 +140,7 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
           end.connection.head =
               reinterpret_cast<std::uint64_t*>(address(edge.head[protocol], rank));
           end.connection.slot_bytes = layout_.slot_bytes(edge, protocol);
-          end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
+          end.connection.slot_count = layout_.slot_count(protocol);
           end.connection.peer = out ? edge.to : edge.from;
         }
         const int peer = out ? edge.to : edge.from;

@@ -186,7 +186,7 @@ ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes,
 std::uint64_t ConnectionLayout::slots_of(const Edge& edge, int protocol) const {
   return (shape_.protocols >> protocol & 1) == 0
              ? 0
-             : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(edge, protocol);
+             : slot_count(protocol) * slot_bytes(edge, protocol);
 }
 
 // All but the slots of Simple.

@@ -9,7 +9,7 @@
 // processes compute the same layout without communication, and only the memory itself has to be
 // shared. Cost: per rank and channel at most 5 connections, of which the ring's have slots *
 // ring_slot_bytes for Simple and the others slots * slot_bytes; each has slots * 32 KiB for LL, and
-// the same for LL128 if it is allowed; 2 MiB per rank for LL push (ll_push.h), and 16 MiB if
+// twice that for LL128 if it is allowed; 2 MiB per rank for LL push (ll_push.h), and 16 MiB if
 // several processes share direct kernels (shared_launch.cc).
 //
 // What must be zeroed before kernels use it comes first in a rank's memory: words, counters, and
@@ -40,7 +40,7 @@ namespace rondo::gpu {
 
 struct ConnectionShape {
   int channels = 1;
-  int slots = kUsualSlots;
+  int slots = kUsualSlots;              // LL128 has twice as many (slot_count_of())
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
   std::uint64_t ring_slot_bytes = 0;    // the same between neighbours in a ring; 0: no other size
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: protocols that get slots
@@ -168,6 +168,9 @@ class ConnectionLayout {
   std::uint64_t message_links_at(int rank) const;
   std::uint64_t message_waits_at(int rank) const;
   std::uint64_t slot_bytes(const Edge& edge, int protocol) const;
+  std::uint64_t slot_count(int protocol) const {
+    return cuda::slot_count_of(static_cast<cuda::Protocol>(protocol), shape_.slots);
+  }
   // Whether the rank's kernels access the memory of `home`.
   bool uses(int rank, int home) const;
 

@@ -10,9 +10,18 @@ trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 libdir=$(dirname "$(find "$work/prefix" -name librondo.so.1)")
 for file in "$libdir/libnccl.so.2" "$libdir/libnccl.so" "$libdir/librondo.so" \
-    "$libdir/pkgconfig/rondo.pc" "$work/prefix/include/nccl.h" "$work/prefix/include/rondo.h"; do
+    "$libdir/pkgconfig/rondo.pc" "$work/prefix/include/nccl.h" "$work/prefix/include/rondo.h" \
+    "$work/prefix/bin/all_reduce_perf" "$work/prefix/bin/sendrecv_perf" \
+    "$work/prefix/share/rondo/examples/hello_allreduce.c" \
+    "$work/prefix/share/rondo/topologies/dgx-h100.xml" "$work/prefix/share/man/man1/rondo.1" \
+    "$work/prefix/share/man/man1/rondo-ps.1" \
+    "$work/prefix/share/bash-completion/completions/rondo" \
+    "$work/prefix/share/fish/vendor_completions.d/rondo.fish" \
+    "$work/prefix/share/zsh/vendor-completions/_rondo"; do
   [ -e "$file" ] || { echo "not installed: ${file#"$work"/}"; exit 1; }
 done
+
+"$work/prefix/bin/rondo" topo --topo dgx-h100 >/dev/null
 
 mkdir "$work/consumer"
 cat >"$work/consumer/CMakeLists.txt" <<'CMAKE'

@@ -8,6 +8,8 @@ apt-get install -y -qq --no-install-recommends gcc libc6-dev pkg-config /tmp/*.d
 rondo --version
 [ -e /usr/share/man/man1/rondo-run.1 ]
 [ -e /usr/share/bash-completion/completions/rondo ]
+[ -e /usr/share/zsh/vendor-completions/_rondo ]
+[ -e /usr/share/fish/vendor_completions.d/rondo.fish ]
 [ -s /usr/share/doc/librondo1/copyright ]
 cc /usr/share/rondo/examples/hello_allreduce.c $(pkg-config --cflags --libs rondo) -o /tmp/hello
 rondo run -n 2 -- /tmp/hello

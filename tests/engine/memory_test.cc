@@ -7,6 +7,7 @@
 #include "collectives/planner/tuning.h"
 #include "tests/support/check_call.h"
 #include "tests/support/engine_rank.h"
+#include "tests/support/environment.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "topology/cpu_features.h"
@@ -38,6 +39,7 @@ void use_all(EngineRank& seat) {
 class SharedMemory : public testing::TestWithParam<int> {};
 
 TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
+  const WithEnvironment none("RONDO_RECORD", "0");  // a record of calls has memory of its own
   RankProcesses ranks(GetParam(), short_timeouts(60), [](EngineRank& seat) {
     const std::uint64_t before = seat.comm->memory().shared_bytes;
     use_all(seat);

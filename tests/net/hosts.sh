@@ -6,6 +6,12 @@
 #                                  addresses IPV4.N/24 and IPV6N/64. Exit status 77: not permitted
 #   await_links                    until the devices of all hosts have a link
 #   remove_hosts                   the caller's trap on EXIT calls it
+#   watch_jobs                     for jobs whose ranks are children of the script: makes the folder
+#                                  $work for their logs and the array pids. At the end of the script
+#                                  they and the hosts are gone
+#   end_job                        kills the processes of pids
+#   start_rank RANK HOST COMMAND   on host N, whose name there is nodeN; its output: $work/RANK.log
+#   fail TEXT                      prints $work/page and all logs
 
 net="rondo-$$"
 host_count=0
@@ -47,4 +53,24 @@ await_links() {
 remove_hosts() {
   local host
   for host in $(seq "$host_count") switch; do ip netns del "$net-$host" 2> /dev/null || true; done
+}
+
+watch_jobs() {
+  work=$(mktemp -d)
+  pids=()
+  trap 'end_job; remove_hosts; rm -rf "$work"' EXIT
+}
+
+fail() { echo "FAILED: $1"; cat "$work"/page "$work"/*.log 2> /dev/null || true; exit 1; }
+
+end_job() {
+  [ ${#pids[@]} = 0 ] || kill -9 "${pids[@]}" 2> /dev/null || true
+  wait 2> /dev/null || true
+  pids=()
+}
+
+start_rank() {
+  ip netns exec "$net-$2" unshare --uts sh -c 'hostname "$0" && exec "$@"' "node$2" \
+    env RANK="$1" "${@:3}" > "$work/$1.log" 2>&1 &
+  pids[$1]=$!
 }

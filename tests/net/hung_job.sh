@@ -12,29 +12,18 @@ rondo=$(realpath "$1")
 library=$(realpath "$(dirname "$rondo")/../lib/librondo.so")
 program=("$rondo" bench all_reduce -b 4 -e 4 -n 100000000 --no-progress)
 source "$(dirname "$0")/hosts.sh"
-work=$(mktemp -d)
-pids=()
 export RONDO_SECRET=0123456789abcdef0123456789abcdef
 
-fail() { echo "FAILED: $1"; cat "$work"/page "$work"/*.log 2> /dev/null || true; exit 1; }
-end_job() {
-  [ ${#pids[@]} = 0 ] || kill -9 "${pids[@]}" 2> /dev/null || true
-  wait 2> /dev/null || true
-  pids=()
-}
-trap 'end_job; remove_hosts; rm -rf "$work"' EXIT
+watch_jobs
 make_hosts 2 10.213.6
 
 # start PORT RANK...: these ranks of a job of four, 0 and 1 on node1, 2 and 3 on node2.
 start() {
-  local port=$1 rank host
+  local port=$1 rank
   shift
   for rank in "$@"; do
-    host=$((rank / 2 + 1))
-    ip netns exec "$net-$host" unshare --uts sh -c 'hostname "$0" && exec "$@"' "node$host" \
-      env RANK="$rank" WORLD_SIZE=4 MASTER_ADDR=10.213.6.1 MASTER_PORT="$port" \
-      "${program[@]}" > "$work/$rank.log" 2>&1 &
-    pids[rank]=$!
+    start_rank "$rank" $((rank / 2 + 1)) WORLD_SIZE=4 MASTER_ADDR=10.213.6.1 \
+      MASTER_PORT="$port" "${program[@]}"
   done
 }
 

@@ -14,7 +14,6 @@ rondo=$(realpath "${2:-/bin/false}")
 source "$(dirname "$0")/hosts.sh"
 work=$(mktemp -d)
 
-fail() { echo "FAILED: $1"; cat "$work"/*.log 2>/dev/null || true; exit 1; }
 cleanup() {
   for job in $(jobs -p); do kill -9 "$job" 2>/dev/null || true; done
   remove_hosts

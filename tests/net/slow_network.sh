@@ -9,29 +9,18 @@
 set -euo pipefail
 rondo=$(realpath "$1")
 source "$(dirname "$0")/hosts.sh"
-work=$(mktemp -d)
-pids=()
 port=29531
 export RONDO_SECRET=0123456789abcdef0123456789abcdef NCCL_ALGO=Ring
 
-fail() { echo "FAILED: $1"; cat "$work"/page "$work"/*.log 2> /dev/null || true; exit 1; }
-end_job() {
-  [ ${#pids[@]} = 0 ] || kill -9 "${pids[@]}" 2> /dev/null || true
-  wait 2> /dev/null || true
-  pids=()
-}
-trap 'end_job; remove_hosts; rm -rf "$work"' EXIT
+watch_jobs
 make_hosts 3 10.213.9
 
 start() {
   local rank
   port=$((port + 1))
   for rank in 0 1 2; do
-    ip netns exec "$net-$((rank + 1))" unshare --uts sh -c 'hostname "$0" && exec "$@"' \
-      "node$((rank + 1))" env RANK="$rank" WORLD_SIZE=3 MASTER_ADDR=10.213.9.1 \
-      MASTER_PORT="$port" "$rondo" bench all_reduce -b 2M -e 2M -n 100000000 --no-progress \
-      > "$work/$rank.log" 2>&1 &
-    pids[rank]=$!
+    start_rank "$rank" $((rank + 1)) WORLD_SIZE=3 MASTER_ADDR=10.213.9.1 MASTER_PORT="$port" \
+      "$rondo" bench all_reduce -b 2M -e 2M -n 100000000 --no-progress
   done
 }
 

@@ -57,6 +57,19 @@ def test_torchrun_by_rondo_torch_run():
     assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
 
 
+def test_a_program_with_its_own_nccl_runs_preloaded(tmp_path):
+    program = tmp_path / "names.py"
+    program.write_text(
+        "import ctypes, os\n"
+        "version = ctypes.c_int()\n"
+        "ctypes.CDLL(None).ncclGetVersion(ctypes.byref(version))\n"
+        "print(version.value, os.environ['LD_PRELOAD'])\n"
+    )
+    text = call([*RUN, "--preload", program])
+    version, library = text.split()[-2:]
+    assert int(version) >= 22809 and library.endswith("/libnccl.so.2"), text
+
+
 @pytest.mark.slow
 def test_a_trainer_with_snapshots_resumes(tmp_path):
     program = [PROGRAMS / "multi_gpu.py", tmp_path / "snapshot.pt"]

@@ -6,8 +6,7 @@
 
 Prints a table in Markdown: for each machine and number of hosts, and each collective, the largest
 time of a chosen algorithm divided by that of the fastest one, over all sizes, and the size where it
-is. NVLS is left out, which runs only on request. A dash: the choice of some sizes is not simulated
-(a reduce whose root has three neighbours in some tree).
+is. NVLS is left out, which runs only on request. A dash: the choice of some sizes is not simulated.
 """
 import argparse
 import json

@@ -26,7 +26,11 @@ using gpu::verb_cost;
 
 namespace {
 
-constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLaunch); }
+// A launch of this many CTAs, as device_ns() counts it.
+constexpr double launch_ns(int ctas = 1) {
+  return gpu::kDevicePriors.of(gpu::DeviceRate::kLaunch) +
+         ctas * gpu::kDevicePriors.of(gpu::DeviceRate::kCta);
+}
 
 // The kernels' channels are distributed over the rings. Each channel is simulated as a separate
 // stream if that is not too much work; otherwise several channels of a ring share one stream and
@@ -150,11 +154,11 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
     case gpu::Simulation::kMulticast: {
       RONDO_TRY(result,
                 sim::simulate_multicast(machine, multicast_call(cluster, record, way.plan)));
-      return prediction_of(cluster, result, launch_ns());
+      return prediction_of(cluster, result, launch_ns(way.plan.channels));
     }
     case gpu::Simulation::kStaged: {
       RONDO_TRY(result, sim::simulate_staged(machine, staged_call(cluster, record)));
-      return prediction_of(cluster, result, launch_ns());
+      return prediction_of(cluster, result, launch_ns(way.plan.channels));
     }
     case gpu::Simulation::kConnected:
     case gpu::Simulation::kPush:
@@ -167,11 +171,11 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
   if (large && call.algorithm == Algorithm::kRing) {
     Prediction prediction;
     prediction.by = Prediction::By::kClosedForm;
-    prediction.us = (launch_ns() + closed_form_ns(machine, call)) / 1000;
+    prediction.us = (launch_ns(way.plan.channels) + closed_form_ns(machine, call)) / 1000;
     return prediction;
   }
   RONDO_TRY(result, sim::simulate(machine, call));
-  return prediction_of(cluster, result, launch_ns());
+  return prediction_of(cluster, result, launch_ns(way.plan.channels));
 }
 
 namespace {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "collectives/gpu/plan/channel_orders.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/message_call.h"
 #include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_strategies.h"
-#include "kernels/algorithms/rerooted_tree.h"
 
 namespace rondo::model {
 
@@ -25,7 +25,11 @@ DevicePlanFacts facts_of(const GpuCluster& cluster) {
           : gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
                              /*processes=*/true);
   facts.multicast = cluster.has_multicast();
-  facts.wires = cluster.rates();
+  gpu::ChannelOrders orders;
+  for (const topology::ClusterRing& ring : cluster.channels().rings)
+    orders.rings.push_back({ring.ranks, {}});
+  orders.rates = cluster.rates();
+  orders.fill_facts(&facts);
   if (cluster.hosts() == 1)
     facts.max_channels = gpu::usual_channels(facts.wires, facts.ring_slot_bytes, facts.costs);
   facts.direct_ctas = gpu::direct_ctas(gpu::links_of(facts).direct_gbs, facts.costs);
@@ -57,17 +61,6 @@ bool is_simulated(const DevicePlan& plan) {
   return row_of(plan).traits.simulation != gpu::Simulation::kNone;
 }
 
-// False if the tree of some ring has the root at a place where a reduction cannot end.
-bool takes_root(const GpuCluster& cluster, const CallRecord& record, const DevicePlan& plan) {
-  const AlgorithmRow* const row = find_row(plan.algorithm, record.collective, Where::kGpu);
-  if (row == nullptr || row->roots == Roots::kAny) return true;
-  const auto& rings = cluster.channels().rings;
-  return std::all_of(rings.begin(), rings.end(), [&](const topology::ClusterRing& ring) {
-    const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), record.root);
-    return rerooted_tree_takes(static_cast<int>(at - ring.ranks.begin()), cluster.ranks());
-  });
-}
-
 // Messages, and on one host a direct kernel on staging if the call fits there.
 std::vector<Way> ways_of_messages(const GpuCluster& cluster, const CallRecord& record) {
   const DevicePlan messages = gpu::plan_of_messages();
@@ -97,7 +90,7 @@ std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
     if ((facts.protocols & gpu::bit_of(protocol)) == 0) return;
     const auto plan =
         gpu::make_device_plan(limited_to(facts, record.collective, algorithms, protocol), record);
-    if (!plan.ok() || !is_simulated(*plan) || !takes_root(cluster, record, *plan)) return;
+    if (!plan.ok() || !is_simulated(*plan)) return;
     const auto known = [&](const Way& way) { return same(way.plan, *plan); };
     if (std::any_of(ways.begin(), ways.end(), known)) return;
     ways.push_back({std::string(name), *plan, usual.ok() && same(*usual, *plan)});

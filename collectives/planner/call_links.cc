@@ -41,6 +41,8 @@ CallLinks links_of(const DevicePlanFacts& facts) {
   if (several) links.port_gbs = wires.ring_gbs;
   links.tree_gbs = wires.tree_gbs;
   links.both_gbs = wires.both_gbs;
+  links.broadcast_gbs = wires.broadcast_gbs;
+  links.reduce_gbs = wires.reduce_gbs;
   if (wires.direct_gbs > 0) links.direct_gbs = wires.direct_gbs;
   return links;
 }

@@ -28,6 +28,7 @@ sim::VerbCost verb_cost(cuda::Protocol protocol, const DeviceCosts& costs) {
 sim::VerbCost direct_cost(const DeviceCosts& costs) {
   sim::VerbCost cost = verb_cost(cuda::Protocol::kSimple, costs);
   cost.fixed_ns = 0;
+  cost.wire_bytes = 1 / kDirectEfficiency;
   return cost;
 }
 

@@ -29,17 +29,16 @@ int direct_ctas(double link_gbs, const DeviceCosts& costs);
 // published model (2.7 us per hop of LL, 4.0 of LL128), but 14 us for Simple by a proxy.
 double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs = kDevicePriors);
 
-// Constants of the tree model. kTreeJobs, kTreeSums, kTreeCopies: consecutive jobs of a channel per
-// chunk of each of the two trees, for both directions of an all-reduce, a reduction, a broadcast.
+// Constants of the tree model. kTreeJobs, kRootedJobs: consecutive jobs of a channel per chunk of
+// each of the two trees, for both directions of an all-reduce, and for a call with a root.
 // kTreeFirst: share of a round's time on the busiest wire that a first chunk spends on each hop.
-// kTreeSlotsKept: slots whose data a leaf of the other tree uses later. Fitted to the simulator
-// (docs/plan/simulate.md).
-inline constexpr double kTreeJobs = 4.2, kTreeSums = 3, kTreeCopies = 2;
+// kTreeSlotsKept: slots whose data a leaf of the other tree uses later, if a channel runs both.
+// Fitted to the simulator (docs/plan/simulate.md).
+inline constexpr double kTreeJobs = 4.2, kRootedJobs = 2;
 inline constexpr double kTreeFirst = 0.25;
-// In trees rooted at the call's root, some ranks have children in both trees and carry half as much
-// again.
+inline constexpr double kTreeSlotsKept = 2;
+// Share of the trees' rate that is left for a call with a root where its wires are not known.
 inline constexpr double kRootedShare = 2.0 / 3;
-inline constexpr double kTreeSlotsKept = 1;
 
 // Direct kernels load and store over the links. Rings reach 370 GB/s on an H100; NCCL's symmetric
 // kernels reach at least 320 by NCCL's own model.

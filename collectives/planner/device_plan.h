@@ -76,9 +76,9 @@ struct DevicePlanFacts {
   std::uint8_t protocols = kUsualProtocols;  // allowed by NCCL_PROTO: bit cuda::Protocol
   int min_channels = 1, max_channels = 0;    // 0: no connections
   bool permuted = false;                     // channels order the ranks differently: see tree_roots
-  std::uint64_t tree_roots = 0;  // if permuted: the only roots that reduce over trees (bit: rank)
-  int slots = kUsualSlots;       // slots of a connection
-  std::uint64_t slot_bytes = 0;  // bytes of a slot of Simple
+  std::uint64_t tree_roots = 0;       // if permuted: roots that both trees of a channel reduce to
+  int slots = kUsualSlots;            // slots of a connection
+  std::uint64_t slot_bytes = 0;       // bytes of a slot of Simple
   std::uint64_t ring_slot_bytes = 0;  // the same in rings; 0: no other size
   int rings = 1;                      // between hosts: rings whose channels use ports of their own
   WireRates wires{};                  // from the hosts' graphs

@@ -30,14 +30,8 @@ constexpr std::uint64_t kLeastMulticastRound = 32 << 10;
 bool has_ring(Collective which) {
   return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
 }
-// A root with many neighbors in the trees reduces along the ring instead.
-bool trees_take(const DevicePlanFacts& facts, int root) {
-  if (!facts.permuted) return rerooted_tree_takes(root, facts.ranks);
-  return root < 64 && (facts.tree_roots >> root & 1) != 0;
-}
-bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
-  const AlgorithmRow* const row = find_row(Algorithm::kTree, record.collective, Where::kGpu);
-  return row != nullptr && (row->roots == Roots::kAny || trees_take(facts, record.root));
+bool has_tree(Collective which) {
+  return find_row(Algorithm::kTree, which, Where::kGpu) != nullptr;
 }
 
 std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
@@ -53,6 +47,15 @@ bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm al
 }
 
 }  // namespace
+
+bool has_few_neighbours(const DevicePlanFacts& facts, int root) {
+  if (!facts.permuted) return rerooted_tree_takes(root, facts.ranks);
+  return root >= 0 && root < 64 && (facts.tree_roots >> root & 1) != 0;
+}
+bool both_trees_take(const DevicePlanFacts& facts, const CallRecord& record) {
+  const AlgorithmRow* const row = find_row(Algorithm::kTree, record.collective, Where::kGpu);
+  return row == nullptr || row->roots == Roots::kAny || has_few_neighbours(facts, record.root);
+}
 
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
   // A kernel on one device sums only what that device reaches.
@@ -139,21 +142,27 @@ DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
   return plan;
 }
 
-// The fastest plan with `fewest` to `most` channels, by factors of two.
+// The fastest plan with `minimum` to `maximum` channels, by factors of two, and the same rounded
+// down to equally many for each of `rings`.
 template <class PlanOf>
 DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int minimum,
-                         int maximum, const PlanOf& plan_of) {
-  assert(minimum > 0 && maximum > 0);
+                         int maximum, int rings, const PlanOf& plan_of) {
+  assert(minimum > 0 && maximum > 0 && rings > 0);
   int channels = std::min(minimum, maximum);
   DevicePlan best = plan_of(channels);
   double lowest = device_ns(facts, record, best);
-  while (channels < maximum) {
-    channels = std::min(2 * channels, maximum);
-    const DevicePlan next = plan_of(channels);
+  const auto try_channels = [&](int number) {
+    const DevicePlan next = plan_of(number);
     const double ns = device_ns(facts, record, next);
-    if (ns >= lowest) continue;
+    if (ns >= lowest) return;
     best = next;
     lowest = ns;
+  };
+  while (channels < maximum) {
+    channels = std::min(2 * channels, maximum);
+    const int even = channels - channels % rings;
+    if (even != channels && even > std::max(minimum, channels / 2)) try_channels(even);
+    try_channels(channels);
   }
   return best;
 }
@@ -176,8 +185,8 @@ DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) 
         std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kLLPushThreads));
     return plan;
   };
-  return with_channels(facts, record, 1, std::clamp(facts.max_channels, 1, cuda::kLLPushCtas),
-                       plan_of);
+  const int maximum = std::clamp(facts.max_channels, 1, cuda::kLLPushCtas);
+  return with_channels(facts, record, 1, maximum, /*rings=*/1, plan_of);
 }
 
 // The warps of a group that move data: at most `maximum`; each moves `batch` bytes before it waits.
@@ -211,7 +220,7 @@ template <Algorithm algorithm, Protocol protocol>
 bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
   return has_room(facts, record) && allows(facts, record, algorithm) &&
          (facts.protocols & bit_of(protocol)) != 0 &&
-         (algorithm != Algorithm::kTree || has_tree(facts, record));
+         (algorithm != Algorithm::kTree || has_tree(record.collective));
 }
 
 // Jobs of a ring's chunk; each uses a slot.
@@ -223,6 +232,10 @@ constexpr std::uint64_t jobs_of_chunk(Protocol protocol) {
 std::uint64_t parts_of(std::uint64_t bytes, std::uint64_t channels, std::uint64_t parts) {
   const auto share = [](std::uint64_t all, std::uint64_t n) { return (all + n - 1) / n; };
   return share(share(share(bytes, kLineBytes), channels), parts) * kLineBytes;
+}
+
+int rings_of(const DevicePlanFacts& facts) {
+  return facts.wires.rings > 0 ? facts.wires.rings : std::max(facts.rings, 1);
 }
 
 DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
@@ -249,8 +262,9 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
       protocol == Protocol::kSimple ? slot : std::min(slot, workers.batches());
   // Over a network paths are long. Both trees of each ring have channels, so that no port has more
   // to carry than another.
-  const int rings = facts.wires.rings > 0 ? facts.wires.rings : std::max(facts.rings, 1);
-  plan.one_tree = algorithm == Algorithm::kTree && facts.hosts > 1 && channels % (2 * rings) == 0;
+  plan.one_tree = algorithm == Algorithm::kTree &&
+                  ((facts.hosts > 1 && channels % (2 * rings_of(facts)) == 0) ||
+                   !both_trees_take(facts, record));
   // A round of a ring is one chunk per rank or block; a round of the trees is one chunk per tree.
   const auto parts =
       plan.one_tree ? 1 : static_cast<std::uint64_t>(slots_of(row.fill, facts.ranks));
@@ -272,9 +286,9 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
 
 template <Algorithm algorithm, Protocol protocol>
 DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  return with_channels(facts, record, facts.min_channels, facts.max_channels, [&](int channels) {
-    return connected_on(channels, algorithm, protocol, facts, record);
-  });
+  return with_channels(
+      facts, record, facts.min_channels, facts.max_channels, rings_of(facts),
+      [&](int channels) { return connected_on(channels, algorithm, protocol, facts, record); });
 }
 
 bool is_direct(const DevicePlanFacts& facts, const CallRecord& record) {

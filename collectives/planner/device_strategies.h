@@ -48,6 +48,11 @@ inline DevicePlan plan_of_messages() { return {.strategy = Strategy::kMessages};
 // The planner's choice, or the one that facts.tuned prefers if it can run.
 Candidate<DeviceStrategyRow> tuned_choice(const DevicePlanFacts& facts, const CallRecord& record);
 
+// False if the rank has three neighbours in a tree of some channel.
+bool has_few_neighbours(const DevicePlanFacts& facts, int root);
+// False for a reduction to such a rank: then every channel runs one tree
+// (kernels/algorithms/rerooted_tree.h).
+bool both_trees_take(const DevicePlanFacts& facts, const CallRecord& record);
 // True if the direct kernels, or copies, may run the call in one launch.
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record);
 // Collectives that a switch can sum or copy.

@@ -56,18 +56,9 @@ double at_least_one_round(double rounds) { return rounds > 1 ? rounds : 1; }
 // Of a plan that GPUs do not run.
 double never() { return std::numeric_limits<double>::infinity(); }
 
-// Bytes that the busiest rank of a direct kernel sends or receives: shares of the call, once to the
-// ranks that work on them and once to the ranks that want the result; or one block per peer.
-double moved_bytes(const DeviceCall& call) {
-  const double others = call.ranks - 1;
-  switch (call.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-      return 2 * call.bytes * others / call.ranks;
-    default:
-      return call.bytes * others;
-  }
+// The most channels that a ring has.
+double channels_of_ring(const DeviceCall& call, const DevicePlan& plan) {
+  return (plan.channels + call.links.rings - 1) / call.links.rings;
 }
 
 // Times of a chunk of a channel: the CTA's work on one of its slots, its time on a port, its share
@@ -79,12 +70,13 @@ struct ChunkTimes {
     slots = slot > 0 ? std::max(chunk / slot, 1.0) : 1;
     copy_ns = verb.fixed_ns + chunk / slots / verb.copy_gbs;
     sum_ns = verb.fixed_ns + chunk / slots / verb.sum_gbs;
-    const double alone = chunk * verb.wire_bytes / call.links.ring_gbs;
-    shared_ns = alone * plan.channels / std::min(plan.channels, call.links.rings);
-    port_ns = call.hosts > 1 ? alone / slots : 0;
+    wire_ns = chunk * verb.wire_bytes / call.links.ring_gbs;
+    shared_ns = wire_ns * channels_of_ring(call, plan);
+    port_ns = call.hosts > 1 ? wire_ns / slots : 0;
   }
-  double slots;                                // slots of the chunk; each is a job
-  double copy_ns, sum_ns, port_ns, shared_ns;  // per slot; shared_ns: per chunk
+  double slots;                     // slots of the chunk; each is a job
+  double copy_ns, sum_ns, port_ns;  // per slot
+  double wire_ns, shared_ns;        // per chunk: alone; with all channels of the ring
 };
 
 // A ring (ring.h): a number of steps for each part; two rounds overlap by only one step. Slots of a
@@ -109,14 +101,60 @@ double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
          (chunk.slots - 1) * work / ways;
 }
 
-// A chain: chunks are pipelined, limited by the slots that return between two ranks.
+// Time from the first chunk to the last one of a pipeline that takes `pace` a chunk. The first
+// chunks find free slots; each later one waits until the next rank has emptied a slot, a `trip`
+// after it was filled.
+double stream_ns(double chunks, double slots, double pace, double trip) {
+  return std::max(std::min(chunks, slots) - 1, 0.0) * pace +
+         std::max(chunks - slots, 0.0) * std::max(pace, trip / slots);
+}
+
+// A chain: chunks are pipelined, limited by the slots that return between two ranks. It leaves the
+// root's host and comes back to it, except where the ring enters the host at the root.
 double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
   const ChunkTimes chunk(call, plan, of_channel / rounds, 0);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-  const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / call.slots;
-  return (call.ranks - 1) * work + (call.hosts - 1) * chunk.port_ns +
-         call.hops_ns(plan.protocol, call.ranks - 1, call.hosts - 1) +
-         (rounds - 1) * std::max({work + chunk.port_ns, returned, chunk.shared_ns});
+  const double hops = call.ranks - 1, across = call.hosts > 1 ? std::min(call.hosts, hops) : 0;
+  // Within a host the wire of a hop is ring_gbs; chunks of all channels enter the first at once.
+  const double wire = call.hosts > 1 ? 0 : chunk.wire_ns, hop = std::max(work, wire);
+  const double queue = std::max(chunk.shared_ns - std::max(hop, chunk.wire_ns), 0.0);
+  // The last rank has a job, too.
+  const double first = hops * hop + work + queue + across * chunk.port_ns +
+                       call.hops_ns(plan.protocol, hops, across);
+  const double trip = 2 * work + chunk.port_ns + 2 * call.slowest_hop_ns(plan.protocol);
+  return first + stream_ns(rounds, call.slots, std::max(work, chunk.shared_ns), trip);
+}
+
+// The longest path of a chunk in the double tree: hops, and those of them that cross hosts.
+struct TreePath {
+  explicit TreePath(const DeviceCall& call) {
+    const double depth = log2_of(call.ranks), hosts_depth = log2_of(call.hosts);
+    hops = depth;
+    // One of the trees is shifted by a rank, so its paths cross hosts once more.
+    across = call.hosts > 1 ? std::min(hosts_depth + 1, depth) : 0;
+    if (call.collective == Collective::kAllReduce || call.hosts == 2) return;
+    // From the root, a leaf of one of the trees, up to its top and down again.
+    hops = std::max(2 * (depth - 1), 1.0);
+    across = std::min(2 * hosts_depth, hops);
+  }
+  double hops, across;
+};
+
+// Rate of a call with a root over the double trees. Its wires are known for rank 0, if at all. A
+// root on links of its own has half of the data to move for each neighbour in both trees, as other
+// ranks for two of them. Elsewhere trees from the root meet on wires of several GPUs.
+double rooted_gbs(const DeviceCall& call) {
+  const int root = call.record.root, ranks = call.facts.ranks;
+  const double known = reduces(call.collective) ? call.links.reduce_gbs : call.links.broadcast_gbs;
+  if (root == 0 && known > 0) return known;
+  if (call.facts.permuted) return call.links.tree_gbs * kRootedShare;
+  double neighbours = 0;
+  for (const int tree : {0, 1}) {
+    const TreeLinks links = double_tree(root, ranks, tree);
+    neighbours += links.children() + (links.parent != kNoRank ? 1 : 0);
+  }
+  const bool own_links = call.hosts == 1 && call.links.near_all != LinkClass::kPci;
+  return call.links.tree_gbs * std::min(2 / neighbours, own_links ? 1 : kRootedShare);
 }
 
 // Two trees, each with half of the bytes: both in every channel, where a rank has two children in
@@ -125,24 +163,35 @@ double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, do
   const bool both = call.collective == Collective::kAllReduce;
   const double trees = plan.one_tree ? 1 : 2;
   const ChunkTimes chunk(call, plan, of_channel / rounds / trees, 0);
-  const double ways = both ? 2 : 1, depth = log2_of(call.ranks);
+  const TreePath path(call);
+  const double ways = both ? 2 : 1;
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-  // One of the trees is shifted by a rank, so its paths cross hosts once more.
-  const double across = call.hosts > 1 ? std::min(log2_of(call.hosts) + 1, depth) : 0;
-  const double hops = call.hops_ns(plan.protocol, depth, across);
-  const double kept = plan.one_tree ? 0 : kTreeSlotsKept;
-  const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kept);
+  const double hops = call.hops_ns(plan.protocol, path.hops, path.across);
   // With both trees, a leaf of the one waits for chunks that are a whole path behind.
   const bool lags = call.hosts > 1 && !plan.one_tree;
   const double waits = lags ? 2 * hops / (kTreeLead + 1) : 0;
-  // Time on the busiest wire for all channels' chunks of both trees.
-  const double gbs = both ? call.links.both_gbs : call.links.tree_gbs * kRootedShare;
-  const double wire_bytes = verb_cost(plan.protocol, call.costs).wire_bytes;
-  const double shared = of_channel / rounds * plan.channels * wire_bytes / gbs;
-  const double first =
-      ways * (depth * (work + kTreeFirst * shared) + across * chunk.port_ns + hops);
-  const double jobs = both ? kTreeJobs : reduces(call.collective) ? kTreeSums : kTreeCopies;
-  return first + (rounds - 1) * std::max({jobs * trees / 2 * work, returned, waits, shared});
+  // Time on the busiest wire for all channels' chunks of both trees, in one direction or both.
+  const double wire_bytes = of_channel / rounds * channels_of_ring(call, plan) * call.links.rings *
+                            verb_cost(plan.protocol, call.costs).wire_bytes;
+  const double one_way = wire_bytes / (both ? call.links.tree_gbs : rooted_gbs(call));
+  const double shared = both ? wire_bytes / call.links.both_gbs : one_way;
+  // The last rank has a job, too, and with both trees a rank has one for each.
+  const double ends = both ? 0 : trees;
+  const double path_ns = (path.hops + ends) * work + path.across * chunk.port_ns + hops;
+  const double slots = std::max(call.slots - (plan.one_tree ? 0 : kTreeSlotsKept), 1.0);
+  // A path passes the busiest wire twice, up and down; once all slots are in use, chunks wait on
+  // every hop.
+  const double queued = ways * log2_of(call.ranks) * kTreeFirst;
+  const double first = ways * path_ns + (rounds > slots ? queued : std::min(queued, 2.0)) * shared;
+  const double jobs = both ? kTreeJobs : kRootedJobs;
+  const double pace = std::max({jobs * trees / 2 * work, waits, both ? one_way : chunk.port_ns});
+  // With both trees a job of the other one comes between.
+  const double trip = (1 + trees) * work + chunk.port_ns + 2 * call.slowest_hop_ns(plan.protocol);
+  // Chunks do not reach the busiest wire all at once: those that go down follow those that go up by
+  // the path's time; between hosts, paths to the root have one crossing or more, half on average.
+  const double far = hop_ns(plan.protocol, LinkClass::kNetwork, call.costs);
+  const double later = both ? path_ns : std::max(path.across - 1, 0.0) / 2 * far;
+  return first + std::max(stream_ns(rounds, slots, pace, trip), (rounds - 1) * shared - later);
 }
 
 }  // namespace
@@ -187,19 +236,45 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan) {
 
 namespace {
 
-// Two barriers around each device's reads and writes of the others' data. Staged: data that a rank
-// sends is copied in before, and results not written directly to its buffer are copied out after.
+// What the busiest rank of a shared direct kernel does, in blocks of the call: sums, copies, and
+// what passes its link. Shares of a block go once to the ranks that work on them and once to those
+// that want the result.
+struct DirectShare {
+  double summed, copied, moved;
+};
+DirectShare share_of(const DeviceCall& call) {
+  const double others = call.ranks - 1, shares = others / call.ranks;
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return {shares, shares, 2 * shares};
+    case Collective::kReduce:
+      return {shares, 0, 2 * shares};
+    case Collective::kBroadcast:
+      return {0, shares, 2 * shares};
+    case Collective::kReduceScatter:
+      return {others, 0, others};
+    case Collective::kScatter:
+      return {0, 1, others};
+    default:
+      return {0, call.ranks, others};
+  }
+}
+
+// Two barriers around each device's work on the others' data; its link is used meanwhile. Staged:
+// data that a rank sends is copied in before, and results not written directly to its buffer are
+// copied out after.
 double synchronised_ns(const DeviceCall& call, bool staged) {
   const double ctas = call.facts.direct_ctas;
-  const double gbs =
-      std::min(ctas * direct_cost(call.costs).sum_gbs, call.links.direct_gbs * kDirectEfficiency);
-  const double more = call.by_blocks() ? call.bytes : 0;  // gathered data is also written
+  const sim::VerbCost cta = direct_cost(call.costs);
+  const DirectShare share = share_of(call);
+  const double work = (share.summed / cta.sum_gbs + share.copied / cta.copy_gbs) / ctas;
+  const double wire = share.moved * cta.wire_bytes / call.links.direct_gbs;
   const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
-                    (moved_bytes(call) + more) / gbs;
+                    call.bytes * std::max(work, wire);
   if (!staged) return ns;
   const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
   const double out = reduces(call.collective) || call.collective == Collective::kBroadcast ? 1 : 0;
-  return ns + (in + out) * call.bytes / (ctas * direct_cost(call.costs).copy_gbs);
+  return ns + (in + out) * call.bytes / (ctas * cta.copy_gbs);
 }
 
 }  // namespace

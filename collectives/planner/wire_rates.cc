@@ -9,6 +9,7 @@
 #include "base/double_tree.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_plan.h"
+#include "kernels/algorithms/rerooted_tree.h"
 #include "topology/channels/cluster.h"
 
 namespace rondo::gpu {
@@ -80,33 +81,32 @@ class HostWires {
   // is the place among the GPUs of its host.
   void add_trees(const topology::ClusterPlan& plan, int own, const std::vector<int>& host_of,
                  const std::vector<int>& place_of, WireRates* rates) const {
-    Load up(wires_), down(wires_);
+    Load up(wires_), down(wires_), from_first(wires_), to_first(wires_);
     for (std::size_t r = 0; r < plan.rings.size(); ++r) {
       const std::vector<int>& order = plan.rings[r].ranks;
       const int n = static_cast<int>(order.size());
-      const auto add = [&](int from, int to, Load* load) {
-        const auto host = [&](int rank) { return host_of[static_cast<std::size_t>(rank)]; };
-        const auto place = [&](int rank) { return place_of[static_cast<std::size_t>(rank)]; };
-        const int ring = static_cast<int>(r);
-        if (host(from) == own && host(to) == own) {
-          load->add(wires_.between(place(from), place(to)));
-        } else if (host(from) == own) {
-          load->add(wires_.out(place(from), nearest_port(wires_, place(from), ring)));
-        } else {
-          load->add(wires_.in(nearest_port(wires_, place(to), ring), place(to)));
+      const auto add = [&](int from_at, int to_at, Load* load) {
+        const auto from = static_cast<std::size_t>(order[static_cast<std::size_t>(from_at)]);
+        const auto to = static_cast<std::size_t>(order[static_cast<std::size_t>(to_at)]);
+        const int ring = static_cast<int>(r), place = place_of[from], to_place = place_of[to];
+        if (host_of[from] == own && host_of[to] == own) {
+          load->add(wires_.between(place, to_place));
+        } else if (host_of[from] == own) {
+          load->add(wires_.out(place, nearest_port(wires_, place, ring)));
+        } else if (host_of[to] == own) {
+          load->add(wires_.in(nearest_port(wires_, to_place, ring), to_place));
         }
       };
+      const int root = static_cast<int>(std::find(order.begin(), order.end(), 0) - order.begin());
       for (int at = 0; at < n; ++at)
         for (const int tree : {0, 1}) {
-          const int rank = order[static_cast<std::size_t>(at)];
-          const int parent_at = double_tree(at, n, tree).parent;
-          if (parent_at == kNoRank) continue;
-          const int parent = order[static_cast<std::size_t>(parent_at)];
-          if (host_of[static_cast<std::size_t>(rank)] != own &&
-              host_of[static_cast<std::size_t>(parent)] != own)
-            continue;
-          add(rank, parent, &up);
-          add(parent, rank, &down);
+          if (const int parent = double_tree(at, n, tree).parent; parent != kNoRank) {
+            add(at, parent, &up);
+            add(parent, at, &down);
+          }
+          if (at == root) continue;
+          add(rerooted_double_tree(at, root, n, tree).parent, at, &from_first);
+          add(at, rerooted_double_tree(at, root, n, tree_to_root(root, n, tree)).parent, &to_first);
         }
     }
     // An edge carries the part of one of a ring's two trees.
@@ -115,6 +115,8 @@ class HostWires {
     lower(&rates->tree_gbs, parts * down.edge_gbs());
     up.add(down);
     lower(&rates->both_gbs, parts * up.edge_gbs());
+    lower(&rates->broadcast_gbs, parts * from_first.edge_gbs());
+    lower(&rates->reduce_gbs, parts * to_first.edge_gbs());
   }
 
   void add_direct(WireRates* rates) {

@@ -23,10 +23,12 @@ namespace rondo::gpu {
 
 // In GB/s. A rate of 0 is unknown.
 struct WireRates {
-  int rings = 0;          // found by the channel search; 0: the graphs are not known
-  double ring_gbs = 0;    // of each ring, between a rank and the next one, while all rings run
-  double tree_gbs = 0;    // of a call over the double trees of all rings, up or down
-  double both_gbs = 0;    // the same, up and down at once
+  int rings = 0;        // found by the channel search; 0: the graphs are not known
+  double ring_gbs = 0;  // of each ring, between a rank and the next one, while all rings run
+  double tree_gbs = 0;  // of a call over the double trees of all rings, up or down
+  double both_gbs = 0;  // the same, up and down at once
+  // Of a broadcast from the first rank over the same trees, and of a reduction to it.
+  double broadcast_gbs = 0, reduce_gbs = 0;
   double direct_gbs = 0;  // of a GPU, while all GPUs of a host send to all others
   bool rings_by_nvlink = false, all_by_nvlink = false;  // all ring neighbors; all GPUs
 

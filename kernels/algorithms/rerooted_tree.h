@@ -6,8 +6,9 @@
 // instead of log2(n) + 1. Order of a reduction: in each tree (first child's + own) + second
 // child's. The children of a rank are its neighbours except the one towards the root; those below
 // it come first. Slots: as tree.h. A root may have three neighbours in one of the trees, but a
-// reduction supports at most two. So a reduction runs only if rerooted_tree_takes(root), which
-// always holds for root 0.
+// reduction supports at most two. So both trees carry a reduction only if
+// rerooted_tree_takes(root), which always holds for root 0. To other roots each channel runs one
+// tree: tree_to_root().
 #pragma once
 
 #include "base/double_tree.h"
@@ -54,9 +55,17 @@ RONDO_FN constexpr RerootedLinks rerooted_double_tree(int rank, int root, int si
   return rerooted;
 }
 
+RONDO_FN constexpr bool has_three_neighbours(int rank, int size, int tree) {
+  const TreeLinks links = double_tree(rank, size, tree);
+  return links.parent != kNoRank && links.children() == 2;
+}
 constexpr bool rerooted_tree_takes(int root, int size) {
-  return rerooted_double_tree(root, root, size, 0).child[2] == kNoRank &&
-         rerooted_double_tree(root, root, size, 1).child[2] == kNoRank;
+  return !has_three_neighbours(root, size, 0) && !has_three_neighbours(root, size, 1);
+}
+// The tree of a reduction by `tree` alone: the other one if the root has three neighbours in it,
+// because a rank with children in one tree is a leaf of the other. kBothTrees remains.
+RONDO_FN constexpr int tree_to_root(int root, int size, int tree) {
+  return tree != kBothTrees && has_three_neighbours(root, size, tree) ? 1 - tree : tree;
 }
 
 template <Links C>
@@ -72,33 +81,33 @@ struct RerootedEnds {
   }
 };
 
-// Calls visit(ends, chunk) for the trees in use, round after round. kFirst selects which tree
+// Calls visit(ends, chunk) for the given tree or both, round after round. kFirst selects which tree
 // starts: the one in which the rank has fewer or more children. If the rank is a leaf of one tree,
 // the first tree is kTreeLead rounds ahead (as TreePair, tree.h).
 enum class First : std::uint8_t { kMinChildren, kMaxChildren };
 
 template <First kFirst, Links C, class Visit>
-RONDO_FN void for_rerooted_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
-  const auto links = [&](int tree) { return rerooted_double_tree(c.rank(), root, c.size(), tree); };
+RONDO_FN void for_rerooted_trees(C& c, int root, const Rounds& rounds, int tree, Visit&& visit) {
+  const auto links = [&](int of) { return rerooted_double_tree(c.rank(), root, c.size(), of); };
   const int minimum = links(0).children() <= links(1).children() ? 0 : 1;
   const int first = kFirst == First::kMinChildren ? minimum : 1 - minimum;
   // Recomputed for each chunk: keeping both trees would take too many GPU registers.
   const std::uint64_t later = links(minimum).children() == 0 ? kTreeLead : 0;
-  const bool both = rounds.tree == kBothTrees;
+  const bool both = tree == kBothTrees;
   const std::uint64_t turns = both ? 2 * (rounds.size() + later) : rounds.size();
   for (std::uint64_t t = 0; t < turns; ++t) {
     const std::uint64_t second = both ? t & 1 : 0, round = both ? t / 2 - second * later : t;
     if (round >= rounds.size()) continue;  // also if negative (wraps)
-    const int number = both ? first ^ static_cast<int>(second) : rounds.tree;
-    const RerootedEnds<C> tree{links(number), number};
-    visit(tree, tree.chunk(rounds, round));
+    const int number = both ? first ^ static_cast<int>(second) : tree;
+    const RerootedEnds<C> ends{links(number), number};
+    visit(ends, ends.chunk(rounds, round));
   }
 }
 
 template <Links C>
 RONDO_FN void rerooted_tree_broadcast(C& c, int root, const Rounds& rounds) {
   for_rerooted_trees<First::kMaxChildren>(
-      c, root, rounds, [&](const RerootedEnds<C>& tree, Chunk chunk) {
+      c, root, rounds, rounds.tree, [&](const RerootedEnds<C>& tree, Chunk chunk) {
         if (c.rank() == root) {
           c.between({}, tree.children, tree.number).copy_send(chunk);
           if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
@@ -110,8 +119,9 @@ RONDO_FN void rerooted_tree_broadcast(C& c, int root, const Rounds& rounds) {
 
 template <Links C>
 RONDO_FN void rerooted_tree_reduce(C& c, int root, const Rounds& rounds) {
+  const int used = tree_to_root(root, c.size(), rounds.tree);
   for_rerooted_trees<First::kMinChildren>(
-      c, root, rounds, [&](const RerootedEnds<C>& tree, Chunk chunk) {
+      c, root, rounds, used, [&](const RerootedEnds<C>& tree, Chunk chunk) {
         if (c.rank() == root) {
           c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
         } else {

@@ -48,7 +48,7 @@ enum class Who : std::uint8_t { kNobody, kAll, kRoot, kAllButRoot };
 // uses: all of them, one block of per_round for every rank, one rank's part, a half, or the blocks
 // that a rail fetches from other hosts (hierarchical_all_gather_slot).
 enum class Fill : std::uint8_t { kRound, kBlocks, kPartEach, kHalves, kOtherHosts };
-// kOfFewNeighbours: only roots for which rerooted_tree_takes() is true.
+// kOfFewNeighbours: with both trees, only roots for which rerooted_tree_takes() is true.
 enum class Roots : std::uint8_t { kAny, kOfFewNeighbours };
 
 struct RowTraits {

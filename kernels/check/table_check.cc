@@ -49,7 +49,12 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   if (row.order == Order::kDoubleTree)
     return double_tree_order(n, row.collective == Collective::kReduce ? top : -1, tree_of,
                              what.ring);
-  if (row.order == Order::kRerootedTree) return rerooted_tree_order(n, top, tree_of, what.ring);
+  if (row.order == Order::kRerootedTree) {
+    const auto used = [=](std::uint64_t e) {
+      return what.tree == kBothTrees ? tree_of(e) : tree_to_root(top, n, what.tree);
+    };
+    return rerooted_tree_order(n, top, used, what.ring);
+  }
   if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
   if (row.order == Order::kHostRing) {
     const auto host_of = [hosts = what.hosts](int rank) {
@@ -91,7 +96,8 @@ std::vector<std::uint32_t> exposures_of(const Case& what) {
 }
 
 bool takes(const AlgorithmRow& row, const Case& what, int root) {
-  return row.roots == Roots::kAny || rerooted_tree_takes(position_of(what, root), what.ranks);
+  return row.roots == Roots::kAny || what.tree != kBothTrees ||
+         rerooted_tree_takes(position_of(what, root), what.ranks);
 }
 
 template <class Checker>

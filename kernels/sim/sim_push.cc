@@ -25,15 +25,15 @@ void SimPush::expose(int, const Piece& piece) {
   const double wire =
       static_cast<double>(piece.count) * shared_.element_bytes_ * shared_.cost_.wire_bytes;
   const double begun_ns = shared_.time_.now_ns();
-  double sent_ns = begun_ns;
   for (int k = 1; k < size(); ++k) {
     const int peer = (rank_ + k) % size();
     const Route& route = of(rank_).to[static_cast<std::size_t>(peer)];
-    // Sends one after another, so that a peer's wire serves ranks in arrival order.
-    shared_.time_.advance_to(sent_ns);
+    // Sends when the rank's own wire is free, so that a peer's wire serves ranks in arrival order.
+    if (!route.wires.empty())
+      shared_.time_.advance_to(shared_.traffic_.free_ns(route.wires.front()));
     shared_.time_.settle();
     const double now_ns = shared_.time_.now_ns();
-    sent_ns = shared_.traffic_.send(route.wires, wire, now_ns);
+    const double sent_ns = shared_.traffic_.send(route.wires, wire, now_ns);
     of(peer).come_ns[static_cast<std::size_t>(rank_)].push_back(sent_ns + route.latency_ns);
     const auto waiting = std::exchange(of(peer).waiting, VirtualTime::kNone);
     if (waiting != VirtualTime::kNone) shared_.time_.wake(waiting, now_ns);

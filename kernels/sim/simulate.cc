@@ -131,10 +131,10 @@ Status check(const SimCall& call) {
                   "of {} bytes",
                   stream.order.size(), call.ranks, stream.per_round, stream.slot_bytes);
   for (const SimStream& stream : call.streams)
-    if (row->roots == Roots::kOfFewNeighbours &&
+    if (row->roots == Roots::kOfFewNeighbours && stream.tree == kBothTrees &&
         !rerooted_tree_takes(position_of(stream, call.root), call.ranks))
       return fail(StatusCode::kInvalidArgument,
-                  "rank {} has three neighbours in a tree, and is no root of reductions there",
+                  "rank {} has three neighbours in a tree: both trees cannot reduce to it",
                   call.root);
   if (call.slots < row->min_slots || call.slots > SimConnection::kMaxSlots)
     return fail(StatusCode::kInvalidArgument, "{} slots of a connection: {} to {} can be simulated",

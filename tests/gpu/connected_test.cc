@@ -75,7 +75,7 @@ TEST_P(Connected, EqualTheReferenceForOddSizesAndAlignments) {
         const DataType type = seed % 3 == 0   ? DataType::kUint8
                               : seed % 3 == 1 ? DataType::kFloat64
                                               : DataType::kFloat32;
-        const int root = tree && collective == Collective::kReduce ? 0 : static_cast<int>(seed) % n;
+        const int root = static_cast<int>(seed) % n;
         const Case c{collective, type, RedOp::kSum, n, root, count, seed};
         run_grouped(ranks, c, seed % 2 == 0, seed % 4 == 0 ? size_of(type) : 0);
         if (HasFatalFailure()) return;

@@ -27,12 +27,8 @@ DevicePlanFacts facts_of(int ranks, int devices) {
   return facts;
 }
 
-CallRecord record_of(Collective which, std::uint64_t count) {
-  CallRecord record;
-  record.count = count;
-  record.collective = which;
-  record.type = DataType::kFloat32;
-  return record;
+CallRecord record_of(Collective which, std::uint64_t count, int root = -1) {
+  return {count, which, DataType::kFloat32, RedOp::kSum, 0, root};
 }
 
 AlgorithmFilter only(const char* names) { return parse_algorithms(names, "test").value(); }
@@ -148,16 +144,15 @@ TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
 }
 
 TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
-  const DevicePlanFacts facts = facts_of(8, 8);
-  const auto algorithm_of = [&](Collective which, std::uint64_t count, int root) {
-    CallRecord record = record_of(which, count);
-    record.root = root;
-    return make_device_plan(facts, record).value().algorithm;
+  const auto plan_of = [facts = facts_of(8, 8)](Collective which, std::uint64_t count, int root) {
+    return make_device_plan(facts, record_of(which, count, root)).value();
   };
-  EXPECT_EQ(algorithm_of(Collective::kBroadcast, 100, 3), Algorithm::kTree);
-  EXPECT_EQ(algorithm_of(Collective::kBroadcast, kLarge, 3), Algorithm::kRing);
-  EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 0), Algorithm::kTree);
-  EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 3), Algorithm::kRing) << "three neighbours";
+  for (const Collective which : {Collective::kBroadcast, Collective::kReduce})
+    for (const int root : {0, 3}) {
+      EXPECT_EQ(plan_of(which, 100, root).algorithm, Algorithm::kTree) << root;
+      EXPECT_EQ(plan_of(which, kLarge, root).algorithm, Algorithm::kRing) << root;
+    }
+  EXPECT_TRUE(plan_of(Collective::kReduce, 100, 3).one_tree) << "three neighbours";
 }
 
 // A second batch would wait for all loads of the first.

@@ -25,7 +25,8 @@ class Digest {
   void add(std::uint64_t word) { value_ = (value_ ^ word) * 0x9e3779b97f4a7c15 + (value_ >> 29); }
   void add(const WireRates& rates) {
     add(static_cast<std::uint64_t>(rates.rings));
-    for (const double gbs : {rates.ring_gbs, rates.tree_gbs, rates.both_gbs, rates.direct_gbs})
+    for (const double gbs : {rates.ring_gbs, rates.tree_gbs, rates.both_gbs, rates.broadcast_gbs,
+                             rates.reduce_gbs, rates.direct_gbs})
       add(std::bit_cast<std::uint64_t>(gbs));
     add(std::uint64_t{rates.rings_by_nvlink} << 1 | std::uint64_t{rates.all_by_nvlink});
   }

@@ -35,5 +35,16 @@ TEST(RerootedTree, TakesReductionsToRankZeroAlways) {
   EXPECT_FALSE(rerooted_tree_takes(3, 8));
 }
 
+TEST(RerootedTree, OneTreeReducesToAnyRoot) {
+  for (int size = 2; size <= 300; ++size)
+    for (int root = 0; root < size; ++root)
+      for (const int tree : {0, 1}) {
+        const int used = tree_to_root(root, size, tree);
+        ASSERT_LE(rerooted_double_tree(root, root, size, used).children(), 2)
+            << "root " << root << " of " << size;
+        ASSERT_TRUE(used == tree || !rerooted_tree_takes(root, size));
+      }
+}
+
 }  // namespace
 }  // namespace rondo

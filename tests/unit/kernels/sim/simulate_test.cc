@@ -236,6 +236,8 @@ TEST(Simulate, RefusesWhatItCannotSimulate) {
   crowded.root = 3;
   EXPECT_NE(simulate(uniform(8), crowded).error().text.find("rank 3 has three neighbours"),
             std::string::npos);
+  crowded.streams[0].tree = 0;
+  EXPECT_TRUE(simulate(uniform(8), crowded).ok()) << "one tree takes any root";
   SimCall one_slot = good;
   one_slot.slots = 1;
   EXPECT_NE(simulate(uniform(4), one_slot).error().text.find("1 slots"), std::string::npos);

@@ -91,9 +91,13 @@ def main() -> int:
     filled = markdown([{"stage": "ring.LL-1", A_CTA: value} for value in (2.0, 8.25, None)])
     assert "| `ring.LL-1` | 2.9 | 8.25 GB/s a CTA |" in filled, filled
     page = pathlib.Path(sys.argv[1])
-    if markdown([]) in page.read_text():
+    lines = page.read_text().splitlines()
+    # The page's last column is what a device measured.
+    lacking = [row for row in markdown([]).splitlines()[2:]
+               if not any(line.startswith(row.removesuffix("|")) for line in lines)]  # fmt: skip
+    if not lacking:
         return 0
-    print(f"{page} has not the table of predictions that {__file__} has:\n{markdown([])}")
+    print(f"{page} lacks rows of the table of {__file__}:", *lacking, sep="\n")
     return 1
 
 

@@ -188,7 +188,7 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   ranks.check_expectations();
 }
 
-// Bytes a rank sends: up to 1 MiB (a quarter of LeaderMemory::kHostBytes) pass through the host.
+// Bytes a rank sends: up to 256 KiB (a quarter of LeaderMemory::kHostBytes) pass through the host.
 TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
   run_job(as_processes(3, Gpus::kOne), [](NcclRank& seat) {
     const auto gpu_memory = [&] {
@@ -203,14 +203,14 @@ TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
     };
     const std::uint64_t before = gpu_memory();
     sum(7, 1);
-    sum(1 << 20, 2);
+    sum(256 << 10, 2);
     EXPECT_EQ(gpu_memory(), before);
-    sum((1 << 20) + 1, 3);
+    sum((256 << 10) + 1, 3);
     if (seat.rank == 0) {
       EXPECT_GE(gpu_memory() - before, std::uint64_t{3 * 64} << 20);
     }
-    sum(1 << 20, 4);
-    sum(1'100'000, 5);
+    sum(256 << 10, 4);
+    sum(300'000, 5);
   });
 }
 

@@ -32,7 +32,7 @@ Result<std::byte*> LeaderMemory::staging(Place place, const net::Deadline& deadl
   if (at != nullptr) return at;
   const RelaxedCapture relaxed;
   droppable_.make_room();
-  if (leads()) return make(place);
+  if (leads()) return made(place);
   const MemoryNote::Question question{MemoryNote::kStaging, static_cast<std::uint32_t>(place)};
   RONDO_TRY(auto reply, exchange_.ask(0, question, {}, deadline));
   if (place == Place::kHost) {
@@ -45,18 +45,28 @@ Result<std::byte*> LeaderMemory::staging(Place place, const net::Deadline& deadl
   return at;
 }
 
-Result<std::byte*> LeaderMemory::make(Place place) {
+Result<std::byte*> LeaderMemory::made(Place place) {
   std::byte*& at = staging_[static_cast<int>(place)];
   if (at != nullptr) return at;
-  if (place == Place::kHost) {
-    RONDO_TRY(Fd file, shm::create_memfd("rondo-gpu-staging", bytes(place)));
-    RONDO_CHECK_OK(map_host(std::move(file)));
-  } else {
-    RONDO_TRY(at, make_on_device());
-  }
-  HostAtomics::store_release(segment_.words().staging[static_cast<int>(place)],
-                             reinterpret_cast<std::uint64_t>(at));
+  if (place == Place::kHost)
+    return fail(StatusCode::kInternalError, "the host's staging was not made at init");
+  RONDO_TRY(at, make_on_device());
+  publish(place);
   return at;
+}
+
+Status LeaderMemory::make_on_host() {
+  std::lock_guard lock(mutex_);
+  RONDO_TRY(Fd file, shm::create_memfd("rondo-gpu-staging", bytes(Place::kHost)));
+  RONDO_CHECK_OK(map_host(std::move(file)));
+  publish(Place::kHost);
+  return ok_status();
+}
+
+void LeaderMemory::publish(Place place) {
+  const int at = static_cast<int>(place);
+  HostAtomics::store_release(segment_.words().staging[at],
+                             reinterpret_cast<std::uint64_t>(staging_[at]));
 }
 
 Result<std::byte*> LeaderMemory::make_on_device() {
@@ -88,7 +98,7 @@ Result<MemoryHandle> LeaderMemory::answer(std::uint32_t asked) {
     return fail(StatusCode::kInternalError, "staging of kind {} was asked for here", asked);
   const auto place = static_cast<Place>(asked);
   std::lock_guard lock(mutex_);
-  RONDO_TRY(const std::byte* const at, make(place));
+  RONDO_TRY(const std::byte* const at, made(place));
   if (place == Place::kDevice) return memory_registry().export_range(at, bytes(place));
   MemoryHandle handle;
   handle.plain.kind = PlainHandle::kFile;

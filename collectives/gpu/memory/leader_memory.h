@@ -6,7 +6,7 @@
 // a copy engine takes part in a copy to it. A copy within the device needs the compute engine,
 // which the device first switches to this process: 143 us on one H200, for each process and copy
 // (probe handoff_copies: 10 us through the host). Guarantees: every request ends with its deadline.
-// Cost: a round trip between processes, once for each place.
+// Cost: a round trip between processes, once for each place; kHostBytes of pinned memory a rank.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,8 @@ class LeaderMemory {
   using Place = cuda::StagingPlace;
   static constexpr std::uint64_t kScalarBytes = 256;
   // Of a rank, on the host. A call uses a quarter for its input and one for its output. On one H200
-  // a sum of 512 KiB took 81 us by it and 308 without it (2 processes; 8: 308 and 1,320); at 2 MiB
-  // PCIe is the limit, which every byte passes twice or more.
-  static constexpr std::uint64_t kHostBytes = 4 << 20;
+  // a sum of 256 KiB took 62 us by it and 310 without it (2 processes; 8: 220 and 1,320).
+  static constexpr std::uint64_t kHostBytes = 1 << 20;
 
   // device: of this process; the leader's has the staging.
   LeaderMemory(ControlSegment& segment, MemoryExchange& exchange, DroppableMemory& droppable,
@@ -43,13 +42,18 @@ class LeaderMemory {
            kScalarBytes * static_cast<std::uint64_t>(rank);
   }
 
+  // The leader makes the host's staging before the first call: cudaHostRegister may wait for a
+  // thread that waits for a stream, and so for other processes.
+  Status make_on_host();
+
   // The leader's answer to kStaging.
   Result<MemoryHandle> answer(std::uint32_t place);
 
  private:
   bool leads() const { return process_ == 0; }
   std::uint64_t bytes(Place place) const { return scalar_at(place, segment_.ranks()); }
-  Result<std::byte*> make(Place place);
+  Result<std::byte*> made(Place place);  // the leader's
+  void publish(Place place);
   Result<std::byte*> make_on_device();
   Status map_host(Fd file);
 

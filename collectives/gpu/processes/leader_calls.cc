@@ -33,6 +33,9 @@ LeaderCalls::LeaderCalls(ProcessContext& context, CallAnnouncements& announcemen
 
 Status LeaderCalls::open() {
   if (!context_.leads()) return ok_status();
+  if (!context_.messages_are_kernels()) {
+    RONDO_CHECK_OK(context_.memory->make_on_host());
+  }
   RONDO_CHECK_OK(
       load_kernels({cuda::kResolveKernel, cuda::kStoredCopyKernel}, {cuda::stored_kernel}));
   static_assert(sizeof(cuda::CopyArgs) >= sizeof(cuda::ReduceArgs));
@@ -49,7 +52,7 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
   }
   auto place = cuda::StagingPlace::kHost;
   CallSteps steps(record, context_.ranks(), context_.memory->shape(place));
-  if (steps.size() > 1) {
+  if (context_.messages_are_kernels() || steps.size() > 1) {
     place = cuda::StagingPlace::kDevice;
     steps = CallSteps(record, context_.ranks(), context_.memory->shape(place));
   }

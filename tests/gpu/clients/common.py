@@ -96,8 +96,8 @@ class Array:
             ctypes.memmove(self.pointer, host, self.bytes)
         else:
             self._copy(self.pointer, ctypes.addressof(host), TO_DEVICE)
-            # From pageable memory cudaMemcpy returns before the last bytes arrive, and other streams
-            # do not wait for them.
+            # From pageable memory cudaMemcpy returns before the last bytes arrive, and other
+            # streams do not wait for them.
             self.runtime.call("cudaStreamSynchronize", ctypes.c_void_p(None))
 
     def get(self) -> list:

@@ -72,6 +72,7 @@ TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
       return text.find(open) != std::string::npos;
     };
     EXPECT_TRUE(poll_until(hangs, seconds_from_now(30))) << text;
+    nap(0.3);  // longer than ranks on a busy machine have waited for each other before
     ranks.board().flag.store(1);
     ASSERT_TRUE(ranks.wait_stage(1, 30));
     const auto traces = trace::traces_of_process(ranks.pid(0));

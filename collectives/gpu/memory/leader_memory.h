@@ -33,7 +33,7 @@ class LeaderMemory {
                int device, int process);
 
   cuda::StagingShape shape(Place place) const;
-  // This process's address of the staging; the first use makes and maps it.
+  // This process's address of the staging; the first use makes (on the device) and maps it.
   Result<std::byte*> staging(Place place, const net::Deadline& deadline);
 
   // Offset behind all staging: a rank's factor of PreMulSum.
@@ -42,9 +42,7 @@ class LeaderMemory {
            kScalarBytes * static_cast<std::uint64_t>(rank);
   }
 
-  // The leader makes the host's staging before the first call: cudaHostRegister may wait for a
-  // thread that waits for a stream, and so for other processes.
-  Status make_on_host();
+  Status make_on_host();  // the leader's, at init
 
   // The leader's answer to kStaging.
   Result<MemoryHandle> answer(std::uint32_t place);

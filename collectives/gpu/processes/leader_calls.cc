@@ -43,6 +43,13 @@ Status LeaderCalls::open() {
   return ok_status();
 }
 
+Status LeaderCalls::map_staging() {
+  if (context_.leads() || context_.messages_are_kernels()) return ok_status();
+  RONDO_TRY(staging_[static_cast<int>(cuda::StagingPlace::kHost)],
+            context_.memory->staging(cuda::StagingPlace::kHost, context_.standing.deadline()));
+  return ok_status();
+}
+
 Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffers,
                             GpuStream stream, bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());

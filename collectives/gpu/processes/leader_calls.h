@@ -50,7 +50,10 @@ Status for_each_leader_kernel(std::uint64_t step, std::uint64_t steps, int ranks
 class LeaderCalls {
  public:
   LeaderCalls(ProcessContext& context, CallAnnouncements& announcements);
-  Status open();  // loads the leader's kernels
+  Status open();  // loads the leader's kernels, makes its staging on the host
+  // Maps that in another process, once the leader's watch answers. At init, since cudaHostRegister
+  // may wait for a thread that waits for a stream, and so for other processes.
+  Status map_staging();
 
   // Enqueues this process's part; buffers[i] are the i-th local rank's. One caller at a time.
   Status enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,

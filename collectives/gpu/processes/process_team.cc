@@ -36,7 +36,8 @@ Status ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(context_.open(std::move(sockets)));
   RONDO_CHECK_OK(leader_calls_.open());
-  return watch_.start();
+  RONDO_CHECK_OK(watch_.start());
+  return leader_calls_.map_staging();
 }
 
 Result<TeamEdges::Enqueue> ProcessTeam::prepare(std::span<const ProcessMessage> messages,

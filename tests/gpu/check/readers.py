@@ -111,9 +111,7 @@ HAZARD = re.compile(r"hazard detected at __shared__ (0x[0-9a-fA-F]+)")
 # racecheck does not join (JobRing::finish()).
 JOBS = [range(at + 0x6A0, at + 0xC20) for at in (0, 1024)]
 FIRST_WORKER = 64
-READS, WRITES = (
-    re.compile(what + r" Thread \((\d+),0,0\) at (.*)") for what in ("Read", "Write")
-)
+READS, WRITES = (re.compile(what + r" Thread \((\d+),0,0\) at (.*)") for what in ("Read", "Write"))
 
 
 def is_job_taken_over(place: int, report: list[str]) -> bool:

@@ -49,6 +49,14 @@ void take_tickets(Job& job) {
   for (Share& share : job.shares()) share.turn = Turn(share.comm->order);
 }
 
+// For jobs that run on this thread. A job of one communicator holds no turn while it waits for its
+// own.
+void issue(Job& job) {
+  std::unique_lock lock(issue_mutex, std::defer_lock);
+  if (job.shares().size() > 1) lock.lock();
+  take_tickets(job);
+}
+
 bool on_device(const Comm& comm) { return comm.engine()->options().device >= 0; }
 
 // Puts calls of CUDA communicators on the caller's streams now, whether blocking or nonblocking.
@@ -63,10 +71,7 @@ Status enqueue(Job& job) {
                     fmt::ptr(call.stream), share.comm->engine()->options().device);
     job.works.push_back({share.comm->engine(), share.calls});
   }
-  {
-    std::lock_guard lock(issue_mutex);
-    take_tickets(job);
-  }
+  issue(job);
   for (Share& share : job.shares()) share.turn.wait();
   Status result = Communicator::enqueue_together(job.works);
   for (Share& share : job.shares()) share.turn.finish();
@@ -122,12 +127,7 @@ std::shared_future<Status> push_to_streams(const std::shared_ptr<Job>& job,
 }
 
 ncclResult_t run_inline(Job& job) {
-  if (job.shares().size() == 1) {
-    take_tickets(job);
-  } else {
-    std::lock_guard lock(issue_mutex);
-    take_tickets(job);
-  }
+  issue(job);
   if (Status result = run(job); !result.ok()) return remember(result.error());
   return ncclSuccess;
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/gpu.h"
+#include "kernels/cuda/copy_rows.h"
 #include "kernels/cuda/kernels.h"
 
 namespace rondo {
@@ -148,18 +149,18 @@ GpuError address_range(void** base, std::size_t* bytes, const void* pointer) {
   return driver().address_range(reinterpret_cast<CUdeviceptr*>(base), bytes,
                                 reinterpret_cast<CUdeviceptr>(pointer));
 }
-// From the host, the driver gives copies of less than 2 KiB to the compute engine, which first
-// switches to this process if others use the device: 143 us on one H200. A copy of several rows
-// goes to a copy engine (probe handoff_copies).
-GpuError copy_rows_from_host(void* to, const void* from, std::size_t bytes, GpuStream stream) {
-  std::size_t rows = 2;
-  while (bytes % rows != 0) ++rows;
-  const std::size_t width = bytes / rows;
-  return clean(cudaMemcpy2DAsync(to, width, from, width, width, rows, cudaMemcpyDefault, stream));
+GpuError copy_rows(void* to, const void* from, const cuda::RowCopy& rows, GpuStream stream) {
+  if (rows.rows == 0) return kGpuSuccess;
+  return clean(cudaMemcpy2DAsync(static_cast<std::byte*>(to) + rows.at, rows.width,
+                                 static_cast<const std::byte*>(from) + rows.at, rows.width,
+                                 rows.width, rows.rows, cudaMemcpyDefault, stream));
 }
 GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream) {
-  if (kind == GpuCopy::kHostToDevice && bytes > 1 && bytes < 2048)
-    return copy_rows_from_host(to, from, bytes, stream);
+  if (kind == GpuCopy::kHostToDevice && cuda::goes_by_rows(bytes)) {
+    const cuda::RowCopies rows = cuda::rows_of(bytes);
+    const GpuError first = copy_rows(to, from, rows.first, stream);
+    return first != kGpuSuccess ? first : copy_rows(to, from, rows.second, stream);
+  }
   return clean(cudaMemcpyAsync(to, from, bytes, static_cast<cudaMemcpyKind>(kind), stream));
 }
 GpuError fill(void* at, int byte, std::size_t bytes, GpuStream stream) {

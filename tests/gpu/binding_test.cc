@@ -45,14 +45,56 @@ TEST(DeviceBinding, RefusesHostMemoryThatTheDeviceCannotReach) {
   int reaches = 0;
   GPU_OK(gpu_api()->attribute(&reaches, GpuAttribute::kPageableMemoryAccess, 0));
   if (reaches != 0) GTEST_SKIP() << "this device reaches all host memory";
-  DeviceRanks ranks(1);
   std::vector<float> host(16);
   DeviceBuffer device(64, 0);
-  EXPECT_EQ(ncclAllReduce(host.data(), device.data(), 16, ncclFloat32, ncclSum, ranks[0].comm,
-                          ranks[0].stream),
-            ncclInvalidArgument);
-  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "sendbuff")) << ncclGetLastError(nullptr);
-  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "cudaMalloc")) << ncclGetLastError(nullptr);
+  const auto refused = [](ncclResult_t result, const char* buffer) {
+    EXPECT_EQ(result, ncclInvalidArgument);
+    EXPECT_TRUE(contains(ncclGetLastError(nullptr), buffer)) << ncclGetLastError(nullptr);
+    EXPECT_TRUE(contains(ncclGetLastError(nullptr), "cudaMalloc")) << ncclGetLastError(nullptr);
+  };
+  const auto sum = [](NcclRank& rank, const void* from, void* to) {
+    return ncclAllReduce(from, to, 16, ncclFloat32, ncclSum, rank.comm, rank.stream);
+  };
+  DeviceRanks one(1), two(2);
+  refused(sum(one[0], host.data(), device.data()), "sendbuff");
+  refused(sum(one[0], device.data(), host.data()), "recvbuff");
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 2; ++r) NCCL_OK(sum(two[r], device.data(), host.data()));
+  refused(ncclGroupEnd(), "recvbuff");
+  // Neither has ended its communicator.
+  NCCL_OK(sum(one[0], device.data(), device.data()));
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 2; ++r) NCCL_OK(sum(two[r], device.data(), device.data()));
+  NCCL_OK(ncclGroupEnd());
+  two.synchronize();
+}
+
+// Its calls are copies by the driver.
+TEST(DeviceBinding, OneRankTakesAllMemoryThatCudaCopies) {
+  DeviceRanks ranks(1);
+  int devices = 0;
+  GPU_OK(gpu_api()->device_count(&devices));
+  void *pinned = nullptr, *managed = nullptr, *other = nullptr;
+  GPU_OK(gpu_api()->allocate_host(&pinned, 64, kHostPortable));
+  GPU_OK(gpu_api()->allocate_managed(&managed, 64));
+  GPU_OK(gpu_api()->set_device(devices - 1));
+  GPU_OK(gpu_api()->allocate(&other, 64));
+  GPU_OK(gpu_api()->set_device(0));
+  alignas(64) std::byte registered[64] = {};
+  GPU_OK(gpu_api()->register_host(registered, 64, kHostPortable | kHostMapped));
+  for (int i = 0; i < 64; ++i) static_cast<std::byte*>(pinned)[i] = static_cast<std::byte>(i);
+  const auto gather = [&](const void* from, void* to) {
+    NCCL_OK(ncclAllGather(from, to, 64, ncclUint8, ranks[0].comm, ranks[0].stream));
+    ranks.synchronize();
+  };
+  gather(pinned, other);
+  gather(other, managed);
+  gather(managed, registered);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(registered[i], static_cast<std::byte>(i));
+  GPU_OK(gpu_api()->unregister_host(registered));
+  GPU_OK(gpu_api()->free_host(pinned));
+  GPU_OK(gpu_api()->free_memory(managed));
+  GPU_OK(gpu_api()->free_memory(other));
 }
 
 TEST(DeviceBinding, KeepsTheHostEngineWhereAskedTo) {

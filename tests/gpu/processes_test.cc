@@ -7,6 +7,10 @@
 #include "kernels/reduce.h"
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
+#ifdef RONDO_SIMT
+#include "kernels/cuda/direct_args.h"
+#include "tests/simt/device/table.h"
+#endif
 
 namespace rondo::test {
 namespace {
@@ -74,6 +78,24 @@ TEST_P(SharedGpu, PassesMessagesRoundARing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Processes, SharedGpu, testing::Values(2, 4, 8));
+
+#ifdef RONDO_SIMT
+// A thread that loads one element at a time waits for each, which takes 1 to 2 us in host memory.
+TEST(SharedGpuSums, OfOneElementAtATimeGetAThreadForEach) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
+    const auto largest_grid = [&](DataType type) {
+      simt::launch_counts().largest_grid = 0;
+      run_case(seat, Case{Collective::kAllReduce, type, RedOp::kSum, seat.size, 0, 1024, 3}, {});
+      return simt::launch_counts().largest_grid.load();
+    };
+    const unsigned elements = largest_grid(DataType::kInt8);
+    const unsigned vectors = largest_grid(DataType::kFloat32);
+    if (seat.rank > 0) return;
+    EXPECT_EQ(elements, 1024u / cuda::kDirectHeavyThreads);
+    EXPECT_EQ(vectors, 1u);
+  });
+}
+#endif
 
 TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
   run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {

@@ -3,10 +3,11 @@
 //
 // On CUDA: memory of the rank's own device, pinned and managed memory, and any host memory that the
 // device can access. On the host: anything but device memory. Other buffers are refused with the
-// argument's name, before anything is enqueued. Cost: one attribute query per cudaMalloc allocation
-// and group of calls, one per buffer of other kinds, none for memory of ncclMemAlloc or
-// ncclCommRegister. (Query results are kept for one group only: nothing reports when memory is
-// freed. A group's buffers must not be freed while it is enqueued.)
+// argument's name, before anything is enqueued. (Exception: copies of a rank that is alone,
+// DeviceRank::copy_alone().) Cost: one attribute query per cudaMalloc allocation and group of
+// calls, one per buffer of other kinds, none for memory of ncclMemAlloc or ncclCommRegister. (Query
+// results are kept for one group only: nothing reports when memory is freed. A group's buffers must
+// not be freed while it is enqueued.)
 #pragma once
 
 #include <array>

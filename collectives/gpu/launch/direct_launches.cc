@@ -182,12 +182,15 @@ Status DirectLaunches::flush_reductions() {
   return launched;
 }
 
+// The kernel of all other operations waits for each element that a thread reads, 1 to 2 us if it
+// is in host memory, so it gets a thread an element.
 Status DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
   const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
   const auto threads = static_cast<unsigned>(cuda::stored_threads(record.type, record.op));
+  const bool by_vectors = cuda::has_sum_kernel(record.type, record.op);
+  const std::uint64_t width = by_vectors ? size_of(record.type) : kBytesPerThread;
   return launch(cuda::stored_kernel(record.type, record.op),
-                shape_of(threads, record.count * size_of(record.type), kinds), &stored,
-                sizeof(stored));
+                shape_of(threads, record.count * width, kinds), &stored, sizeof(stored));
 }
 
 Status DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int kinds) {

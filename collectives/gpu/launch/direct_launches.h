@@ -55,8 +55,9 @@ class DirectLaunches {
     is_current_ = is_current;
   }
 
-  // The driver makes the copies; kHostToDevice: out of pinned memory, which takes no compute
-  // engine. Reductions are not possible then.
+  // The driver makes the copies. kHostToDevice: out of pinned memory, by no compute engine
+  // (kernels/cuda/copy_rows.h), which is faster only if several processes use the device.
+  // Reductions are not possible then.
   void copy_by_driver(GpuCopy kind = GpuCopy::kAny) { by_driver_ = kind; }
 
   // These launches are this device's part of calls that all devices of a barrier make. Every

@@ -26,25 +26,23 @@ int number_of(Numbers<T>& seen, const T& one) {
 
 constexpr std::uint64_t kSmallestSlot = 128;
 
-// Numbers the hosts, processes and GPUs; returns each rank's GPU. Ranks of one process on different
-// GPUs launch as processes do, so each GPU of a process counts as a process.
-std::vector<int> number_places(const GpuRecords& records, GpuPlan* found) {
+// Numbers the hosts, processes and GPUs. Ranks of one process on different GPUs launch as processes
+// do, so each GPU of a process counts as a process.
+void number_places(const GpuRecords& records, GpuPlan* found) {
   Numbers<std::uint64_t> hosts;
   std::vector<Numbers<std::pair<ProcessId, GpuId>>> processes;
   Numbers<GpuId> gpus;
-  std::vector<int> gpu_of;
   for (std::size_t r = 0; r < records.facts.size(); ++r) {
     const int host = records.hosts.empty() ? 0 : number_of(hosts, records.hosts[r]);
     if (processes.size() <= static_cast<std::size_t>(host)) processes.emplace_back();
     found->host_of.push_back(host);
     found->process_of.push_back(
         number_of(processes[host], {records.processes[r], records.facts[r].uuid}));
-    gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
+    found->gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
   }
   for (const auto& of_host : processes)
     found->processes.push_back(static_cast<int>(of_host.size()));
   found->plan.devices = static_cast<int>(gpus.size());
-  return gpu_of;
 }
 
 // A row has one byte for each rank of its rank's host. A row of another length reaches no rank.
@@ -75,7 +73,8 @@ void add_offers(const GpuRecords& records, GpuPlan* found) {
 
 // One host. Kernels of several processes of a GPU must not wait for each other, and one kernel that
 // serves all ranks needs all of them on its GPU.
-std::string why_proxy_within_host(const GpuPlan& found, const std::vector<int>& gpu_of) {
+std::string why_proxy_within_host(const GpuPlan& found) {
+  const std::vector<int>& gpu_of = found.gpu_of;
   if (found.one_owner() || found.plan.devices == 1) return "";
   for (std::size_t a = 0; a < gpu_of.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
@@ -225,7 +224,7 @@ void add_agreed(const GpuRecords& records, DevicePlanFacts* plan) {
   plan->costs = records.costs;
 }
 
-Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_of, GpuPlan* found) {
+Status plan_within_host(const GpuRecords& records, GpuPlan* found) {
   const bool apart = found->processes[0] > 1;  // several processes
   found->engine = apart ? GpuPlan::Engine::kProcesses : GpuPlan::Engine::kTeam;
   DevicePlanFacts& plan = found->plan;
@@ -237,6 +236,7 @@ Status plan_within_host(const GpuRecords& records, const std::vector<int>& gpu_o
   RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, *found));
   if (!found->one_owner() || !wants_connections(plan)) return ok_status();
   std::vector<int> stations;
+  const std::vector<int>& gpu_of = found->gpu_of;
   for (const int gpu : gpu_of)
     stations.push_back(static_cast<int>(std::count(gpu_of.begin(), gpu_of.end(), gpu)));
   found->orders = agreed_orders(records.facts, records.orders);
@@ -314,10 +314,18 @@ std::vector<int> GpuPlan::ranks_of_process(int rank) const {
   return ranks;
 }
 
+bool GpuPlan::shares_gpu(int rank) const {
+  for (std::size_t r = 0; r < gpu_of.size(); ++r)
+    if (gpu_of[r] == gpu_of[rank] &&
+        (host_of[r] != host_of[rank] || process_of[r] != process_of[rank]))
+      return true;
+  return false;
+}
+
 Result<GpuPlan> plan_gpus(const GpuRecords& records) {
   const std::size_t n = records.facts.size();
   GpuPlan found;
-  const std::vector<int> gpu_of = number_places(records, &found);
+  number_places(records, &found);
   const bool wide = found.hosts() > 1;
   if (!wide && n > cuda::kMaxDirectRanks)
     return fail(StatusCode::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}",
@@ -325,7 +333,7 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records) {
   found.near = reach_of(records, found);
   add_offers(records, &found);
   found.why_proxy =
-      wide ? why_proxy_between_hosts(records, gpu_of) : why_proxy_within_host(found, gpu_of);
+      wide ? why_proxy_between_hosts(records, found.gpu_of) : why_proxy_within_host(found);
   if (!found.why_proxy.empty()) {
     found.engine = GpuPlan::Engine::kHostProxy;
     return found;
@@ -334,7 +342,7 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records) {
     plan_between_hosts(records, &found);
     return found;
   }
-  RONDO_CHECK_OK(plan_within_host(records, gpu_of, &found));
+  RONDO_CHECK_OK(plan_within_host(records, &found));
   return found;
 }
 

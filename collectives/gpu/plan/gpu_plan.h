@@ -63,8 +63,9 @@ struct GpuPlan {
   Engine engine = Engine::kTeam;
   std::string why_proxy;  // why the hosts do all calls; empty: they do not
 
-  // By rank. Processes are numbered on each host from 0; each GPU of a process counts as one.
-  std::vector<int> host_of, process_of;
+  // By rank. Processes are numbered on each host from 0; each GPU of a process counts as one. GPUs
+  // are numbered from 0 over all hosts.
+  std::vector<int> host_of, process_of, gpu_of;
   std::vector<int> processes;    // by host
   P2pReach near;                 // by pair of ranks
   int max_ctas = kNoCtaLimit;    // per rank; allowed by all
@@ -80,6 +81,8 @@ struct GpuPlan {
   bool one_owner() const { return processes[0] == plan.devices; }  // one host: of each GPU
   // The ranks of this rank's process, ascending. The first one speaks for the others.
   std::vector<int> ranks_of_process(int rank) const;
+  // Whether ranks of other processes use its GPU.
+  bool shares_gpu(int rank) const;
   bool speaks(int rank) const { return ranks_of_process(rank).front() == rank; }
 };
 Result<GpuPlan> plan_gpus(const GpuRecords& records);

@@ -23,7 +23,7 @@ class AcrossHosts {
 
   Status run() {
     DeviceRank& own = DeviceRank::of(state_);
-    RONDO_TRY(host_, HostProxy::make(state_, plan_.staging_bytes));
+    RONDO_TRY(host_, HostProxy::make(state_, plan_.staging_bytes, plan_.shares_gpu(rank_)));
     own.set_hosted(host_);
     if (plan_.why_proxy.empty()) RONDO_CHECK_OK(make_kernels());
     if (!plan_.why_proxy.empty()) {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/faults/peer_words.h"
+#include "collectives/gpu/calls/pointers.h"
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
@@ -14,12 +15,20 @@
 #include "collectives/planner/device_plan.h"
 #include "collectives/profiler/call_events.h"
 #include "collectives/tuner/tuner_plugin.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
 
 // Interval at which a rank that waits for others checks faults, aborts and deadlines.
 constexpr std::chrono::microseconds kEnqueueLook{2000};
+
+// Ends what DeviceRank::record() has begun. Returns the status.
+Status end_record(RankState& state, bool in_black_box, Status enqueued) {
+  if (in_black_box) state.host.recorder.end(enqueued.code());
+  if (state.events != nullptr) state.events->stop();
+  return enqueued;
+}
 
 }  // namespace
 
@@ -99,24 +108,44 @@ bool DeviceRank::adopt_kernel_fault() {
 Status DeviceRank::post(std::span<const Call> calls) {
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   record(calls);
-  if (state_.events != nullptr)
-    for (const Call& call : calls) state_.events->start(call, way_of(call));
   ++posted_;
   Mismatch mismatch;
   const Status posted = engine_->post(calls, &mismatch);
   return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
 }
 
+Status DeviceRank::copy_alone(const Call& call) {
+  const Collective which = call.record.collective;
+  const std::size_t bytes = call.record.count * size_of(call.record.type);
+  const auto copy = [&](void* to, const void* from, GpuCopy kind) {
+    return gpu_api()->copy(to, from, bytes, kind, call.stream);
+  };
+  record({&call, 1});
+  GpuError error = copy(call.receive, call.send, GpuCopy::kDeviceToDevice);
+  if (error == kGpuInvalidValue) {
+    BufferAddresses addresses(state_.options.device);
+    const auto from = addresses.of(call.send, which, "sendbuff");
+    if (!from.ok()) return end_record(state_, !hosted_, from.error());
+    const auto to = addresses.of(call.receive, which, "recvbuff");
+    if (!to.ok()) return end_record(state_, !hosted_, to.error());
+    error = copy(*to, *from, GpuCopy::kAny);
+  }
+  const Status copied = check(error, "cudaMemcpyAsync");
+  return end_record(state_, !hosted_, copied.ok() ? ok_status() : fault_of_post(copied, {}));
+}
+
 // Calls of kernels. They end in the black box once they are on their streams. If the host does some
 // of the rank's calls, its thread writes the black box instead.
 void DeviceRank::record(std::span<const Call> calls) {
-  if (hosted_) return;
   for (const Call& call : calls) {
+    if (hosted_) break;
     CallRecord record = call.record;
     if (is_point_to_point(call)) record.root = call.peer;
     state_.host.recorder.choose(std::uint8_t{0xff}, kEnqueuedProtocol);
     state_.host.recorder.begin(record, is_point_to_point(call) ? 0 : ++recorded_);
   }
+  if (state_.events == nullptr) return;
+  for (const Call& call : calls) state_.events->start(call, way_of(call));
 }
 
 // As all ranks plan it, except for what other ranks' limits change. The host may do any call of
@@ -168,10 +197,7 @@ std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
 }
 
 Status DeviceRank::wait_until_enqueued() {
-  Status waited = wait_for_streams();
-  if (!hosted_) state_.host.recorder.end(waited.code());
-  if (state_.events != nullptr) state_.events->stop();
-  return waited;
+  return end_record(state_, !hosted_, wait_for_streams());
 }
 
 Status DeviceRank::wait_for_streams() {
@@ -223,8 +249,9 @@ Result<int> DeviceRank::open_window(const Exchange& exchange, void* memory, std:
   if (window_rank_) return window;
   std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {
-    // Signals carry no data, so it does not matter that ranks want different amounts of memory.
-    RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes()));
+    // Signals carry no data, so it does not matter that ranks want different amounts of memory, and
+    // nothing is copied to the GPU.
+    RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes(), false));
     RONDO_CHECK_OK(made->start());
   }
   std::lock_guard lock(mutex_);

@@ -68,6 +68,9 @@ class DeviceRank : public GpuRank {
   // before the kernel of another rank's call.
   Status post_one_sided(std::span<const Call> calls);
   Status wait_until_enqueued();
+  // In place of these, if the rank is alone in its communicator: copies the call's input to its
+  // output. Only if CUDA refuses the copy are the buffers queried, which names the wrong one.
+  Status copy_alone(const Call& call);
 
   bool adopt_kernel_fault() override;
 
@@ -85,7 +88,7 @@ class DeviceRank : public GpuRank {
   void close() override;
 
  private:
-  void record(std::span<const Call> calls);
+  void record(std::span<const Call> calls);      // for the black box and profiler plugins
   profiler::Way way_of(const Call& call) const;  // for a profiler plugin
   Status wait_for_streams();
   void stop();

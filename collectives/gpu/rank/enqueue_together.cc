@@ -87,11 +87,16 @@ Result<bool> need_threads(std::span<const Part> parts) {
   return true;
 }
 
-// An in-place collective of one rank changes nothing, so no stream has to wait for it.
-bool leaves_all_as_it_is(const Call& call) {
+// Of one rank: the collective copies `send` to `receive`.
+bool is_a_copy(const Call& call) {
   const Collective which = call.record.collective;
   const bool scales = reduces(which) && call.record.op == RedOp::kPreMulSum;
-  return which <= Collective::kBarrier && !scales && call.send == call.receive;
+  return which <= Collective::kBarrier && !scales;
+}
+
+// An in-place collective of one rank changes nothing, so no stream has to wait for it.
+bool leaves_all_as_it_is(const Call& call) {
+  return is_a_copy(call) && (call.send == call.receive || call.record.count == 0);
 }
 
 // Makes the rank's device current if something depends on it: a call on a default stream, a
@@ -113,6 +118,30 @@ class RankScope {
  private:
   std::optional<DeviceScope> scope_;
 };
+
+// A group of a rank that is alone in its communicator, with at most one copy to make: the driver's
+// copy is all that it needs. CUDA knows where the buffers are, and nothing has to be ordered, so
+// neither they nor the stream are queried. nullopt: another group.
+std::optional<Status> enqueue_alone(const RankWork& work) {
+  RankState& state = work.state;
+  if (state.members.size > 1) return std::nullopt;
+  const Call* copy = nullptr;
+  for (const Call& call : work.calls) {
+    if (leaves_all_as_it_is(call)) continue;
+    if (copy != nullptr || !is_a_copy(call)) return std::nullopt;
+    copy = &call;
+  }
+  Status done = state.enter();
+  if (!done.ok()) return done;
+  for (const Call& call : work.calls) state.count_calls(call.record.collective);
+  if (copy != nullptr) {
+    const RankScope scope(state, {copy, 1}, false);
+    done = scope.entered();
+    if (done.ok()) done = DeviceRank::of(state).copy_alone(*copy);
+  }
+  state.leave();
+  return done;
+}
 
 Result<Part> make_part(const RankWork& work) {
   RankState& state = work.state;
@@ -210,6 +239,8 @@ Status run_round(std::span<const Part> parts, std::size_t round, std::size_t rou
 
 Status enqueue_together(std::span<const RankWork> works) {
   if (works.empty()) return ok_status();
+  if (works.size() == 1)
+    if (std::optional<Status> done = enqueue_alone(works.front())) return *std::move(done);
   const DeviceScope outermost;
   RONDO_CHECK_OK(outermost.entered());
   RONDO_TRY(std::vector<Part> parts, make_parts(works));

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "collectives/faults/fault_texts.h"
-#include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/staging/one_sided_rounds.h"
 #include "transport/cuda/device.h"
 
@@ -30,17 +29,19 @@ std::uint64_t HostProxy::wanted_bytes() {
   return std::min(asked, kMaxPinned) / kLeastPinned * kLeastPinned;
 }
 
-Result<std::unique_ptr<HostProxy>> HostProxy::make(RankState& state, std::uint64_t bytes) {
-  std::unique_ptr<HostProxy> made(new HostProxy(state, bytes));
+Result<std::unique_ptr<HostProxy>> HostProxy::make(RankState& state, std::uint64_t bytes,
+                                                   bool shares_gpu) {
+  std::unique_ptr<HostProxy> made(new HostProxy(state, bytes, shares_gpu));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-HostProxy::HostProxy(RankState& state, std::uint64_t bytes)
+HostProxy::HostProxy(RankState& state, std::uint64_t bytes, bool shares_gpu)
     : state_(state),
       rank_(state.members.rank),
       size_(state.members.size),
       device_(state.options.device),
+      shares_gpu_(shares_gpu),
       staging_(bytes),
       slots_(rank_, state.options.kernel_seconds),
       service_({state, slots_, staging_, proxy_}) {}
@@ -153,6 +154,13 @@ Status HostProxy::enqueue(GpuStream stream, bool captured, HostedCall call, cons
   return ok_status();
 }
 
+// Between the user's buffers and pinned memory.
+DirectLaunches HostProxy::copies_of_step(GpuStream stream, bool in) const {
+  DirectLaunches copies(1, stream);
+  copies.copy_by_driver(!in && shares_gpu_ ? GpuCopy::kHostToDevice : GpuCopy::kAny);
+  return copies;
+}
+
 double HostProxy::predicted_ns(const CallRecord& record) const {
   return rondo::predicted_ns(state_.facts, record);
 }
@@ -172,8 +180,7 @@ Status HostProxy::run_elsewhere(const CallRecord& record, std::span<const Buffer
                           size_of(record.type), GpuCopy::kAny, stream),
           "cudaMemcpyAsync"));
     if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return ok_status();
-    DirectLaunches copies(1, stream);
-    copies.copy_by_driver(in ? GpuCopy::kAny : GpuCopy::kHostToDevice);
+    DirectLaunches copies = copies_of_step(stream, in);
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
     RONDO_CHECK_OK(steps.copy(number, in, buffers, staged, &copies));
     return copies.flush();
@@ -199,8 +206,7 @@ Result<TeamEdges::Enqueue> HostProxy::prepare(std::span<const ProcessMessage> me
   }
   return Enqueue([this, captured, maximum, hosted = std::move(hosted)](GpuStream stream) {
     const auto copy = [&](std::uint64_t round, bool in) -> Status {
-      DirectLaunches copies(1, stream);
-      copies.copy_by_driver(in ? GpuCopy::kAny : GpuCopy::kHostToDevice);
+      DirectLaunches copies = copies_of_step(stream, in);
       for (const MessagePieces& one : hosted.messages) {
         if (one.sends != in || round >= one.pieces.size()) continue;
         const MessagePieces::Piece& piece = one.pieces[round];

@@ -26,6 +26,7 @@
 #include "base/result.h"
 #include "collectives/faults/internode_status.h"
 #include "collectives/gpu/calls/team_edges.h"
+#include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/hosted_service.h"
@@ -39,9 +40,10 @@ class HostProxy final : public TeamEdges {
  public:
   // Pinned memory that a rank requests; ranks use the minimum of all requests.
   static std::uint64_t wanted_bytes();
-  // For a rank whose host view is ready. bytes: of pinned memory, equal on all ranks. Nothing may
-  // be posted before start().
-  static Result<std::unique_ptr<HostProxy>> make(RankState& state, std::uint64_t bytes);
+  // For a rank whose host view is ready. bytes: of pinned memory, equal on all ranks. shares_gpu:
+  // other processes use its GPU. Nothing may be posted before start().
+  static Result<std::unique_ptr<HostProxy>> make(RankState& state, std::uint64_t bytes,
+                                                 bool shares_gpu);
   ~HostProxy() override;
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
@@ -88,13 +90,15 @@ class HostProxy final : public TeamEdges {
   void close();
 
  private:
-  HostProxy(RankState& state, std::uint64_t bytes);
+  HostProxy(RankState& state, std::uint64_t bytes, bool shares_gpu);
   Status open();
+  DirectLaunches copies_of_step(GpuStream stream, bool in) const;
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
   Status enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy);
 
   RankState& state_;
   const int rank_, size_, device_;
+  const bool shares_gpu_;
   const DevicePlanFacts no_kernels_{};
   StreamOrder order_;
   PinnedStaging staging_;

@@ -108,12 +108,14 @@ std::uint32_t* word_at(const void* at, const char* what) {
 
 }  // namespace
 
-GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy /*kind*/, GpuStream handle) {
+GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream handle) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
   if (bytes == 0) return kGpuSuccess;
   if (to == nullptr || from == nullptr) return kGpuInvalidValue;
   if (bad_range(to, bytes) || bad_range(from, bytes)) return kGpuInvalidValue;
+  const bool within = kind == GpuCopy::kDeviceToDevice;  // pinned memory is an address there, too
+  if (within && !(known(to) && known(from))) return kGpuInvalidValue;
   std::unique_lock lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
   if (stream == nullptr) return kGpuInvalidHandle;

@@ -124,6 +124,14 @@ TEST(GpuPlan, NumbersProcessesOnEachHost) {
   EXPECT_FALSE(found->near(1, 2));
 }
 
+TEST(GpuPlan, KnowsWhichGpusProcessesShare) {
+  // Threads of process 0 share GPU 0; processes 0 and 1 share GPU 1; process 2 has GPU 2.
+  const auto found = plan_gpus(gpu_records({}, {0, 0, 0, 1, 2}, {0, 0, 1, 1, 2}));
+  ASSERT_TRUE(found.ok());
+  const bool shared[] = {false, false, true, true, false};
+  for (int rank = 0; rank < 5; ++rank) EXPECT_EQ(found->shares_gpu(rank), shared[rank]) << rank;
+}
+
 TEST(GpuPlan, TakesTheSmallestOffer) {
   auto all = gpu_records({}, {0, 1, 2}, {0, 1, 2});
   all.facts[1].max_ctas = 5;

@@ -137,10 +137,10 @@ constexpr Variable kTable[] = {
      "for node_exporter (%h host)"},
     {"RONDO_NET_TIMEOUT", Type::kSeconds, "20",
      "seconds after which a remote host that does not answer counts as dead"},
-    {"RONDO_RECORD", Type::kString, "0",
-     "1: ranks keep a record of their newest calls, which rondo trace reads; brief: the same, but "
-     "small calls in quick succession have no times of their ends; RONDO_TRACE and RONDO_METRICS "
-     "mean 1"},
+    {"RONDO_RECORD", Type::kString, "brief",
+     "brief: ranks keep a record of their newest calls, which rondo trace reads, but small calls "
+     "in quick succession have no times of their ends; 1: all have; 0: no record; RONDO_TRACE and "
+     "RONDO_METRICS mean 1"},
     {"RONDO_REPRODUCIBLE", Type::kBool, "0",
      "1: results depend only on the number of ranks, to the bit"},
     {"RONDO_SECRET", Type::kSecret, "",

@@ -196,7 +196,7 @@ class Creation {
     mine.reproducible = request_.options.reproducible;
     RONDO_TRY(mine.reads, reads_of_environment());
     RONDO_TRY(mine.verify_every, verified_by_environment());
-    mine.keeps_trace = trace::BlackBox::asked_for() != trace::Recording::kNone;
+    mine.clock_rounds = trace::BlackBox::clock_rounds();
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
     mine.buffer_bytes =
@@ -271,8 +271,8 @@ class Creation {
 
   // The same decision on all ranks, because all take part.
   Result<trace::HostOffset> measure_clocks() {
-    if (std::ranges::none_of(records_, &InitRecord::keeps_trace)) return trace::HostOffset{};
-    return trace::measure_offset(state_->members.shape, state_->members.rank,
+    const int rounds = std::ranges::max(records_, {}, &InitRecord::clock_rounds).clock_rounds;
+    return trace::measure_offset(state_->members.shape, state_->members.rank, rounds,
                                  [this](const auto& mine) { return session_->all_gather(mine); });
   }
 

@@ -44,7 +44,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(static_cast<std::uint8_t>(reproducible));
   writer.put(reads);
   writer.put(verify_every);
-  writer.put(static_cast<std::uint8_t>(keeps_trace));
+  writer.put(clock_rounds);
   writer.put(cpu_set);
   writer.put(cores);
   writer.put(buffer_bytes);
@@ -86,8 +86,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.reproducible = reproducible != 0;
   record.reads = reader.get<MemoryReads>();
   record.verify_every = reader.get<std::uint64_t>();
-  const auto keeps_trace = reader.get<std::uint8_t>();
-  record.keeps_trace = keeps_trace != 0;
+  record.clock_rounds = reader.get<std::uint8_t>();
   record.cpu_set = reader.get<std::uint64_t>();
   record.cores = reader.get<std::int32_t>();
   record.buffer_bytes = reader.get<std::uint64_t>();
@@ -103,9 +102,9 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      keeps_trace > 1 || record.reads > MemoryReads::kAlways || measured > 1 ||
-      !record.costs.plausible() || !record.device_costs.plausible() || record.cores < 1 ||
-      record.device < -1 || facts.socket.size() > shm::kMaxSocketName ||
+      record.clock_rounds > kMaxClockRounds || record.reads > MemoryReads::kAlways ||
+      measured > 1 || !record.costs.plausible() || !record.device_costs.plausible() ||
+      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMaxSocketName ||
       record.network.size() > kMaxNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(StatusCode::kRemoteError, "rank {} sent a record that cannot be read", rank);

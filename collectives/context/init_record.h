@@ -33,6 +33,8 @@ struct RankFacts {
   bootstrap::UniqueId address;  // its Listener, where children that it leads join
 };
 
+inline constexpr std::uint8_t kMaxClockRounds = 6;
+
 // One rank's record of the first exchange: facts about the rank, and its settings.
 struct InitRecord {
   RankFacts facts;
@@ -42,7 +44,7 @@ struct InitRecord {
   bool reproducible = false;
   MemoryReads reads = MemoryReads::kNever;  // RONDO_CMA
   std::uint64_t verify_every = 0;           // RONDO_VERIFY: one call in this many; 0: none
-  bool keeps_trace = false;                 // the rank records its calls (trace::BlackBox)
+  std::uint8_t clock_rounds = 0;            // exchanges by which it compares clocks of hosts
   std::uint64_t cpu_set = 0;                // ranks with equal values may run on the same cores
   std::int32_t cores = 1;                   // usable cores of that set, limited by the CPU quota
   std::uint64_t buffer_bytes = 0;           // NCCL_BUFFSIZE; 0: not set

@@ -114,6 +114,14 @@ Recording BlackBox::asked_for() {
   return Recording::kNone;
 }
 
+std::uint8_t BlackBox::clock_rounds() {
+  constexpr std::uint8_t kBriefRounds = 1;
+  const Recording asked = asked_for();
+  return asked == Recording::kNone    ? 0
+         : asked == Recording::kBrief ? kBriefRounds
+                                      : kMaxClockRounds;
+}
+
 void BlackBox::open(std::uint64_t communicator, const HostOffset& offset) {
   const Recording asked = asked_for();
   if (members_.size < 2 || asked == Recording::kNone) return warn_of_signal();

@@ -36,6 +36,8 @@ class BlackBox : RankPart {
 
   // By RONDO_RECORD of this process; RONDO_TRACE and RONDO_METRICS need a whole record.
   static Recording asked_for();
+  // How often init compares the clocks of hosts for this record: once if it is brief.
+  static std::uint8_t clock_rounds();
 
   // Call once the host view has its peers. communicator: equal on its ranks, different for others,
   // not 0.

@@ -44,11 +44,12 @@ HostOffset offset_of(std::span<const std::vector<ClockReading>> rounds, const Ho
   return {low + (high - low) / 2, std::abs(high - low) / 2 + 1};
 }
 
-Result<HostOffset> measure_offset(const HostShape& shape, int rank, const Gather& gather) {
-  if (shape.hosts() < 2) return HostOffset{};
+Result<HostOffset> measure_offset(const HostShape& shape, int rank, int count,
+                                  const Gather& gather) {
+  if (shape.hosts() < 2 || count == 0) return HostOffset{};
   std::vector<std::vector<ClockReading>> rounds;
   ClockReading own;
-  for (int round = 0; round <= kClockRounds; ++round) {
+  for (int round = 0; round <= count; ++round) {
     // `after` of the exchange before this one travels with `before` of this one.
     own.before_ns = now_ns();
     RONDO_TRY(const auto parts, gather(std::as_bytes(std::span(&own, 1))));
@@ -64,7 +65,7 @@ Result<HostOffset> measure_offset(const HostShape& shape, int rank, const Gather
     }
     for (std::size_t r = 0; round > 0 && r < readings.size(); ++r)
       rounds.back()[r].after_ns = readings[r].after_ns;
-    if (round < kClockRounds) rounds.push_back(std::move(readings));
+    if (round < count) rounds.push_back(std::move(readings));
     own.after_ns = after;
   }
   return offset_of(rounds, shape, shape.host_of(rank));

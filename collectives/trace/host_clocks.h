@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offsets between the monotonic clocks of hosts, measured while a communicator is created of which
-// some rank records its calls.
+// some rank records its calls, in as many rounds as the most precise record needs.
 //
 // All ranks take part in a few exchanges. No rank receives an exchange before all ranks have sent
 // their part, so each one bounds the offset from both sides; the bounds of all exchanges are
 // intersected. Guarantees: the true offset at that moment is within error_ns of offset_ns, however
-// slow the network is. All ranks compute the same. Cost: kClockRounds + 1 exchanges of 16 bytes a
+// slow the network is. All ranks compute the same. Cost: rounds + 1 exchanges of 16 bytes a
 // rank where there are several hosts, else none. Later drift of the clocks (some us a second at
 // worst, usually far less) is not corrected.
 #pragma once
@@ -19,8 +19,6 @@
 #include "collectives/context/host_shape.h"
 
 namespace rondo::trace {
-
-inline constexpr int kClockRounds = 6;
 
 struct HostOffset {
   std::int64_t offset_ns = 0;  // clock of the host minus that of rank 0's host
@@ -39,6 +37,7 @@ HostOffset offset_of(std::span<const std::vector<ClockReading>> rounds, const Ho
 // The offset of the rank's own host. gather: an exchange of all ranks, in rank order.
 using Gather =
     std::function<Result<std::vector<std::vector<std::byte>>>(std::span<const std::byte>)>;
-Result<HostOffset> measure_offset(const HostShape& shape, int rank, const Gather& gather);
+Result<HostOffset> measure_offset(const HostShape& shape, int rank, int rounds,
+                                  const Gather& gather);
 
 }  // namespace rondo::trace

@@ -219,8 +219,8 @@ Result<std::vector<RankTrace>> traces_of_process(int pid) {
   if (traces.empty())
     return fail(
         StatusCode::kInvalidUsage,
-        "no rank of process {} has a record of calls: start the job with RONDO_RECORD=1, or "
-        "wait for its first call",
+        "no rank of process {} has a record of calls: wait for its first call, or start the job "
+        "without RONDO_RECORD=0",
         pid);
   return traces;
 }

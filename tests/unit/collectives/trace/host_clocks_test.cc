@@ -21,7 +21,7 @@ TEST(HostClocks, BoundTheTrueOffset) {
     for (int h = 1; h < 3; ++h)
       offsets[h] = static_cast<std::int64_t>(random() % 2'000'000'000) - 1'000'000'000;
     std::vector<std::vector<ClockReading>> rounds;
-    for (std::int64_t begin = 0, round = 0; round < kClockRounds; ++round, begin += 10'000'000) {
+    for (std::int64_t begin = 0, round = 0; round < 6; ++round, begin += 10'000'000) {
       // All ranks send before the first one has received all.
       std::vector<ClockReading> readings;
       std::int64_t last = 0;
@@ -52,9 +52,26 @@ TEST(HostClocks, AreNotMeasuredOnOneHost) {
   const auto never = [](std::span<const std::byte>) -> Result<std::vector<std::vector<std::byte>>> {
     return fail(StatusCode::kInternalError, "an exchange");
   };
-  const auto measured = measure_offset(shape_of_hosts(hosts), 1, never);
+  const auto measured = measure_offset(shape_of_hosts(hosts), 1, 6, never);
   ASSERT_TRUE(measured.ok());
   EXPECT_EQ(measured->error_ns, 0);
+}
+
+// A round needs the exchange after it, by which its last readings travel; no round needs none.
+TEST(HostClocks, AreComparedAsOftenAsTheMostPreciseRecordNeeds) {
+  const std::vector<std::uint64_t> hosts = {4, 5};
+  for (const int rounds : {0, 1, 6}) {
+    int exchanges = 0;
+    const auto echo = [&](std::span<const std::byte> mine) {
+      ++exchanges;
+      return Result<std::vector<std::vector<std::byte>>>(
+          std::vector<std::vector<std::byte>>(2, {mine.begin(), mine.end()}));
+    };
+    const auto measured = measure_offset(shape_of_hosts(hosts), 1, rounds, echo);
+    ASSERT_TRUE(measured.ok());
+    EXPECT_EQ(exchanges, rounds == 0 ? 0 : rounds + 1);
+    EXPECT_EQ(measured->error_ns > 0, rounds > 0);
+  }
 }
 
 TEST(HostClocks, RefuseAReadingOfAnotherSize) {
@@ -66,7 +83,7 @@ TEST(HostClocks, RefuseAReadingOfAnotherSize) {
     parts.emplace_back(3);
     return parts;
   };
-  const auto measured = measure_offset(shape_of_hosts(hosts), 0, odd);
+  const auto measured = measure_offset(shape_of_hosts(hosts), 0, 1, odd);
   ASSERT_FALSE(measured.ok());
   EXPECT_EQ(measured.error().text, "rank 1 sent 3 bytes for its clock, not 16");
 }

@@ -64,7 +64,7 @@ struct LinkView {
   // Since an earlier question, if there was one at least a second ago; else since they were made.
   std::uint64_t segments = 0, resent_segments = 0;  // with data, sent; of them, sent again
   double bytes_per_second = 0;                      // sent, while data was under way; 0: unknown
-  double newest_per_second = 0;  // bytes, of the newest packets; 0: too few to know the rate
+  double newest_per_second = 0;  // bytes, of the newest packets; 0: they do not prove a low rate
 };
 
 struct ProcessView {

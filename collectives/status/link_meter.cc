@@ -8,9 +8,15 @@
 namespace rondo {
 namespace {
 
-constexpr std::uint64_t kMinLinkBytes = 64 << 10;   // less is no traffic of calls
-constexpr std::uint64_t kMinSentForRate = 4 << 20;  // less is slow start
-constexpr double kMaxReaderShare = 0.1;             // of the busy time
+constexpr std::uint64_t kMinLinkBytes = 64 << 10;  // less is no traffic of calls
+constexpr double kMaxReaderShare = 0.1;            // of the busy time
+
+// Whether a low rate proves that the network is slow: it is neither slow start nor a short message.
+constexpr std::uint64_t kMinSentForProof = 4 << 20;
+constexpr double kMinBusyForProof = 1;  // seconds with data under way
+bool proves(std::uint64_t sent_bytes, double busy_seconds) {
+  return sent_bytes >= kMinSentForProof || busy_seconds >= kMinBusyForProof;
+}
 constexpr std::int64_t kMinAge = 3'000'000'000;
 
 status::TcpTraffic difference(const status::TcpTraffic& now, const status::TcpTraffic& before) {
@@ -31,13 +37,16 @@ LinkMeter::RailTraffic difference(const LinkMeter::RailTraffic& now,
 }
 
 // While data was under way.
+double busy_seconds(const LinkMeter::RailTraffic& recent) {
+  return static_cast<double>(recent.busy_ns) * 1e-9;
+}
 double rate_of(const LinkMeter::RailTraffic& recent) {
-  if (recent.sent_bytes < kMinSentForRate || recent.busy_ns == 0) return 0;
-  return static_cast<double>(recent.sent_bytes) / (static_cast<double>(recent.busy_ns) * 1e-9);
+  if (recent.sent_bytes < kMinLinkBytes || recent.busy_ns == 0) return 0;
+  return static_cast<double>(recent.sent_bytes) / busy_seconds(recent);
 }
 double rate_of(const status::TcpTraffic& recent) {
   const bool reader_is_slow = recent.reader_limited_seconds > kMaxReaderShare * recent.busy_seconds;
-  if (recent.sent_bytes < kMinSentForRate || recent.busy_seconds <= 0 || reader_is_slow) return 0;
+  if (recent.sent_bytes < kMinLinkBytes || recent.busy_seconds <= 0 || reader_is_slow) return 0;
   return static_cast<double>(recent.sent_bytes) / recent.busy_seconds;
 }
 
@@ -77,7 +86,8 @@ std::vector<LinkView> LinkMeter::read(const std::map<std::string, std::string>& 
     link.rtt_seconds = std::max(link.rtt_seconds, traffic.rtt_seconds);
     const double rate = rate_of(recent);
     link.bytes_per_second += rate;
-    if (rate > 0 && !recent.sends_seldom) link.newest_per_second += recent.newest_per_second;
+    if (rate > 0 && !recent.sends_seldom && proves(recent.sent_bytes, recent.busy_seconds))
+      link.newest_per_second += recent.newest_per_second;
     now.traffic.emplace(ends, traffic);
   }
   for (const auto& [ends, rail] : now.rails) {
@@ -89,7 +99,9 @@ std::vector<LinkView> LinkMeter::read(const std::map<std::string, std::string>& 
     link.host = ends.second;
     link.sent_bytes = rail.sent_bytes;
     link.received_bytes = rail.received_bytes;
-    link.bytes_per_second = link.newest_per_second = rate_of(recent);
+    link.bytes_per_second = rate_of(recent);
+    if (proves(recent.sent_bytes, busy_seconds(recent)))
+      link.newest_per_second = link.bytes_per_second;
   }
   if (newer_.at_ns == 0 || is_old(newer_)) earlier_ = std::exchange(newer_, std::move(now));
   std::vector<LinkView> all;

@@ -56,6 +56,10 @@ echo "ok: no network of a healthy job is accused"
 shape 2 100mbit
 names "^the network from node2 .*to node3 .*is slow: .* MB/s, other links"
 end_job
+start
+shape 2 2mbit  # a few calls a minute
+names "^the network from node2 .*to node3 .*is slow: 0[.][0-9] MB/s, other links"
+end_job
 shape 2 1gbit
 
 # Without netem: a queue of seven packets.

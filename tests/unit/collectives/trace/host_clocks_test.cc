@@ -58,7 +58,7 @@ TEST(HostClocks, AreNotMeasuredOnOneHost) {
 }
 
 // A round needs the exchange after it, by which its last readings travel; no round needs none.
-TEST(HostClocks, AreComparedAsOftenAsTheMostPreciseRecordNeeds) {
+TEST(HostClocks, AreComparedAsOftenAsRanksAsk) {
   const std::vector<std::uint64_t> hosts = {4, 5};
   for (const int rounds : {0, 1, 6}) {
     int exchanges = 0;

@@ -210,7 +210,8 @@ class SelfTest {
       if (result_.wrong.size() >= kMaxWrong) continue;
       result_.wrong.push_back({way.collective, way.algorithm, std::string(info(test.type).name),
                                std::string(name(test.op)), bytes, test.in_place,
-                               static_cast<int>(rank), report.wrong, report.example});
+                               static_cast<int>(rank), report.wrong, report.example,
+                               result_.rounds + 1});
     }
   }
 

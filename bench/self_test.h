@@ -44,6 +44,7 @@ struct WrongData {
   int rank = 0;             // whose result is wrong
   std::uint64_t wrong = 0;  // elements
   std::string example;
+  int round = 1;
 };
 
 struct SelfTestResult {

@@ -135,9 +135,12 @@ void check_data(const SelfTestResult& result, std::vector<Finding>& findings) {
     for (const WrongData* one : all) algorithms.insert(one->algorithm);
     findings.push_back(
         {Verdict::kProblem, fmt::format("data of rank {}", rank),
-         fmt::format("{} got wrong results in {} tests, by the algorithms {}; the first: {} by {}, "
-                     "{}{}{}, {} bytes{}: {} wrong elements: {}",
+         fmt::format("{} got wrong results in {} tests, by the algorithms {}; the first{}: {} by "
+                     "{}, {}{}{}, {} bytes{}: {} wrong elements: {}",
                      rank_text(result, rank), all.size(), fmt::join(algorithms, ", "),
+                     result.rounds > 1
+                         ? fmt::format(", in round {} of {}", first.round, result.rounds)
+                         : "",
                      first.collective, first.algorithm, first.type, first.op == "none" ? "" : " ",
                      first.op == "none" ? "" : first.op, first.bytes,
                      first.in_place ? " in place" : "", first.wrong, first.example),

@@ -133,7 +133,8 @@ std::string json_of(const SelfTestResult& result, const std::vector<Finding>& fi
                      {"size_bytes", one.bytes},
                      {"in_place", one.in_place},
                      {"wrong_elements", one.wrong},
-                     {"first", one.example}});
+                     {"first", one.example},
+                     {"round", one.round}});
   for (const LinkRate& link : result.links)
     links.push_back({{"from", link.from},
                      {"to", link.to},

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "api/cli/self_test.h"
+#include "bench/self_test.h"
+#include "tests/bench/fake_backend.h"
 #include "tests/bench/shell.h"
 #include "tests/support/temporary_folder.h"
 
@@ -139,6 +141,55 @@ TEST(SelfTestFindings, NamesRanksAndLinksWithWrongData) {
   EXPECT_EQ(json["links"].size(), result.links.size());
 }
 
+// ---- rounds ----
+
+// One rank gathers float32 over the test's backend; in its call number `flips_in` a bit flips.
+Result<SelfTestResult> gather_alone(double seconds, int flips_in, int* calls) {
+  bench::SelfTestOptions options;
+  options.seconds = seconds;
+  options.types = {ncclFloat32};
+  options.kinds = {bench::Kind::kAllGather};
+  options.sizes = {40};
+  options.large_bytes = 4096;
+  auto world = std::make_shared<bench::FakeWorld>(1);
+  world->after = [=](int, int, const bench::Call& call) {
+    if (++*calls == flips_in) static_cast<unsigned char*>(call.recv)[6] ^= 4;
+  };
+  const rondo_launch_t alone{0, 1, -1, -1, "", 0};
+  return bench::run_self_test({.options = options,
+                               .launch = alone,
+                               .make_backend = bench::fake_backends(world),
+                               .mine = ""});
+}
+
+TEST(SelfTestRounds, RepeatUntilTheTimeIsOverAndALaterOneFindsAFlippedBit) {
+  int once = 0, repeated = 0;
+  const auto one = gather_alone(0, 0, &once);
+  ASSERT_TRUE(one.ok()) << one.error().text;
+  EXPECT_EQ(one->rounds, 1);
+  EXPECT_TRUE(one->wrong.empty());
+
+  const double seconds = 2;
+  const auto many = gather_alone(seconds, 2 * once, &repeated);  // the last call of round 2
+  ASSERT_TRUE(many.ok()) << many.error().text;
+  EXPECT_GE(many->seconds, seconds);
+  EXPECT_GE(many->rounds, 2);
+  EXPECT_EQ(repeated, many->rounds * once) << "each round makes the same calls";
+  EXPECT_TRUE(many->errors.empty());
+  EXPECT_EQ(many->ways.at(0).calls, one->ways.at(0).calls * static_cast<unsigned>(many->rounds));
+
+  const auto json = nlohmann::json::parse(json_of(*many, findings_of(*many)));
+  EXPECT_EQ(json["rounds"], many->rounds);
+  EXPECT_EQ(json["problems"], 1);
+  ASSERT_EQ(json["wrong_results"].size(), 1u);
+  EXPECT_EQ(json["wrong_results"][0]["round"], 2);
+  EXPECT_EQ(json["wrong_results"][0]["wrong_elements"], 1);
+  EXPECT_NE(json["findings"][0]["found"].get<std::string>().find(
+                fmt::format("the first, in round 2 of {}: all_gather by planned", many->rounds)),
+            std::string::npos)
+      << json.dump(1);
+}
+
 // ---- as a program ----
 
 nlohmann::json self_test(const std::string& command) {
@@ -176,6 +227,14 @@ TEST(SelfTestProgram, ChecksEveryCollectiveAndAlgorithm) {
   EXPECT_EQ(algorithms, (std::set<std::string>{"direct", "oneshot", "planned", "recursive", "ring",
                                                "tree", "twoshot"}));
   EXPECT_EQ(collectives.size(), 15u) << "all but the hypercube, which needs a power of two";
+}
+
+TEST(SelfTestProgram, RepeatsForAFractionOfAMinute) {
+  const auto json =
+      self_test(RONDO_PROGRAM " doctor --self-test --quick --ranks 2 --minutes 0.05 --json");
+  EXPECT_GE(json["seconds"], 3);
+  EXPECT_GE(json["rounds"], 1);
+  EXPECT_NE(finding_of(json, "data", "ok"), "") << json.dump(1);
 }
 
 // The planted faults are in links, so one type of data shows them.

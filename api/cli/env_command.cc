@@ -42,6 +42,28 @@ std::optional<std::string> shown(const env::Variable& variable) {
   return set;
 }
 
+// Wraps a text that begins in column `begin` at 100 columns; further lines are indented.
+std::string wrapped(std::string_view text, std::size_t begin = 0, std::size_t indent = 2) {
+  constexpr std::size_t kColumns = 100;
+  std::string all;
+  std::size_t column = begin;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, space - at);
+    const bool first = at == 0;
+    at = space + 1;
+    if (!first && column + 1 + word.size() > kColumns) {
+      all += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (!first) {
+      all += ' ', ++column;
+    }
+    all += word;
+    column += word.size();
+  }
+  return all + '\n';
+}
+
 void print_table() {
   for (const env::Variable& variable : env::all()) {
     const auto set = shown(variable);
@@ -49,10 +71,11 @@ void print_table() {
         "{:<24} {:<7} {}{}\n", variable.name, name_of(variable.type),
         set ? fmt::format("= '{}'", *set) : fmt::format("default '{}'", variable.fallback),
         set && *set != variable.fallback ? fmt::format(" (default '{}')", variable.fallback) : "");
-    fmt::print("    {}\n", variable.help);
+    fmt::print("    {}", wrapped(variable.help, 4, 4));
   }
   fmt::print("\nKnown, and without effect here:\n");
-  for (const env::Unused& row : env::unused()) fmt::print("{:<24} {}\n", row.name, row.why);
+  for (const env::Unused& row : env::unused())
+    fmt::print("{:<24} {}", row.name, wrapped(row.why, 25, 25));
 }
 
 // Why a variable has no effect here: known but unused, or unknown. "": it has an effect.
@@ -87,26 +110,6 @@ void print_json() {
     rows.push_back(row);
   }
   fmt::print("{}\n", rows.text(2));
-}
-
-// Wraps a text at 100 columns; all lines but the first are indented by two.
-std::string wrapped(std::string_view text) {
-  constexpr std::size_t kColumns = 100;
-  std::string all;
-  std::size_t column = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t space = std::min(text.find(' ', at), text.size());
-    const std::string_view word = text.substr(at, space - at);
-    at = space + 1;
-    if (column > 0 && column + 1 + word.size() > kColumns) {
-      all += "\n ";
-      column = 1;
-    }
-    if (column > 0) all += ' ';
-    all += word;
-    column += word.size() + (column > 0 ? 1 : 0);
-  }
-  return all + '\n';
 }
 
 // Variables without effect, one entry per reason, in the order of the table.

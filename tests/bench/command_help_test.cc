@@ -46,6 +46,9 @@ TEST(RondoHelp, OfEveryCommandFitsAHundredColumns) {
     EXPECT_EQ(ask("help " + name).text, help.text);
     for (const std::string& line : lines_in(help.text)) EXPECT_LE(line.size(), 100u) << line;
   }
+  for (const char* whole : {"--help", "env"})
+    for (const std::string& line : lines_in(ask(whole).text))
+      EXPECT_TRUE(line.size() <= 100 || line.find(" = '") != line.npos) << line;  // a value here
 }
 
 TEST(RondoHelp, EveryOptionOfACommandIsInItsManualPage) {

@@ -53,7 +53,8 @@ void draw_below(const Graph& graph, int above, const std::string& indent, std::s
   }
   for (const int node : below) {
     const bool last = node == below.back();
-    out += fmt::format("{}{}{} [{}]\n", indent, last ? "└─ " : "├─ ", node_text(graph, node),
+    const char* const branch = last ? "└─ " : "├─ ";
+    out += fmt::format("{}{}{} [{}]\n", indent, branch, node_text(graph, node),
                        link_text(*graph.up(node)));
     draw_below(graph, node, indent + (last ? "   " : "│  "), out);
   }

@@ -20,7 +20,8 @@ TEST(DescribeGraph, DrawsDevicesBelowTheirSwitches) {
   const std::string text = describe(fixture("pcie-4-switches"));
   EXPECT_THAT(text, HasSubstr("NUMA node 0, cpus 0-63\n"
                               "├─ bridge 0000:20:00.0 [PCI 16 GT/s x16, 31.51 GB/s]\n"
-                              "│  ├─ GPU 0, 0000:21:00.0, sm_86 [PCI 16 GT/s x16, 31.51 GB/s]\n"));
+                              "│  ├─ GPU 0, 0000:21:00.0, sm_86 "
+                              "[PCI 16 GT/s x16, 31.51 GB/s]\n"));
   EXPECT_THAT(text, HasSubstr("mlx5_0, 0000:23:00.0, network 12.5 GB/s"));
   EXPECT_THAT(text, HasSubstr("GPU 0 - GPU 1 [NVLink x4, 56.25 GB/s]"));
 }

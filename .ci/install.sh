@@ -7,6 +7,7 @@
 #   .ci/install.sh --wheel   and GCC 11, for .ci/wheel.sh --release
 #   .ci/install.sh --deb     and what .ci/deb.sh needs
 #   .ci/install.sh --launchers and Slurm, Open MPI and MPICH, which start jobs
+#   .ci/install.sh --pictures and what draws pictures, and a browser that shows them (300 MB)
 #   .ci/install.sh --metrics and Prometheus, which scrapes a job's metrics
 #   .ci/install.sh --torch   and what a Python of Debian lacks: virtual environments, its headers
 # Exits with 2, after one line, if packages are missing and cannot be installed.
@@ -29,6 +30,7 @@ case "${1:-}" in
   --compare) packages+=("${compare[@]}") ;;
   --launchers) packages+=("${launchers[@]}") ;;
   --wheel) packages+=(g++-11) ;;
+  --pictures) packages+=(chromium gnuplot-nox ccache python3) ;;
   --metrics) packages+=(prometheus python3) ;;
   --deb) packages+=(ccache dpkg-dev debootstrap file) ;;
   --torch)

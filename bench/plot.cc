@@ -86,16 +86,18 @@ std::string script_of(const std::vector<Panel>& panels, PictureFormat format,
                         in_terminal ? panels.size() : 1, in_terminal ? 1 : panels.size(),
                         title.empty() ? "" : " title " + quoted(title));
   script += in_terminal ? "set key top left\n"
-                        : "set key below maxcols 4\nset grid xtics ytics lt 1 lc rgb '#dddddd'\n";
+                        : "set key below maxcols 4 title ' ' font ',4'\nset grid xtics ytics lt 1 "
+                          "lc rgb '#dddddd'\n";
   for (std::size_t p = 0; p < panels.size(); ++p) {
     const Panel& panel = panels[p];
     // A terminal has no room for the name of the vertical axis.
     const std::string head =
         in_terminal ? fmt::format("{} ({})", panel.title, panel.y_label) : panel.title;
-    script += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\n{}\n", quoted(head),
-                          quoted(panel.x_label), quoted(in_terminal ? "" : panel.y_label),
-                          panel.log_y ? "set logscale y 10\nset format y '%g'"
-                                      : "unset logscale y\nset yrange [0:*]");
+    script +=
+        fmt::format("set title {}\nset xlabel {} offset 0,0.6\nset ylabel {}\n{}\n", quoted(head),
+                    quoted(panel.x_label), quoted(in_terminal ? "" : panel.y_label),
+                    panel.log_y ? "set logscale y 10\nset format y '%g'"
+                                : "unset logscale y\nset yrange [0:*]");
     script += tics_of(panel) + "\n";
     std::string curves;
     std::size_t of_kind[2] = {};  // solid and dashed lines have the same colours in turn

@@ -192,6 +192,7 @@ run_pytest() {
 # a few of them also run on the newest release, with the same wheel of Rondo.
 newest_torch=2.15.0
 stage_torch() {
+  . tests/torch/libraries.sh
   .ci/install.sh --torch
   local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH} newest=build/torch-venv-$newest_torch
   local fetching=
@@ -220,15 +221,6 @@ stage_torch() {
     run_pytest $newest tests/torch/test_hooks.py \
       tests/torch/test_first_steps.py::test_sum_broadcast_barrier tests/torch/test_cuda_wheels.py
   fi
-}
-
-# VENV VERSION: a release of torch for the CPU, with empty libraries in place of CUDA's. The
-# machine's limits on package releases do not apply to a named release.
-named_torch() {
-  [ -x "$1/bin/pip" ] || python3 -m venv "$1"
-  PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps --no-compile "torch==$2"
-  "$1/bin/pip" install -q filelock typing-extensions sympy networkx jinja2 fsspec numpy pytest
-  python3 tests/torch/cuda_wheels/without_cuda.py "$1"/lib/python*/site-packages
 }
 
 # torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
@@ -298,6 +290,12 @@ stage_launchers() { build release hello_allreduce && in_guest bash tests/launch/
 stage_metrics() { build dev rondo && python3 tests/bench/check_metrics.py build/dev/bin; }
 stage_deb() { bash tests/abi/packages.sh deb; }
 stage_wheel() { bash tests/abi/packages.sh wheel; }
+# Pictures and pages of results, as a browser shows them.
+stage_pictures() {
+  .ci/install.sh --pictures
+  build dev rondo
+  python3 tests/bench/check_pictures.py build/dev/bin/rondo build/pictures
+}
 stage_tidy() { python3 .ci/tidy.py; }
 
 # The long stages take turns in CI: each runs for one commit of five. --for PATH names those that a

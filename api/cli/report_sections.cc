@@ -142,7 +142,10 @@ std::string bench_section(const Json& document) {
       fmt::format("<p>{} ranks ({}), rondo {}, {}</p>\n", number_at(config, "ranks"),
                   escaped(text_at(config, "launch")), escaped(text_at(document, "rondo_version")),
                   escaped(text_at(document, "start_time")));
-  html += picture(bench::panels_of(document, "", false));
+  html += "<div class=\"parts\">\n";
+  for (const Panel& panel : bench::panels_of(document, "", false))
+    html += "<div>" + picture({panel}) + "</div>\n";
+  html += "</div>\n";
   Table table({"size", "type", "op", "in place", "time us", "median us", "p99 us", "alg GB/s",
                "bus GB/s", "wrong", "plan"});
   for (const Json& row : document.at("results").elements())
@@ -226,7 +229,7 @@ std::string comparison_of(const std::string& title, const std::vector<const Json
       curves[name].label = name;
       curves[name].points.emplace_back(row->at("bytes").number(), us);
     }
-  Panel panel{title, "bytes", "microseconds (median)", true, {}};
+  Panel panel{"", "bytes", "microseconds (median)", true, {}};
   for (auto& [name, curve] : curves) {
     std::sort(curve.points.begin(), curve.points.end());
     if (curve.points.size() > 1) panel.curves.push_back(curve);

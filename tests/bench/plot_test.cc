@@ -149,7 +149,7 @@ TEST_F(Pictures, OfAReportAreInThePage) {
         "&lt;b&gt;slow&lt;/b&gt;", "as fast as MPI", ">rondo<", ">mpich<", ">bytes<",
         ">microseconds (median)<", ">AllReduce<", "0 - 1"})
     EXPECT_NE(page.find(text), std::string::npos) << text;
-  EXPECT_EQ(count_of(page, "<svg"), 2) << "the benchmark's and the comparison's";
+  EXPECT_EQ(count_of(page, "<svg"), 3) << "the benchmark's two and the comparison's";
   // Nothing is fetched. Namespaces of SVG are names.
   for (const char* outside : {"src=\"http", "src=\"//", "href=\"http", "href=\"//"})
     EXPECT_EQ(count_of(page, outside), 0) << outside;

@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# Stages of tests/run.sh, which reads this file: other libraries from PyPI on Rondo's wheel.
+# For stages of tests/run.sh, which reads this file: PyPI's torch, and libraries on Rondo's wheel.
 
 # VENV: the wheel of this tree, in an environment that has torch.
 install_wheel() {
   .ci/wheel.sh
   "$1/bin/pip" install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
+}
+
+# VENV VERSION: a release of torch for the CPU, with empty libraries in place of CUDA's. The
+# machine's limits on package releases do not apply to a named release.
+named_torch() {
+  [ -x "$1/bin/pip" ] || python3 -m venv "$1"
+  PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps --no-compile "torch==$2"
+  "$1/bin/pip" install -q filelock typing-extensions sympy networkx jinja2 fsspec numpy pytest
+  python3 tests/torch/cuda_wheels/without_cuda.py "$1"/lib/python*/site-packages
 }
 
 with_hugging_face() {

@@ -6,6 +6,7 @@
 #include "api/arguments.h"
 #include "api/config.h"
 #include "api/convert.h"
+#include "collectives/gpu/calls/pointers.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "kernels/reduce.h"
 
@@ -54,18 +55,24 @@ Status check_not_overlapping(const void* send, const void* receive, std::size_t 
 }
 
 // Checks the buffers that this rank accesses. Buffers of ranks on GPUs are checked when the call is
-// enqueued.
+// enqueued, except those of a rank that is alone.
 Status check_buffers(const Comm& comm, const CollectiveTraits& traits,
                      const CollectiveArguments& arguments, std::size_t block) {
-  if (!comm.config.check_buffers || comm.engine()->options().device >= 0) return ok_status();
+  if (!comm.config.check_buffers || block == 0) return ok_status();
+  const int device = comm.engine()->options().device;
+  if (device >= 0 && comm.size > 1) return ok_status();
   const bool is_root = comm.rank == arguments.root;
   const auto bytes = [&](bool all) { return all ? block * comm.size : block; };
+  gpu::BufferAddresses addresses(device);
+  const auto check = [&](const BufferUse& use) -> Status {
+    if (device < 0) return check_buffer(use, traits.function);
+    const auto reached = addresses.of(use.at, traits.which, use.argument);
+    return reached.ok() ? ok_status() : Status(reached.error());
+  };
   if (is_root || !traits.send_on_root_only)
-    RONDO_CHECK_OK(check_buffer({arguments.send, bytes(traits.send_holds_all), false, "sendbuff"},
-                                traits.function));
+    RONDO_CHECK_OK(check({arguments.send, bytes(traits.send_holds_all), false, "sendbuff"}));
   if (is_root || !traits.receive_on_root_only)
-    RONDO_CHECK_OK(check_buffer(
-        {arguments.receive, bytes(traits.receive_holds_all), true, "recvbuff"}, traits.function));
+    RONDO_CHECK_OK(check({arguments.receive, bytes(traits.receive_holds_all), true, "recvbuff"}));
   return ok_status();
 }
 

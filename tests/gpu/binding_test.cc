@@ -69,6 +69,22 @@ TEST(DeviceBinding, RefusesHostMemoryThatTheDeviceCannotReach) {
   two.synchronize();
 }
 
+// In place it makes no driver call, unless checks are requested.
+TEST(DeviceBinding, OneRankChecksItsBuffersIfAsked) {
+  std::vector<float> host(16);
+  for (const bool checks : {false, true}) {
+    setenv("NCCL_CHECK_MODE", checks ? "DEBUG_LOCAL" : "DEFAULT", 1);
+    DeviceRanks one(1);
+    unsetenv("NCCL_CHECK_MODE");
+    const ncclResult_t result =
+        ncclBroadcast(host.data(), host.data(), 16, ncclFloat32, 0, one[0].comm, one[0].stream);
+    EXPECT_EQ(result, checks ? ncclInvalidArgument : ncclSuccess);
+    DeviceBuffer device(64, 0);
+    NCCL_OK(ncclBroadcast(device.data(), device.data(), 16, ncclFloat32, 0, one[0].comm,
+                          one[0].stream));
+  }
+}
+
 // Its calls are copies by the driver.
 TEST(DeviceBinding, OneRankTakesAllMemoryThatCudaCopies) {
   DeviceRanks ranks(1);

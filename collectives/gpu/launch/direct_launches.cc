@@ -44,7 +44,12 @@ Result<int> max_direct_ctas(int device) {
 }
 
 DirectLaunches::DirectLaunches(int max_ctas, GpuStream stream)
-    : max_ctas_(max_ctas), stream_(stream) {}
+    : max_ctas_(max_ctas), stream_(stream) {
+  copies_.items = copies_.all_targets = 0;
+  copies_.calls = 0;
+  reductions_.calls = 0;
+  reductions_.late_scalars = 0;
+}
 
 std::uint64_t DirectLaunches::max_ctas() const {
   return static_cast<std::uint64_t>(meets() ? std::min(max_ctas_, cuda::kBarrierCtas) : max_ctas_);

@@ -132,8 +132,9 @@ class DirectLaunches {
   bool* is_current_ = nullptr;  // null: unknown
   std::optional<GpuCopy> by_driver_;
   cuda::DeviceBarrier barrier_{};
-  cuda::CopyArgs copies_{};
-  cuda::ReduceArgs reductions_{};
+  // 8 KB, not cleared: a launch reads only what its calls have set.
+  cuda::CopyArgs copies_;
+  cuda::ReduceArgs reductions_;
   Kind kind_;  // of reductions_; longest_: bytes of the longest
   std::uint64_t longest_ = 0;
   Shape widest_{0, 0};  // maximum of the calls that are listed one by one

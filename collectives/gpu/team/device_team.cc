@@ -187,8 +187,7 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
 bool TeamEngine::is_enqueued(std::chrono::microseconds at_most) {
   Lock lock(team_->mutex_);
   const auto ready = [&] { return !team_->failure_.ok() || team_->posted_.is_launched(place_); };
-  team_->launched_.wait_for(lock, at_most, ready);
-  return ready();
+  return ready() || team_->launched_.wait_for(lock, at_most, ready);
 }
 
 Status TeamEngine::failure() {

@@ -76,15 +76,16 @@ LaunchPosition TeamContext::site_of_first(const JointCall& call) const {
 
 Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls,
                                  RankSet ranks, StreamOrder::Kind kind) {
-  std::vector<GpuEvent> waited;
-  for (const PostedCall& other : calls) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const PostedCall& other = calls[i];
     if (!same_capture(other.capture, site.capture))
       return fail(StatusCode::kInvalidUsage,
                   "ranks that share a GPU in one process make one call from different graphs, or "
                   "only some of them while capturing: capture all of them into one graph");
     if (other.ready == site.ready || same_stream(other.call.stream, site.stream)) continue;
-    if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
-    waited.push_back(other.ready);
+    const auto is_same = [&](const PostedCall& one) { return one.ready == other.ready; };
+    if (std::any_of(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(i), is_same))
+      continue;  // already waited for
     RONDO_CHECK_OK(order.note(other.ready));
     RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
   }

@@ -43,7 +43,11 @@ def processes() -> list[Stage]:
         bench(f"processes.{n}-registered", "all_reduce", f"--ranks {n} -R 2 {{mixed}}", 30)
         for n in (2, 8)
     ]
-    return [*plain, *registered, bench("processes.2-graph", "all_reduce", "--ranks 2 {graph}")]
+    others = [
+        bench("processes.2-int8", "all_reduce", "--ranks 2 {mixed} -d int8", 30),
+        bench("processes.2-graph", "all_reduce", "--ranks 2 {graph}"),
+    ]
+    return [*plain, *registered, *others]
 
 
 def limited(algorithm: str, protocol: str, ctas: int) -> dict[str, dict]:

@@ -61,6 +61,7 @@ TEST_P(LimitedAddressSpace, HoldsAllRanksAndTheirBuffersAreUsedInPlace) {
   if (kShadowed) GTEST_SKIP() << "a sanitizer needs more address space than that";
   Job options;
   options.create = false;
+  options.environment = {{"RONDO_RECORD", "0"}};  // a record of calls has memory of its own
   RankProcesses ranks(GetParam().ranks, options, [](EngineRank& seat) {
     seat.expect(limit(RLIMIT_AS, rlim_t{1} * GetParam().gigabytes << 30), "setrlimit");
     if (!joins(seat)) return;

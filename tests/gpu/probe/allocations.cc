@@ -116,6 +116,39 @@ std::string access_of(cudaMemPool_t pool, int device) {
   return flags == cudaMemAccessFlagsProtReadWrite ? "reads and writes" : print("flags %d", flags);
 }
 
+// A rank that is alone copies as within the device, wherever its buffers are.
+void ask_copies_within(const char* registered) {
+  constexpr std::size_t kBytes = 64;
+  const cudaStream_t stream = new_stream();
+  auto* const to = new_device<char>(kBytes);
+  auto* const pinned = new_pinned<char>(kBytes);
+  const std::vector<char> ordinary(kBytes);
+  const auto copy = [&](const char* from) {
+    const cudaError_t error = cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream);
+    cudaGetLastError();
+    return error;
+  };
+  const auto copy_in_capture = [&](const char* from, const char* name) {
+    PROBE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    const cudaError_t copied = copy(from);
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    cudaGetLastError();
+    put(name, name_of(copied) + ", the capture " + name_of(ended));
+    return copied == cudaSuccess ? ended : copied;
+  };
+  for (const char* const from : {static_cast<const char*>(pinned), registered}) {
+    const cudaError_t error = copy(from);
+    check("copied_as_within", error == cudaSuccess, name_of(error));
+  }
+  const cudaError_t in_graph = copy_in_capture(pinned, "pinned_in_a_capture");
+  check("copied_as_within", in_graph == cudaSuccess, name_of(in_graph) + " in a capture");
+  const cudaError_t refused = copy(ordinary.data());
+  check("ordinary_is_refused", refused == cudaErrorInvalidValue, name_of(refused));
+  copy_in_capture(ordinary.data(), "ordinary_in_a_capture");
+  PROBE(cudaStreamSynchronize(stream));
+}
+
 }  // namespace
 
 void ask_pools() {
@@ -175,6 +208,7 @@ void ask_registration() {
   check("known_as_host", attributes.type == cudaMemoryTypeHost,
         print("type %d, device address %s", static_cast<int>(attributes.type),
               attributes.devicePointer == at + 4096 ? "its own" : "another"));
+  ask_copies_within(at);
   begin = now_seconds();
   PROBE(cudaHostUnregister(at));
   put("unregister_8MiB", since_us(begin), "us");

@@ -5,6 +5,7 @@
 
 #include "asks.h"
 #include "bounded.h"
+#include "kernels/cuda/copy_rows.h"
 #include "processes.h"
 
 namespace probe {
@@ -33,7 +34,7 @@ enum class Beside { kNothing, kKernelOfRank0, kKernelOfAnother };
 
 // What a rank does with the token: a kernel, which needs the device's compute engine, or a copy,
 // which a copy engine may do. A copy is asked for in several ways: by default, in a batch that
-// prefers overlap with kernels, as between two devices, and of two rows.
+// prefers overlap with kernels, as between two devices, and of rows.
 enum class Ask { kKernel, kCopy, kBatch, kPeer, kRows };
 enum class Way { kWithin, kToHost, kFromHost };
 struct Work {
@@ -63,7 +64,13 @@ void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside be
       work.way == Way::kFromHost ? new_pinned<char>(kMaxBytes) : new_device<char>(kMaxBytes);
   auto* const to =
       work.way == Way::kToHost ? new_pinned<char>(kMaxBytes) : new_device<char>(kMaxBytes);
-  const std::size_t bytes = work.bytes, row = work.bytes / 2;
+  const std::size_t bytes = work.bytes;
+  const rondo::cuda::RowCopies rows = rondo::cuda::rows_of(bytes);
+  const auto copy_rows = [&](const rondo::cuda::RowCopy& copy) {
+    if (copy.rows == 0) return;
+    PROBE(cudaMemcpy2DAsync(to + copy.at, copy.width, from + copy.at, copy.width, copy.width,
+                            copy.rows, cudaMemcpyDefault, stream));
+  };
   const auto do_work = [&] {
     switch (work.ask) {
       case Ask::kKernel:
@@ -78,8 +85,8 @@ void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside be
         PROBE(cudaMemcpyPeerAsync(to, 0, from, 0, bytes, stream));
         return;
       case Ask::kRows:
-        PROBE(cudaMemcpy2DAsync(to, row, from, row, row, 2, cudaMemcpyDefault, stream));
-        return;
+        copy_rows(rows.first);
+        return copy_rows(rows.second);
     }
   };
   do_work();
@@ -153,7 +160,7 @@ void ask_handoff_copies() {
   put("between_2_within_of_rows", us(2, Ask::kRows, Way::kWithin), "us");
   const double to_host = us(2, Ask::kCopy, Way::kToHost);
   put("between_2_to_the_host", to_host, "us");
-  for (const std::size_t bytes : {4u, 1024u, 2048u}) {
+  for (const std::size_t bytes : {4u, 43u, 1021u, 1024u, 2048u}) {  // 43 rows; two copies
     const std::string size = "_of_" + std::to_string(bytes) + "_bytes";
     put("between_2_to_the_host" + size, us(2, Ask::kCopy, Way::kToHost, bytes), "us");
     put("between_2_from_the_host" + size, us(2, Ask::kCopy, Way::kFromHost, bytes), "us");

@@ -97,7 +97,9 @@ class Process {
   }
 
   void give_up(const Error& error, Lanes& lanes) {
-    const bool timed_out = watchdog_ && watchdog_->fired();
+    // The timeout of another rank can end this one's call moments before its own.
+    const double grace = error.code == StatusCode::kRemoteError ? Watchdog::kGraceSeconds : 0;
+    const bool timed_out = watchdog_ && watchdog_->fires_within(grace);
     {
       std::lock_guard lock(mutex_);
       if (exit_code_ == kOk) {
@@ -237,7 +239,11 @@ class Process {
     RONDO_TRY(std::string mine, placement_.describe(lanes));
     RONDO_TRY(auto all, team_.all_gather(index, mine));
     if (index != 0) return ok_status();
-    if (options_.timeout > 0) watchdog_.emplace([this] { abort_all(); });
+    if (options_.timeout > 0) {
+      watchdog_.emplace([this] { abort_all(); });
+      // Aborts of communicators do not end exchanges of the team.
+      processes_.set_deadline(options_.timeout + Watchdog::kGraceSeconds);
+    }
     if (processes_.rank() != 0) return ok_status();
     context_.library_version = lanes[0]->backend().version();
     context_.devices = ranks_of(all);
@@ -345,11 +351,6 @@ class Process {
   int finish() {
     context_.end_time = time_of_day();
     return conclude(run_.out, options_, context_, run_result_, exit_code_);
-  }
-
-  static std::string words_of(const Test& test, std::size_t bytes) {
-    return fmt::format("{} B {} {} {}", bytes, info(test.type).name, name(test.op),
-                       test.in_place ? "in place" : "out of place");
   }
 
   void abort_all() {

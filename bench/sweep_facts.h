@@ -35,6 +35,12 @@ inline std::string host_name() {
   return name;
 }
 
+// What is measured: "4 B float sum in place".
+inline std::string words_of(const Test& test, std::size_t bytes) {
+  return fmt::format("{} B {} {} {}", bytes, info(test.type).name, name(test.op),
+                     test.in_place ? "in place" : "out of place");
+}
+
 struct Needs {
   std::size_t send = 0, recv = 0;  // bytes, maximum over the ranks
 };

@@ -37,6 +37,8 @@ class ProcessTeam {
   int size() const { return size_; }
   // Every process passes bytes and receives those of all processes, in rank order.
   Result<std::vector<std::string>> all_gather(const std::string& mine);
+  // Of later calls. Not while a call is under way.
+  void set_deadline(double seconds) { deadline_ = seconds; }
 
  private:
   ProcessTeam(int rank, int size, double deadline)

@@ -14,6 +14,9 @@ namespace rondo::bench {
 
 class Watchdog {
  public:
+  // In which the watchdogs of all ranks fire, since ranks begin a size together.
+  static constexpr double kGraceSeconds = 1;
+
   explicit Watchdog(std::function<void()> expired)
       : expired_(std::move(expired)), thread_([this] { watch(); }) {}
   ~Watchdog() {
@@ -36,8 +39,11 @@ class Watchdog {
     until_.reset();
     changed_.notify_all();
   }
-  bool fired() const {
-    std::lock_guard lock(mutex_);
+  // Waits for it, at most this long and only while it is armed.
+  bool fires_within(double seconds) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                      [this] { return fired_ || !until_; });
     return fired_;
   }
 
@@ -54,6 +60,7 @@ class Watchdog {
       } else {
         until_.reset();
         fired_ = true;
+        changed_.notify_all();
         lock.unlock();
         expired_();
         lock.lock();
@@ -62,7 +69,7 @@ class Watchdog {
   }
 
   std::function<void()> expired_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Clock::time_point> until_;
   bool fired_ = false, stop_ = false;

@@ -355,6 +355,27 @@ TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
   EXPECT_EQ(rondo({"bench", "reduce", "--ranks", "4"}).status, 6);
 }
 
+// A rank stops, for good or until another one has given up: the output names the measurement, not
+// the errors of the communicators that the timeout aborts.
+TEST(RondoBench, NamesTheMeasurementAfterATimeoutAndNothingElse) {
+  for (const bool continues : {false, true}) {
+    Program bench({"bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "4", "-n", "20", "-N",
+                   "0", "-T", "1", "--no-progress"});
+    ASSERT_TRUE(bench.read_until(" float ")) << bench.output();
+    const std::string rank = "#  Rank  1 Group  0 Pid ";
+    const std::size_t at = bench.output().find(rank);
+    ASSERT_NE(at, std::string::npos) << bench.output();
+    const pid_t pid = std::stoi(bench.output().substr(at + rank.size()));
+    ASSERT_EQ(kill(pid, SIGSTOP), 0);
+    ASSERT_TRUE(bench.read_until("no result within -T 1 s for 4 B float sum")) << bench.output();
+    if (continues) kill(pid, SIGCONT);
+    EXPECT_EQ(bench.wait(), 4) << bench.output();
+    EXPECT_TRUE(bench.nobody_left());
+    for (const char* text : {"destroyed", "abort", "NCCL WARN"})
+      EXPECT_EQ(bench.output().find(text), std::string::npos) << bench.output();
+  }
+}
+
 TEST(RondoBench, ExitsWithNcclTestsCodes) {
   EXPECT_EQ(rondo({"bench", "all_reduce", "--nonsense"}).status, 255);
   EXPECT_EQ(rondo({"bench", "no_such_collective"}).status, 255);

@@ -188,10 +188,14 @@ double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, do
   // With both trees a job of the other one comes between.
   const double trip = (1 + trees) * work + chunk.port_ns + 2 * call.slowest_hop_ns(plan.protocol);
   // Chunks do not reach the busiest wire all at once: those that go down follow those that go up by
-  // the path's time; between hosts, paths to the root have one crossing or more, half on average.
+  // the path's time. A call with a root has it at the root's host, a crossing away from its peers.
   const double far = hop_ns(plan.protocol, LinkClass::kNetwork, call.costs);
-  const double later = both ? path_ns : std::max(path.across - 1, 0.0) / 2 * far;
-  return first + std::max(stream_ns(rounds, slots, pace, trip), (rounds - 1) * shared - later);
+  const double later = both ? path_ns : std::clamp((path.across - 1) / 2, 0.0, 1.0) * far;
+  // Until the slots between hosts are full, chunks that go up run ahead of those that go down, so
+  // the busiest wire of that direction sets the pace.
+  const double ahead = both ? std::min(rounds, 2 * log2_of(call.hosts) * slots) : 0;
+  const double wires = (rounds - 1) * shared + ahead * std::max(one_way - shared / 2, 0.0) - later;
+  return first + std::max(stream_ns(rounds, slots, pace, trip), wires);
 }
 
 }  // namespace

@@ -5,15 +5,21 @@
 
 namespace rondo::sim {
 
+Traffic::Passed Traffic::pass(int wire, double bytes, double at_ns) {
+  Use& use = used_[static_cast<std::size_t>(wire)];
+  const double takes = bytes / machine_.wire_gbs[static_cast<std::size_t>(wire)];
+  const double begin = std::max(at_ns, use.free_ns);
+  use.free_ns = begin + takes;
+  use.busy_ns += takes;
+  return {begin, begin + takes};
+}
+
 double Traffic::send(std::span<const int> wires, double bytes, double at_ns) {
-  double begin = at_ns, end = at_ns;
-  for (const int number : wires) {
-    Use& wire = used_[static_cast<std::size_t>(number)];
-    const double takes = bytes / machine_.wire_gbs[static_cast<std::size_t>(number)];
-    begin = std::max(begin, wire.free_ns);
-    end = std::max(end, begin + takes);
-    wire.free_ns = begin + takes;
-    wire.busy_ns += takes;
+  Passed passed{at_ns, at_ns};
+  double end = at_ns;
+  for (const int wire : wires) {
+    passed = pass(wire, bytes, passed.begin_ns);
+    end = std::max(end, passed.end_ns);
   }
   return end;
 }

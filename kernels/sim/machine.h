@@ -60,6 +60,12 @@ class Traffic {
   // Returns when the last of `bytes` has arrived, if they are ready to send at `at_ns`.
   double send(std::span<const int> wires, double bytes, double at_ns);
 
+  // The same for one wire. begin_ns: when the first byte may enter the next one.
+  struct Passed {
+    double begin_ns, end_ns;
+  };
+  Passed pass(int wire, double bytes, double at_ns);
+
   // When a wire has carried all that was sent so far.
   double free_ns(int wire) const { return used_[static_cast<std::size_t>(wire)].free_ns; }
   // busiest: -1 if nothing was sent.

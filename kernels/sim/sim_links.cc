@@ -31,7 +31,8 @@ double SimConnection::send(double wire_bytes, double begin_ns, double filled_ns)
   const std::uint64_t slot = claimed_++ % static_cast<std::uint64_t>(slots_);
   if (route_.by_proxy) {
     turned_[slot].wire_bytes = wire_bytes;
-    time_.call_at(filled_ns, leave_by_proxy, this, slot);
+    turned_[slot].filled_ns = 0;
+    time_.call_at(filled_ns, enter_wire, this, slot);
     return filled_ns;
   }
   const double end = std::max(filled_ns, traffic_.send(route_.wires, wire_bytes, begin_ns));
@@ -40,13 +41,23 @@ double SimConnection::send(double wire_bytes, double begin_ns, double filled_ns)
   return end;
 }
 
-void SimConnection::leave_by_proxy(void* self, std::uint64_t slot) {
+// Each wire is reserved when the first byte gets there, so that a message that waits for a port
+// does not hold the wires behind it.
+void SimConnection::enter_wire(void* self, std::uint64_t step) {
   auto& connection = *static_cast<SimConnection*>(self);
-  Turned& turned = connection.turned_[slot];
+  const std::span<const int> wires = connection.route_.wires;
+  Turned& turned = connection.turned_[step % kMaxSlots];
+  const auto place = static_cast<std::size_t>(step / kMaxSlots);
   // Runs in call_at() at this time, so reservations are made in time order.
-  turned.filled_ns = connection.traffic_.send(connection.route_.wires, turned.wire_bytes,
-                                              connection.time_.event_ns()) +
-                     connection.route_.latency_ns;
+  double begin = connection.time_.event_ns();
+  if (place < wires.size()) {
+    const Traffic::Passed passed = connection.traffic_.pass(wires[place], turned.wire_bytes, begin);
+    begin = passed.begin_ns;
+    turned.filled_ns = std::max(turned.filled_ns, passed.end_ns);
+  }
+  if (place + 1 < wires.size())
+    return connection.time_.call_at(begin, enter_wire, self, step + kMaxSlots);
+  turned.filled_ns = std::max(turned.filled_ns, begin) + connection.route_.latency_ns;
   connection.arrive(turned.filled_ns);
 }
 

@@ -33,7 +33,6 @@ class SimConnection {
   SimConnection(const SimConnection&) = delete;
   SimConnection& operator=(const SimConnection&) = delete;
 
-  bool by_proxy() const { return route_.by_proxy; }
   // Sender: waits until it may fill a slot. Advances the task's clock.
   void wait_for_slot();
   // Sends the slot that was waited for. `filled_ns`: when the rank's own work on it ends. Returns
@@ -59,7 +58,8 @@ class SimConnection {
     double filled_ns, emptied_ns, wire_bytes;
   };
   void arrive(double at_ns);
-  static void leave_by_proxy(void* self, std::uint64_t slot);
+  // step: the slot, plus kMaxSlots for each wire that the message has entered.
+  static void enter_wire(void* self, std::uint64_t step);
 
   VirtualTime& time_;
   Traffic& traffic_;

@@ -87,8 +87,22 @@ CallRecord record_of(Collective which, std::uint64_t count) {
   return {count, which, DataType::kFloat32, RedOp::kSum, 0, 0};
 }
 
-// Simulated time of the communicators' choices, relative to the fastest variant that needs no
+// Simulated time of the communicators' choice, relative to the fastest variant that needs no
 // request.
+double ratio_of(const GpuCluster& cluster, const CallRecord& record) {
+  double chosen = 0, fastest = 0;
+  for (const Way& way : ways_of(cluster, record)) {
+    if (way.plan.strategy == Strategy::kMulticast) continue;
+    const auto prediction = predict(cluster, record, way);
+    EXPECT_TRUE(prediction.ok()) << prediction.error().text;
+    if (!prediction.ok()) return 0;
+    if (way.chosen) chosen = prediction->us;
+    if (fastest == 0 || prediction->us < fastest) fastest = prediction->us;
+  }
+  EXPECT_GT(chosen, 0) << to_string(record);
+  return chosen / fastest;
+}
+
 struct Ratios {
   double log_mean = 0, worst = 0;
   std::string worst_call;
@@ -98,16 +112,7 @@ void compare(const std::string& machine, int hosts, Collective which, Ratios* ra
   const GpuCluster cluster = known_cluster(machine, hosts);
   for (std::uint64_t count = 256; count <= (std::uint64_t{64} << 20) / 4; count *= 16) {
     const CallRecord record = record_of(which, count);
-    double chosen = 0, fastest = 0;
-    for (const Way& way : ways_of(cluster, record)) {
-      if (way.plan.strategy == Strategy::kMulticast) continue;
-      const auto prediction = predict(cluster, record, way);
-      ASSERT_TRUE(prediction.ok()) << prediction.error().text;
-      if (way.chosen) chosen = prediction->us;
-      if (fastest == 0 || prediction->us < fastest) fastest = prediction->us;
-    }
-    ASSERT_GT(chosen, 0) << machine << " on " << hosts << " hosts, " << to_string(record);
-    const double ratio = chosen / fastest;
+    const double ratio = ratio_of(cluster, record);
     ratios->log_mean += std::log(ratio);
     ++ratios->calls;
     if (ratio <= ratios->worst) continue;
@@ -124,6 +129,26 @@ TEST(Choices, AreNearTheFastestInTheSimulator) {
       for (const Collective which : kOfRings) compare(machine, hosts, which, &ratios);
   EXPECT_LT(std::exp(ratios.log_mean / ratios.calls), 1.005);
   EXPECT_LT(ratios.worst, 1.1) << ratios.worst_call;
+}
+
+// Calls where a ring and a tree between many hosts take about the same time.
+TEST(Choices, OnManyHostsAreNearTheFastestToo) {
+  struct Row {
+    const char* machine;
+    int hosts;
+    Collective which;
+    std::uint64_t mebibytes;
+  };
+  constexpr Row kRows[] = {{"cloud-vm", 4, Collective::kReduce, 4},
+                           {"dgx-a100", 8, Collective::kReduce, 16},
+                           {"dgx-a100", 16, Collective::kAllReduce, 64},
+                           {"hgx-a100-4", 16, Collective::kBroadcast, 16},
+                           {"hgx-a100-4", 32, Collective::kAllReduce, 16}};
+  for (const Row& row : kRows) {
+    const CallRecord record = record_of(row.which, (row.mebibytes << 20) / 4);
+    EXPECT_LT(ratio_of(known_cluster(row.machine, row.hosts), record), 1.1)
+        << row.machine << " x" << row.hosts << " " << to_string(record);
+  }
 }
 
 // Where the choice changes, no time is lost: twice the bytes take at most twice the time, and never

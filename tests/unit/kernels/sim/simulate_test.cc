@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/sim/sim_links.h"
 #include "tests/unit/kernels/sim/timing.h"
 
 namespace rondo::sim {
@@ -206,6 +207,34 @@ TEST(Simulate, WrongNeighbourIsSeen) {
   EXPECT_GT(ns_of(machine, call), 1.8 * right);
   const auto busiest = simulate(machine, call);
   EXPECT_GE(busiest->busiest_wire, 2 * kRanks);
+}
+
+// A message that waits for a slow port does not hold the wire behind it: another one passes.
+TEST(Simulate, MessagesTakeEachWireWhenTheyReachIt) {
+  constexpr double kSlowGbs = 1, kFastGbs = 10, kBytes = 1000;
+  const Machine machine{{kSlowGbs, kFastGbs, kFastGbs}, {}};  // two ports, the wire behind both
+  VirtualTime time(2);
+  Traffic traffic(machine);
+  SimConnection slow(time, traffic, {{0, 2}, 0, true}, 4),
+      fast(time, traffic, {{1, 2}, 0, true}, 4);
+  const auto send = [&](SimConnection& connection) {
+    SimConnection* const to[] = {&connection};
+    pass_slot(time, kBytes, 0, {}, to);
+  };
+  double arrived_ns = 0;
+  time.spawn([&] {
+    send(slow);
+    send(slow);
+  });
+  time.spawn([&] {
+    send(fast);
+    fast.wait_for_message();
+    arrived_ns = time.now_ns();
+  });
+  EXPECT_TRUE(time.run());
+  // Behind the first message of the slow port only.
+  expect_near(arrived_ns, 2 * kBytes / kFastGbs);
+  expect_near(traffic.free_ns(2), kBytes / kSlowGbs + kBytes / kFastGbs);
 }
 
 TEST(Simulate, EqualQuestionsHaveEqualAnswers) {

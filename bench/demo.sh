@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Rondo in one command: installs what is missing, builds, measures all-reduce on 4 ranks, and trains
-# a character model on this machine's licence texts with 1, 2 and 4 ranks.
+# Rondo in one command: installs what is missing, builds the wheel and installs it (in
+# build/demo-venv), measures all-reduce on 4 ranks, and trains a character model on this machine's
+# licence texts with 1, 2 and 4 ranks.
 #   bash bench/demo.sh [STEPS]     training steps a run (default 60)
-# Prints how long each step took. Exits with 2, after one line, if something is missing.
+# Prints the commands, and how long each step took. Exits with 2, after one line, if something is
+# missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 steps=${1:-60}
-bin=build/release/bin
-needed_mb=300  # of objects, libraries and programs
+venv=build/demo-venv trainer=build/demo/train_text
+needed_mb=400  # of objects, libraries, programs and environments
 
 refuse() {
   echo "demo.sh: $*" >&2
@@ -27,12 +29,26 @@ check_space() {
 step=0 times=
 begin() {
   step=$((step + 1)) title=$1 began=$SECONDS
-  echo "== $step/4 $1: $2"
+  echo "== $step/5 $1: $2"
 }
 finish() {
   local took=$((SECONDS - began))
   times+="${times:+, }$title $took s"
   printf -- '-- %s took %d s\n\n' "$title" "$took"
+}
+
+# COMMAND...: shows it, then runs it.
+show() {
+  echo "\$ $*"
+  "$@"
+}
+# COMMAND...: its output is shown if it fails.
+quietly() {
+  echo "\$ $*"
+  "$@" >"$logs/quiet" 2>&1 && return
+  tail -n 40 "$logs/quiet" >&2
+  check_space 20
+  refuse "'$1' failed; its output above says why"
 }
 
 [[ $steps =~ ^[1-9][0-9]*$ ]] || refuse "STEPS is a whole number from 1, not '$steps'"
@@ -43,32 +59,31 @@ trap 'echo; echo "demo.sh: interrupted" >&2; exit 130' INT
 
 begin packages "installs what a build needs, where it is missing"
 .ci/install.sh
+.ci/install.sh --torch
 finish
 
-begin compiling "Rondo and the trainer, in build/release"
+begin compiling "the wheel, into build/wheels"
 compiler=${CXX:-c++}
 command -v "${compiler%% *}" >/dev/null ||
   refuse "there is no C++ compiler '$compiler': install g++, or let CXX name one that is there"
-cmake --preset release >"$logs/cmake" 2>&1 || {
-  grep -A 3 'CMake Error' "$logs/cmake" >&2 || tail -n 5 "$logs/cmake" >&2
-  refuse "CMake cannot configure the build: mend what it says above and run this again"
-}
-cmake --build --preset release --target rondo train_text || {
-  check_space 20
-  echo "demo.sh: the build failed; its output above says why" >&2
-  exit 1
-}
+quietly .ci/wheel.sh
+finish
+
+begin installing "the wheel, and the trainer, which is compiled against it"
+[ -x $venv/bin/pip ] || python3 -m venv $venv
+show $venv/bin/pip install -q --force-reinstall build/wheels/rondo-*.whl
+show $venv/bin/rondo --version
+quietly cmake -S api/examples -B build/demo -DCMAKE_PREFIX_PATH="$($venv/bin/rondo prefix)"
+quietly cmake --build build/demo --target train_text
 finish
 
 begin measuring "all-reduce, 4 ranks as processes"
-"$bin/rondo" bench all_reduce --ranks 4 -b 4 -e 16M -f 8 -n 20 --no-progress
+show $venv/bin/rondo bench all_reduce --ranks 4 -b 4 -e 16M -f 8 -n 20 --no-progress
 finish
 
 begin training "a character model on 1, 2 and 4 ranks"
 for ranks in 1 2 4; do
-  echo "-- on $ranks rank(s)"
-  "$bin/rondo" run -n "$ranks" --no-prefix -- "$bin/train_text" --steps "$steps" |
-    tee "$logs/$ranks"
+  show $venv/bin/rondo run -n $ranks --no-prefix -- $trainer --steps "$steps" | tee "$logs/$ranks"
 done
 echo "-- last line of every run (the losses agree: one global batch, cut into shards)"
 for ranks in 1 2 4; do
@@ -79,8 +94,9 @@ finish
 cat <<END
 == done in $SECONDS s: $times
 What to try next:
-  $bin/rondo bench all_gather --ranks 2           another collective (--help lists them)
-  $bin/rondo explain all_reduce 1M --ranks 4      which algorithm runs, and why
-  $bin/rondo doctor                               what slows Rondo down on this machine
+  . $venv/bin/activate                   puts the wheel's commands into PATH
+  rondo bench all_gather --ranks 2                another collective (--help lists them)
+  rondo explain all_reduce 1M --ranks 4           which algorithm runs, and why
+  rondo doctor                                    what slows Rondo down on this machine
   README.md, "What to do with what you have"      your own program, and PyTorch
 END

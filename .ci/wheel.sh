@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 cuda= sdist= tree=build/wheel
 for what in "$@"; do
   case $what in
-    --release) export CC=gcc-11 CXX=g++-11 tree=build/wheel-release ;;
+    --release) export CC=gcc-11 CXX=g++-11 CUDAHOSTCXX=g++-11 tree=build/wheel-release ;;
     --cuda) cuda=1 ;;
     --sdist) sdist=1 ;;
     *) echo "wheel.sh: '$what' is not known: --release, --cuda, --sdist" >&2; exit 2 ;;

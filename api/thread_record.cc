@@ -33,7 +33,7 @@ struct Owner {
 
 }  // namespace
 
-constinit thread_local ThreadWords thread_words;
+__thread ThreadWords thread_words;
 
 ThreadRecord* make_own_record() {
   thread_local Owner owner;

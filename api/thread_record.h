@@ -78,7 +78,8 @@ struct ThreadWords {
   int group_depth = 0;
   ThreadRecord* record = nullptr;  // null before own_record()
 };
-extern constinit thread_local ThreadWords thread_words;
+// GCC 11 looks for an initialiser of every extern thread_local, even constinit; not of __thread.
+extern __thread ThreadWords thread_words;
 
 inline ThreadRecord& own_record() {
   ThreadRecord* const known = thread_words.record;

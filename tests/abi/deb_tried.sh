@@ -4,7 +4,19 @@
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends gcc libc6-dev pkg-config /tmp/*.deb >/tmp/apt.log
+install() { apt-get install -y -qq --no-install-recommends "$@" >/tmp/apt.log; }
+# PACKAGE...: removes them; none of their files stays.
+purge() {
+  local file
+  dpkg -L "$@" | while read -r file; do
+    if ! [ -d "$file" ]; then echo "$file"; fi
+  done >/tmp/files
+  apt-get purge -y -qq "$@" >/dev/null
+  while read -r file; do
+    ! [ -e "$file" ] || { echo "left after removal: $file"; exit 1; }
+  done </tmp/files
+}
+install gcc libc6-dev pkg-config /tmp/librondo1_*.deb /tmp/librondo-dev_*.deb /tmp/rondo-tools_*.deb
 rondo --version
 [ -e /usr/share/man/man1/rondo-run.1 ]
 [ -e /usr/share/bash-completion/completions/rondo ]
@@ -15,7 +27,20 @@ cc /usr/share/rondo/examples/hello_allreduce.c $(pkg-config --cflags --libs rond
 rondo run -n 2 -- /tmp/hello
 rondo preload | grep -q '^LD_PRELOAD=/usr/lib/.*/rondo/libnccl.so.2$'
 all_reduce_perf --ranks 2 -b 1K -e 1K -n 5 --no-progress | grep -q 'Out of bounds values : 0 OK'
-apt-get purge -y -qq rondo-tools librondo-dev librondo1 >/dev/null
+if ls /tmp/librondo-cuda1_*.deb >/dev/null 2>&1; then
+  install /tmp/librondo-cuda1_*.deb
+  library=$(rondo preload)
+  library=${library#LD_PRELOAD=}
+  [[ $library == /usr/lib/*/rondo-cuda/libnccl.so.2 ]] || { echo "preload names $library"; exit 1; }
+  bash /tmp/check_exports.sh "$library" libnccl.so.2
+  cc /tmp/cuda_library.c $(pkg-config --cflags rondo) -ldl -o /tmp/cuda_library
+  /tmp/cuda_library "$library"
+  rondo run --preload -n 2 -- /tmp/hello
+  purge librondo-cuda1
+  [ ! -e "$(dirname "$library")" ] || { echo "left after removal: $(dirname "$library")"; exit 1; }
+  rondo preload | grep -q '/rondo/libnccl.so.2$'
+fi
+purge rondo-tools librondo-dev librondo1
 for left in /usr/bin/rondo /usr/bin/all_reduce_perf /usr/include/rondo /usr/share/rondo; do
   [ ! -e $left ] || { echo "left after removal: $left"; exit 1; }
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh deb|wheel: builds packages twice and compares their bytes, and uses them.
+# packages.sh deb|wheel|cuda: builds packages twice and compares their bytes, and uses them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -43,12 +43,17 @@ first_result() {
 
 # The wheel as it is released, from its source archive as well.
 wheel() {
+  local library
   .ci/wheel.sh --release --sdist
   (cd build/wheels && sha256sum ./*.whl) >build/wheels.sha256
   build/wheel-venv/bin/pip install -q auditwheel
   build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo-*.whl | tee build/wheel.audit
   grep -q 'manylinux_2_34' build/wheel.audit
   first_result
+  for library in librondo.so.1 libnccl.so.2; do
+    tests/abi/check_exports.sh build/first-result/lib/python*/site-packages/rondo/lib/$library \
+      $library
+  done
   CC=gcc-11 CXX=g++-11 build/wheel-venv/bin/pip wheel -q --no-deps -w build/wheel-of-sdist \
     build/wheels/rondo-*.tar.gz
   rm -rf build/wheel-release
@@ -56,7 +61,44 @@ wheel() {
   (cd build/wheels && sha256sum -c --quiet ../wheels.sha256)
 }
 
+# rondo-cu13 and librondo-cuda1 with code for one architecture, each beside the packages for hosts.
+cuda() {
+  command -v nvcc >/dev/null || { echo "not run: there is no nvcc on this machine"; return; }
+  export CMAKE_ARGS="-DCMAKE_CUDA_ARCHITECTURES=90-real ${CMAKE_ARGS:-}"
+  .ci/wheel.sh --release --cuda
+  cuda_wheel
+  .ci/deb.sh --cuda --try
+  sha256sum build/wheels/rondo_cu13-*.whl build/debs/librondo-cuda1_*.deb >build/cuda.sha256
+  rm -rf build/wheel-release-cuda build/deb-cuda
+  .ci/wheel.sh --release --cuda
+  .ci/deb.sh --cuda
+  sha256sum -c --quiet build/cuda.sha256
+}
+
+# Both wheels in a new environment: `rondo preload` names the library of rondo-cu13 while it is
+# there. Removal leaves no file.
+cuda_wheel() {
+  local venv=build/cuda-venv library package
+  rm -rf $venv
+  python3 -m venv $venv
+  find $venv | sort >build/cuda-venv.before
+  $venv/bin/pip install -q --no-index build/wheels/rondo-*.whl build/wheels/rondo_cu13-*.whl
+  library=$($venv/bin/python -m rondo preload)
+  library=${library#LD_PRELOAD=}
+  [[ $library == */rondo_cu13/lib/libnccl.so.2 ]] || { echo "preload names $library"; exit 1; }
+  tests/abi/check_exports.sh "$library" libnccl.so.2
+  package=$($venv/bin/python -m rondo prefix)
+  cc tests/abi/cuda_library.c "-I$package/include" -ldl -o build/cuda_library
+  build/cuda_library "$library"
+  cc api/examples/hello_allreduce.c "-I$package/include" "-L$package/lib" -lnccl -o build/cuda_hello
+  $venv/bin/rondo run --preload -n 2 -- build/cuda_hello
+  $venv/bin/pip uninstall -q -y rondo-cu13
+  [ "$($venv/bin/rondo preload)" = "LD_PRELOAD=$package/lib/libnccl.so.2" ]
+  $venv/bin/pip uninstall -q -y rondo
+  find $venv | sort | diff build/cuda-venv.before - || { echo "left after removal"; exit 1; }
+}
+
 case "${1:-}" in
-  deb | wheel) "$1" ;;
-  *) echo "usage: packages.sh deb|wheel" >&2; exit 2 ;;
+  deb | wheel | cuda) "$1" ;;
+  *) echo "usage: packages.sh deb|wheel|cuda" >&2; exit 2 ;;
 esac

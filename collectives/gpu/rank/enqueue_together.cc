@@ -16,34 +16,36 @@
 namespace rondo::gpu {
 namespace {
 
-// The call with the addresses that its device uses. Checks the buffers.
-Result<Call> resolve(const Call& call, RankState& state, BufferAddresses& addresses) {
+// Gives the call the addresses that its device uses. Checks the buffers.
+Status resolve(RankState& state, BufferAddresses& addresses, Call& call) {
   const CommOptions& options = state.options;
   const int rank = state.members.rank;
   const Collective which = call.record.collective;
-  Call resolved = call;
-  resolved.send = nullptr;
-  resolved.receive = nullptr;
-  CallLimits& limits = resolved.limits;
+  CallLimits& limits = call.limits;
   if (limits.min_ctas == 0) limits.min_ctas = options.min_ctas;
   if (limits.max_ctas == 0) limits.max_ctas = options.max_ctas;
   if (limits.mover == CallLimits::Mover::kUnset && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
+  const bool in_place = call.receive == call.send;
   if (uses_send(call, rank)) {
-    RONDO_TRY(resolved.send, addresses.of(call.send, which, "sendbuff"));
+    RONDO_TRY(call.send, addresses.of(call.send, which, "sendbuff"));
+  } else {
+    call.send = nullptr;
   }
-  if (uses_receive(call, rank) && call.receive == call.send && resolved.send != nullptr) {
-    resolved.receive = const_cast<void*>(resolved.send);
+  if (uses_receive(call, rank) && in_place && call.send != nullptr) {
+    call.receive = const_cast<void*>(call.send);
   } else if (uses_receive(call, rank)) {
-    RONDO_TRY(resolved.receive, addresses.of(call.receive, which, "recvbuff"));
+    RONDO_TRY(call.receive, addresses.of(call.receive, which, "recvbuff"));
+  } else {
+    call.receive = nullptr;
   }
-  DeviceRank::of(state).look_for_windows(&resolved);
+  DeviceRank::of(state).look_for_windows(&call);
   if (call.window >= 0 && call.record.count > 0)
-    RONDO_CHECK_OK(DeviceRank::of(state).find_window_of(&resolved));
+    RONDO_CHECK_OK(DeviceRank::of(state).find_window_of(&call));
   if (call.late_scalar != nullptr) {
-    RONDO_TRY(resolved.late_scalar, addresses.of(call.late_scalar, which, "scalar"));
+    RONDO_TRY(call.late_scalar, addresses.of(call.late_scalar, which, "scalar"));
   }
-  return resolved;
+  return ok_status();
 }
 
 // What one rank posts. If there are several rounds, collectives come first.
@@ -143,24 +145,23 @@ std::optional<Status> enqueue_alone(const RankWork& work) {
   return done;
 }
 
-Result<Part> make_part(const RankWork& work) {
-  RankState& state = work.state;
-  const RankScope scope(state, work.calls, false);
+Status fill(Part& part, std::span<const Call> calls) {
+  RankState& state = part.state;
+  const RankScope scope(state, calls, false);
   RONDO_CHECK_OK(scope.entered());
   BufferAddresses addresses(state.options.device);
-  Part part{state};
-  part.calls.reserve(work.calls.size());
-  for (const Call& call : work.calls) {
-    RONDO_TRY(Call seen, resolve(call, state, addresses));
+  part.calls.reserve(calls.size());
+  for (const Call& call : calls) {
+    Call& seen = part.calls.emplace_back(call);
+    RONDO_CHECK_OK(resolve(state, addresses, seen));
     state.count_calls(seen.record.collective);
-    if (state.members.size == 1 && leaves_all_as_it_is(seen)) continue;
-    part.calls.push_back(std::move(seen));
+    if (state.members.size == 1 && leaves_all_as_it_is(seen)) part.calls.pop_back();
   }
   const auto own = std::stable_partition(part.calls.begin(), part.calls.end(),
                                          [](const Call& call) { return !is_one_sided(call); });
   part.one_sided.assign(own, part.calls.end());
   part.calls.erase(own, part.calls.end());
-  return part;
+  return ok_status();
 }
 
 // The ranks of a communicator next to each other, so that all GPUs of this process get the kernels
@@ -175,8 +176,7 @@ Result<std::vector<Part>> make_parts(std::span<const RankWork> works) {
     if (std::any_of(works.begin(), works.begin() + first, is_beside)) continue;
     for (const RankWork& work : works.subspan(first)) {
       if (!is_beside(work)) continue;
-      RONDO_TRY(Part part, make_part(work));
-      parts.push_back(std::move(part));
+      RONDO_CHECK_OK(fill(parts.emplace_back(Part{work.state}), work.calls));
     }
   }
   return parts;

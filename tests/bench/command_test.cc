@@ -360,14 +360,14 @@ TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
 TEST(RondoBench, NamesTheMeasurementAfterATimeoutAndNothingElse) {
   for (const bool continues : {false, true}) {
     Program bench({"bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "4", "-n", "20", "-N",
-                   "0", "-T", "1", "--no-progress"});
+                   "0", "-T", "2", "--no-progress"});
     ASSERT_TRUE(bench.read_until(" float ")) << bench.output();
     const std::string rank = "#  Rank  1 Group  0 Pid ";
     const std::size_t at = bench.output().find(rank);
     ASSERT_NE(at, std::string::npos) << bench.output();
     const pid_t pid = std::stoi(bench.output().substr(at + rank.size()));
     ASSERT_EQ(kill(pid, SIGSTOP), 0);
-    ASSERT_TRUE(bench.read_until("no result within -T 1 s for 4 B float sum")) << bench.output();
+    ASSERT_TRUE(bench.read_until("no result within -T 2 s for 4 B float sum")) << bench.output();
     if (continues) kill(pid, SIGCONT);
     EXPECT_EQ(bench.wait(), 4) << bench.output();
     EXPECT_TRUE(bench.nobody_left());

@@ -53,7 +53,7 @@ TEST(ExplainCommand, PredictsWhatACallTakesOnAMachine) {
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
     expect_output(output, row);
   expect_output(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
-                "changes at   16 MiB; ring by Simple");
+                "changes at   8 MiB; ring by Simple");
   const std::string small = "explain all_reduce 64K --topo dgx-h100 --hosts 2";
   expect_output(rondo("", small), "next best    ring by Simple");
   const ShellResult forced = rondo("NCCL_ALGO=ring", small);
